@@ -1,4 +1,4 @@
-"""How well do we keep the public standards? Prints one table from the public test suites (see tests/conformance.py)."""
+"""How well do we keep the public standards? Prints one table from the public test suites (see tests/conformance_data.py)."""
 
 import sys
 from pathlib import Path
@@ -7,8 +7,8 @@ from protego import Protego
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests import markup_suites
-from tests.conformance import CONFORMANCE_DIR, cases
+from tests import structured_data_suites
+from tests.conformance_data import CONFORMANCE_DIR, cases
 
 from benchmarks import markup_peers
 from benchmarks.rdfa_suite import rdfa
@@ -52,20 +52,20 @@ def urls() -> bool:
 
 
 def jsonld() -> bool:
-    found = markup_suites.jsonld_cases()
-    passed = sum(markup_suites.passes(case, markup_suites.read_jsonld) for case in found)
+    found = structured_data_suites.jsonld_cases()
+    passed = sum(structured_data_suites.passes(case, structured_data_suites.read_jsonld) for case in found)
     return row("JSON-LD in HTML, W3C", passed, len(found), JSONLD_LEAST, _extruct(found, markup_peers.jsonld))
 
 
 def microdata() -> bool:
-    found = markup_suites.microdata_cases()
-    passed = sum(markup_suites.passes(case, markup_suites.read_microdata) for case in found)
+    found = structured_data_suites.microdata_cases()
+    passed = sum(structured_data_suites.passes(case, structured_data_suites.read_microdata) for case in found)
     return row("microdata, W3C", passed, len(found), MICRODATA_LEAST, _extruct(found, markup_peers.microdata))
 
 
-def _extruct(found: list[markup_suites.Case], extract: markup_suites.Extract) -> str:
+def _extruct(found: list[structured_data_suites.Case], extract: structured_data_suites.Extract) -> str:
     try:
-        return f"extruct: {sum(markup_suites.passes(case, extract) for case in found)}"
+        return f"extruct: {sum(structured_data_suites.passes(case, extract) for case in found)}"
     except ImportError:
         return "extruct: not installed"
 

@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tarrafa.web.spawn import start_process
-from tarrafa.web.world import World
+from tarrafa.testweb.http.web_process import start_process
+from tarrafa.testweb.world.world import World
 
 COLLECTION = """
 name = "bench"

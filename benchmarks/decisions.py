@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tarrafa.revisit import policy
-from tarrafa.simulate import shelves as heads
-from tarrafa.simulate.steady import ServerVisits, SteadyWeb, index_timetable_at_price, measure_staleness, make_web
+from tarrafa.simulate import index_queues as heads
+from tarrafa.simulate.steady_state import ServerVisits, SteadyWeb, index_timetable_at_price, make_web, measure_staleness
 from tarrafa.simulate.workload import HOUR_S, Floats, Numbers, uniform_numbers
 
 LEAST = 1_000_000  # decisions a second of one processor
@@ -108,7 +108,10 @@ def scanned(web: SteadyWeb) -> Iterator[ServerVisits]:
 def cost(ratio: float) -> None:
     for unit in ("hour", "day"):
         web = make_web(int(ratio * 1440), 1440, "hour" if unit == "hour" else "day", 1, 40, None, 0.0)
-        ours, exact = measure_staleness(web, index_timetable_at_price(web, 0.0))[0], measure_staleness(web, scanned(web))[0]
+        ours, exact = (
+            measure_staleness(web, index_timetable_at_price(web, 0.0))[0],
+            measure_staleness(web, scanned(web))[0],
+        )
         print(f"{ratio:g} pages a slot, rates per {unit:4}: {ours:.6f} {exact:.6f} {100 * (ours / exact - 1):+.3f} %")
 
 

@@ -25,15 +25,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.contract.postgres import Postgres, programs
+from tests.contract.postgres_process import Postgres, programs
 
 from tarrafa import config
-from tarrafa.data import DataDirectory
-from tarrafa.frontier.protocol import Frontier, HostReport, DiscoveredUrl, VisitReport
-from tarrafa.frontier.remote import RemoteFrontier
+from tarrafa.frontier.api import DiscoveredUrl, Frontier, HostReport, VisitReport
+from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
 from tarrafa.model import Outcome
 from tarrafa.parse.url import host_id, host_key, url_id
-from tarrafa.process import current_process
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.process import current_process
 
 URLS_PER_HOST = 500
 BATCH, HOSTS_PER_BATCH = 2_000, 100
@@ -118,7 +118,9 @@ async def crawl(frontier: Frontier, collection: int, task: Task, hosts: int) -> 
             200, now, kept=True, type="text/html", content_id="0" * 32, length=20_000, external=LINKS_PER_PAGE
         )
         reports = [
-            HostReport(host, collection, [VisitReport(one.id, one.number, outcome) for one in some], now, now, 0.0, True)
+            HostReport(
+                host, collection, [VisitReport(one.id, one.number, outcome) for one in some], now, now, 0.0, True
+            )
             for host, some in leases.items()
         ]
         answers = await frontier.finish(worker, reports)
@@ -168,7 +170,7 @@ class Sqlite:
         self._start()
 
     def _start(self) -> None:
-        line = [sys.executable, "-m", "tarrafa.frontier.owner", "--data", str(self.data.root)]
+        line = [sys.executable, "-m", "tarrafa.frontier.server_process", "--data", str(self.data.root)]
         self.process = subprocess.Popen([*line, "--parent", str(os.getpid())], stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         assert self.process.stdout.readline().strip() == b"ready"
@@ -204,7 +206,7 @@ class PostgreSql:
         self.dsn = self.server.database(NAME)
 
     async def connect(self) -> Any:
-        from tarrafa.frontier.store.postgres.cluster import open_postgres_frontier
+        from tarrafa.frontier.postgres.postgres_frontier import open_postgres_frontier
 
         return await open_postgres_frontier([self.dsn])
 

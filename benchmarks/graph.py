@@ -22,15 +22,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tarrafa.data import DataDirectory
-from tarrafa.graph import ranks
-from tarrafa.graph.arrays import read_graph
+from tarrafa.graph import rank_file
+from tarrafa.graph.adjacency import read_graph
 from tarrafa.graph.pagerank import DAMPING, TOLERANCE, LinkMatrix, pagerank
 from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.sites import SitePaging, SiteReader
 from tarrafa.graph.store import open_reader, open_writer, path_of
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_id, host_key, url_id
+from tarrafa.runtime.data_dir import DataDirectory
 
 NODES_PER_HOST = 50
 ASKED = 300  # times each question is put
@@ -128,7 +128,9 @@ def timed(run: Callable[[], object]) -> float:
 
 
 def compare(links: LinkMatrix, blocks: NDArray[np.int32]) -> bool:
-    pagerank(LinkMatrix(links.pointers[:3], links.sources[:0], links.links_of[:2]), blocks[:2], compiled=True)  # compiles
+    pagerank(
+        LinkMatrix(links.pointers[:3], links.sources[:0], links.links_of[:2]), blocks[:2], compiled=True
+    )  # compiles
     cold = pagerank(links, blocks, compiled=True)
     ours_s = timed(lambda: pagerank(links, blocks, compiled=True))
     print(f"PageRank, {links.nodes:,} nodes, {len(links.sources):,} links that count:")
@@ -170,8 +172,8 @@ def peer(targets: Integers, links: LinkMatrix, kind: str) -> None:
 SURVEY = """
 import sys, time
 from pathlib import Path
-from tarrafa.data import DataDirectory
-from tarrafa.graph.survey import survey
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.graph.ranking_process import survey
 def memory_mb():
     lines = Path("/proc/self/status").read_text().splitlines()
     return {key: int(value.split()[0]) / 1024 for key, _, value in (line.partition(":") for line in lines)
@@ -190,7 +192,7 @@ def survey_whole(data: DataDirectory) -> None:
         said = subprocess.run(
             [sys.executable, "-c", SURVEY, str(data.root)], capture_output=True, text=True, check=True
         ).stdout
-        stated = ranks.read_header(data)
+        stated = rank_file.read_header(data)
         assert stated is not None
         print(f"survey, {name}: {stated.took_s:.1f} s; {said.strip()}")
     sizes = {name: (data.graph / name).stat().st_size / 1e6 for name in ("graph.sqlite", "ranks.f32", "sites.sqlite")}
@@ -213,7 +215,9 @@ def ask(data: DataDirectory, nodes: int) -> None:
         "its in-links from the last on": lambda: reader.incoming(popular, limit=50, offset=total - 50),
         "a site": lambda: sites.site(f"site{rng.randint(0, nodes // NODES_PER_HOST // 3)}.com.br"),
         "the largest site": lambda: sites.site(largest),
-        "its list of sites, far down": lambda: sites.site(largest, paging=SitePaging(in_offset=1_000, out_offset=1_000)),
+        "its list of sites, far down": lambda: sites.site(
+            largest, paging=SitePaging(in_offset=1_000, out_offset=1_000)
+        ),
     }
     total = reader.incoming(popular)[1]
     whole = sites.site(largest)
@@ -251,7 +255,7 @@ def main() -> None:
         fast = compare(found.links, np.zeros(found.links.nodes, np.int32))
         size = found.links.nodes
         del found
-        ranks.path_of(data).unlink(missing_ok=True)
+        rank_file.path_of(data).unlink(missing_ok=True)
         survey_whole(data)
         ask(data, size)
     print("ok" if fast else f"below the reach of {REACH_RATIO:g} x numpy")

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyoxigraph import RdfFormat, parse, serialize
-from tests.markup_suites import Case
+from tests.structured_data_suites import Case
 
-from tarrafa.parse.statements import RDF_TYPE, StatementSet, iri, literal
+from tarrafa.parse.rdf.nquads import RDF_TYPE, StatementSet, iri, literal
 
 
 def jsonld(case: Case) -> str:

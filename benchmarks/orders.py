@@ -20,26 +20,26 @@ from typing import ClassVar
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
-from tarrafa.crawl.collection import Admission
-from tarrafa.fetch.suffixes import bundled_suffix_list
-from tarrafa.frontier.protocol import VISITS_PER_LEASE, HostReport, Lease, DiscoveredUrl, VisitReport, UrlWeight
+from tarrafa.crawl.scope.admission import Admission
+from tarrafa.fetch.suffix_list import bundled_suffix_list
+from tarrafa.frontier.api import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, UrlWeight, VisitReport
 from tarrafa.frontier.store.collections import TABLE_SITES
-from tarrafa.frontier.store.hosts import LeaseClock
+from tarrafa.frontier.store.frontier_store import FrontierStore
+from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.schema import open_database
-from tarrafa.frontier.store.store import FrontierStore
 from tarrafa.model import HostId, Outcome, Status, Visit
-from tarrafa.process import current_process
-from tarrafa.simulate.plots import Series, draw_lines
-from tarrafa.web.links import outlinks
-from tarrafa.web.notices import is_allowed
-from tarrafa.web.site import ResourceKind, Resource, PageRole, path_of, redirect_target, role_of
-from tarrafa.web.truth import expected_response as truth_of
-from tarrafa.web.world import World
+from tarrafa.runtime.process import current_process
+from tarrafa.simulate.matplotlib_plots import Series, draw_lines
+from tarrafa.testweb.oracle import expected_response as truth_of
+from tarrafa.testweb.render.robots_sitemaps import is_allowed
+from tarrafa.testweb.world.outlinks import outlinks
+from tarrafa.testweb.world.resources import PageRole, Resource, ResourceKind, path_of, redirect_target, role_of
+from tarrafa.testweb.world.world import World
 
 ORDERS = ("breadth", "backlinks", "fifo", "random", "lifo")
 TICK_S, WEIGH_EVERY_S, SAMPLE_EVERY_S = 0.2, 1.0, 2.0  # a worker reports and leases, the graph tells, we look
 LATENCY_S, DELAY_S = 0.2, 1.0
-TURN_VISITS = 50  # as in crawl/host.py
+TURN_VISITS = 50  # as in crawl/worker/host_session.py
 DOCS = Path(__file__).parents[1] / "docs" / "orders"
 
 
@@ -84,7 +84,9 @@ class Surroundings:
         status, kind = truth_of(world, resource)
         if 300 <= status < 400:
             return Page(status, kind, [], self._named(redirect_target(world, resource)[1]))
-        silent = resource.kind is ResourceKind.PAGE and role_of(world.host(resource.no), resource.n) is PageRole.DEAD_END
+        silent = (
+            resource.kind is ResourceKind.PAGE and role_of(world.host(resource.no), resource.n) is PageRole.DEAD_END
+        )
         ways = [] if silent else [self._named(link.to) for link in outlinks(world, resource) if not link.nofollow]
         return Page(status, kind, list(dict.fromkeys(ways)))
 
@@ -112,7 +114,7 @@ class Graph:
 
 @dataclass
 class Walk:
-    """One leased host: as crawl/host.py walks it, without the Web."""
+    """One leased host: as crawl/worker/host_session.py walks it, without the Web."""
 
     lease: Lease
     queue: list[Visit]

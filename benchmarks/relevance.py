@@ -4,7 +4,7 @@
 
 Two Portuguese sets of known items: a question, and the page that answers it.
 
-*pira*: 833 questions about 309 abstracts (conformance data, see tests/conformance.py), without titles or links.
+*pira*: 833 questions about 309 abstracts (conformance data, see tests/conformance_data.py), without titles or links.
 *help*: the LibreOffice help in Brazilian Portuguese, 2,560 pages with titles, headings and links. The entries of its
 index are the questions, the pages that they lead to (three at most) the answers. It is Debian's package
 libreoffice-help-pt-br, fetched by apt-get into the user's cache folder; where it cannot be had, this part is skipped.
@@ -42,18 +42,18 @@ from tantivy import Query as Said
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.conformance import CONFORMANCE_DIR
+from tests.conformance_data import CONFORMANCE_DIR
 
-from tarrafa.archive.writer import WarcWriter
-from tarrafa.data import DataDirectory
+from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.errors import QueryError
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
-from tarrafa.index.analysis import analyze, words
+from tarrafa.index.text_analysis import analyze, words
 from tarrafa.model import Outcome, Page, VisitRecord
-from tarrafa.parse import fingerprint
 from tarrafa.parse.page import parse
-from tarrafa.search.question import SearchRequest
+from tarrafa.parse.text import fingerprint
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.search.request import SearchRequest
 from tarrafa.search.searcher import Searcher
 
 PACKAGE = "libreoffice-help-pt-br"

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarrafa.revisit.allocation import allocate, literal_greedy
-from tarrafa.revisit.slots import VisitSchedule, ideal_times, merge
+from tarrafa.revisit.visit_times import VisitSchedule, ideal_times, merge
 from tarrafa.simulate.workload import make_workload
 
 Floats = NDArray[np.float64]

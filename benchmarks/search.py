@@ -47,19 +47,19 @@ from tantivy import Occur
 from tantivy import Query as Said
 
 from benchmarks.documents import SEED, Text, texts, title_of, url_of
-from tarrafa.archive.writer import WarcWriter
-from tarrafa.data import DataDirectory
+from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.graph import follower as graph
 from tarrafa.index import schema, shards
-from tarrafa.index.analysis import covering_pairs, analyze, analyzer_for, words
-from tarrafa.index.documents import LinkStanding, document
+from tarrafa.index.document_fields import LinkStanding, document
+from tarrafa.index.text_analysis import analyze, analyzer_for, covering_pairs, words
 from tarrafa.model import Link, Outcome, Page, VisitRecord
-from tarrafa.parse.fingerprint import content_id, fold, simhash
-from tarrafa.search.joined import open_local_shard
-from tarrafa.search.matching import COMMON_SHARE
-from tarrafa.search.question import SearchRequest as Asked
+from tarrafa.parse.text.fingerprint import content_id, fold, simhash
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.search.partitioned_shard import open_local_shard
+from tarrafa.search.query_builder import COMMON_SHARE
+from tarrafa.search.request import SearchRequest as Asked
 from tarrafa.search.searcher import Searcher
-from tarrafa.web.chance import draw
+from tarrafa.testweb.world.hash_random import draw
 
 COLLECTION = "bench"
 AT = 1_790_000_000.0
@@ -191,7 +191,10 @@ def make(data: DataDirectory, count: int, parts: int) -> Made:
     data.create()
     shards.set_layout(data, shards.ShardLayout(parts, tuple(range(1, parts + 1))))
     indexes = [schema.open_index(part, create=True) for part in shards.parts(data)]
-    writers, archive = [index.writer(HEAP_BYTES // parts, 1) for index in indexes], WarcWriter(data.archive, "bench", AT)
+    writers, archive = (
+        [index.writer(HEAP_BYTES // parts, 1) for index in indexes],
+        WarcWriter(data.archive, "bench", AT),
+    )
     for number, text in enumerate(texts(count), 1):
         record = record_of(text, count)
         assert record.page is not None

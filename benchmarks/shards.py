@@ -24,20 +24,20 @@ from pathlib import Path
 
 import numpy as np
 
-from tarrafa.archive.writer import WarcWriter
-from tarrafa.data import DataDirectory
-from tarrafa.frontier.token import TOKEN_VARIABLE, Token
+from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.graph import follower as graph
 from tarrafa.index import shards
-from tarrafa.index.making import rebuild_in_parallel
+from tarrafa.index.parallel_rebuild import rebuild_in_parallel
 from tarrafa.model import Link, Outcome, Page, VisitRecord
-from tarrafa.parse.fingerprint import content_id, fold, simhash
-from tarrafa.search.joined import open_local_shard
-from tarrafa.search.local import LocalShard
-from tarrafa.search.question import CandidateBlock, SearchRequest, Shard, ShardStatistics
-from tarrafa.search.remote import RemoteShard
+from tarrafa.parse.text.fingerprint import content_id, fold, simhash
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.token import TOKEN_VARIABLE, Token
+from tarrafa.search.local_shard import LocalShard
+from tarrafa.search.partitioned_shard import open_local_shard
+from tarrafa.search.remote_shard import RemoteShard
+from tarrafa.search.request import CandidateBlock, SearchRequest, Shard, ShardStatistics
 from tarrafa.search.searcher import Searcher
-from tarrafa.web.words import lexicon
+from tarrafa.testweb.world.lexicon import lexicon
 
 SEED, COLLECTION, AT = 6, "bench", 1_790_000_000.0
 DOCUMENTS_PER_HOST = 100
@@ -237,7 +237,7 @@ def main() -> None:
 
 
 def _hosts(data: DataDirectory) -> Iterator[int]:
-    from tarrafa.archive.follow import follow
+    from tarrafa.archive.warc_reader import follow
     from tarrafa.parse.url import host_key
 
     return (hash(host_key(entry.record.url)) for entry in follow(data.archive, {}))

@@ -10,14 +10,14 @@ import argparse
 import asyncio
 import time
 
-from tests.contract.postgres import Postgres
+from tests.contract.postgres_process import Postgres
 
 from tarrafa import config
-from tarrafa.fetch.suffixes import bundled_suffix_list
-from tarrafa.frontier.images import URLS_MAX, FrontierCursor
-from tarrafa.frontier.protocol import DiscoveredUrl
-from tarrafa.frontier.store.postgres.cluster import PostgresFrontier
-from tarrafa.frontier.store.postgres.spreading import Spread
+from tarrafa.fetch.suffix_list import bundled_suffix_list
+from tarrafa.frontier.api import DiscoveredUrl
+from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier
+from tarrafa.frontier.postgres.rebalance.spreading import Spread
+from tarrafa.frontier.transfer.host_export import URLS_MAX, FrontierCursor
 from tarrafa.parse.url import host_id, host_key, url_id
 
 BATCH = 4_000
@@ -32,7 +32,9 @@ def offer(number: int, per_host: int) -> DiscoveredUrl:
 
 
 async def fill(frontier: PostgresFrontier, urls: int, per_host: int) -> None:
-    collection = config.collection_from_table({"name": NAME, "roots": ["http://a.br/"], "scope": {"hosts": ["*"]}}, "bench")
+    collection = config.collection_from_table(
+        {"name": NAME, "roots": ["http://a.br/"], "scope": {"hosts": ["*"]}}, "bench"
+    )
     row = await frontier.open_collection(config.encode_collection(collection))
     for start in range(0, urls, BATCH):
         await frontier.discover(row.id, [offer(number, per_host) for number in range(start, min(start + BATCH, urls))])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pyoxigraph
 
 from tarrafa.parse import structured
-from tests.conformance import CONFORMANCE_DIR
+from tests.conformance_data import CONFORMANCE_DIR
 
 MANIFEST = "rdfa/manifest.jsonld"
 ADDRESS = "http://rdfa.info/test-suite/test-cases"

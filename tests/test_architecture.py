@@ -34,8 +34,8 @@ FLOORS = [
 LEVEL = {room: len(FLOORS) - number for number, floor in enumerate(FLOORS) for room in floor}
 TOUCHES_THE_WORLD = {
     "asyncio", "os", "pathlib", "socket", "time", "datetime", "subprocess", "threading", "io", "shutil", "tempfile",
-    "pycurl", "aiodns", "apsw", "uvloop", "urllib.request", "random", "tarrafa.clock", "tarrafa.data",
-    "tarrafa.process",
+    "pycurl", "aiodns", "apsw", "uvloop", "urllib.request", "random", "tarrafa.clock", "tarrafa.runtime.data_dir",
+    "tarrafa.runtime.process",
 }  # fmt: skip
 PURE = ["parse", "revisit", "frontier/order"]
 

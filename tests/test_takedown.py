@@ -10,12 +10,27 @@ from typing import Literal
 import pytest
 
 from tarrafa import takedown
-from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError, PageTakenDown
-from tarrafa.takedown import TakedownEntry, TakedownSet, CurrentTakedowns, TakedownTarget, record_action, append_entries, read_entries, in_force, read_entries_from, parse_target
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.takedown import (
+    CurrentTakedowns,
+    TakedownEntry,
+    TakedownSet,
+    TakedownTarget,
+    append_entries,
+    in_force,
+    parse_target,
+    read_entries,
+    read_entries_from,
+    record_action,
+)
 
 NOW = 1_790_000_000.0
-PAGE, SITE, HOST = TakedownTarget("url", "http://a.br/x"), TakedownTarget("site", "b.br"), TakedownTarget("host", "c.br")
+PAGE, SITE, HOST = (
+    TakedownTarget("url", "http://a.br/x"),
+    TakedownTarget("site", "b.br"),
+    TakedownTarget("host", "c.br"),
+)
 
 
 @pytest.fixture
@@ -25,7 +40,9 @@ def data(tmp_path: Path) -> DataDirectory:
     return found
 
 
-def an_entry(at: int, action: Literal["add", "lift"] = "add", target: TakedownTarget = SITE, who: str = "ana") -> TakedownEntry:
+def an_entry(
+    at: int, action: Literal["add", "lift"] = "add", target: TakedownTarget = SITE, who: str = "ana"
+) -> TakedownEntry:
     return TakedownEntry(datetime.fromtimestamp(NOW + at, UTC), action, target.kind, target.name, who)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tarrafa.cli.demo import run_demo
-from tarrafa.data import DataDirectory
-from tarrafa.serve.server import serve
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.server.http_server import serve
 
 HERE = Path(__file__).parent
 CHROMIUM = "/usr/bin/chromium"

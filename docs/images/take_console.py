@@ -8,8 +8,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tarrafa.web.spawn import start_process
-from tarrafa.web.world import World
+from tarrafa.testweb.http.web_process import start_process
+from tarrafa.testweb.world.world import World
 
 HERE = Path(__file__).parent
 CHROMIUM = "/usr/bin/chromium"

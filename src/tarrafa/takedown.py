@@ -26,11 +26,11 @@ import msgspec
 from msgspec import Meta
 from xxhash import xxh3_128_hexdigest
 
-from tarrafa.data import DataDirectory, file_fingerprint, sync_directory
 from tarrafa.errors import ConfigError, DataError, PageTakenDown, data_error_from_os
 from tarrafa.model import UrlId
-from tarrafa.parse.domain import LABELS_MAX, domain_and_parents, parse_domain, is_ip_address
+from tarrafa.parse.domain import LABELS_MAX, domain_and_parents, is_ip_address, parse_domain
 from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical, host_name, url_id
+from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, sync_directory
 
 LOG_BYTES_MAX = 64 << 20  # some 300,000 actions
 WHO_CHARS_MAX, REASON_CHARS_MAX = 200, 1_000

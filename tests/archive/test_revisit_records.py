@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 from warcio.archiveiterator import ArchiveIterator
 
-from tarrafa.archive.writer import NOT_MODIFIED, SAME_PAYLOAD, WarcExchange, WarcWriter, payload_digest
-from tests.archive.test_archive import HEAD, a_record, an_exchange
-from tests.warc import check_warc_file
+from tarrafa.archive.warc_writer import NOT_MODIFIED, SAME_PAYLOAD, WarcExchange, WarcWriter, payload_digest
+from tests.archive.test_warc_files import HEAD, a_record, an_exchange
+from tests.warc_check import check_warc_file
 
 UNCHANGED = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
 

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tarrafa.frontier.protocol import Frontier
-from tests.contract.bodies import BODIES, FalseClock, FalseLeaseClock
-from tests.contract.postgres import WHY_NOT, programs
+from tarrafa.frontier.api import Frontier
+from tests.contract.frontier_bodies import BODIES, FalseClock, FalseLeaseClock
+from tests.contract.postgres_process import WHY_NOT, programs
 
 # Of these scenes a database is asked thousands of questions: they are played on it with the long tests.
 LENGTHY = (

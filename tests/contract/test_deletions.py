@@ -3,9 +3,9 @@
 import pytest
 
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.protocol import DeletedCollection, Frontier
-from tarrafa.process import current_process
-from tests.contract.bodies import FalseClock, FalseLeaseClock, a_collection, done, offer
+from tarrafa.frontier.api import DeletedCollection, Frontier
+from tarrafa.runtime.process import current_process
+from tests.contract.frontier_bodies import FalseClock, FalseLeaseClock, a_collection, done, offer
 from tests.contract.test_runs import ABOUT, NEWS, OTHER, ROOT, leased
 
 PAGES = [ROOT, ABOUT, NEWS, OTHER]

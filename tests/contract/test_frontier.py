@@ -12,22 +12,22 @@ import pytest
 from msgspec.structs import replace
 
 from tarrafa.errors import ConfigError, FrontierError, LeaseLost, TarrafaError
-from tarrafa.frontier.protocol import (
-    NextVisits,
-    Frontier,
-    HostReport,
+from tarrafa.frontier.api import (
+    CachedRobots,
     ClockReading,
     DiscoveredUrl,
-    PastVisit,
-    CachedRobots,
+    Frontier,
     FrontierCollectionState,
+    HostReport,
+    NextVisits,
+    PastVisit,
     UrlWeight,
 )
-from tarrafa.frontier.store.sqlite import SqliteFrontier
-from tarrafa.model import Outcome, UrlRole, Status
+from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
+from tarrafa.model import Outcome, Status, UrlRole
 from tarrafa.parse.url import host_id, url_id
-from tarrafa.process import ProcessId, current_process, start_ticks
-from tests.contract.bodies import (
+from tarrafa.runtime.process import ProcessId, current_process, start_ticks
+from tests.contract.frontier_bodies import (
     FIRST_SCHEMA,
     SUFFIXES,
     FalseClock,
@@ -232,7 +232,7 @@ def test_the_frontier_tells_what_time_it_is_there(play):
 
 
 def test_a_worker_that_does_not_renew_loses_its_hosts_and_can_report_nothing(play, monkeypatch):
-    monkeypatch.setattr("tarrafa.frontier.store.hosts.LEASE_S", -1.0)
+    monkeypatch.setattr("tarrafa.frontier.store.leases.LEASE_S", -1.0)
 
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(fetch={"time_max": "40s"}))
@@ -240,7 +240,7 @@ def test_a_worker_that_does_not_renew_loses_its_hosts_and_can_report_nothing(pla
         silent = (await frontier.join("silent", current_process())).worker
         with pytest.raises(LeaseLost):
             await frontier.lease(silent, 1)
-        monkeypatch.setattr("tarrafa.frontier.store.hosts.LEASE_S", 30.0)
+        monkeypatch.setattr("tarrafa.frontier.store.leases.LEASE_S", 30.0)
         silent = (await frontier.join("silent", current_process())).worker
         (lease,) = await frontier.lease(silent, 1)
         FalseLeaseClock.shift[0] = 31.0
@@ -551,7 +551,9 @@ def test_robots_are_kept_with_the_host_for_all_collections(play):
         (lease,) = await frontier.lease(worker, 1)
         assert lease.robots is None
         text = b"User-agent: *\nDisallow: /x\n"
-        await frontier.finish(worker, [done(lease, lease.visits, robots=CachedRobots(200, b"digest", 1_086_400.0, text))])
+        await frontier.finish(
+            worker, [done(lease, lease.visits, robots=CachedRobots(200, b"digest", 1_086_400.0, text))]
+        )
         await frontier.discover(second.id, [offer("http://a.br/")])
         (lease,) = await frontier.lease(worker, 1)
         assert (lease.robots, lease.collection) == (CachedRobots(200, b"digest", 1_086_400.0), second.id)
@@ -967,7 +969,10 @@ def test_who_asks_every_second_hears_of_edits_and_pauses_without_the_configurati
         edited = await frontier.open_collection(a_collection(politeness={"delay": 7}), [])
         assert edited.revision > row.revision
         other = await frontier.open_collection(a_collection("d"), [])
-        told = [FrontierCollectionState(row.id, "running", edited.revision, "c"), FrontierCollectionState(other.id, "running", other.revision, "d")]
+        told = [
+            FrontierCollectionState(row.id, "running", edited.revision, "c"),
+            FrontierCollectionState(other.id, "running", other.revision, "d"),
+        ]
         assert await frontier.standings() == told
         rows = await frontier.collections()
         assert [(one.id, one.revision) for one in rows] == [(one.id, one.revision) for one in told]

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tarrafa.frontier.planner import plan_collection, fetch_revisit_pages
-from tarrafa.frontier.protocol import Frontier, UrlWeight
-from tarrafa.model import Outcome, UrlRole, Status
-from tarrafa.process import current_process
-from tests.contract.bodies import FalseClock, a_collection, done, numbers, offer, urls
+from tarrafa.frontier.api import Frontier, UrlWeight
+from tarrafa.frontier.revisit_planner import fetch_revisit_pages, plan_collection
+from tarrafa.model import Outcome, Status, UrlRole
+from tarrafa.runtime.process import current_process
+from tests.contract.frontier_bodies import FalseClock, a_collection, done, numbers, offer, urls
 
 DAY_S = 86_400.0
 START = 1_000_000.0

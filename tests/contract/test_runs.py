@@ -4,11 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.protocol import Frontier, HostCounts, Lease
-from tarrafa.model import Outcome, UrlRole, Status, Visit
+from tarrafa.frontier.api import Frontier, HostCounts, Lease
+from tarrafa.model import Outcome, Status, UrlRole, Visit
 from tarrafa.parse.url import host_id, url_id
-from tarrafa.process import current_process
-from tests.contract.bodies import FalseClock, a_collection, done, numbers, offer, urls
+from tarrafa.runtime.process import current_process
+from tests.contract.frontier_bodies import FalseClock, a_collection, done, numbers, offer, urls
 
 ROOT, ABOUT, NEWS, OTHER = "http://a.br/", "http://a.br/about", "http://a.br/news", "http://b.br/"
 PAGE = Outcome(200, 1_000_000.0, kept=True, type="text/html", content_id="0" * 32, etag='"1"', payload="sha1:A")

@@ -2,16 +2,18 @@
 
 from datetime import UTC, datetime
 
-from tarrafa.frontier.protocol import ENTRIES_PER_RESPONSE, Frontier
+from tarrafa.frontier.api import ENTRIES_PER_RESPONSE, Frontier
 from tarrafa.model import Outcome, Status
-from tarrafa.process import current_process
+from tarrafa.runtime.process import current_process
 from tarrafa.takedown import TakedownEntry
-from tests.contract.bodies import a_collection, done, numbers, offer, urls
+from tests.contract.frontier_bodies import a_collection, done, numbers, offer, urls
 
 
 def an_entry(number: int, action: str = "add", name: str = "") -> TakedownEntry:
     at = datetime.fromtimestamp(1_790_000_000 + number, UTC)
-    return TakedownEntry(at, "lift" if action == "lift" else "add", "site", name or f"s{number}.br", "ana", "warum nicht")
+    return TakedownEntry(
+        at, "lift" if action == "lift" else "add", "site", name or f"s{number}.br", "ana", "warum nicht"
+    )
 
 
 async def heard(frontier: Frontier, after: int = 0) -> tuple[list[TakedownEntry], int]:

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from tarrafa.fetch.client import HttpClient
-from tarrafa.fetch.http import FetchRequest, FetchResponse
+from tarrafa.fetch.http_client import HttpClient
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.model import Status
-from tests.fetch.proxies import Proxy, a_proxy
-from tests.fetch.server import AUTHORITY, RawServer, a_server
+from tests.fetch.fake_proxy import Proxy, a_proxy
+from tests.fetch.raw_server import AUTHORITY, RawServer, a_server
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 SECRET = ("X-Key", "do-not-tell-the-proxy")

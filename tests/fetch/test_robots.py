@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tarrafa.fetch import robots
 from tarrafa.fetch.robots import HINT_LENGTH_MAX, HINTS_MAX, LINE_BYTES_MAX, ROBOTS_BYTES_MAX, SITEMAPS_MAX, parse
-from tests.conformance import cases, requires_data
+from tests.conformance_data import cases, requires_data
 
 CASES = "robots_cases.json"
 AGENT = "Tarrafa/0.1 (+http://example.org/bot)"

@@ -7,30 +7,30 @@ from pathlib import Path
 import pytest
 
 from tarrafa.clock import Clock
-from tarrafa.crawl.children import ChildProcess, child_environment, terminate
-from tarrafa.data import DataDirectory
+from tarrafa.crawl.supervisor.child_process import ChildProcess, child_environment, terminate
 from tarrafa.errors import ConfigError, FrontierError, Unreachable
-from tarrafa.frontier import door
 from tarrafa.frontier.address import (
     FRONTIER_VARIABLE,
     Address,
+    EventLoopClient,
     OpenFrontier,
     PostgresServers,
-    EventLoopClient,
     TcpServer,
     UnixSocket,
+    address_from_supervisor,
     connect,
+    connect_blocking,
     from_command_line,
     from_environment,
-    address_from_supervisor,
-    connect_blocking,
     parse_address,
-    to_environment,
     redact_address,
+    to_environment,
 )
-from tarrafa.frontier.store.sqlite import SqliteFrontier
-from tarrafa.frontier.token import TOKEN_VARIABLE, Token, load_token
-from tests.contract.bodies import SUFFIXES
+from tarrafa.frontier.rpc import frontier_server
+from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.token import TOKEN_VARIABLE, Token, load_token
+from tests.contract.frontier_bodies import SUFFIXES
 
 SECRET = "hunter2-hunter2-hunter2"
 
@@ -193,19 +193,19 @@ def test_listening_beyond_this_machine_needs_a_token():
     token = Token(SECRET.encode())
     for text in ("0.0.0.0:8070", "[::]:8070"):
         with pytest.raises(ConfigError, match="needs a token"):
-            door.parse_listen_address(text, Token())
-        assert door.parse_listen_address(text, token)[1] == 8070
+            frontier_server.parse_listen_address(text, Token())
+        assert frontier_server.parse_listen_address(text, token)[1] == 8070
     for text in ("127.0.0.1:0", "127.9.9.9:8070", "[::1]:8070", "localhost:8070"):
-        assert door.parse_listen_address(text, Token())
+        assert frontier_server.parse_listen_address(text, Token())
     with pytest.raises(ConfigError, match=r"no-such-host\.invalid is no address of this machine"):
-        door.parse_listen_address("no-such-host.invalid:8070", Token())
+        frontier_server.parse_listen_address("no-such-host.invalid:8070", Token())
 
 
 def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
     """What `ps` shows to everybody, of a real child that was given a password and a token."""
     data = DataDirectory(tmp_path / "data")
     data.create()
-    child = ChildProcess.for_module(data, "index", "tarrafa.crawl.follower", "index")
+    child = ChildProcess.for_module(data, "index", "tarrafa.crawl.supervisor.follower_process", "index")
 
     async def look(address: Address) -> None:
         process = await child.start(child_environment(address, Clock.real()))
@@ -213,7 +213,7 @@ def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
             while not (shown := Path(f"/proc/{process.pid}/cmdline").read_bytes()):  # exec is not through yet
                 assert process.returncode is None
                 await asyncio.sleep(0)
-            assert b"tarrafa.crawl.follower" in shown or b"python" in shown
+            assert b"tarrafa.crawl.supervisor.follower_process" in shown or b"python" in shown
             assert SECRET.encode() not in shown
             kept = Path(f"/proc/{process.pid}/environ")
             assert not stat.S_IMODE(kept.stat().st_mode) & 0o077, "only we can read this"

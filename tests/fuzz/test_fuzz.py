@@ -18,14 +18,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tarrafa.fetch import http, robots
+from tarrafa.fetch import http_message, robots
 from tarrafa.model import Listing, Page
-from tarrafa.parse.listing import parse_sitemap_or_feed
+from tarrafa.parse.errors import UnreadableDocument
 from tarrafa.parse.page import parse
-from tarrafa.parse.refusal import UnreadableDocument
+from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
 from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical, host_id, host_key, split, url_id
-from tests.fuzz import samples
-from tests.fuzz.mutation import INPUT_BYTES_MAX, Mutator
+from tests.fuzz import seed_inputs
+from tests.fuzz.mutator import INPUT_BYTES_MAX, Mutator
 
 pytestmark = pytest.mark.long
 
@@ -51,18 +51,18 @@ def scale(number: int) -> int:
 
 def read_answer(data: bytes, rng: random.Random) -> Hashable:
     block, _, body = data.partition(b"\r\n\r\n")
-    head = http.parse_head(block)
+    head = http_message.parse_head(block)
     if head is None:
         return None
-    wait_s = http.retry_after_s(head, NOW)
+    wait_s = http_message.retry_after_s(head, NOW)
     assert wait_s >= 0
     kind: list[Hashable] = [head.code // 100, scale(len(head.fields)), head.content_type != "", wait_s > 0]
     for prefix in (False, True):
         try:
-            decoded = http.decode_body(head, body, BODY_BYTES_MAX, prefix=prefix)
+            decoded = http_message.decode_body(head, body, BODY_BYTES_MAX, prefix=prefix)
             assert len(decoded) <= BODY_BYTES_MAX
             kind.append(scale(len(decoded)))
-        except (http.UndecodableBody, http.DecodedBodyTooLarge) as error:
+        except (http_message.UndecodableBody, http_message.DecodedBodyTooLarge) as error:
             kind.append(f"{type(error).__name__} {str(error)[:8]}")
     return tuple(kind)
 
@@ -132,11 +132,11 @@ class Target:
 
 
 TARGETS = {
-    "HTTP answers": Target(samples.ANSWERS, samples.ANSWER_TOKENS, read_answer),
-    "HTML": Target(samples.PAGES, samples.PAGE_TOKENS, read_page),
-    "robots.txt": Target(samples.ROBOTS, samples.ROBOTS_TOKENS, read_robots),
-    "sitemaps and feeds": Target(samples.LISTINGS, samples.LISTING_TOKENS, read_list),
-    "URLs": Target(samples.URLS, samples.URL_TOKENS, read_url),
+    "HTTP answers": Target(seed_inputs.ANSWERS, seed_inputs.ANSWER_TOKENS, read_answer),
+    "HTML": Target(seed_inputs.PAGES, seed_inputs.PAGE_TOKENS, read_page),
+    "robots.txt": Target(seed_inputs.ROBOTS, seed_inputs.ROBOTS_TOKENS, read_robots),
+    "sitemaps and feeds": Target(seed_inputs.LISTINGS, seed_inputs.LISTING_TOKENS, read_list),
+    "URLs": Target(seed_inputs.URLS, seed_inputs.URL_TOKENS, read_url),
 }
 
 

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from tarrafa.archive.follow import follow
+from tarrafa.archive.warc_reader import follow
 from tarrafa.clock import boottime
-from tarrafa.crawl.collection import load_collection
-from tarrafa.crawl.ending import is_exhausted
-from tarrafa.crawl.supervise import submit_collection
-from tarrafa.data import DataDirectory
+from tarrafa.crawl.scope.admission import load_collection
+from tarrafa.crawl.supervisor.completion import is_exhausted
+from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.errors import Unreachable
 from tarrafa.frontier.address import OpenFrontier, TcpServer, connect
-from tarrafa.frontier.protocol import CollectionStatus, FrontierOverview
-from tarrafa.frontier.token import Token
+from tarrafa.frontier.api import CollectionStatus, FrontierOverview
 from tarrafa.model import VisitRecord
-from tests.journey.crawling import Journey, pids_of
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.token import Token
+from tests.journey.crawl_journey import Journey, pids_of
 
 SECRET = "the-secret-that-must-not-show"
 TIMEOUT_S = 240.0

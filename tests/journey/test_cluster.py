@@ -9,21 +9,21 @@ from collections import Counter
 
 import pytest
 
-from tarrafa.archive.deletions import ArchiveDeletions
-from tarrafa.archive.follow import visit_lengths
+from tarrafa.archive.deletion_log import ArchiveDeletions
+from tarrafa.archive.warc_reader import visit_lengths
 from tarrafa.clock import CLOCK_VARIABLE, Clock
-from tarrafa.crawl.children import child_environment
-from tarrafa.data import DataDirectory
+from tarrafa.crawl.supervisor.child_process import child_environment
 from tarrafa.frontier.address import TcpServer
-from tarrafa.frontier.token import Token
 from tarrafa.index.follower import behind
 from tarrafa.model import Status
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.token import Token
 from tarrafa.takedown import CurrentTakedowns
-from tarrafa.web.truth import ExpectedRequests, expected_requests
-from tarrafa.web.world import World
-from tests.index.test_index import contents
-from tests.journey.cluster import SECRET, Cluster, is_over, command_lines, wait_for, wait_until_said
-from tests.journey.crawling import TYPES, a_journey, assert_polite, pids_of, tarrafa
+from tarrafa.testweb.oracle import ExpectedRequests, expected_requests
+from tarrafa.testweb.world.world import World
+from tests.index.test_index_follower import contents
+from tests.journey.cluster import SECRET, Cluster, command_lines, is_over, wait_for, wait_until_said
+from tests.journey.crawl_journey import TYPES, a_journey, assert_polite, pids_of, tarrafa
 
 LEASE_S = 3.0
 HASTE = '[fetch]\ntime_max = "2s"\n'  # hosts of a silent worker rest for so long
@@ -169,7 +169,7 @@ def test_a_worker_whose_clock_is_an_hour_off_neither_hammers_nor_waits(cluster, 
     right = Clock.real()
     wrong = Clock(right.epoch + hour, right.anchor)
     address = TcpServer("127.0.0.1", cluster.port, Token(SECRET.encode()))
-    command = [sys.executable, "-m", "tarrafa.crawl.worker", "--name", "one-1", "--data", str(data.root)]
+    command = [sys.executable, "-m", "tarrafa.crawl.worker.worker", "--name", "one-1", "--data", str(data.root)]
     with subprocess.Popen(
         [*command, "--parent", str(os.getpid())], env=os.environ | child_environment(address, wrong)
     ) as worker:

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tarrafa.web.spawn import start_process
-from tarrafa.web.world import World
-from tests.serve.test_browser import CHROMIUM, DESK, PHONE, browser, fits, follow, picture, violations  # noqa: F401
+from tarrafa.testweb.http.web_process import start_process
+from tarrafa.testweb.world.world import World
+from tests.server.test_search_in_browser import CHROMIUM, DESK, PHONE, browser, fits, follow, picture, violations  # noqa: F401
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: install Debian's chromium")
 

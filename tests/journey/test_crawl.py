@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.archive.follow import bytes_behind, visit_lengths
-from tarrafa.web.log import measure_politeness
-from tarrafa.web.truth import expected_requests, reachable
-from tarrafa.web.world import World
-from tests.journey.crawling import (
+from tarrafa.archive.warc_reader import bytes_behind, visit_lengths
+from tarrafa.testweb.http.request_log import measure_politeness
+from tarrafa.testweb.oracle import expected_requests, reachable
+from tarrafa.testweb.world.world import World
+from tests.journey.crawl_journey import (
     TIMEOUT_S,
     TIMER_S,
     TYPES,
@@ -233,7 +233,10 @@ def test_a_dead_host_is_given_up_and_the_crawl_ends(tmp_path):
         journey.crawl(journey.write_collection(scope='hosts = ["*.test", "*.invalid"]'))
         (status,) = asyncio.run(journey.overview()).collections
         assert (status.failed, status.statuses.get("-13")) == (1, 1)
-        assert set(journey.kept()) == expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True).kept
+        assert (
+            set(journey.kept())
+            == expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True).kept
+        )
 
 
 def test_as_a_library_pages_come_as_they_are_kept_and_resume_where_they_stopped(tmp_path):

@@ -9,10 +9,10 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from tarrafa.archive.follow import follow
-from tarrafa.cli.running import fetch_overview
-from tarrafa.data import DataDirectory
-from tests.journey.crawling import tarrafa
+from tarrafa.archive.warc_reader import follow
+from tarrafa.cli.crawl import fetch_overview
+from tarrafa.runtime.data_dir import DataDirectory
+from tests.journey.crawl_journey import tarrafa
 
 
 def test_the_demo_crawls_indexes_and_says_what_to_search_for(tmp_path):

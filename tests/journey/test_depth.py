@@ -2,8 +2,8 @@
 
 import threading
 
-from tests.journey.crawling import tarrafa, run_json
-from tests.journey.small_web import ScriptedResponse, scripted_web, links
+from tests.journey.crawl_journey import run_json, tarrafa
+from tests.journey.scripted_web import ScriptedResponse, links, scripted_web
 
 # The detour root -> a -> b -> c is walked first; the short way root -> slow -> c shows up when c has been fetched.
 LINKS = {

@@ -8,25 +8,28 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.cli.demo import HOST_LIMITS, SHORT_TIMEOUTS
-from tarrafa.cli.hostile import HostileVerdict, verdicts
+from tarrafa.cli.demo import HOST_LIMITS, SHORT_TIMEOUTS, HostileVerdict, verdicts
 from tarrafa.clock import boottime
-from tarrafa.crawl.reading import DOCUMENT_MEMORY_BYTES_MAX
+from tarrafa.crawl.worker.parser_process import DOCUMENT_MEMORY_BYTES_MAX
 from tarrafa.model import Status
 from tarrafa.parse.url import canonical
-from tarrafa.web.corners import HOSTILE_HOSTS, FORBIDDEN_ROOTS, SUFFIXES, hostile_host_of, hostile_roots
-from tarrafa.web.corners.traps import BOUNDED
-from tarrafa.web.log import LoggedRequest
-from tarrafa.web.truth import expected_requests
-from tarrafa.web.world import World
-from tests.journey.crawling import TIMER_S, TYPES, Journey, a_journey, assert_polite, check_warc, peak_mb
+from tarrafa.testweb.hostile import FORBIDDEN_ROOTS, HOSTILE_HOSTS, SUFFIXES, hostile_host_of, hostile_roots
+from tarrafa.testweb.hostile.spider_traps import BOUNDED
+from tarrafa.testweb.http.request_log import LoggedRequest
+from tarrafa.testweb.oracle import expected_requests
+from tarrafa.testweb.world.world import World
+from tests.journey.crawl_journey import TIMER_S, TYPES, Journey, a_journey, assert_polite, check_warc, peak_mb
 
 MEMORY_MB_MAX = 500  # of any process but the one that reads what could hurt, which has a limit of its own
 
 
 def a_hostile_journey(folder: Path, world: World) -> Journey:
     journey = a_journey(folder, world)
-    journey.roots = [world.root(1), *(hostile_roots() if world.hostile else []), *(FORBIDDEN_ROOTS if world.hostile else [])]
+    journey.roots = [
+        world.root(1),
+        *(hostile_roots() if world.hostile else []),
+        *(FORBIDDEN_ROOTS if world.hostile else []),
+    ]
     connect_to = ", ".join(f'"{name}" = "{target}"' for name, target in journey.web.connections.items())
     journey.network = f"connect_to = {{{connect_to}}}"
     journey.politeness, _, fetch = SHORT_TIMEOUTS.partition("\n\n")
@@ -141,7 +144,9 @@ def test_five_hundred_good_hosts_are_crawled_at_more_than_half_their_speed_besid
             elapsed_s, peaks = run(journey, HOST_LIMITS.replace("host_pages_max = 300", "host_pages_max = 2500"))
             assert_the_good_are_found(journey)
             assert_polite(journey, elsewhere)
-            good = [r.outcome.at for r in journey.records() if r.outcome.kept and not hostile_host_of(r.url.split("/")[2])]
+            good = [
+                r.outcome.at for r in journey.records() if r.outcome.kept and not hostile_host_of(r.url.split("/")[2])
+            ]
             rates[corners] = len(good) / (max(good) - min(good))
             print(f"{len(good)} good pages at {rates[corners]:.0f}/s, {elapsed_s:.0f} s in all; peak MB {peaks}")
             if corners:

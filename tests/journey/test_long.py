@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 from tarrafa.clock import boottime
-from tarrafa.web.truth import expected_requests
-from tarrafa.web.world import World
-from tests.journey.crawling import (
+from tarrafa.testweb.oracle import expected_requests
+from tarrafa.testweb.world.world import World
+from tests.journey.crawl_journey import (
     TYPES,
     Journey,
     a_journey,

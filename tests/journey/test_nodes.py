@@ -17,24 +17,24 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 
-from tarrafa.archive.follow import follow
+from tarrafa.archive.warc_reader import follow
 from tarrafa.clock import boottime
-from tarrafa.coordinate.beats import NODE_SILENT_AFTER_S, NodeHeartbeat, NodeOrders, ProcessState
-from tarrafa.coordinate.living import NodeAgent
-from tarrafa.coordinate.vitals import NodeHealth
-from tarrafa.crawl import supervise
-from tarrafa.crawl.collection import load_collection
-from tarrafa.crawl.supervise import Supervisor
-from tarrafa.data import DataDirectory, try_lock
+from tarrafa.coordinator.node.agent import NodeAgent
+from tarrafa.coordinator.node.health import NodeHealth
+from tarrafa.coordinator.node.messages import NODE_SILENT_AFTER_S, NodeHeartbeat, NodeOrders, ProcessState
+from tarrafa.crawl.scope.admission import load_collection
+from tarrafa.crawl.supervisor import supervisor as supervise
+from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.errors import ShardUnavailable
-from tarrafa.frontier.token import Token
-from tarrafa.search.remote import RemoteShard
-from tarrafa.web.truth import ExpectedRequests, expected_requests
-from tarrafa.web.world import World
+from tarrafa.runtime.data_dir import DataDirectory, try_lock
+from tarrafa.runtime.token import Token
+from tarrafa.search.remote_shard import RemoteShard
+from tarrafa.testweb.oracle import ExpectedRequests, expected_requests
+from tarrafa.testweb.world.world import World
 from tests.journey.cluster import SECRET, Process, command_lines, wait_for, wait_until_said
-from tests.journey.coordinating import CoordinatedCluster, free_port
-from tests.journey.crawling import TYPES, Journey, a_journey, assert_exact, assert_polite, pids_of
-from tests.journey.small_web import ScriptedResponse, ScriptedWeb, scripted_web, links
+from tests.journey.coordinator_process import CoordinatedCluster, free_port
+from tests.journey.crawl_journey import TYPES, Journey, a_journey, assert_exact, assert_polite, pids_of
+from tests.journey.scripted_web import ScriptedResponse, ScriptedWeb, links, scripted_web
 
 LEASE_S = 6.0
 HASTE = '[fetch]\ntime_max = "2s"\n'  # hosts of a silent worker rest for so long

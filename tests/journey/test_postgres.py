@@ -17,11 +17,11 @@ import pytest
 
 from tarrafa.clock import boottime
 from tarrafa.frontier.address import OpenFrontier, PostgresServers, connect
-from tarrafa.web.truth import expected_requests
-from tarrafa.web.world import World
-from tests.contract.postgres import WHY_NOT, Postgres, programs
+from tarrafa.testweb.oracle import expected_requests
+from tarrafa.testweb.world.world import World
+from tests.contract.postgres_process import WHY_NOT, Postgres, programs
 from tests.journey.cluster import Cluster, Process, wait_for
-from tests.journey.crawling import TYPES, a_journey, assert_polite, pids_of, tarrafa
+from tests.journey.crawl_journey import TYPES, a_journey, assert_polite, pids_of, tarrafa
 
 pytestmark = pytest.mark.skipif(programs() is None, reason=WHY_NOT)
 LEASE_S = 4.0

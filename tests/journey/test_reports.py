@@ -11,16 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from tarrafa.coordinate.reaching import read_recorded_nodes
-from tarrafa.data import DataDirectory
+from tarrafa.coordinator.node.search_peers import read_recorded_nodes
 from tarrafa.parse.url import host_key, split
-from tarrafa.report import surroundings
-from tarrafa.report.shapes import CollectionReport
-from tarrafa.web.truth import ExpectedRequests, TruthPage, expected_requests, reachable
-from tarrafa.web.world import World
+from tarrafa.report import local_measurements
+from tarrafa.report.schema import CollectionReport
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.testweb.oracle import ExpectedRequests, TruthPage, expected_requests, reachable
+from tarrafa.testweb.world.world import World
 from tests.journey.cluster import SECRET, Cluster, Process, wait_for, wait_until_said
-from tests.journey.coordinating import free_port
-from tests.journey.crawling import TYPES, a_journey, tarrafa
+from tests.journey.coordinator_process import free_port
+from tests.journey.crawl_journey import TYPES, a_journey, tarrafa
 
 HOME, GUEST, NAME = "home", "guest", "journey"
 WORLD = World(seed=21, hosts=12, pages=240, crawl_delay_s=0.02, crawl_delay_share=0.3, changes=0.0)
@@ -68,7 +68,9 @@ class Two(Cluster):
         return msgspec.json.decode(made.stdout, type=CollectionReport)
 
     def indexed(self) -> int:
-        return sum(surroundings.count_indexed(DataDirectory(self.folder / name), NAME) or 0 for name in (HOME, GUEST))
+        return sum(
+            local_measurements.count_indexed(DataDirectory(self.folder / name), NAME) or 0 for name in (HOME, GUEST)
+        )
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ import apsw
 import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from tarrafa.archive.follow import follow
-from tarrafa.data import DataDirectory
-from tarrafa.model import VisitRecord, Status
-from tests.journey.crawling import TIMEOUT_S, kill_group, pids_of, tarrafa
-from tests.journey.small_web import ScriptedResponse, ScriptedWeb, scripted_web
+from tarrafa.archive.warc_reader import follow
+from tarrafa.model import Status, VisitRecord
+from tarrafa.runtime.data_dir import DataDirectory
+from tests.journey.crawl_journey import TIMEOUT_S, kill_group, pids_of, tarrafa
+from tests.journey.scripted_web import ScriptedResponse, ScriptedWeb, scripted_web
 
 pytestmark = pytest.mark.long
 HOSTS, PAGES = 5, 24
@@ -27,8 +27,8 @@ ROOT = "http://h0.test/0"
 AGAIN = """
 import asyncio, sys
 from pathlib import Path
-from tarrafa.crawl.supervise import Supervisor
-from tarrafa.data import DataDirectory
+from tarrafa.crawl.supervisor.supervisor import Supervisor
+from tarrafa.runtime.data_dir import DataDirectory
 
 async def main():
     async with Supervisor(DataDirectory(Path(sys.argv[1])), 2) as supervisor:
@@ -205,7 +205,7 @@ def test_a_run_that_is_killed_with_everything_goes_on_and_loses_nothing(scene):
     scene.begin_second_run()
     process = scene.start("begin")
     _wait(process, lambda: len(scene.web.urls()) > 25)
-    for pid in pids_of(process.pid, "tarrafa.crawl.worker"):
+    for pid in pids_of(process.pid, "tarrafa.crawl.worker.worker"):
         os.kill(pid, signal.SIGKILL)
         break
     _wait(process, lambda: len(scene.web.urls()) > 40)

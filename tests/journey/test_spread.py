@@ -7,11 +7,11 @@ import subprocess
 import psycopg
 import pytest
 
-from tarrafa.web.truth import expected_requests
-from tarrafa.web.world import World
-from tests.contract.postgres import WHY_NOT, Postgres, programs
+from tarrafa.testweb.oracle import expected_requests
+from tarrafa.testweb.world.world import World
+from tests.contract.postgres_process import WHY_NOT, Postgres, programs
 from tests.journey.cluster import Process, wait_for
-from tests.journey.crawling import TYPES, tarrafa
+from tests.journey.crawl_journey import TYPES, tarrafa
 from tests.journey.test_postgres import PostgresCluster, a_cluster, assert_exact
 
 pytestmark = [pytest.mark.skipif(programs() is None, reason=WHY_NOT), pytest.mark.long]

@@ -19,7 +19,7 @@ from tarrafa.parse.url import (
     split,
     url_id,
 )
-from tests.conformance import cases, requires_data
+from tests.conformance_data import cases, requires_data
 
 WPT = "url/urltestdata.json"
 PIECES = [

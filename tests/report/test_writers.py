@@ -7,16 +7,24 @@ import string
 import pytest
 from msgspec.structs import replace
 
-from tarrafa.coordinate.beats import Machine
+from tarrafa.coordinator.node.messages import Machine
 from tarrafa.errors import ConfigError
 from tarrafa.report import plots, writers
-from tarrafa.report.comparing import compare_reports
-from tarrafa.report.making import build_report
-from tarrafa.report.measuring import distribution
-from tarrafa.report.shapes import DeadLink, DeadLinks, FreshnessSummary, MachineUsage, StoragePart, CollectionReport, SearchTime
-from tarrafa.report.telling import lay_out
-from tarrafa.report.texts.choosing import LANGUAGES
-from tests.report.archives import NAME, T, a_visit, an_archive
+from tarrafa.report.comparison import compare_reports
+from tarrafa.report.histograms import distribution
+from tarrafa.report.layout import lay_out
+from tarrafa.report.report_builder import build_report
+from tarrafa.report.report_texts.languages import LANGUAGES
+from tarrafa.report.schema import (
+    CollectionReport,
+    DeadLink,
+    DeadLinks,
+    FreshnessSummary,
+    MachineUsage,
+    SearchTime,
+    StoragePart,
+)
+from tests.report.sample_archives import NAME, T, a_visit, an_archive
 
 EVIL = "<script>alert(1)</script>|x|\n# \"'&amp;`$\\frac{1}{"
 ENGLISH, PORTUGUESE = LANGUAGES["en"], LANGUAGES["pt"]

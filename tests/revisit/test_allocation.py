@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import tarrafa.revisit
 from tarrafa.revisit.allocation import allocate, gain, literal_greedy, visit_position, visits_at_price
-from tarrafa.revisit.staleness import inverse_value_growth, staleness
+from tarrafa.revisit.visit_value import inverse_value_growth, staleness
 
 
 def mean_staleness(rates: Sequence[float], visits: Iterable[int], weights: Sequence[float] | None = None) -> float:

@@ -8,26 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarrafa.revisit.estimate import DAY_S
+from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.policy import (
     ANNOUNCED_SHELF,
     RATE_STEP,
-    PageHistory,
     IndexPolicy,
+    PageHistory,
     PlannedPolicy,
-    RevisitPolicy,
     ProportionalPolicy,
     RateUpdatePolicy,
+    RevisitPolicy,
     UniformPolicy,
     choose_shelf,
     class_of,
-    record_first_visit,
     proportional_interval,
+    record_first_visit,
     record_visit,
     shelf_of,
     updated_rate,
 )
-from tarrafa.revisit.staleness import visit_value
+from tarrafa.revisit.visit_value import visit_value
 
 
 def page(rate: float = 1.0, last: float = 0.0, **more: Any) -> PageHistory:
@@ -153,12 +153,14 @@ def test_an_index_policy_beats_taking_turns():
     """Ten pages, one visit an hour, rates from once in an hour to once in a month: by the closed form of staleness."""
     rng = random.Random(7)
     rates = [1 / rng.uniform(3600, 30 * DAY_S) ** 1.0 for _ in range(20)]
-    stale = {name: _stale(policy, rates) for name, policy in (("index", IndexPolicy()), ("uniform", UniformPolicy(0.0)))}
+    stale = {
+        name: _stale(policy, rates) for name, policy in (("index", IndexPolicy()), ("uniform", UniformPolicy(0.0)))
+    }
     assert stale["index"] < stale["uniform"]
 
 
 def _stale(policy: RevisitPolicy, rates: list[float], hours: int = 24 * 60) -> float:
-    from tarrafa.revisit.staleness import stale_time
+    from tarrafa.revisit.visit_value import stale_time
 
     last, total = [0.0] * len(rates), 0.0
     for hour in range(1, hours):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tarrafa.data import DataDirectory
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
-from tests.graph.small_web import new_data, small_web, write
+from tarrafa.runtime.data_dir import DataDirectory
+from tests.graph.archived_web import new_data, small_web, write
 
 
 @pytest.fixture(scope="session")

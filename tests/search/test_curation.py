@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError
+from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search import curation
 from tarrafa.search.curation import NO_RULES, Curation, CurationRules, rules_from_table
-from tests.journey.crawling import tarrafa
+from tests.journey.crawl_journey import tarrafa
 
 GOOD = """
 synonyms = [["carro", "automóvel", "auto"], ["bh", "belo horizonte"], ["auto", "peça teatral"]]

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarrafa.index.analysis import compose, readings, analyzer_for, word_spans
-from tarrafa.search.matching import terms_of_texts
-from tarrafa.search.snippet import SNIPPET_CHARS_MAX, mark_terms, make_snippet
+from tarrafa.index.text_analysis import analyzer_for, compose, readings, word_spans
+from tarrafa.search.query_builder import terms_of_texts
+from tarrafa.search.snippet import SNIPPET_CHARS_MAX, make_snippet, mark_terms
 from tarrafa.search.snippet import _places as places
-from tarrafa.web.words import lexicon
+from tarrafa.testweb.world.lexicon import lexicon
 
 WANTED = frozenset(["red", "mar"])
 LANGUAGES = ["pt", "en", ""]

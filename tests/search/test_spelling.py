@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from tarrafa.errors import QueryError
 from tarrafa.index import follower as index
-from tarrafa.index.analysis import fold
-from tarrafa.search.query import parse, scoring_spans
+from tarrafa.index.text_analysis import fold
+from tarrafa.search.query_parser import parse, scoring_spans
 from tarrafa.search.spelling import FEW_PAGES, edit_cost, merge_similar_words, similar_words
 from tarrafa.search.vocabulary import IndexVocabulary
-from tests.graph.small_web import a_record, new_data, write
-from tests.search.pages import Asker
+from tests.graph.archived_web import a_record, new_data, write
+from tests.search.sample_pages import Asker
 
 TEXTS = (
     *(f"O banco de dados guarda a função {n}" for n in range(8)),
@@ -163,7 +163,9 @@ def test_words_that_were_written_together_come_apart_where_all_of_them_are_words
     assert similar_words(known, "bancodedados", 3) == [("banco de dados", 2, 10)]
     assert similar_words(known, "guardachuva", 3) == [("guarda chuva", 1, 5)]
     assert similar_words(known, "guardaxchuva", 3) == []
-    assert similar_words(words(ab=1, cd=1, muito=100), "abcd", 3) == [], "short pieces must be words that everybody uses"
+    assert similar_words(words(ab=1, cd=1, muito=100), "abcd", 3) == [], (
+        "short pieces must be words that everybody uses"
+    )
 
 
 def test_what_several_shards_know_is_added_up():

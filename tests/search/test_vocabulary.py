@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.index import follower as index
-from tarrafa.index.analysis import fold, vocabulary_entries
 from tarrafa.index.reader import IndexReader, IndexSnapshot
+from tarrafa.index.text_analysis import fold, vocabulary_entries
+from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search import vocabulary as room
-from tarrafa.search.vocabulary import KnownWord, VocabularyCache, IndexVocabulary, read_words
-from tests.graph.small_web import a_record, new_data, write
+from tarrafa.search.vocabulary import IndexVocabulary, KnownWord, VocabularyCache, read_words
+from tests.graph.archived_web import a_record, new_data, write
 
 LETTERS = "abcde"
 
@@ -52,7 +52,12 @@ def test_of_too_many_words_the_most_frequent_are_known():
 def test_the_most_frequent_words_of_a_beginning_come_first_whatever_their_length():
     words = of(("rede", 3), ("redes", 9), ("redemoinho", 4), ("red", 1), ("reta", 99), ("re", 2))
     assert [known.word for known in words.with_prefix("red", 3)] == ["redes", "redemoinho", "rede"]
-    assert (words.count_with_prefix("red"), words.count_with_prefix("re"), words.count_with_prefix("x"), words.count_with_prefix("")) == (4, 6, 0, 6)
+    assert (
+        words.count_with_prefix("red"),
+        words.count_with_prefix("re"),
+        words.count_with_prefix("x"),
+        words.count_with_prefix(""),
+    ) == (4, 6, 0, 6)
 
 
 def distance(a: str, b: str) -> int:

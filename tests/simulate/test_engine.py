@@ -8,27 +8,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.errors import ConfigError
-from tarrafa.frontier.store import planning, revisits
-from tarrafa.revisit.estimate import DAY_S
+from tarrafa.frontier.store import revisit_plans, revisit_queue
+from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.policy import (
     EXPLORE_EVERY,
-    PageHistory,
     IndexPolicy,
+    PageHistory,
     PlannedPolicy,
     ProportionalPolicy,
     RateUpdatePolicy,
     UniformPolicy,
     shelf_of,
 )
-from tarrafa.simulate import falseweb, policies, queue
-from tarrafa.simulate.bounds import freshness_bounds
-from tarrafa.simulate.changes import ChangeTimes, ChangeProcess
-from tarrafa.simulate.choosing import BUCKET_MIN, BUCKET_S, BudgetBucket, CachedPolicy
+from tarrafa.simulate import plan_execution, policy_controllers, web_model
+from tarrafa.simulate.change_process import ChangeProcess, ChangeTimes
+from tarrafa.simulate.crawler_knowledge import LearnedKnowledge, TrueKnowledge
 from tarrafa.simulate.engine import SimulationResult, predict_crawl, run
-from tarrafa.simulate.falseweb import SimulatedCrawler, SimulatedDocument, SimulatedServer
-from tarrafa.simulate.knowing import TrueKnowledge, LearnedKnowledge
-from tarrafa.simulate.measuring import VisitLog, count_violations
-from tarrafa.simulate.policies import POLICY_NAMES, SimulationSettings, PolicyTurn, make_controller
+from tarrafa.simulate.freshness_bounds import freshness_bounds
+from tarrafa.simulate.freshness_metrics import VisitLog, count_violations
+from tarrafa.simulate.policy_controllers import POLICY_NAMES, PolicyTurn, SimulationSettings, make_controller
+from tarrafa.simulate.scheduler import BUCKET_MIN, BUCKET_S, BudgetBucket, CachedPolicy
+from tarrafa.simulate.web_model import SimulatedCrawler, SimulatedDocument, SimulatedServer
 
 FIXED = [name for name in POLICY_NAMES if name not in ("psp", "mp2", "m-wolf")]
 MIXED = [0.02, 0.1, 0.5, 2.0, 8.0, 40.0]  # changes a day
@@ -55,7 +55,7 @@ def walk(
     plan: Sequence[tuple[float, int]], servers: int, pause_s: float, download_s: float, until_s: float = 60.0
 ) -> list[list[float]]:
     """One crawler, one document a visit; the classic study's politeness."""
-    web = falseweb.make_web_model(
+    web = web_model.make_web_model(
         [SimulatedCrawler(1.0)],
         [SimulatedServer(pause_s, pause_from="start")] * servers,
         [SimulatedDocument(server, 0.0, download_s) for _, server in plan],
@@ -85,13 +85,13 @@ def test_a_plan_is_walked_through_as_the_classic_queue_does(policy):
     """Two programs that share nothing but the plan: every visit starts at the same moment."""
     pages = sorted(documents(400, 7), key=lambda page: page.server)
     servers, download_s = [SimulatedServer(90.0, 1e5, "start")] * 7, 0.1
-    web = falseweb.make_web_model([SimulatedCrawler()] * 2, servers, pages, DAY_S, seed=1)
+    web = web_model.make_web_model([SimulatedCrawler()] * 2, servers, pages, DAY_S, seed=1)
     how = SimulationSettings(policy, budget=5000, learn=False, start="fresh")
     turn = make_controller(web, how).renew(0.0, run_knowledge(web), 0)
     assert turn.plan is not None
     plan = sorted(turn.plan, key=lambda visit: (pages[visit[1]].server, visit[0]))
     offsets = np.searchsorted([pages[document].server for _, document in plan], np.arange(8))
-    walked = queue.execute_plan(offsets, np.array([due for due, _ in plan]), 90.0, 2, download_s, DAY_S)
+    walked = plan_execution.execute_plan(offsets, np.array([due for due, _ in plan]), 90.0, 2, download_s, DAY_S)
     expected = sorted((start, plan[n][1]) for n, start in enumerate(walked.starts_s.tolist()) if start < DAY_S)
     log = run(web, how).log
     found = sorted(zip(log.starts_s.tolist(), log.documents.tolist(), strict=True))
@@ -100,7 +100,7 @@ def test_a_plan_is_walked_through_as_the_classic_queue_does(policy):
     assert [start for start, _ in found] == pytest.approx([start for start, _ in expected], abs=1e-6)
 
 
-def run_knowledge(web: falseweb.WebModel) -> list[PageHistory | None]:
+def run_knowledge(web: web_model.WebModel) -> list[PageHistory | None]:
     knowing = TrueKnowledge(web)
     return [knowing.record_visit(number, 0.0, False, 0.0) for number in range(len(web.documents))]
 
@@ -118,7 +118,9 @@ worlds = st.fixed_dictionaries(
             min_size=1,
             max_size=4,
         ),
-        "crawlers": st.lists(st.builds(SimulatedCrawler, st.sampled_from([20.0, 5000.0, math.inf])), min_size=1, max_size=3),
+        "crawlers": st.lists(
+            st.builds(SimulatedCrawler, st.sampled_from([20.0, 5000.0, math.inf])), min_size=1, max_size=3
+        ),
         "count": st.integers(1, 12),
         "rate": st.sampled_from([0.0, 3.0, 200.0]),
         "process": st.sampled_from(ChangeProcess),
@@ -136,7 +138,7 @@ worlds = st.fixed_dictionaries(
 @settings(max_examples=60, deadline=None)
 def test_politeness_is_never_violated_and_budgets_hold(world):
     hosts = len(world["servers"])
-    web = falseweb.make_web_model(
+    web = web_model.make_web_model(
         world["crawlers"],
         world["servers"],
         [
@@ -192,7 +194,9 @@ def test_what_happened_agrees_with_what_was_expected(policy, start):
 
 def test_expected_freshness_and_age_are_the_textbook_ones():
     """Rate r, visited every g, y = rg: freshness (1 - e^-y) / y, age g (1/2 - 1/y + (1 - e^-y) / y^2)."""
-    web = falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(1.0)], [SimulatedDocument(0, 1 / 3600)], 1000 * 3600.0, 1)
+    web = web_model.make_web_model(
+        [SimulatedCrawler()], [SimulatedServer(1.0)], [SimulatedDocument(0, 1 / 3600)], 1000 * 3600.0, 1
+    )
     done = run(web, SimulationSettings("uniform", start="fresh", interval_min_s=3600.0)).summary
     assert done.expected_freshness == pytest.approx(-math.expm1(-1), abs=1e-9)
     assert done.expected_age_s == pytest.approx(3600 * (0.5 - 1 - math.expm1(-1)), abs=1e-3)
@@ -200,15 +204,21 @@ def test_expected_freshness_and_age_are_the_textbook_ones():
 
 
 def test_importance_weighs_what_is_measured():
-    web = falseweb.make_web_model(
-        [SimulatedCrawler()], [SimulatedServer(1.0)], [SimulatedDocument(0, 0.0, weight=3.0), SimulatedDocument(0, 1000 / DAY_S)], DAY_S, seed=1
+    web = web_model.make_web_model(
+        [SimulatedCrawler()],
+        [SimulatedServer(1.0)],
+        [SimulatedDocument(0, 0.0, weight=3.0), SimulatedDocument(0, 1000 / DAY_S)],
+        DAY_S,
+        seed=1,
     )
     done = run(web, SimulationSettings("uniform", start="fresh", interval_min_s=DAY_S)).summary
     assert done.freshness == pytest.approx(0.75, abs=0.01)
 
 
 def test_a_document_never_fetched_is_not_fresh_and_has_no_age():
-    web = falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(DAY_S / 4)], [SimulatedDocument(0, 0.0)] * 4, DAY_S, seed=1)
+    web = web_model.make_web_model(
+        [SimulatedCrawler()], [SimulatedServer(DAY_S / 4)], [SimulatedDocument(0, 0.0)] * 4, DAY_S, seed=1
+    )
     intervals = run(web, SimulationSettings("uniform", share=0.0, statistic_s=DAY_S / 4)).summary.intervals
     assert [interval.freshness for interval in intervals] == pytest.approx([0.25, 0.5, 0.75, 1.0])
     assert [interval.fetched for interval in intervals] == pytest.approx([0.25, 0.5, 0.75, 1.0])
@@ -216,8 +226,12 @@ def test_a_document_never_fetched_is_not_fresh_and_has_no_age():
 
 
 def test_a_visit_sees_the_document_as_it_stands_when_the_download_starts():
-    web = falseweb.make_web_model([SimulatedCrawler(1.0)], [SimulatedServer(5.0)], [SimulatedDocument(0, 1e-9, size=10.0)], 40.0, seed=1)
-    web = replace(web, lives=[ChangeTimes(-1.0, np.array([4.0, 15.0]))])  # during the first download; when the second starts
+    web = web_model.make_web_model(
+        [SimulatedCrawler(1.0)], [SimulatedServer(5.0)], [SimulatedDocument(0, 1e-9, size=10.0)], 40.0, seed=1
+    )
+    web = replace(
+        web, lives=[ChangeTimes(-1.0, np.array([4.0, 15.0]))]
+    )  # during the first download; when the second starts
     done = run(web, SimulationSettings("uniform", statistic_s=40.0))
     assert done.log.starts_s.tolist() == [0, 15, 30]
     assert done.log.changed.tolist() == [False, True, False]
@@ -227,7 +241,7 @@ def test_a_visit_sees_the_document_as_it_stands_when_the_download_starts():
 
 def test_the_first_sweep_goes_by_number_and_revisits_take_their_share():
     def order(share: float) -> list[int]:
-        web = falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(1.0)], documents(6, 1), 14.0, seed=1)
+        web = web_model.make_web_model([SimulatedCrawler()], [SimulatedServer(1.0)], documents(6, 1), 14.0, seed=1)
         return run(web, SimulationSettings("uniform", share=share)).log.documents.tolist()
 
     assert order(0.0)[:8] == [0, 1, 2, 3, 4, 5, 0, 1]
@@ -238,7 +252,7 @@ def test_the_first_sweep_goes_by_number_and_revisits_take_their_share():
 
 
 def test_revisits_that_the_budget_refuses_leave_their_slots_to_new_documents():
-    web = falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(1.0)], documents(50, 1), 60.0, seed=1)
+    web = web_model.make_web_model([SimulatedCrawler()], [SimulatedServer(1.0)], documents(50, 1), 60.0, seed=1)
     log = run(web, SimulationSettings("uniform", budget=1e-3 * DAY_S, share=1.0)).log
     assert set(log.documents) == set(range(50))
 
@@ -261,7 +275,9 @@ def test_no_document_is_visited_more_often_than_interval_min():
 
 
 def test_proportional_visits_every_3_days_what_changed_10_times_in_30_daily_visits():
-    web = falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(1.0)], [SimulatedDocument(0, 1 / DAY_S)], DAY_S, seed=1)
+    web = web_model.make_web_model(
+        [SimulatedCrawler()], [SimulatedServer(1.0)], [SimulatedDocument(0, 1 / DAY_S)], DAY_S, seed=1
+    )
     learning = LearnedKnowledge(web)
     page = learning.record_visit(0, 0.0, False, -5.0)
     for day in range(1, 31):
@@ -294,7 +310,7 @@ def test_index_beats_uniform_and_proportional_on_mixed_rates(learn):
 def test_index_comes_close_to_what_no_policy_can_beat():
     pages = [SimulatedDocument(n % 8, rate * 20 / DAY_S) for n, rate in enumerate(MIXED * 30)]
     how = SimulationSettings("index", 3000, learn=False, start="fresh", from_s=2 * DAY_S)
-    web = falseweb.make_web_model([SimulatedCrawler()] * 8, [SimulatedServer(40.0)] * 8, pages, 8 * DAY_S, seed=4)
+    web = web_model.make_web_model([SimulatedCrawler()] * 8, [SimulatedServer(40.0)] * 8, pages, 8 * DAY_S, seed=4)
     least, found = freshness_bounds(web, 3000), run(web, how).summary.expected_freshness
     assert least.non_polite is not None
     assert least.wp is not None
@@ -304,7 +320,9 @@ def test_index_comes_close_to_what_no_policy_can_beat():
 
 
 def test_the_means_of_a_run_leave_its_beginning_out():
-    web = falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(100.0)], [SimulatedDocument(0, 0.0)] * 3, 400.0, seed=1)
+    web = web_model.make_web_model(
+        [SimulatedCrawler()], [SimulatedServer(100.0)], [SimulatedDocument(0, 0.0)] * 3, 400.0, seed=1
+    )
     assert run(web, SimulationSettings("uniform", share=0.0, statistic_s=90.0)).summary.freshness == pytest.approx(0.75)
     done = run(web, SimulationSettings("uniform", share=0.0, statistic_s=90.0, from_s=200.0)).summary
     assert done.freshness == 1
@@ -336,7 +354,9 @@ def test_dates_tell_fast_pages_apart_once_they_are_believed():
 
     def ratio(dated: bool) -> float:
         pages = [SimulatedDocument(0, rate / DAY_S) for rate in [3.0, 20.0] * 10]
-        web = falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(60.0, dated=dated)], pages, 40 * DAY_S, seed=3)
+        web = web_model.make_web_model(
+            [SimulatedCrawler()], [SimulatedServer(60.0, dated=dated)], pages, 40 * DAY_S, seed=3
+        )
         learning = LearnedKnowledge(web)
         for day in range(40):
             for number, life in enumerate(web.lives):
@@ -352,7 +372,15 @@ def test_dates_tell_fast_pages_apart_once_they_are_believed():
 
 @pytest.mark.parametrize(
     "policy",
-    [UniformPolicy(60.0), ProportionalPolicy(), RateUpdatePolicy(), PlannedPolicy(1, 1e6), IndexPolicy(), IndexPolicy(1e4, 60.0), IndexPolicy(1e6)],
+    [
+        UniformPolicy(60.0),
+        ProportionalPolicy(),
+        RateUpdatePolicy(),
+        PlannedPolicy(1, 1e6),
+        IndexPolicy(),
+        IndexPolicy(1e4, 60.0),
+        IndexPolicy(1e6),
+    ],
     ids=repr,
 )
 def test_due_moments_move_with_the_key_alone(policy):
@@ -376,9 +404,9 @@ def test_tokens_drop_in_evenly_and_few_are_kept():
 
 
 def test_budget_and_price_are_steered_by_the_live_frontiers_numbers():
-    assert (BUCKET_S, BUCKET_MIN) == (revisits.BURST_S, 2.0)
+    assert (BUCKET_S, BUCKET_MIN) == (revisit_queue.BURST_S, 2.0)
     for name in ("EXPERIENCE_MIN", "SPENT_GOAL", "FACTOR_STEP", "FACTOR_MIN", "FACTOR_MAX"):
-        assert getattr(policies, name) == getattr(planning, name)
+        assert getattr(policy_controllers, name) == getattr(revisit_plans, name)
 
 
 @pytest.mark.parametrize(
@@ -387,10 +415,28 @@ def test_budget_and_price_are_steered_by_the_live_frontiers_numbers():
         (lambda: SimulationSettings("best"), "policy must be one of index, psp"),  # type: ignore[arg-type]
         (lambda: SimulationSettings(share=1.5), r"share must be 0 to 1, got 1\.5"),
         (lambda: SimulationSettings(budget=0), "budget must be above 0"),
-        (lambda: falseweb.make_web_model([], [SimulatedServer(1)], [SimulatedDocument(0, 1)], 1.0, 0), "at least one crawler"),
-        (lambda: falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(1)], [SimulatedDocument(1, 1)], 1.0, 0), "server must be 0 to 0, got 1"),
-        (lambda: falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(0)], [SimulatedDocument(0, 1)], 1.0, 0), "visited for ever"),
-        (lambda: falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(1)], [SimulatedDocument(0, 1e6)], 1e6, 0), "simulate less time"),
+        (
+            lambda: web_model.make_web_model([], [SimulatedServer(1)], [SimulatedDocument(0, 1)], 1.0, 0),
+            "at least one crawler",
+        ),
+        (
+            lambda: web_model.make_web_model(
+                [SimulatedCrawler()], [SimulatedServer(1)], [SimulatedDocument(1, 1)], 1.0, 0
+            ),
+            "server must be 0 to 0, got 1",
+        ),
+        (
+            lambda: web_model.make_web_model(
+                [SimulatedCrawler()], [SimulatedServer(0)], [SimulatedDocument(0, 1)], 1.0, 0
+            ),
+            "visited for ever",
+        ),
+        (
+            lambda: web_model.make_web_model(
+                [SimulatedCrawler()], [SimulatedServer(1)], [SimulatedDocument(0, 1e6)], 1e6, 0
+            ),
+            "simulate less time",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused(make, complaint):

@@ -5,10 +5,17 @@ import msgspec
 import pytest
 
 from tarrafa.errors import ConfigError
-from tarrafa.revisit.estimate import DAY_S
-from tarrafa.simulate.changes import ChangeProcess
-from tarrafa.simulate.comparing import HEADINGS, ScenarioReport, markdown_table, report_rows, run_scenario, build_web
-from tarrafa.simulate.mixture import compare_processes, comparison_table
+from tarrafa.revisit.change_rate import DAY_S
+from tarrafa.simulate.change_process import ChangeProcess
+from tarrafa.simulate.policy_comparison import (
+    HEADINGS,
+    ScenarioReport,
+    build_web,
+    markdown_table,
+    report_rows,
+    run_scenario,
+)
+from tarrafa.simulate.process_comparison import compare_processes, comparison_table
 from tarrafa.simulate.scenario import read_scenario
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "simulate" / "example.toml"

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from tarrafa.simulate.workload import largest_remainder, splitmix64, uniform_numbers, make_workload, zipf_shares, zipf_rates, zipf_weights
+from tarrafa.simulate.workload import (
+    largest_remainder,
+    make_workload,
+    splitmix64,
+    uniform_numbers,
+    zipf_rates,
+    zipf_shares,
+    zipf_weights,
+)
 
 
 def plain_splitmix64(i: int) -> int:

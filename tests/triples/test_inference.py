@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError
-from tarrafa.index import pace
-from tarrafa.parse.statements import RDF_TYPE, Statement
-from tarrafa.takedown import record_action, parse_target
-from tarrafa.triples import follower, layout, ontology, rules
-from tarrafa.triples.follower import TriplesFollower, behind, catch_up, follow, rebuild, apply_takedowns
+from tarrafa.index import commit_pace
+from tarrafa.parse.rdf.nquads import RDF_TYPE, Statement
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.takedown import parse_target, record_action
+from tarrafa.triples import construct_rules, follower, ontology, storage
+from tarrafa.triples.entity_reader import EntityCondition, EntityQuery, EntityReader
+from tarrafa.triples.follower import TriplesFollower, apply_takedowns, behind, catch_up, follow, rebuild
 from tarrafa.triples.ontology import Ontology
-from tarrafa.triples.reader import EntityCondition, EntityQuery, EntityReader
-from tests.graph.small_web import FIRST_AT, new_data, write
-from tests.triples.stating import FOAF, SCHEMA, a_page, a_person, books, contents, lives, statements
+from tests.graph.archived_web import FIRST_AT, new_data, write
+from tests.triples.sample_statements import FOAF, SCHEMA, a_page, a_person, books, contents, lives, statements
 
 A, B, C = (f"http://{name}.test/" for name in "abc")
 TURTLE = f"""
@@ -160,7 +160,7 @@ def test_while_the_file_is_broken_what_held_before_holds_whoever_starts_anew(dat
     catch_up(data)
     assert inferred(data, B) >= {f"{RDF_TYPE} <{SCHEMA}Thing>"}
     assert "what held before holds until it is mended" in caplog.text
-    layout.open_store(data)  # whoever keeps the log does not keep the store open with it
+    storage.open_store(data)  # whoever keeps the log does not keep the store open with it
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
@@ -218,17 +218,17 @@ def test_a_rule_that_fails_is_said_once_and_the_others_go_on(data, caplog):
 def test_rules_that_take_too_long_or_construct_too_much_hold_nobody_up(data, monkeypatch, caplog):
     lay_in(data, RULE.format("endless", "CONSTRUCT { ?a ?b ?i } WHERE { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }"))
     write(data, [a_page(f"{A}{n}", 1, *(a_person(f"Ana {k}", f"_:p{k}") for k in range(30))) for n in range(20)])
-    monkeypatch.setattr(rules, "TIME_S_MAX", 0.5)
+    monkeypatch.setattr(construct_rules, "TIME_S_MAX", 0.5)
     catch_up(data)
     assert "they take longer than 0.5 s" in caplog.text
     assert behind(data) == 0
     assert constructed(data) == set()
-    assert not rules.folder(data).exists()
+    assert not construct_rules.folder(data).exists()
 
 
 @pytest.mark.long
 def test_the_loop_runs_the_rules_when_pages_have_come(data, monkeypatch):
-    monkeypatch.setattr(rules, "PAUSE_S_MIN", 0.0)
+    monkeypatch.setattr(construct_rules, "PAUSE_S_MIN", 0.0)
     monkeypatch.setattr(follower, "PUBLISH_EVERY_S", 0.0)
     lay_in(data, NEIGHBOURS)
     stop = threading.Event()
@@ -247,7 +247,7 @@ def test_the_loop_runs_the_rules_when_pages_have_come(data, monkeypatch):
 
 
 def _published(data: DataDirectory) -> set[str]:
-    from tarrafa.triples.publishing import TripleSnapshot
+    from tarrafa.triples.snapshots import TripleSnapshot
 
     snapshot = TripleSnapshot.open_newest(data)
     if snapshot is None:
@@ -260,7 +260,7 @@ def _published(data: DataDirectory) -> set[str]:
 
 
 def follow_for_ever(data: DataDirectory) -> None:
-    pace.COMMIT_RECORDS, follower.REWRITTEN_AT_ONCE = 9, 3
+    commit_pace.COMMIT_RECORDS, follower.REWRITTEN_AT_ONCE = 9, 3
     with TriplesFollower(data) as steps:
         while True:
             steps.load_ontology()

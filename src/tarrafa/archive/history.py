@@ -16,8 +16,8 @@ from typing import NamedTuple
 import msgspec
 from fastwarc.warc import WarcRecord, WarcRecordType
 
-from tarrafa.archive.follow import Cursor, parse_record, read_records
-from tarrafa.archive.writer import read_durable
+from tarrafa.archive.warc_reader import Cursor, parse_record, read_records
+from tarrafa.archive.warc_writer import read_durable
 from tarrafa.errors import DataError
 from tarrafa.model import CollectionNote, DeletedNote, Note, RebuiltNote, VisitRecord
 
@@ -70,7 +70,9 @@ def worker_of(file: str) -> str:
     return match[1] if match else ""
 
 
-def survey_archive(directory: Path, tell: OnBytesRead = lambda size: None, after: Cursor | None = None) -> ArchiveSurvey:
+def survey_archive(
+    directory: Path, tell: OnBytesRead = lambda size: None, after: Cursor | None = None
+) -> ArchiveSurvey:
     """Read everything once, quickly, or what lies behind a cursor; `tell` hears of the bytes read."""
     found = ArchiveSurvey()
     for file, length in durable_lengths(directory).items():
@@ -104,7 +106,9 @@ def first_notes(directory: Path) -> Iterator[Note]:
             yield _note(path, position, body)
 
 
-def read_events(directory: Path, starts: dict[str, float], tell: OnBytesRead = lambda size: None) -> Iterator[ArchiveEvent]:
+def read_events(
+    directory: Path, starts: dict[str, float], tell: OnBytesRead = lambda size: None
+) -> Iterator[ArchiveEvent]:
     """Everything that was noted down, from the beginning; `starts` are those of a survey."""
     until = durable_lengths(directory)
     closed = sorted(((at, file) for file, at in starts.items()), reverse=True)

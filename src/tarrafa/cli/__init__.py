@@ -13,7 +13,7 @@ from tarrafa.errors import ConfigError, TarrafaError
 
 def main() -> None:
     """The `tarrafa` command."""
-    from tarrafa.cli.commands import app
+    from tarrafa.cli.app import app
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -34,7 +34,7 @@ def main() -> None:
 
 def _refuse_secrets(arguments: list[str]) -> None:
     """Whoever writes a token on the command line learns what to do instead."""
-    from tarrafa.frontier.token import TOKEN_ON_COMMAND_LINE
+    from tarrafa.runtime.token import TOKEN_ON_COMMAND_LINE
 
     if any(word == "--token" or word.startswith("--token=") for word in arguments):
         raise ConfigError(f"--token: {TOKEN_ON_COMMAND_LINE}")

@@ -1,4 +1,8 @@
-"""Everything at once, in front of your eyes.
+"""Did the badly behaved hosts get what they deserve?
+
+Compares what the frontier says became of their URLs with what a crawler that cannot be hurt should say of them.
+
+Everything at once, in front of your eyes.
 
 A synthetic Web in a process of its own, a crawl of it, the search page, which answers from the first indexed page on,
 and the console, where it can be watched, paused and run again.
@@ -9,27 +13,88 @@ import contextlib
 import os
 import sys
 import webbrowser
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from tarrafa.cli.coordinating import serve_node_pages
-from tarrafa.cli.hostile import show_verdicts as show_verdicts
-from tarrafa.cli.hostile import verdicts
-from tarrafa.cli.progress import CrawlProgress
-from tarrafa.cli.running import UNFINISHED_STATES, status_of, print_summary
+from rich.markup import escape
+from rich.table import Table
+
+from tarrafa.cli.crawl import UNFINISHED_STATES, CrawlProgress, print_summary, status_of
+from tarrafa.cli.node_server import serve_node_pages
+from tarrafa.cli.output.terminal import console
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
-from tarrafa.coordinate.home import CoordinatorNode
-from tarrafa.crawl.collection import load_collection
-from tarrafa.data import DataDirectory
+from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
+from tarrafa.crawl.scope.admission import load_collection
 from tarrafa.errors import Locked, data_error_from_os
-from tarrafa.search.question import SearchRequest
+from tarrafa.frontier.api import UrlFacts
+from tarrafa.frontier.store.sqlite_frontier import read_statuses_by_host, read_url_lookup
+from tarrafa.model import STATUS_MEANING
+from tarrafa.parse.url import host_id, host_key, host_name, url_id
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.search.request import SearchRequest
 from tarrafa.search.searcher import Searcher
-from tarrafa.serve.console.entry import Authenticator
-from tarrafa.serve.console.frame import Console
-from tarrafa.serve.server import bind
-from tarrafa.web.corners import hostile_roots as corner_roots
-from tarrafa.web.spawn import WebProcess, start_process
-from tarrafa.web.world import World
+from tarrafa.server.auth.authentication import Authenticator
+from tarrafa.server.console.console import Console
+from tarrafa.server.http_server import bind
+from tarrafa.testweb.hostile import HOSTILE_HOSTS, HostileHost, hostile_host_of
+from tarrafa.testweb.hostile import hostile_roots as corner_roots
+from tarrafa.testweb.http.web_process import WebProcess, start_process
+from tarrafa.testweb.world.world import World
+
+
+@dataclass(slots=True)
+class HostileVerdict:
+    """One corner, and how the crawl fared there."""
+
+    corner: HostileHost
+    statuses: Counter[int | None] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def verdicts(data: DataDirectory, name: str) -> list[HostileVerdict]:
+    """For a crawl that is over."""
+    found = {corner.name: _verdict(data, name, corner) for corner in HOSTILE_HOSTS.values()}
+    for key, status, count in read_statuses_by_host(data.frontier, name):
+        corner = hostile_host_of(host_name(f"{key}/"))
+        if corner is not None:
+            found[corner.name].statuses[status] += count
+    return list(found.values())
+
+
+def _verdict(data: DataDirectory, name: str, corner: HostileHost) -> HostileVerdict:
+    verdict, expects = HostileVerdict(corner), corner.expects
+    for url in sorted({*expects.statuses, *expects.kept}):
+        known = _known(data, name, url)
+        status, kept = (known.status, known.state == "fetched") if known else (None, False)
+        right = expects.statuses.get(url)
+        if right is not None and status not in right:
+            verdict.wrong.append(f"{url}: {status}, not {' or '.join(map(str, right))}")
+        if kept if not expects.may_be_kept(url) else not kept and url in expects.kept:
+            verdict.wrong.append(f"{url}: {'kept' if kept else 'not kept'} ({status})")
+    return verdict
+
+
+def _known(data: DataDirectory, name: str, url: str) -> UrlFacts | None:
+    facts = read_url_lookup(data.frontier, host_id(host_key(url)), url_id(url))
+    return next((one for one in facts.urls if one.collection == name), None)
+
+
+def show_verdicts(found: list[HostileVerdict]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))
+    for title in ("host", "what it does", "what became of it"):
+        table.add_column(title, overflow="fold")
+    for verdict in found:
+        fates = ", ".join(
+            f"{STATUS_MEANING.get(status, str(status)) if status is not None else 'not visited'}"
+            + (f" x{count:,}" if count > 1 else "")
+            for status, count in verdict.statuses.most_common()
+        )
+        mark = "" if not verdict.wrong else f" [red]unexpected: {escape('; '.join(verdict.wrong[:3]))}[/]"
+        table.add_row(escape(verdict.corner.name), escape(verdict.corner.about), escape(fates) + mark)
+    console.print(table)
+
 
 PAGES_PER_HOST, WORKERS = 40, 2
 SEED = 1
@@ -76,7 +141,10 @@ async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, h
     clock = Clock.from_environment()
     with start_process(world) as web:
         home = CoordinatorNode(data, "demo", WORKERS, clock, lambda line: None)
-        async with home, serve_node_pages(home, Console(Authenticator(data, clock.now)), listening=listening) as address:
+        async with (
+            home,
+            serve_node_pages(home, Console(Authenticator(data, clock.now)), listening=listening) as address,
+        ):
             sys.stderr.write(f"synthetic Web: {world.hosts:,} hosts, {world.pages:,} pages on {web.connect_to}\n")
             sys.stderr.write(f"search page:   {address}  (it answers while the crawl runs)\n")
             sys.stderr.write(f"console:       {address}console\n")

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, Json
-from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, TarrafaError
+from tarrafa.runtime.data_dir import DataDirectory
 
 if TYPE_CHECKING:
-    from tarrafa.serve.console.accounts import Accounts
-    from tarrafa.serve.console.rates import RateLimit
+    from tarrafa.server.auth.accounts import Accounts
+    from tarrafa.server.rate_limit import RateLimit
 
 app = typer.Typer(help="Who may see and change things in the console: DATA/accounts.json.", no_args_is_help=True)
 
@@ -39,7 +39,7 @@ BehindProxy = Annotated[
 
 def parse_rate_limit(text: str, here: bool, behind_proxy: bool) -> "RateLimit":
     """As the options say."""
-    from tarrafa.serve.console.rates import RateLimit
+    from tarrafa.server.rate_limit import RateLimit
 
     return RateLimit.parse(text, local=here, behind_proxy=behind_proxy)
 
@@ -101,12 +101,12 @@ def list_(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
     """Show who is known."""
     from datetime import UTC, datetime
 
-    from tarrafa.cli import show
+    from tarrafa.cli.output import terminal
 
     accounts, _ = _accounts(data)
     found = accounts.all_accounts()
     if as_json:
-        show.print_json(found)
+        terminal.print_json(found)
         return
     if not found:
         typer.echo("nobody is known; `tarrafa user add NAME` makes an account")
@@ -117,7 +117,7 @@ def list_(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
 
 def _accounts(data: Path, create: bool = False) -> "tuple[Accounts, float]":
     from tarrafa.clock import Clock
-    from tarrafa.serve.console.accounts import Accounts
+    from tarrafa.server.auth.accounts import Accounts
 
     directory = DataDirectory(data)
     if create:
@@ -141,8 +141,8 @@ def _password(prompt: str) -> str:
 
 def _audit(data: Path, now: float, action: str, subject: str, detail: str = "") -> None:
     """A line of the audit. What was done is done: without a line it is said, and no more."""
-    from tarrafa.cli.curating import current_user
-    from tarrafa.coordinate.audit import AuditLog
+    from tarrafa.cli.curation import current_user
+    from tarrafa.coordinator.audit import AuditLog
 
     try:
         AuditLog(DataDirectory(data), lambda: now, lambda line: None).record(current_user(), action, subject, detail)

@@ -9,31 +9,17 @@ from TOML or back out of the frontier.
 `discretion` says what of it is not for everybody.
 """
 
-from tarrafa.config.amounts import (
-    QUANTITY,
-    NUMBER_MAX,
-    BYTES_PER_UNIT,
-    SECONDS_PER_UNIT,
-    LocalDateTime,
-    Seconds,
-    ByteSize,
-    decode_quantity,
-    parse_duration,
-    parse_size,
+from tarrafa.config.collection_file import (
+    ROOTS_MAX,
+    decode_collection,
+    encode_collection,
+    read_collection_file,
+    read_user_file,
+    roots_with_locations,
 )
-from tarrafa.config.converting import (
-    COMPLAINTS_MAX,
-    KEY_CHARS_SHOWN,
-    Complaint,
-    complaint_from_message,
-    collection_from_table,
-    validate_table,
-    merge_complaints,
-    plain_message,
-)
-from tarrafa.config.discretion import redact_for_archive, redact_collection, redact_url
-from tarrafa.config.files import ROOTS_MAX, decode_collection, encode_collection, roots_with_locations, read_collection_file, read_user_file
-from tarrafa.config.patterns import HostPatternTable, HostMatcher, compile_url_patterns
+from tarrafa.config.formats import COLLECTION_NAME, CRON_FIELDS, EMAIL, HOST_PATTERN, parse_name_server
+from tarrafa.config.patterns import HostMatcher, HostPatternTable, compile_url_patterns
+from tarrafa.config.redaction import redact_collection, redact_for_archive, redact_url
 from tarrafa.config.sections import (
     Collection,
     FetchConfig,
@@ -47,7 +33,28 @@ from tarrafa.config.sections import (
     StrategyConfig,
     UrlScoreWeights,
 )
-from tarrafa.config.shapes import CRON_FIELDS, EMAIL, HOST_PATTERN, COLLECTION_NAME, parse_name_server
+from tarrafa.config.table_decoder import (
+    COMPLAINTS_MAX,
+    KEY_CHARS_SHOWN,
+    Complaint,
+    collection_from_table,
+    complaint_from_message,
+    merge_complaints,
+    plain_message,
+    validate_table,
+)
+from tarrafa.config.units import (
+    BYTES_PER_UNIT,
+    NUMBER_MAX,
+    QUANTITY,
+    SECONDS_PER_UNIT,
+    ByteSize,
+    LocalDateTime,
+    Seconds,
+    decode_quantity,
+    parse_duration,
+    parse_size,
+)
 
 __all__ = [
     "QUANTITY",

@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from tarrafa.config.amounts import LocalDateTime, Seconds, ByteSize
-from tarrafa.config.patterns import HostPatternTable, HostMatcher, compile_url_patterns
+from tarrafa.config.patterns import HostMatcher, HostPatternTable, compile_url_patterns
+from tarrafa.config.units import ByteSize, LocalDateTime, Seconds
 
 
 class _ConfigSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -70,7 +70,7 @@ class FetchConfig(_ConfigSection, frozen=True):
 
 
 class UrlScoreWeights(_ConfigSection, frozen=True):
-    """What a URL's looks are worth to the order of breadth: see frontier/order/score.py."""
+    """What a URL's looks are worth to the order of breadth: see frontier/ordering/url_score.py."""
 
     length: float = 1.0
     block: float = 10.0
@@ -102,7 +102,7 @@ class RevisitConfig(_ConfigSection, frozen=True):
 
 
 class ScheduleConfig(_ConfigSection, frozen=True):
-    """When it runs: from `start` on, at most until `deadline`, and again and again: see coordinate/schedule.py."""
+    """When it runs: from `start` on, at most until `deadline`, and again and again: see coordinator/schedule/run_scheduler.py."""
 
     start: LocalDateTime | None = None
     deadline: LocalDateTime | None = None
@@ -156,7 +156,7 @@ class Collection(_ConfigSection, frozen=True, dict=True):
 
     @cached_property
     def host_matcher(self) -> HostMatcher:
-        assert self.scope.hosts is not None, "crawl/collection.py fills the roots' hosts in"
+        assert self.scope.hosts is not None, "crawl/scope/admission.py fills the roots' hosts in"
         return HostMatcher(self.scope.hosts)
 
     @cached_property

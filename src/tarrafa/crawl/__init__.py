@@ -8,12 +8,12 @@ programs; it is imported when first used, because a worker needs nothing of what
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tarrafa.crawl.library import pages as pages
+    from tarrafa.crawl.library_api import pages as pages
 
 
 def __getattr__(name: str) -> Any:
     if name == "pages":
-        from tarrafa.crawl.library import pages
+        from tarrafa.crawl.library_api import pages
 
         return pages
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

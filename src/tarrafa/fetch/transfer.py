@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import pycurl
 
-from tarrafa.fetch.coding import UndecodableBody, decode_chunked
-from tarrafa.fetch.http import HEADER_BYTES_MAX, ResponseHead, FetchRequest, FetchResponse, parse_head
-from tarrafa.fetch.valve import BandwidthLimiter
+from tarrafa.fetch.content_encoding import UndecodableBody, decode_chunked
+from tarrafa.fetch.http_message import HEADER_BYTES_MAX, FetchRequest, FetchResponse, ResponseHead, parse_head
+from tarrafa.fetch.throttling import BandwidthLimiter
 from tarrafa.model import Status
 
 INTERIM_MAX = 20  # answers (1xx) before the answer
@@ -142,7 +142,9 @@ def build_response(transfer: Transfer, ending: CurlResult, elapsed_s: float, lat
     """What came of it. `late_s` is how late our own machine was meanwhile."""
     head = transfer.parsed
     status = _status(transfer, ending)
-    error = transfer.why if transfer.refused or transfer.head_is_enough else ending.message  # libcurl's is that we refused
+    error = (
+        transfer.why if transfer.refused or transfer.head_is_enough else ending.message
+    )  # libcurl's is that we refused
     if not error and status < 0 and not transfer.refused:
         error = f"libcurl error {ending.code}" if ending.code else "the header block ends too soon"
     if status == Status.TOO_SLOW and transfer.held_s + late_s >= STARVED_SHARE * elapsed_s:
@@ -170,7 +172,12 @@ def _status(transfer: Transfer, ending: CurlResult) -> int:
     if head is None:
         return failure  # also where libcurl is content with half a header block
     broken = code == pycurl.E_RECV_ERROR
-    if not code or transfer.head_is_enough or code == pycurl.E_PARTIAL_FILE or (broken and TLS_HUNG_UP in ending.message):
+    if (
+        not code
+        or transfer.head_is_enough
+        or code == pycurl.E_PARTIAL_FILE
+        or (broken and TLS_HUNG_UP in ending.message)
+    ):
         return head.code  # there may be less than was promised: browsers show what came
     misframed = broken and not ending.errno and _is_misframed(head, bytes(transfer.body))
     return Status.INVALID_RESPONSE if misframed else failure

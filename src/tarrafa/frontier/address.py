@@ -19,11 +19,11 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from tarrafa.clock import Clock
-from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, FrontierError
-from tarrafa.frontier.protocol import Frontier
-from tarrafa.frontier.remote import SocketClient, RemoteFrontier
-from tarrafa.frontier.token import TOKEN_ON_COMMAND_LINE, TOKEN_VARIABLE, Token, load_token
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.rpc.frontier_client import RemoteFrontier, SocketClient
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.token import TOKEN_ON_COMMAND_LINE, TOKEN_VARIABLE, Token, load_token
 
 FRONTIER_VARIABLE = "TARRAFA_FRONTIER"
 ADDRESSES_MAX, TEXT_MAX = 64, 2_000
@@ -127,7 +127,9 @@ def _parse_one(text: str, token: Token, where: str) -> Address:
     if text.startswith(("postgresql://", "postgres://")):
         _check_dsn(text, where)
         return PostgresServers((text,))
-    raise ConfigError(f"{where}: not an address of a frontier: {redact_address(text)!r}; one is written {ADDRESS_FORMS}")
+    raise ConfigError(
+        f"{where}: not an address of a frontier: {redact_address(text)!r}; one is written {ADDRESS_FORMS}"
+    )
 
 
 def parse_host_port(text: str, where: str, shown: str = "", *, any_port: bool = False) -> tuple[str, int]:
@@ -237,7 +239,7 @@ async def connect(address: Address, clock: Clock | None = None, outbox: Path | N
 def import_postgres_module(name: str) -> Any:
     """One of the modules that need psycopg, which others do not."""
     try:
-        return importlib.import_module(f"tarrafa.frontier.store.postgres.{name}")
+        return importlib.import_module(f"tarrafa.frontier.postgres.{name}")
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"a frontier on PostgreSQL needs {error.name}, which is not installed: pip install 'tarrafa[cluster]'"

@@ -16,30 +16,30 @@ from types import TracebackType
 import apsw
 from msgspec.structs import replace
 
-from tarrafa.archive import follow as archive
-from tarrafa.archive.deletions import ArchiveDeletions
-from tarrafa.archive.follow import Cursor
+from tarrafa.archive import warc_reader as archive
+from tarrafa.archive.deletion_log import ArchiveDeletions
+from tarrafa.archive.warc_reader import Cursor
 from tarrafa.clock import boottime
-from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
-from tarrafa.frontier.protocol import UrlWeight
-from tarrafa.graph import ranknews
-from tarrafa.graph.ranknews import UndeliveredRanks
+from tarrafa.frontier.api import UrlWeight
+from tarrafa.graph import rank_delivery
+from tarrafa.graph.graph_writer import GraphWriter
+from tarrafa.graph.rank_delivery import UndeliveredRanks
+from tarrafa.graph.ranking_schedule import RankingScheduler
 from tarrafa.graph.store import (
     FORMAT,
-    remove_graph,
     format_of,
-    sqlite_errors,
     graph_exists,
     open_reader,
     open_writer,
     path_of,
     read_cursor,
+    remove_graph,
     rows,
+    sqlite_errors,
     writer_lock,
 )
-from tarrafa.graph.surveyor import RankingScheduler
-from tarrafa.graph.writer import GraphWriter
+from tarrafa.runtime.data_dir import DataDirectory
 
 Deliver = Callable[[str, list[UrlWeight]], None]
 
@@ -89,7 +89,9 @@ class GraphFollower:
     def read(self, stop: threading.Event | None = None) -> int:
         """Apply all that is durable now; the number of records that were read."""
         total = 0
-        upto = archive.visit_lengths(self._data.archive)  # first: of what comes later, deletions may be heard of later, too
+        upto = archive.visit_lengths(
+            self._data.archive
+        )  # first: of what comes later, deletions may be heard of later, too
         self.drop_deleted()
         entries = archive.follow(self._data.archive, self._cursor.copy(), self._graph.note_suffixes, upto=upto)
         while not (stop is not None and stop.is_set()):
@@ -182,7 +184,7 @@ def rebuild(data: DataDirectory) -> int:
 
     The frontier is told by whoever follows next: everything counts as news then.
     """
-    from tarrafa.graph.survey import compute_rankings
+    from tarrafa.graph.ranking_process import compute_rankings
 
     with writer_lock(data):
         remove_graph(data)
@@ -198,7 +200,7 @@ def mark_all_undelivered(data: DataDirectory) -> int:
         with connection:
             connection.execute("UPDATE nodes SET told = NULL")
             connection.execute("INSERT OR IGNORE INTO dirty SELECT node FROM nodes")
-        ranknews.remove(data)
+        rank_delivery.remove(data)
         return int(rows(connection, "SELECT count(*) FROM dirty")[0][0])
 
 

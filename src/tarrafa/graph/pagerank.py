@@ -120,7 +120,7 @@ def _received(links: LinkMatrix, gives: FloatArray) -> FloatArray:
 def _sweep_compiled(
     links: LinkMatrix, share: FloatArray, gives: FloatArray, tolerance: float, sweeps_max: int
 ) -> tuple[FloatArray, int, float]:
-    from tarrafa.graph.sweep import receive, sweep
+    from tarrafa.graph.pagerank_kernels import receive, sweep
 
     linking = np.flatnonzero(links.links_of).astype(np.int32)
     sweeps, change = sweep(links.pointers, links.sources, share, linking, gives, tolerance, sweeps_max)

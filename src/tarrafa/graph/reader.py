@@ -15,14 +15,14 @@ from typing import Any
 import apsw
 import msgspec
 
-from tarrafa.data import DataDirectory, file_fingerprint
 from tarrafa.errors import QueryError
-from tarrafa.graph.ranks import RankFile
-from tarrafa.graph.ranks import path_of as path_of_ranks
+from tarrafa.graph.rank_file import RankFile
+from tarrafa.graph.rank_file import path_of as path_of_ranks
 from tarrafa.graph.sites import LinkedSite
-from tarrafa.graph.store import sqlite_errors, open_reader, path_of, rows
-from tarrafa.model import LinkedPage, InAndOutLinks, UrlId
+from tarrafa.graph.store import open_reader, path_of, rows, sqlite_errors
+from tarrafa.model import InAndOutLinks, LinkedPage, UrlId
 from tarrafa.parse.url import canonical, host_key, url_id
+from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
 from tarrafa.takedown import CurrentTakedowns
 
 NEIGHBOURS_MAX = 10_000  # per answer
@@ -354,4 +354,6 @@ def _joined(rows: list[tuple[str, str, str]]) -> list[LinkedPage]:
     for url, anchor, rel in rows:
         anchors.setdefault(url, {}).update({anchor: None} if anchor else {})
         rels.setdefault(url, {}).update(dict.fromkeys(rel.split()))
-    return [LinkedPage(url, " · ".join(texts)[:JOINED_CHARS_MAX], " ".join(rels[url])) for url, texts in anchors.items()]
+    return [
+        LinkedPage(url, " · ".join(texts)[:JOINED_CHARS_MAX], " ".join(rels[url])) for url, texts in anchors.items()
+    ]

@@ -18,10 +18,10 @@ from typing import Any
 import apsw
 import msgspec
 
-from tarrafa.data import DataDirectory, open_sqlite_readonly
 from tarrafa.errors import DataError, NotReady
-from tarrafa.graph.store import sqlite_errors, rows
+from tarrafa.graph.store import rows, sqlite_errors
 from tarrafa.parse.url import canonical, host_key, host_name
+from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
 
 FORMAT = 1
 LISTED_MAX = 1_000  # of each list, per answer
@@ -131,7 +131,9 @@ def path_of(data: DataDirectory) -> Path:
     return data.graph / "sites.sqlite"
 
 
-def write_sites(path: Path, at: float, nodes: int, edges: int, sites: Iterable[SiteRow], hosts: Iterable[SiteRow]) -> None:
+def write_sites(
+    path: Path, at: float, nodes: int, edges: int, sites: Iterable[SiteRow], hosts: Iterable[SiteRow]
+) -> None:
     """A whole new file; whoever asks for it puts it into its place."""
     path.unlink(missing_ok=True)
     with sqlite_errors(path):
@@ -149,7 +151,10 @@ def write_sites(path: Path, at: float, nodes: int, edges: int, sites: Iterable[S
                 )
                 connection.executemany(
                     "INSERT INTO hosts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    ((n, one.collection, one.name, one.key, one.site, *_row_values(one)) for n, one in enumerate(hosts)),
+                    (
+                        (n, one.collection, one.name, one.key, one.site, *_row_values(one))
+                        for n, one in enumerate(hosts)
+                    ),
                 )
                 connection.execute(INDEXES)
     finally:
@@ -188,7 +193,9 @@ class SiteReader:
         for collection, key, known, visited, fetched, statuses in found:
             yield HostVisitSummary(collection, key, known, visited, fetched, msgspec.json.decode(statuses))
 
-    def _found(self, kind: str, column: str, name: str, collection: str | None, paging: SitePaging) -> SiteLinkSummary | None:
+    def _found(
+        self, kind: str, column: str, name: str, collection: str | None, paging: SitePaging
+    ) -> SiteLinkSummary | None:
         with self._reading():
             candidates = self._rows(
                 f"SELECT number, collection FROM {kind}s WHERE {column} = ? ORDER BY known DESC, number",  # noqa: S608

@@ -16,9 +16,9 @@ from typing import Any
 
 import apsw
 
-from tarrafa.archive.follow import Cursor
-from tarrafa.data import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, open_sqlite_readonly, try_lock
+from tarrafa.archive.warc_reader import Cursor
 from tarrafa.errors import DISK_FULL_ERRNOS, DataError, DiskFull, NotReady, data_error_from_os
+from tarrafa.runtime.data_dir import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, open_sqlite_readonly, try_lock
 
 FORMAT = 3
 DERIVED_FILES = ("ranks.f32", "told.f32", "sites.sqlite")  # computed from the graph: see survey.py and ranknews.py
@@ -95,7 +95,9 @@ def sqlite_errors(path: Path, connection: apsw.Connection | None = None, what: s
     try:
         yield
     except apsw.Error as error:
-        full = isinstance(error, apsw.FullError) or (connection is not None and connection.system_errno in DISK_FULL_ERRNOS)
+        full = isinstance(error, apsw.FullError) or (
+            connection is not None and connection.system_errno in DISK_FULL_ERRNOS
+        )
         if full:
             raise DiskFull(f"{path}: the disk is full ({error}); free some space and run the command again") from None
         remedy = f"`tarrafa rebuild {what}` makes it again from the archive"

@@ -21,20 +21,20 @@ from typing import IO
 
 import tantivy
 
-from tarrafa.archive import follow as archive
-from tarrafa.archive.deletions import ArchiveDeletions
-from tarrafa.archive.follow import Cursor, ArchiveEntry
+from tarrafa.archive import warc_reader as archive
+from tarrafa.archive.deletion_log import ArchiveDeletions
+from tarrafa.archive.warc_reader import ArchiveEntry, Cursor
 from tarrafa.clock import boottime
-from tarrafa.data import DataDirectory, try_lock
 from tarrafa.errors import Locked
-from tarrafa.index import schema, shards, visits, withheld
-from tarrafa.index.analyst import DocumentBuilder, DocumentBuilderPool, PrepareDocument, PreparedDocument
-from tarrafa.index.documents import IndexAction, index_action, document_key
-from tarrafa.index.pace import COMMIT_IDLE_S, CommitPace
-from tarrafa.index.refresh import AnchorRefresher
-from tarrafa.index.visits import IndexedPage
-from tarrafa.index.withheld import IndexTakedowns, clear_applied
+from tarrafa.index import indexed_visits, schema, shards, takedowns
+from tarrafa.index.anchor_refresh import AnchorRefresher
+from tarrafa.index.commit_pace import COMMIT_IDLE_S, CommitPace
+from tarrafa.index.document_builder import DocumentBuilder, DocumentBuilderPool, PreparedDocument, PrepareDocument
+from tarrafa.index.document_fields import IndexAction, document_key, index_action
+from tarrafa.index.indexed_visits import IndexedPage
+from tarrafa.index.takedowns import IndexTakedowns, clear_applied
 from tarrafa.parse.url import url_id
+from tarrafa.runtime.data_dir import DataDirectory, try_lock
 
 log = logging.getLogger(__name__)
 POLL_S = 0.2
@@ -66,14 +66,14 @@ class IndexFollower:
             _remove_part(self._data)
         if not schema.exists(self._data):  # whatever the visits say was in it, is not
             clear_applied(self._data)
-            visits.remove(self._data)
+            indexed_visits.remove(self._data)
         index = schema.open_index(self._data, create=True)
         with schema.tantivy_errors(self._path):
             self._writer: tantivy.IndexWriter | None = index.writer(WRITER_HEAP_BYTES, WRITER_THREADS)
             # A crash in mid-commit leaves a list of deletions whose name, segment and operation number, the replay
             # would use again: tantivy then refuses to commit, for ever (found by killing it; 1 run in 8).
             self._writer.garbage_collect_files()
-        self._visits = visits.IndexedVisits(self._data)
+        self._visits = indexed_visits.IndexedVisits(self._data)
         self._pace = CommitPace(self._visits.cursor)
         self._withheld = IndexTakedowns(self._data, self._visits.path, self._visits.connection)
         self._refresher = AnchorRefresher(self._data, self._visits)
@@ -90,7 +90,9 @@ class IndexFollower:
     def read(self, now: float, stop: threading.Event | None = None, analysts: DocumentBuilderPool | None = None) -> int:
         """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
         read = 0
-        upto = archive.visit_lengths(self._data.archive)  # first: of what comes later, deletions may be heard of later, too
+        upto = archive.visit_lengths(
+            self._data.archive
+        )  # first: of what comes later, deletions may be heard of later, too
         self.drop_deleted()
         self.apply_takedowns()
         entries = archive.follow(self._data.archive, self._pace.cursor.copy(), wanted=self._is_ours, upto=upto)
@@ -173,7 +175,11 @@ class IndexFollower:
 
     def _rewrite(self, entry: ArchiveEntry, now: float) -> None:
         record = entry.record
-        if self._withheld.covers(record) or self._deletions.covers(record) or index_action(record) is not IndexAction.WRITE:
+        if (
+            self._withheld.covers(record)
+            or self._deletions.covers(record)
+            or index_action(record) is not IndexAction.WRITE
+        ):
             return
         self._write(entry, self._analyst.build(record))
         self._pace.touch(now)
@@ -268,7 +274,9 @@ def apply_takedowns(data: DataDirectory) -> bool:
 
 
 def _with_followers(data: DataDirectory, do: Callable[[IndexFollower], None]) -> bool:
-    parts = [part for part in shards.parts(data) if schema.exists(part) and not _is_other_version(part)]  # else made again
+    parts = [
+        part for part in shards.parts(data) if schema.exists(part) and not _is_other_version(part)
+    ]  # else made again
     try:
         for part in parts:
             with IndexFollower(part) as follower:
@@ -309,26 +317,26 @@ def _replace_part(data: DataDirectory, successor: DataDirectory) -> None:
     there whose books say at worst that less was read than it holds: that is read again, and changes nothing."""
     clear_applied(data)
     schema.replace_with(data, successor)
-    visits.replace_with(data, successor)
-    withheld.replace_with(data, successor)
+    indexed_visits.replace_with(data, successor)
+    takedowns.replace_with(data, successor)
 
 
 def _remove_part(data: DataDirectory) -> None:
     """Take a part of the index away: the archive has all that is needed to make it again. First what says how far we
     were: killed in between, the next one begins from nothing all the same."""
     clear_applied(data)
-    visits.remove(data)
+    indexed_visits.remove(data)
     schema.remove(data)
 
 
 def _is_other_version(data: DataDirectory) -> bool:
     """Whether another version of Tarrafa made it."""
-    return schema.is_other_version(data) or visits.is_other_version(data)
+    return schema.is_other_version(data) or indexed_visits.is_other_version(data)
 
 
 def cursor(data: DataDirectory) -> Cursor:
     """How far a part of the index has read the archive; one that is not ours has read nothing."""
-    return {} if _is_other_version(data) else visits.read_cursor(data)
+    return {} if _is_other_version(data) else indexed_visits.read_cursor(data)
 
 
 def behind(data: DataDirectory, until: Cursor | None = None) -> int:

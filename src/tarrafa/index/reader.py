@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 import tantivy
 
-from tarrafa.data import DataDirectory, file_fingerprint
 from tarrafa.errors import DataError
 from tarrafa.index import schema
-from tarrafa.index.documents import join_url_id
+from tarrafa.index.document_fields import join_url_id
 from tarrafa.model import UrlId
+from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
 
 
 class _Explanation(msgspec.Struct):
@@ -102,7 +102,9 @@ class IndexSnapshot:
             self._counted[field, term] = found
         return found
 
-    def top_matches(self, query: tantivy.Query, limit: int, weight: str | None = None, order: str | None = None) -> IndexMatches:
+    def top_matches(
+        self, query: tantivy.Query, limit: int, weight: str | None = None, order: str | None = None
+    ) -> IndexMatches:
         """The documents that match best. Equal scores come in the order of segments and documents, whatever the limit.
         `weight`: a field that the score is multiplied by, as log2(2 + value); `order`: a field that stands instead of
         the score, the largest first."""

@@ -26,9 +26,9 @@ from types import TracebackType
 import msgspec
 import tantivy
 
-from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, DiskFull
 from tarrafa.model import DeclaredEntity
+from tarrafa.runtime.data_dir import DataDirectory
 
 TOKENIZER = "terms"
 REMOVED_NAME = "gone"
@@ -44,7 +44,7 @@ LANGUAGE = "language"
 WORDS = "words"
 URL = "url"  # the words of the address
 TYPE = "type"  # its MIME type, and the short names of it
-KIND = "kind"  # of which kinds the things are that it declares, and when they are: see parse/declared.py
+KIND = "kind"  # of which kinds the things are that it declares, and when they are: see parse/rdf/entity_summary.py
 UPDATED = "updated"  # seconds since 1970
 STATIC = "static"
 IN_LINKS = "in_links"  # as known when the page was indexed; search asks the graph again

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
-from tarrafa.data import DataDirectory, write_atomically
 from tarrafa.errors import ConfigError, DataError, data_error_from_os
-from tarrafa.index import schema, visits
+from tarrafa.index import indexed_visits, schema
 from tarrafa.parse.url import host_name
+from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 
 SHARDS_MAX = 64
 NEW_FOLDER = "new"
@@ -144,7 +144,7 @@ def remove_stray_parts(data: DataDirectory) -> None:
     there = {path.name for path in folder.iterdir() if PART_NAME.fullmatch(path.name)} if folder.is_dir() else ()
     for name in {"", *there} - kept:
         stray = DataDirectory(data.root, name)
-        visits.remove(stray)
+        indexed_visits.remove(stray)
         schema.remove(stray)
         if name:
             shutil.rmtree(stray.index, ignore_errors=True)

@@ -14,9 +14,17 @@ from turbohtml import Document, Element, Namespace, PlainText
 from turbohtml import parse as parse_html
 
 from tarrafa.model import Page
-from tarrafa.parse import charset, fingerprint, language, robots_meta, structured
-from tarrafa.parse.document import DOCUMENT_KINDS, OFFICE_TYPES, replace_invalid_characters, document_kind, read_document
-from tarrafa.parse.links import LinkExtractor
+from tarrafa.parse import structured
+from tarrafa.parse.documents.document import (
+    DOCUMENT_KINDS,
+    OFFICE_TYPES,
+    document_kind,
+    read_document,
+    replace_invalid_characters,
+)
+from tarrafa.parse.html import robots_meta
+from tarrafa.parse.html.link_extractor import LinkExtractor
+from tarrafa.parse.text import charset, fingerprint, language
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
 PARSER = "tarrafa-parse/3"  # stands in every record: raise it when the same bytes give another page
@@ -41,7 +49,14 @@ FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml"})
 _ANCHORS = ("a", "area")
 _METADATA_ELEMENTS = ("title", "base", "meta", "link", "h1", "h2", "h3", "frame", "iframe")
 _TEMPLATE_ELEMENTS = ("template",)  # browsers show nothing of it
-_TEXTLESS_ELEMENTS = ("noscript", "iframe", "svg", "select", "textarea", "datalist")  # may have links, but nothing to read
+_TEXTLESS_ELEMENTS = (
+    "noscript",
+    "iframe",
+    "svg",
+    "select",
+    "textarea",
+    "datalist",
+)  # may have links, but nothing to read
 _LAYOUT = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 
 _looks_like_html = re.compile(rb"\s*(?:<!--|<\?xml|<!doctype\s+html|<[a-z][a-z0-9]*[\s/>])", re.IGNORECASE).match

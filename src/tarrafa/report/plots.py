@@ -1,6 +1,6 @@
 """What do the figures look like?
 
-Promises: each plot is drawn in the house's style (simulate/plots.py) as PNG and SVG, and only where there is something
+Promises: each plot is drawn in the house's style (simulate/matplotlib_plots.py) as PNG and SVG, and only where there is something
 to see; what comes from the Web is never read as a formula. Without matplotlib nothing is drawn, and nobody fails.
 Knows nothing of how numbers came about.
 """
@@ -12,10 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tarrafa.report.shapes import Bin, Distribution, CollectionReport
-from tarrafa.report.telling import shorten_text
-from tarrafa.report.texts import Texts
-from tarrafa.simulate.plots import COLOURS, Series, figure_axes, draw_lines
+from tarrafa.report.layout import shorten_text
+from tarrafa.report.report_texts import Texts
+from tarrafa.report.schema import Bin, CollectionReport, Distribution
+from tarrafa.simulate.matplotlib_plots import COLOURS, Series, draw_lines, figure_axes
 
 MARKS_MAX = 12  # ends of collectors that are named
 LABEL_CHARS_MAX = 40
@@ -194,7 +194,9 @@ def _storage(report: CollectionReport, t: Texts, stem: Path, title: str) -> None
     parts = [part for part in report.storage if part.bytes]
     labels, sizes = [t(f"part_{part.name}") for part in parts], [part.bytes for part in parts]
     colours = [COLOURS[{"data": 0, "index": 2}.get(part.kind, 5)] for part in parts]
-    _horizontal_bars(stem, labels, [size / 1e6 for size in sizes], title, "MB", [t.size(size) for size in sizes], t, colours)
+    _horizontal_bars(
+        stem, labels, [size / 1e6 for size in sizes], title, "MB", [t.size(size) for size in sizes], t, colours
+    )
 
 
 def _horizontal_bars(

@@ -14,12 +14,12 @@ from pathlib import Path
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from tarrafa.data import write_atomically
 from tarrafa.errors import ConfigError, data_error_from_os
 from tarrafa.report import plots
-from tarrafa.report.shapes import CollectionReport
-from tarrafa.report.telling import ReportSection, ReportLayout, ReportTable, lay_out
-from tarrafa.report.texts import Texts
+from tarrafa.report.layout import ReportLayout, ReportSection, ReportTable, lay_out
+from tarrafa.report.report_texts import Texts
+from tarrafa.report.schema import CollectionReport
+from tarrafa.runtime.data_dir import write_atomically
 
 REPORT_FORMATS = ("html", "md", "json", "plots")
 STYLE, FOLDER = "report.css", "plots"
@@ -48,7 +48,9 @@ def report_json(report: CollectionReport) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
 
 
-def report_html(report: CollectionReport, t: Texts, drawn: Sequence[str] = (), *, style: str = STYLE, plots: str = f"{FOLDER}/") -> str:
+def report_html(
+    report: CollectionReport, t: Texts, drawn: Sequence[str] = (), *, style: str = STYLE, plots: str = f"{FOLDER}/"
+) -> str:
     """A whole page. `drawn` are the figures that there are; `style` and `plots` say where its parts are found."""
     return _templates().get_template("report.html").render(story=lay_out(report, t), t=t, drawn=drawn, style=style,
                                                            plots=plots)  # fmt: skip

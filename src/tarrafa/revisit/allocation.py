@@ -25,9 +25,9 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 from numpy.typing import ArrayLike, NDArray
 
-from tarrafa.revisit.longrun import CELLS, RATIOS, Floats, Mask, check_arrays
-from tarrafa.revisit.staleness import value_growth
-from tarrafa.revisit.staleness import staleness as plain_staleness
+from tarrafa.revisit.optimal_frequency import CELLS, RATIOS, Floats, Mask, check_arrays
+from tarrafa.revisit.visit_value import staleness as plain_staleness
+from tarrafa.revisit.visit_value import value_growth
 
 Integers = NDArray[np.int64]
 Servers = NDArray[np.int32]

@@ -18,9 +18,9 @@ from typing import Protocol
 
 import msgspec
 
-from tarrafa.revisit import estimate
-from tarrafa.revisit.estimate import DAY_S
-from tarrafa.revisit.staleness import age_at_price, visit_value
+from tarrafa.revisit import change_rate
+from tarrafa.revisit.change_rate import DAY_S
+from tarrafa.revisit.visit_value import age_at_price, visit_value
 
 RATE_STEP, WEIGHT_STEP = 1.25, 2.0
 RATE_MIN = 1e-10  # a change in three hundred years
@@ -61,7 +61,7 @@ class PageHistory(msgspec.Struct, frozen=True, array_like=True):
     @property
     def shelf(self) -> int:
         """Its class, by a cautious estimate of its rate: see there."""
-        return shelf_of(estimate.cautious_rate(self.alpha, self.beta), self.weight)
+        return shelf_of(change_rate.cautious_rate(self.alpha, self.beta), self.weight)
 
 
 def record_first_visit(at: float, alpha: float, beta: float, weight: float = 1.0, claimed: float = 0.0) -> PageHistory:
@@ -69,19 +69,21 @@ def record_first_visit(at: float, alpha: float, beta: float, weight: float = 1.0
     return PageHistory(at, at, alpha, beta, weight, rated=at, birth=min(claimed, at))
 
 
-def record_visit(page: PageHistory, at: float, changed: bool, modified: float | None = None, believed: bool = False) -> PageHistory:
+def record_visit(
+    page: PageHistory, at: float, changed: bool, modified: float | None = None, believed: bool = False
+) -> PageHistory:
     """A page after one more visit; `modified` is when it last changed, if its date is `believed`."""
     gap = max(0.0, at - page.last)
     alpha, beta, birth = page.alpha, page.beta, page.birth
     if believed and birth:
-        alpha, beta = estimate.update_dated(alpha, beta, min(page.first - birth, estimate.AGE_MAX_S))
+        alpha, beta = change_rate.update_dated(alpha, beta, min(page.first - birth, change_rate.AGE_MAX_S))
         birth = 0.0
     if not changed:
-        alpha, beta = estimate.update_unchanged(alpha, beta, gap)
+        alpha, beta = change_rate.update_unchanged(alpha, beta, gap)
     elif modified is not None:
-        alpha, beta = estimate.update_dated(alpha, beta, min(max(0.0, at - modified), gap))
+        alpha, beta = change_rate.update_dated(alpha, beta, min(max(0.0, at - modified), gap))
     else:
-        alpha, beta = estimate.update_changed(alpha, beta, gap)
+        alpha, beta = change_rate.update_changed(alpha, beta, gap)
     rate, rated, unrated = page.rate, page.rated, page.unrated + changed
     if at - rated >= DAY_S:
         rate, rated, unrated = updated_rate(unrated, (at - rated) / DAY_S), at, 0
@@ -219,7 +221,9 @@ class IndexPolicy:
 
 def shelf_of(rate: float, weight: float) -> int:
     """The class of pages with nearly this rate and weight."""
-    across = min(max(round(math.log(max(weight, 1e-9)) / math.log(WEIGHT_STEP)) + WEIGHT_CLASSES // 2, 0), WEIGHT_CLASSES - 1)
+    across = min(
+        max(round(math.log(max(weight, 1e-9)) / math.log(WEIGHT_STEP)) + WEIGHT_CLASSES // 2, 0), WEIGHT_CLASSES - 1
+    )
     return round(math.log(max(rate, RATE_MIN) / RATE_MIN) / math.log(RATE_STEP)) * WEIGHT_CLASSES + across
 
 
@@ -230,7 +234,9 @@ def class_of(shelf: int) -> tuple[float, float]:
     return RATE_MIN * RATE_STEP**along, WEIGHT_STEP ** (across - WEIGHT_CLASSES // 2)
 
 
-def choose_shelf(policy: RevisitPolicy, heads: Iterable[tuple[int, float]], now: float, explore: bool = False) -> int | None:
+def choose_shelf(
+    policy: RevisitPolicy, heads: Iterable[tuple[int, float]], now: float, explore: bool = False
+) -> int | None:
     """The shelf whose head is visited now, if any is due; an exploring visit goes to the one left alone longest."""
     heads = list(heads)
     due = [head for head in heads if policy.due(*head) <= now]

@@ -29,11 +29,11 @@ from typing import Any
 
 import msgspec
 
-from tarrafa.data import DataDirectory, file_fingerprint, write_atomically
 from tarrafa.errors import ConfigError
-from tarrafa.index.analysis import readings, words
+from tarrafa.index.text_analysis import readings, words
 from tarrafa.parse.domain import LABELS_MAX, domain_and_parents, parse_domain
 from tarrafa.parse.url import canonical, host_name
+from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, write_atomically
 
 FILE_BYTES_MAX = 8 << 20
 SYNONYM_GROUPS_MAX, GROUP_WORDS_MAX = 10_000, 50  # groups of synonyms, and what stands in one

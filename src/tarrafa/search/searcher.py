@@ -20,26 +20,35 @@ from time import perf_counter
 
 from msgspec.structs import replace
 
-from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, QueryError, ShardUnavailable, TarrafaError
 from tarrafa.index import schema, shards
-from tarrafa.index.analysis import fold
-from tarrafa.index.reader import IndexReader, DocumentAddress, IndexSnapshot
+from tarrafa.index.reader import DocumentAddress, IndexReader, IndexSnapshot
+from tarrafa.index.text_analysis import fold
 from tarrafa.model import SearchResult, UrlId
 from tarrafa.parse.url import canonical, url_id
-from tarrafa.search import expansion, spelling, suggesting
-from tarrafa.search.asking import ScatterGather
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.search import autocomplete, query_expansion, spelling
+from tarrafa.search.autocomplete import PartialText, completed_text, partial_text
 from tarrafa.search.curation import Curation
-from tarrafa.search.joined import open_local_shard
-from tarrafa.search.local import VOCABULARY_WAIT_S
-from tarrafa.search.matching import document_frequency, page_query, contents_query, query_terms, terms_of_texts
-from tarrafa.search.query import parse
-from tarrafa.search.question import BLOCK_MATCHES, EXPANSION_TERMS_MAX, MATCHES_MAX, SHARD_WORDS_MAX, ExpansionTerm, ScorePart, SearchRequest, Shard, Sort
+from tarrafa.search.exclusion_filter import ExclusionFilter, exclude
+from tarrafa.search.local_shard import VOCABULARY_WAIT_S
+from tarrafa.search.partitioned_shard import open_local_shard
+from tarrafa.search.query_builder import contents_query, document_frequency, page_query, query_terms, terms_of_texts
+from tarrafa.search.query_parser import parse
+from tarrafa.search.request import (
+    BLOCK_MATCHES,
+    EXPANSION_TERMS_MAX,
+    MATCHES_MAX,
+    SHARD_WORDS_MAX,
+    ExpansionTerm,
+    ScorePart,
+    SearchRequest,
+    Shard,
+    Sort,
+)
+from tarrafa.search.scatter_gather import ScatterGather, ShardThreads
 from tarrafa.search.snippet import MarkedPieces, mark_terms
 from tarrafa.search.spelling import Correction, SimilarWord, SpellingCorrector
-from tarrafa.search.suggesting import PartialText, partial_text, completed_text
-from tarrafa.search.threads import ShardThreads
-from tarrafa.search.withheld import ExclusionFilter, exclude
 
 EMPTY_REQUEST = SearchRequest("")
 SIMILAR_WORDS_MAX = 8  # words that are nearly written so
@@ -58,7 +67,9 @@ class Searcher:
         self._threads = ShardThreads()
 
     @classmethod
-    def open(cls, data: DataDirectory, elsewhere: Sequence[Shard] = (), patience_s: float = VOCABULARY_WAIT_S) -> "Searcher":
+    def open(
+        cls, data: DataDirectory, elsewhere: Sequence[Shard] = (), patience_s: float = VOCABULARY_WAIT_S
+    ) -> "Searcher":
         """Over the index of a data directory and shards elsewhere; where there are no data, over those alone."""
         own = [open_local_shard(data, patience_s)] if data.version.exists() or not elsewhere else []
         return cls([*own, *elsewhere], Curation(data))
@@ -148,13 +159,19 @@ class Searcher:
         if not first.total:
             return self._instead(first, correction)
         more = self._expanded(question, first) if question.expand else None
-        return _SearchOutcome(more.asking, more.expanded, correction) if more is not None else _SearchOutcome(first, [], correction)
+        return (
+            _SearchOutcome(more.asking, more.expanded, correction)
+            if more is not None
+            else _SearchOutcome(first, [], correction)
+        )
 
     def _expanded(self, question: SearchRequest, good: ScatterGather) -> "_SearchOutcome | None":
         """The question with words that go with the best of these pages; None, if there are none."""
         if question.sort is not Sort.RELEVANCE:
-            good = self._find(replace(question, sort=Sort.RELEVANCE, n=expansion.FEEDBACK_PAGES, offset=0), good)
-        extras = self._extras(good, query_terms(parse(question.text)), expansion.EXPANSION_WORDS, expansion.EXPANSION_SHARE)
+            good = self._find(replace(question, sort=Sort.RELEVANCE, n=query_expansion.FEEDBACK_PAGES, offset=0), good)
+        extras = self._extras(
+            good, query_terms(parse(question.text)), query_expansion.EXPANSION_WORDS, query_expansion.EXPANSION_SHARE
+        )
         if not extras:
             return None
         return _SearchOutcome(self._find(replace(question, extras=extras), good), [extra.word for extra in extras])
@@ -167,25 +184,32 @@ class Searcher:
             spelled = self._find(replace(question, text=correction.text), first)
             return _SearchOutcome(spelled, correction.words, correction, INSTEAD_SPELLING)
         some = self._find(replace(question, all_words=False), first) if question.all_words else first
-        return _SearchOutcome(some, [], correction, INSTEAD_SOME_WORDS) if some.total else _SearchOutcome(first, [], correction)
+        return (
+            _SearchOutcome(some, [], correction, INSTEAD_SOME_WORDS)
+            if some.total
+            else _SearchOutcome(first, [], correction)
+        )
 
     def _related(self, question: SearchRequest) -> SearchRequest:
         """The words of a page, as a question."""
         url = canonical(question.related) or question.related
         asking = self._scatter(replace(question, related=url))
         if not any(
-            block.candidates for block in asking.ask_each(lambda shard: shard.find_urls(question, [url_id(url)])).values()
+            block.candidates
+            for block in asking.ask_each(lambda shard: shard.find_urls(question, [url_id(url)])).values()
         ):
             raise QueryError(f"{url[:200]}: this page is not indexed, so nothing can be found that is like it.")
         own = query_terms(parse(question.text)) if question.text.strip() else frozenset()
-        return replace(asking.question, extras=self._extras(asking, own, expansion.RELATED_WORDS, 1.0))
+        return replace(asking.question, extras=self._extras(asking, own, query_expansion.RELATED_WORDS, 1.0))
 
     def _extras(self, good: ScatterGather, own: frozenset[str], limit: int, share: float) -> tuple[ExpansionTerm, ...]:
         """The words that tell the best pages of an answer, or the page that others are to be like."""
-        told = expansion.sum_evidence(good.expansion_terms(expansion.FEEDBACK_PAGES, expansion.WORDS_PER_SHARD), own)
+        told = query_expansion.sum_evidence(
+            good.expansion_terms(query_expansion.FEEDBACK_PAGES, query_expansion.WORDS_PER_SHARD), own
+        )
         some = tuple(ExpansionTerm(word, 1.0) for word in list(told)[:EXPANSION_TERMS_MAX])
         counts = self._scatter(replace(good.question, extras=some), good).global_statistics()
-        return expansion.choose_terms({extra.word: told[extra.word] for extra in some}, counts, limit, share)
+        return query_expansion.choose_terms({extra.word: told[extra.word] for extra in some}, counts, limit, share)
 
     def _correction(self, first: ScatterGather) -> Correction | None:
         """Another spelling, where next to nothing is found or a word is not known."""
@@ -213,9 +237,11 @@ class Searcher:
         except QueryError:  # nothing by itself: a sign, or only what is to be left out
             checked, before = checked or bool(before.strip()), ""
         answers = asking.ask_each(lambda shard: shard.complete(beginning.typed, before, limit + 1))  # one may be there
-        words = suggesting.merge_completions(beginning.typed, answers.values(), limit + 1)
+        words = autocomplete.merge_completions(beginning.typed, answers.values(), limit + 1)
         found = [said for word, _ in words if (said := completed_text(beginning, word)) != text]
-        return [said for said in found if not checked or self._count(SearchRequest(said, all_words=True), asking)][:limit]
+        return [said for said in found if not checked or self._count(SearchRequest(said, all_words=True), asking)][
+            :limit
+        ]
 
     # -- asking ----------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ Pure. Knows nothing of HTML or of the index. (tantivy's own snippets find nothin
 import re
 from functools import lru_cache
 
-from tarrafa.index.analysis import compose, fold, terms_of_language, analyzer_for, word_spans
+from tarrafa.index.text_analysis import analyzer_for, compose, fold, terms_of_language, word_spans
 
 SNIPPET_CHARS_MAX = 240
 BEFORE_CHARS = 40  # of the page, before the first wanted word

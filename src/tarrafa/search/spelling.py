@@ -19,8 +19,8 @@ from itertools import pairwise
 from math import log10
 from typing import NamedTuple
 
-from tarrafa.index.analysis import WORD_CHARS_MAX, compose, fold, word_spans
-from tarrafa.search.query import ScoringSpan, scoring_spans
+from tarrafa.index.text_analysis import WORD_CHARS_MAX, compose, fold, word_spans
+from tarrafa.search.query_parser import ScoringSpan, scoring_spans
 from tarrafa.search.vocabulary import IndexVocabulary
 
 FEW_PAGES = 5  # pages: who finds fewer may have meant something else
@@ -89,7 +89,9 @@ def edit_cost(typed: str, meant: str, spaces: int = 0) -> float:
         for j, other in enumerate(meant, 1):
             left_out = before[j] + (LIKELY_CHANGE_COST if typed[i - 2 : i - 1] == letter else 1.0)
             put_in = row[j - 1] + (LIKELY_CHANGE_COST if meant[j - 2 : j - 1] == other else 1.0)
-            changed = before[j - 1] + (0.0 if letter == other else LIKELY_CHANGE_COST if other in _LIKELY.get(letter, "") else 1.0)
+            changed = before[j - 1] + (
+                0.0 if letter == other else LIKELY_CHANGE_COST if other in _LIKELY.get(letter, "") else 1.0
+            )
             best = min(left_out, put_in, changed)
             if i > 1 and j > 1 and letter == meant[j - 2] and other == typed[i - 2]:
                 best = min(best, twice[j - 2] + LIKELY_CHANGE_COST)
@@ -186,7 +188,9 @@ class SpellingChange(NamedTuple):
 class SpellingCorrector:
     """Goes through the doubtful words of one text."""
 
-    def __init__(self, text: str, found: int, documents: Callable[[str, str], int], alike: FindSimilarWords, count: CountPages) -> None:
+    def __init__(
+        self, text: str, found: int, documents: Callable[[str, str], int], alike: FindSimilarWords, count: CountPages
+    ) -> None:
         self._text, self._found = compose(text), found
         self._alike, self._count = alike, count
         self._words = typed_words(self._text, documents)

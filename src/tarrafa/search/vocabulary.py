@@ -23,8 +23,8 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from tarrafa.errors import DataError
-from tarrafa.index.analysis import WORD_BOUND, fold
 from tarrafa.index.reader import IndexSnapshot
+from tarrafa.index.text_analysis import WORD_BOUND, fold
 
 WORDS_MAX = 300_000
 PER_LETTER_MAX = 40_000

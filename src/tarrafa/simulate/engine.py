@@ -37,15 +37,15 @@ import msgspec
 import numpy as np
 
 from tarrafa.errors import ConfigError
-from tarrafa.revisit.estimate import DAY_S
+from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.policy import EXPLORE_EVERY, PageHistory, choose_shelf
-from tarrafa.simulate import falseweb, measuring
-from tarrafa.simulate.changes import Floats, ChangeTimes
-from tarrafa.simulate.choosing import BudgetBucket, WaitingServers, CachedPolicy, ServerShelves
-from tarrafa.simulate.falseweb import SimulatedCrawler, SimulatedDocument, SimulatedServer, WebModel
-from tarrafa.simulate.knowing import TrueKnowledge, CrawlerKnowledge, LearnedKnowledge
-from tarrafa.simulate.measuring import FreshnessGauge, IntervalMeans, VisitLog, SimulationSummary
-from tarrafa.simulate.policies import PolicyController, SimulationSettings, make_controller, interval_stretch
+from tarrafa.simulate import freshness_metrics, web_model
+from tarrafa.simulate.change_process import ChangeTimes, Floats
+from tarrafa.simulate.crawler_knowledge import CrawlerKnowledge, LearnedKnowledge, TrueKnowledge
+from tarrafa.simulate.freshness_metrics import FreshnessGauge, IntervalMeans, SimulationSummary, VisitLog
+from tarrafa.simulate.policy_controllers import PolicyController, SimulationSettings, interval_stretch, make_controller
+from tarrafa.simulate.scheduler import BudgetBucket, CachedPolicy, ServerShelves, WaitingServers
+from tarrafa.simulate.web_model import SimulatedCrawler, SimulatedDocument, SimulatedServer, WebModel
 
 RENEW, TOKEN = -2, -1  # in place of a server's number
 ONCE = 1  # a statistic that no other follows
@@ -73,12 +73,14 @@ def run(web: WebModel, settings: SimulationSettings, by: PolicyController | None
     """Crawl a Web until its end; `by` stands in for the policy that the settings name."""
     if not settings.from_s < web.until_s:
         raise ConfigError(f"nothing is left to measure from {settings.from_s:g} s on: the end is at {web.until_s:g} s")
-    knowledge: CrawlerKnowledge = LearnedKnowledge(web) if settings.learn else TrueKnowledge(web, interval_stretch(web, settings))
+    knowledge: CrawlerKnowledge = (
+        LearnedKnowledge(web) if settings.learn else TrueKnowledge(web, interval_stretch(web, settings))
+    )
     crawl = _Simulation(web, settings, by or make_controller(web, settings), knowledge)
     crawl.run()
     log = crawl.log()
     server_of = np.array([document.server for document in web.documents])[log.documents]
-    violations = measuring.count_violations(web.servers, server_of, log)
+    violations = freshness_metrics.count_violations(web.servers, server_of, log)
     if violations:
         raise AssertionError(f"{violations} of {len(log.documents)} downloads started too soon: the engine is wrong")
     return SimulationResult(_summary(web, settings, crawl.intervals, log, violations), log)
@@ -87,7 +89,9 @@ def run(web: WebModel, settings: SimulationSettings, by: PolicyController | None
 class _Simulation:
     """The state of a run."""
 
-    def __init__(self, web: WebModel, settings: SimulationSettings, by: PolicyController, knowledge: CrawlerKnowledge) -> None:
+    def __init__(
+        self, web: WebModel, settings: SimulationSettings, by: PolicyController, knowledge: CrawlerKnowledge
+    ) -> None:
         self.intervals: list[IntervalMeans] = []
         self._web, self._settings, self._scheme, self._knowledge = web, settings, by, knowledge
         servers, documents = len(web.servers), len(web.documents)
@@ -304,7 +308,7 @@ def predict_crawl(
     the next request, answers that take no time, a crawler for every host. `dated` hosts send a truthful Last-Modified;
     `lives` are the changes of each page where they are known beforehand."""
     servers = [SimulatedServer(delay_s, pause_from="end", dated=host in dated) for host in range(hosts)]
-    web = falseweb.make_web_model([SimulatedCrawler()] * hosts, servers, pages, days * DAY_S, seed)
+    web = web_model.make_web_model([SimulatedCrawler()] * hosts, servers, pages, days * DAY_S, seed)
     return run(web if lives is None else replace(web, lives=lives), settings)
 
 
@@ -314,12 +318,14 @@ def _page(knowledge: CrawlerKnowledge, document: int) -> PageHistory:
     return page
 
 
-def _summary(web: WebModel, settings: SimulationSettings, intervals: list[IntervalMeans], log: VisitLog, violations: int) -> SimulationSummary:
+def _summary(
+    web: WebModel, settings: SimulationSettings, intervals: list[IntervalMeans], log: VisitLog, violations: int
+) -> SimulationSummary:
     """The means of the whole run from those of its intervals."""
     edges_s = np.array([0.0] + [interval.until_s for interval in intervals])
     spans_s = np.diff(edges_s) * (edges_s[:-1] >= settings.from_s)
     if web.is_poisson:
-        freshness, ages_s = measuring.expected_means(web, log, edges_s, settings.start == "fresh")
+        freshness, ages_s = freshness_metrics.expected_means(web, log, edges_s, settings.start == "fresh")
         intervals = [
             msgspec.structs.replace(interval, expected_freshness=float(fresh), expected_age_s=float(age_s))
             for interval, fresh, age_s in zip(intervals, freshness, ages_s, strict=True)

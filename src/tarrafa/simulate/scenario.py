@@ -15,11 +15,11 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from tarrafa.config import NUMBER_MAX, Seconds, ByteSize, decode_quantity, plain_message, read_user_file, parse_size
+from tarrafa.config import NUMBER_MAX, ByteSize, Seconds, decode_quantity, parse_size, plain_message, read_user_file
 from tarrafa.errors import ConfigError
-from tarrafa.revisit.estimate import DAY_S
-from tarrafa.simulate.changes import ProcessName
-from tarrafa.simulate.policies import PolicyName
+from tarrafa.revisit.change_rate import DAY_S
+from tarrafa.simulate.change_process import ProcessName
+from tarrafa.simulate.policy_controllers import PolicyName
 
 DAYS_MAX = 3650.0
 CRAWLERS_MAX, SERVERS_MAX, DOCUMENTS_MAX = 100_000, 100_000, 1_000_000
@@ -111,7 +111,9 @@ def read_scenario(path: Path) -> Scenario:
     if scenario.documents_file is not None:
         names = {server.name for server in scenario.servers}
         listed = path.parent / scenario.documents_file
-        scenario = msgspec.structs.replace(scenario, documents=(*scenario.documents, *_read_documents_file(listed, names)))
+        scenario = msgspec.structs.replace(
+            scenario, documents=(*scenario.documents, *_read_documents_file(listed, names))
+        )
     count = sum(group.count for group in scenario.documents)
     if not 1 <= count <= DOCUMENTS_MAX:
         raise ConfigError(f"{path}: documents must be 1 to {DOCUMENTS_MAX:,} in all, got {count:,}")
@@ -175,7 +177,12 @@ def _parse_document_line(row: dict[str, str], servers: set[str], where: str) -> 
 ERROR_PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
 ERROR_STEP = re.compile(r"^\.?(?P<section>\w+)(?:\[(?P<number>\d+|\.\.\.)\])?(?:\.(?P<key>\w+))?")
 ERROR_FIELD = re.compile(r"Object (?P<why>contains unknown|missing required) field `(?P<key>[^`]*)`")
-SECTIONS: dict[str, type[_ScenarioSection]] = {"run": ScenarioRun, "crawlers": ScenarioCrawlers, "servers": ScenarioServers, "documents": ScenarioDocuments}
+SECTIONS: dict[str, type[_ScenarioSection]] = {
+    "run": ScenarioRun,
+    "crawlers": ScenarioCrawlers,
+    "servers": ScenarioServers,
+    "documents": ScenarioDocuments,
+}
 
 
 def _explain(message: str) -> str:

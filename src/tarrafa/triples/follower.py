@@ -17,28 +17,28 @@ from types import TracebackType
 
 import msgspec
 
-from tarrafa.archive import follow as archive
-from tarrafa.archive.deletions import ArchiveDeletions
-from tarrafa.archive.follow import ArchiveEntry, read_entry
+from tarrafa.archive import warc_reader as archive
+from tarrafa.archive.deletion_log import ArchiveDeletions
+from tarrafa.archive.warc_reader import ArchiveEntry, read_entry
 from tarrafa.clock import boottime
-from tarrafa.data import DataDirectory, write_atomically
 from tarrafa.errors import ConfigError, Locked, data_error_from_os
-from tarrafa.graph.store import sqlite_errors, rows
+from tarrafa.graph.store import rows, sqlite_errors
 from tarrafa.index import shards
-from tarrafa.index.documents import IndexAction, index_action
-from tarrafa.index.pace import CommitPace
+from tarrafa.index.commit_pace import CommitPace
+from tarrafa.index.document_fields import IndexAction, index_action
 from tarrafa.model import Outcome, UrlId
-from tarrafa.parse.moment import parse_date
+from tarrafa.parse.text.dates import parse_date
 from tarrafa.parse.url import url_id
-from tarrafa.triples import layout, ontology, progress
-from tarrafa.triples.graphs import RULES_GRAPH
-from tarrafa.triples.pages import PageWriter
-from tarrafa.triples.progress import behind, cursor
-from tarrafa.triples.publishing import newest_number, publish
-from tarrafa.triples.rules import RuleRunner
-from tarrafa.triples.rules import write_rule_graph as write_rules
-from tarrafa.triples.visits import PageVersion, PageVersions
-from tarrafa.triples.withheld import TriplesTakedowns
+from tarrafa.runtime.data_dir import DataDirectory, write_atomically
+from tarrafa.triples import ontology, status, storage
+from tarrafa.triples.construct_rules import RuleRunner
+from tarrafa.triples.construct_rules import write_rule_graph as write_rules
+from tarrafa.triples.named_graphs import RULES_GRAPH
+from tarrafa.triples.page_versions import PageVersion, PageVersions
+from tarrafa.triples.page_writer import PageWriter
+from tarrafa.triples.snapshots import newest_number, publish
+from tarrafa.triples.status import behind, cursor
+from tarrafa.triples.takedowns import TriplesTakedowns
 
 __all__ = [
     "TriplesFollower",
@@ -67,14 +67,14 @@ class TriplesFollower:
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
-        self._path = layout.database_path(data)
+        self._path = storage.database_path(data)
         self._is_ours = shards.url_filter(data)
         self._deletions = ArchiveDeletions(data.archive)
         self._news: dict[UrlId, str] = {}  # pages to write
         self._texts: dict[tuple[UrlId, str], str] = {}  # what they state, as far as we have just read it
         self._held = 0
         self._published_at = 0.0
-        self._lock = layout.acquire_lock(data)
+        self._lock = storage.acquire_lock(data)
         try:
             self._open()
         except BaseException:
@@ -82,13 +82,13 @@ class TriplesFollower:
             raise
 
     def _open(self) -> None:
-        data, found = self._data, layout.format_of(self._data)
-        if found not in (0, layout.FORMAT):
+        data, found = self._data, storage.format_of(self._data)
+        if found not in (0, storage.FORMAT):
             log.warning("%s: written by another version of Tarrafa; it is made again from the archive", data.triples)
-        if found != layout.FORMAT or not layout.store_path(data).exists():  # one says nothing without the other
-            layout.remove(data)
-        self._connection = layout.open_database(data)
-        self._store = layout.open_store(data)
+        if found != storage.FORMAT or not storage.store_path(data).exists():  # one says nothing without the other
+            storage.remove(data)
+        self._connection = storage.open_database(data)
+        self._store = storage.open_store(data)
         with self._storage_errors():
             self._visits = PageVersions(self._connection)
             self._pace = CommitPace(self._visits.cursor)
@@ -99,7 +99,7 @@ class TriplesFollower:
                 self._pages.generation = generation
                 self._pages.ontology = msgspec.msgpack.decode(content, type=ontology.Ontology)
             self._commits = rows(self._connection, "SELECT coalesce(max(commits), 0) FROM commits")[0][0]
-        self._shown = progress.published_commit(data) if newest_number(data) else -1
+        self._shown = status.published_commit(data) if newest_number(data) else -1
         self._ontology_seen: object = None
         self._turned = 0  # how often pages were written
         self._rules = RuleRunner(data)
@@ -122,7 +122,9 @@ class TriplesFollower:
     def read(self, now: float, stop: threading.Event | None = None, tell: OnProgress = lambda size: None) -> int:
         """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
         read = 0
-        upto = archive.visit_lengths(self._data.archive)  # first: of what comes later, deletions may be heard of later, too
+        upto = archive.visit_lengths(
+            self._data.archive
+        )  # first: of what comes later, deletions may be heard of later, too
         self.drop_deleted()
         self.apply_takedowns()
         for entry in archive.follow(self._data.archive, self._pace.cursor.copy(), wanted=self._is_ours, upto=upto):
@@ -219,9 +221,9 @@ class TriplesFollower:
             publish(self._store, self._data)
             self._shown, self._published_at = self._commits, now
             try:
-                write_atomically(progress.published_commit_path(self._data), f"{self._commits}\n".encode(), durable=False)
+                write_atomically(status.published_commit_path(self._data), f"{self._commits}\n".encode(), durable=False)
             except OSError as error:
-                raise data_error_from_os(error, progress.published_commit_path(self._data)) from None
+                raise data_error_from_os(error, status.published_commit_path(self._data)) from None
 
     # -- what follows ----------------------------------------------------------------------------------------------
 
@@ -331,8 +333,8 @@ class _StorageErrors:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if isinstance(error, layout.OXIGRAPH_ERRORS):
-            with layout.oxigraph_errors(layout.store_path(self._data)):
+        if isinstance(error, storage.OXIGRAPH_ERRORS):
+            with storage.oxigraph_errors(storage.store_path(self._data)):
                 raise error
         if error is not None:
             with sqlite_errors(self._path, self._connection, "triples"):
@@ -400,8 +402,8 @@ def rebuild(data: DataDirectory, tell: OnProgress = lambda size: None) -> int:
 
 def remove_part(data: DataDirectory) -> None:
     """Take a part of the store away: the archive has all that is needed to make it again."""
-    with layout.acquire_lock(data):
-        layout.remove(data)
+    with storage.acquire_lock(data):
+        storage.remove(data)
 
 
 def drop_deleted(data: DataDirectory) -> bool:
@@ -421,7 +423,7 @@ def apply_takedowns(data: DataDirectory) -> bool:
 
 
 def _with_followers(data: DataDirectory, do: Callable[[TriplesFollower], None]) -> bool:
-    parts = [part for part in shards.parts(data) if layout.exists(part)]
+    parts = [part for part in shards.parts(data) if storage.exists(part)]
     try:
         for part in parts:
             with TriplesFollower(part) as follower:

@@ -25,11 +25,11 @@ import msgspec
 from pyoxigraph import NamedNode, RdfFormat, parse
 from xxhash import xxh3_128_hexdigest
 
-from tarrafa.data import DataDirectory, file_fingerprint
 from tarrafa.errors import ConfigError
-from tarrafa.parse.statements import RDF_TYPE, Statement, iri_of
-from tarrafa.parse.things import normalize_iri
-from tarrafa.triples.wording import mentions_service
+from tarrafa.parse.rdf.entity import normalize_iri
+from tarrafa.parse.rdf.nquads import RDF_TYPE, Statement, iri_of
+from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
+from tarrafa.triples.sparql_check import mentions_service
 
 FILE_BYTES_MAX = 64 << 20  # of one ontology; schema.org's is 1 MB
 TOML_BYTES_MAX = 1 << 20
@@ -78,7 +78,9 @@ class Ontology(msgspec.Struct, frozen=True):
         stated, found = set(statements), dict[Statement, None]()
         for one in statements:
             if one.predicate == RDF_TYPE:
-                news = [Statement(one.subject, RDF_TYPE, f"<{name}>") for name in self.classes.get(iri_of(one.object), ())]
+                news = [
+                    Statement(one.subject, RDF_TYPE, f"<{name}>") for name in self.classes.get(iri_of(one.object), ())
+                ]
             else:
                 above = self.properties.get(iri_of(one.predicate), ())
                 news = [Statement(one.subject, f"<{name}>", one.object) for name in above]

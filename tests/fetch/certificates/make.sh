@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the certificates that the tests of fetch/tls.py show to the client. They live for a hundred years; the keys are
+# Makes the certificates that the tests of fetch/certificates.py show to the client. They live for a hundred years; the keys are
 # public, and no authority that anybody believes has signed them.
 set -e
 cd "$(dirname "$0")"

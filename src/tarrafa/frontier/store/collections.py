@@ -13,10 +13,10 @@ import msgspec
 from tarrafa import config
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, FrontierError
-from tarrafa.frontier.images import CollectionExport
-from tarrafa.frontier.order import QueueOrder, order_of
-from tarrafa.frontier.protocol import CollectionRow, CollectionStatus, FrontierCollectionState
+from tarrafa.frontier.api import CollectionRow, CollectionStatus, FrontierCollectionState
+from tarrafa.frontier.ordering.queue_order import QueueOrder, order_of
 from tarrafa.frontier.store.schema import FrontierDatabase
+from tarrafa.frontier.transfer.host_export import CollectionExport
 from tarrafa.model import HostId, UrlId, UrlState
 
 STATES = ("ready", "waiting", "running", "paused", "stopped", "finished")
@@ -267,7 +267,13 @@ class Collections:
             revision, before, run, round_, created = 1, None, 1, RunProgress(now if start else 0.0), now
         else:
             _check_usable(known)
-            number, before, run, round_, created = known.row.id, known.config, known.run, known.run_progress, known.created
+            number, before, run, round_, created = (
+                known.row.id,
+                known.config,
+                known.run,
+                known.run_progress,
+                known.created,
+            )
             if not start:
                 state, reason = known.row.state, known.row.reason
             round_ = dataclasses.replace(round_, started=round_.started or (now if start else 0.0))

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.protocol import FIRST_HOST, DiscoveredUrl, VisitReport, CachedRobots, UrlWeight
+from tarrafa.frontier.api import FIRST_HOST, CachedRobots, DiscoveredUrl, UrlWeight, VisitReport
 from tarrafa.frontier.store.collections import LoadedCollection
-from tarrafa.frontier.store.hosts import LeaseClock
+from tarrafa.frontier.store.frontier_store import FrontierStore
+from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.runs import has_runs, roots_of
 from tarrafa.frontier.store.schema import open_database
-from tarrafa.frontier.store.store import FrontierStore
 from tarrafa.model import HostId, Outcome, Status, UrlId
 
 HOLDER = 0  # no worker has this number
@@ -90,7 +90,9 @@ class FrontierReplay:
         )
         return None if row is None else LastKnownVisit(*row)
 
-    def replay_visit(self, known: LoadedCollection, url: DiscoveredUrl, number: int, outcome: Outcome, worker: str) -> bool:
+    def replay_visit(
+        self, known: LoadedCollection, url: DiscoveredUrl, number: int, outcome: Outcome, worker: str
+    ) -> bool:
         """What became of a visit; False: that, or what came later, is known."""
         db, key = self.store.db, (url.host, known.row.id, url.id)
         row = db.row("SELECT depth, redirects, run FROM url WHERE host = ? AND collection = ? AND id = ?", key)
@@ -115,7 +117,9 @@ class FrontierReplay:
     def refetch(self, known: LoadedCollection, host: HostId, url: UrlId) -> None:
         self.store.urls.refetch(known, host, url)
 
-    def set_host_rules(self, known: LoadedCollection, host: HostId, key: str, robots: CachedRobots | None, delay_s: float) -> None:
+    def set_host_rules(
+        self, known: LoadedCollection, host: HostId, key: str, robots: CachedRobots | None, delay_s: float
+    ) -> None:
         """What a host asked for."""
         self.store.urls.ensure_host_row(host, key, known.config.network.suffixes)
         if robots is not None:

@@ -19,7 +19,7 @@ single page that could not be had, what only it leads to counts as not found.
 
 from tarrafa.config import Collection
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.protocol import FIRST_HOST, DiscoveredUrl
+from tarrafa.frontier.api import FIRST_HOST, DiscoveredUrl
 from tarrafa.frontier.store.collections import (
     DELETING,
     IMPORTING,

@@ -9,9 +9,9 @@ from typing import Any
 
 from tarrafa.clock import Clock
 from tarrafa.config import StrategyConfig
-from tarrafa.frontier.order import order_of
-from tarrafa.frontier.protocol import DiscoveredUrl, UrlWeight, is_significant_rank_change
-from tarrafa.frontier.store.breadth import BreadthSites
+from tarrafa.frontier.api import DiscoveredUrl, UrlWeight, is_significant_rank_change
+from tarrafa.frontier.ordering.queue_order import order_of
+from tarrafa.frontier.store.breadth_sites import BreadthSites
 from tarrafa.frontier.store.collections import (
     HOSTS,
     KNOWN,
@@ -24,28 +24,25 @@ from tarrafa.frontier.store.collections import (
     LoadedCollection,
     state_bucket,
 )
-from tarrafa.frontier.store.exchange import PageReplacement
-from tarrafa.frontier.store.ready import ReadyQueue
-from tarrafa.frontier.store.revisits import RevisitQueue
+from tarrafa.frontier.store.page_replacement import PageReplacement
+from tarrafa.frontier.store.ready_queue import ReadyQueue
+from tarrafa.frontier.store.revisit_queue import RevisitQueue
 from tarrafa.frontier.store.schema import CLOSED, OPEN, SHOWN, SWEPT, SWEPT_RANK, UNSHOWN, FrontierDatabase
-from tarrafa.model import (
-    GIVEN_UP,
-    HostId,
-    UrlRole,
-    Status,
-    UrlId,
-    UrlState,
-)
-from tarrafa.parse.site import PublicSuffixes
+from tarrafa.model import GIVEN_UP, HostId, Status, UrlId, UrlRole, UrlState
+from tarrafa.parse.public_suffix import PublicSuffixes
 
 IN_LINKS_OF = "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?"
-RANK_COLUMNS_SQL = "SELECT url, sequence, in_links, attempts, role FROM url WHERE host = ? AND collection = ? AND id = ?"
+RANK_COLUMNS_SQL = (
+    "SELECT url, sequence, in_links, attempts, role FROM url WHERE host = ? AND collection = ? AND id = ?"
+)
 
 
 class FrontierUrls:
     """The URL rows of one frontier."""
 
-    def __init__(self, db: FrontierDatabase, counters: Counters, collections: Collections, ready: ReadyQueue, clock: Clock) -> None:
+    def __init__(
+        self, db: FrontierDatabase, counters: Counters, collections: Collections, ready: ReadyQueue, clock: Clock
+    ) -> None:
         self._db, self._counters, self._collections, self._clock = db, counters, collections, clock
         self._ready = ready
         self.revisits = RevisitQueue(db, counters, ready, clock)
@@ -89,7 +86,9 @@ class FrontierUrls:
                     self.revisits.record_announced_change(known, key, offer.announced)
         self.add_pending(number, waiting)
 
-    def _promote(self, known: LoadedCollection, offer: DiscoveredUrl, state: int, status: int | None, waiting: dict[HostId, int]) -> None:
+    def _promote(
+        self, known: LoadedCollection, offer: DiscoveredUrl, state: int, status: int | None, waiting: dict[HostId, int]
+    ) -> None:
         """What was met as a plain link is a sitemap or feed; if it was turned away for its type, it waits again."""
         if self.revisits.find((offer.host, known.row.id, offer.id)) is not None:
             return  # it is kept as a page
@@ -137,7 +136,9 @@ class FrontierUrls:
             self._fetch_whole(known, host, url, state, waiting)
             self.add_pending(known.row.id, waiting)
 
-    def _fetch_whole(self, known: LoadedCollection, host: HostId, url: UrlId, state: int, waiting: dict[HostId, int]) -> None:
+    def _fetch_whole(
+        self, known: LoadedCollection, host: HostId, url: UrlId, state: int, waiting: dict[HostId, int]
+    ) -> None:
         key = (host, known.row.id, url)
         self._db.run(
             "UPDATE url SET state = 0, etag = NULL, last_modified = NULL WHERE host = ? AND collection = ? AND id = ?",
@@ -147,7 +148,12 @@ class FrontierUrls:
         self.requeue(known, host, url, state, waiting)
 
     def _insert(
-        self, known: LoadedCollection, offer: DiscoveredUrl, sequence: int, waiting: dict[HostId, int], closed: dict[HostId, int]
+        self,
+        known: LoadedCollection,
+        offer: DiscoveredUrl,
+        sequence: int,
+        waiting: dict[HostId, int],
+        closed: dict[HostId, int],
     ) -> None:
         number = known.row.id
         if offer.host not in waiting:
@@ -165,9 +171,14 @@ class FrontierUrls:
         if state == UrlState.PENDING:
             self.enqueue(known, offer.host, offer.id, (offer.url, sequence, 0, 0, offer.role), waiting)
 
-    def _first_state(self, known: LoadedCollection, offer: DiscoveredUrl, closed: dict[HostId, int]) -> tuple[UrlState, int]:
+    def _first_state(
+        self, known: LoadedCollection, offer: DiscoveredUrl, closed: dict[HostId, int]
+    ) -> tuple[UrlState, int]:
         """Where a URL stands that a run meets for the first time, and why it does not wait, if so."""
-        limit, status = known.config.scope.depth_max, offer.status or self._cached_closed_status(known, offer.host, closed)
+        limit, status = (
+            known.config.scope.depth_max,
+            offer.status or self._cached_closed_status(known, offer.host, closed),
+        )
         if limit is not None and offer.depth > limit:
             return UrlState.TOO_DEEP, 0
         if not status:
@@ -190,7 +201,12 @@ class FrontierUrls:
             )
 
     def _rediscover(
-        self, known: LoadedCollection, offer: DiscoveredUrl, sequence: int, waiting: dict[HostId, int], closed: dict[HostId, int]
+        self,
+        known: LoadedCollection,
+        offer: DiscoveredUrl,
+        sequence: int,
+        waiting: dict[HostId, int],
+        closed: dict[HostId, int],
     ) -> None:
         """Somebody of this run leads to what an earlier one knew: it is as if it were new, but for its history. What is
         out is on its way. A page that is kept waits, whatever it looks like now: if it is no longer wanted, those who
@@ -205,7 +221,10 @@ class FrontierUrls:
         self._counters.add(known.row.id, REVISITS_OUT, -int(is_out_again))
         is_kept = state == UrlState.FETCHED or shown != UNSHOWN or is_out_again
         if is_kept:
-            after, why = UrlState.FETCHED if self._cached_closed_status(known, offer.host, closed) else UrlState.PENDING, 0
+            after, why = (
+                UrlState.FETCHED if self._cached_closed_status(known, offer.host, closed) else UrlState.PENDING,
+                0,
+            )
         else:
             after, why = self._first_state(known, offer, closed)
         if state == UrlState.HANDED_OUT:
@@ -308,7 +327,14 @@ class FrontierUrls:
         return self._suffixes[extra].site(key.partition("://")[2].rpartition(":")[0])
 
     def _lower(
-        self, known: LoadedCollection, host: HostId, url: UrlId, depth: int, redirects: int, state: int, waiting: dict[HostId, int]
+        self,
+        known: LoadedCollection,
+        host: HostId,
+        url: UrlId,
+        depth: int,
+        redirects: int,
+        state: int,
+        waiting: dict[HostId, int],
     ) -> None:
         number, limit = known.row.id, known.config.scope.depth_max
         opened = state == UrlState.TOO_DEEP and (limit is None or depth <= limit)
@@ -319,7 +345,9 @@ class FrontierUrls:
         if opened:
             self.requeue(known, host, url, UrlState.TOO_DEEP, waiting)
 
-    def requeue(self, known: LoadedCollection, host: HostId, url: UrlId, before: int, waiting: dict[HostId, int]) -> None:
+    def requeue(
+        self, known: LoadedCollection, host: HostId, url: UrlId, before: int, waiting: dict[HostId, int]
+    ) -> None:
         """Put a known URL among the waiting ones; its row says PENDING already."""
         self._counters.move(known.row.id, before, UrlState.PENDING)
         self.requeue_counted(known, host, url, waiting)

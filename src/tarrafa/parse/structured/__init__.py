@@ -11,12 +11,13 @@ from typing import Literal, NamedTuple
 from turbohtml import Document
 from turbohtml import parse as parse_html
 
-from tarrafa.parse import charset
-from tarrafa.parse.statements import StatementSet
-from tarrafa.parse.structured import jsonld, microdata, rdfa, xhtml
-from tarrafa.parse.structured.rdfa_context import HostLanguage
-from tarrafa.parse.structured.reference import BaseIri
-from tarrafa.parse.things import collect_entities, vocabularies
+from tarrafa.parse.html import xhtml
+from tarrafa.parse.rdf.entity import collect_entities, vocabularies
+from tarrafa.parse.rdf.nquads import StatementSet
+from tarrafa.parse.structured import jsonld, microdata, rdfa
+from tarrafa.parse.structured.iri_resolution import BaseIri
+from tarrafa.parse.structured.rdfa.initial_context import HostLanguage
+from tarrafa.parse.text import charset
 
 BODY_BYTES_MAX = 16 << 20  # what is behind is not read
 XHTML_TYPES = frozenset({"application/xhtml+xml", "application/vnd.wap.xhtml+xml"})

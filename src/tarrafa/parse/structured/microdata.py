@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from turbohtml import Document, Element
 
-from tarrafa.parse.statements import IRI_LENGTH_MAX, RDF, RDF_TYPE, XSD, StatementSet, iri, literal
-from tarrafa.parse.structured.reference import BaseIri
+from tarrafa.parse.rdf.nquads import IRI_LENGTH_MAX, RDF, RDF_TYPE, XSD, StatementSet, iri, literal
+from tarrafa.parse.structured.iri_resolution import BaseIri
 
 ELEMENTS_MAX = 50_000  # with itemprop or itemscope
 STEPS_MAX = 200_000  # elements met while going through items, those met again by way of itemref included
@@ -263,7 +263,13 @@ class _MicrodataReader:
             if tag == "meta" or attribute or place.texts > TEXTS_NESTED_MAX:
                 return None
             said = element.text
-        typed = _typed_time(said.strip()) if tag == "time" else _typed_number(said.strip()) if tag in _VALUE_ATTRIBUTE else None
+        typed = (
+            _typed_time(said.strip())
+            if tag == "time"
+            else _typed_number(said.strip())
+            if tag in _VALUE_ATTRIBUTE
+            else None
+        )
         return literal(typed[0], datatype=typed[1]) if typed else literal(said, place.language)
 
     def _resolved(self, reference: str) -> str:

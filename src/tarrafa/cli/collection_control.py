@@ -1,0 +1,93 @@
+"""`tarrafa start`, `pause`, `resume` and `stop`: said to the node that works here, else to the frontier itself.
+
+`tarrafa delete`: a collection goes, whether anything runs here or not.
+"""
+
+import asyncio
+
+from tarrafa import credentials
+from tarrafa.cli.crawl import resume_command, set_collection_state
+from tarrafa.cli.curation import current_user
+from tarrafa.clock import Clock
+from tarrafa.coordinator.node.local_control import ControlAction, ControlRequest, send_control_request
+from tarrafa.crawl.supervisor.delete_collection import delete_collection as delete_it
+from tarrafa.errors import Locked, Unreachable
+from tarrafa.fetch.suffix_list import bundled_suffix_list
+from tarrafa.frontier.address import Address, connect, local_address
+from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
+from tarrafa.graph import follower as graph
+from tarrafa.index import follower as index
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.triples import follower as triples
+
+STATE_AFTER: dict[str, str] = {"start": "running", "pause": "paused", "resume": "running", "stop": "stopped"}
+
+
+async def control_collection(
+    data: DataDirectory, address: Address | None, action: ControlAction, name: str, reason: str
+) -> str:
+    """The state in which it leaves the collection. `reason`: what the frontier hears where no node says who it was."""
+    answer = (
+        None if address is not None else await send_control_request(data, ControlRequest(action, name, current_user()))
+    )
+    if answer is not None:
+        return answer.state
+    try:
+        await set_collection_state(
+            address or local_address(data), name, STATE_AFTER[action], reason, again=action == "start"
+        )
+    except Unreachable:
+        if address is not None:
+            raise
+        raise Unreachable(f"{data.root}: nothing runs here; {resume_command(data)} goes on where it was") from None
+    return STATE_AFTER[action]
+
+
+LATER = "; those who follow an archive of it drop its pages within seconds, or when they run"
+
+
+def delete_collection(data: DataDirectory, address: Address | None, name: str) -> str:
+    """Delete a collection of the frontier at that address, or of the one in the directory; what to say of it."""
+    if address is not None and (data.frontier.exists() or not data.version.exists()):
+        # Nothing is archived here, or for another frontier.
+        asyncio.run(_delete_through(None, address, name))
+        return f"{name}: deleted{LATER}"
+    if address is None:
+        data.check_version()
+    try:
+        if (
+            address is not None
+            or asyncio.run(send_control_request(data, ControlRequest("delete", name, current_user()))) is None
+        ):
+            asyncio.run(_delete_through(data, address or local_address(data), name))
+    except Unreachable:
+        if address is not None or not data.frontier.exists():
+            raise
+        asyncio.run(_delete_offline(data, name))
+    credentials.write(data, name, [])  # they are nobody's now
+    followers = (graph.drop_deleted(data), index.drop_deleted(data), triples.drop_deleted(data))
+    return f"{name}: deleted{'' if address is None and all(followers) else LATER}"
+
+
+async def _delete_through(data: DataDirectory | None, address: Address, name: str) -> None:
+    frontier = await connect(address)
+    try:
+        await delete_it(frontier, data, name)
+    finally:
+        await frontier.close()
+
+
+async def _delete_offline(data: DataDirectory, name: str) -> None:
+    """Nobody owns the frontier: for this moment we do. Whatever its owner left running is not."""
+    lock = data.try_lock()
+    if lock is None:
+        raise Locked(f"{data.root}: another Tarrafa process is working here, and does not answer")
+    with lock:
+        frontier = SqliteFrontier(data.frontier, Clock.from_environment(), bundled_suffix_list())
+        try:
+            for one in (await frontier.overview()).collections:
+                if one.name == name and one.state == "running":
+                    await frontier.set_state(name, "stopped", "interrupted")
+            await delete_it(frontier, data, name)
+        finally:
+            await frontier.close()

@@ -1,0 +1,342 @@
+"""How far is it?
+
+The same numbers twice: a line that is drawn anew in a terminal, a line every few seconds elsewhere.
+
+Which supervisor do the options of the command line ask for?
+
+Of a frontier that is here, with or without a door for other machines; or of one that is elsewhere.
+
+Crawling from a terminal: as the supervisor, or through the one that runs already.
+"""
+
+import asyncio
+import contextlib
+import re
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tarrafa.cli.output import terminal
+from tarrafa.clock import Clock, boottime
+from tarrafa.config import Collection
+from tarrafa.coordinator.store import store_path as ledger_of
+from tarrafa.crawl.eta import expected_pages
+from tarrafa.crawl.supervisor.frontier_link import LocalFrontierLink, RemoteFrontierLink
+from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
+from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
+from tarrafa.frontier.address import Address, UnixSocket, connect, local_address
+from tarrafa.frontier.api import CollectionStatus, FrontierOverview
+from tarrafa.frontier.clock_sync import sync_clock
+from tarrafa.frontier.rpc.frontier_server import parse_listen_address
+from tarrafa.frontier.store.sqlite_frontier import read_overview
+from tarrafa.index import shards
+from tarrafa.model import Status
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.token import load_token
+
+PLAIN_EVERY_S = 2.0
+
+
+def format_duration(seconds: float) -> str:
+    whole = int(seconds)
+    if whole < 90:
+        return f"{whole} s"
+    if whole < 5400:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def time_left_text(status: CollectionStatus) -> str:
+    left = expected_pages(status) - (status.fetched - status.earlier)
+    if not status.pages_per_s:
+        return "waiting for hosts to answer" if status.pending + status.handed_out else "nearly done"
+    return f"about {format_duration(left / status.pages_per_s)} left" if left > 0 else "nearly done"
+
+
+def progress_line(status: CollectionStatus) -> str:
+    """One line that says it all."""
+    if status.state == "paused":
+        return f"{status.fetched:,} pages, {status.pending:,} in the queue, paused {status.reason}"
+    return (
+        f"{status.fetched:,} pages, {status.pages_per_s:,.0f}/s, {status.hosts:,} hosts, "
+        f"{status.pending + status.handed_out:,} in the queue, {status.failed:,} errors, "
+        f"{revisits_text(status) if status.keeps_fresh else time_left_text(status)}"
+    )
+
+
+def revisits_text(status: CollectionStatus) -> str:
+    """There is no end to keeping fresh; this much of it was done."""
+    share = f" ({status.changes / status.revisits:.0%} had changed)" if status.revisits else ""
+    return f"{status.revisits:,} revisits{share}; Ctrl-C stops"
+
+
+class CrawlProgress:
+    """Shows one collection's numbers as they come. Use it in a `with`."""
+
+    def __init__(self, name: str, *, quiet: bool = False) -> None:
+        self._name, self._quiet = name, quiet
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+        self._shown_at = 0.0
+        self._is_terminal = self._console.is_terminal and not quiet
+
+    def __enter__(self) -> "CrawlProgress":
+        if self._is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._is_terminal:
+            self._live.stop()
+
+    def show(self, status: CollectionStatus) -> None:
+        if self._is_terminal:
+            self._live.update(self._drawn(status))
+        elif not self._quiet and boottime() - self._shown_at >= PLAIN_EVERY_S:
+            self._shown_at = boottime()
+            sys.stderr.write(f"{self._name}: {progress_line(status)}\n")
+            sys.stderr.flush()
+
+    def _drawn(self, status: CollectionStatus) -> Group:
+        bar = Table.grid(padding=(0, 1))
+        total = max(1, expected_pages(status))
+        bar.add_row(Text(self._name, style="bold cyan"), ProgressBar(total=total, completed=status.fetched, width=40))
+        return Group(bar, Text(progress_line(status)))
+
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+
+
+def node_name(name: str | None) -> str:
+    """What the names of this machine's workers begin with."""
+    if name is None:
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("-._")[:50] or "node"
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"--name: {name[:80]!r}: letters, digits, '.', '_' and '-', at most 60, are allowed")
+    return f"{name}-"
+
+
+def build_supervisor(
+    data: DataDirectory,
+    workers: int,
+    address: Address | None,
+    token_file: Path | None = None,
+    name: str | None = None,
+    listen: str | None = None,
+    *,
+    lasting: bool = False,
+    index_shards: str | None = None,
+) -> Supervisor:
+    """The one that these options ask for: of a frontier elsewhere, or of one that is here."""
+    clock = Clock.from_environment()
+    divided = None if index_shards is None else shards.parse_layout(index_shards, "--index-shards")
+    if address is not None:
+        if listen is not None:
+            raise ConfigError(
+                "--listen: only whoever keeps the frontier can serve it; leave out --frontier and TARRAFA_FRONTIER"
+            )
+        if isinstance(address, UnixSocket) and Path(address.path).resolve() == Path(data.socket).resolve():
+            raise ConfigError(f"--frontier {address}: a frontier elsewhere needs a data directory of its own: --data")
+        far = RemoteFrontierLink(address, clock)
+        return Supervisor(data, workers, clock, keeper=far, name=node_name(name), lasting=True, divided=divided)
+    own_name = "w" if name is None else node_name(name)
+    if listen is None:
+        return Supervisor(data, workers, clock, name=own_name, divided=divided)
+    token = load_token(token_file)
+    keeper = LocalFrontierLink(data, clock, parse_listen_address(listen, token), token)
+    return Supervisor(
+        data, workers, clock, keeper=keeper, name=own_name, lasting=lasting, follows=not lasting, divided=divided
+    )
+
+
+async def frontier_time(address: Address | None) -> float:
+    """What time it is where the frontier is."""
+    own = Clock.from_environment()
+    if address is None:
+        return own.now()
+    frontier = await connect(address)
+    try:
+        return (await sync_clock(frontier, own)).clock.now()
+    finally:
+        await frontier.close()
+
+
+WATCH_EVERY_S = 0.5
+START_TIMEOUT_S = 10.0  # whoever works in a directory may still be starting
+UNFINISHED_STATES = ("running", "paused")  # what is paused may be resumed
+INTERRUPTED = 130
+HINTS = {
+    Status.HOST_GIVEN_UP: "hosts that did not answer were given up; the same command tries them once more",
+    Status.ADDRESS_REFUSED: "addresses that are not on the public Internet were refused; "
+    "[network] allow_private = true lets them be visited",
+}
+
+
+def run_until_interrupted(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run; Ctrl-C and SIGTERM cancel, so that everything is handed back before we end."""
+
+    async def whole() -> int:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, task.cancel)
+        try:
+            return await main()
+        except asyncio.CancelledError:
+            return INTERRUPTED
+
+    return asyncio.run(whole())
+
+
+def status_of(overview: FrontierOverview, name: str) -> CollectionStatus:
+    return next(one for one in overview.collections if one.name == name)
+
+
+async def crawl_in_foreground(supervisor: Supervisor, collection: Collection, *, quiet: bool = False) -> bool:
+    """Crawl a collection in front of a person; whether its end was reached."""
+    started, status = boottime(), None
+    with CrawlProgress(collection.name, quiet=quiet) as progress:
+        async with contextlib.aclosing(_watch(supervisor, collection)) as overviews:
+            async for overview in overviews:
+                status = status_of(overview, collection.name)
+                progress.show(status)
+    assert status is not None
+    if not quiet:
+        print_summary(status, boottime() - started)
+    return status.state == "finished"
+
+
+async def _watch(supervisor: Supervisor, collection: Collection) -> AsyncGenerator[FrontierOverview, None]:
+    """The crawl's numbers until it is over: run here, or handed to the process that works in this directory already."""
+    name, far = collection.name, isinstance(supervisor.frontier_link, RemoteFrontierLink)
+    try:
+        async with supervisor:
+            await supervisor.submit(collection)
+            async for overview in supervisor.overviews():
+                yield overview
+                if far and status_of(overview, name).state not in UNFINISHED_STATES:
+                    await supervisor.catch_up()
+                    return
+            return
+    except asyncio.CancelledError:
+        others = (
+            f"whoever else works for {supervisor.frontier_link.address} goes on with it, and so does the same command"
+        )
+        sys.stderr.write(f"{name}: stopped; {others if far else 'the same command goes on where it was'}\n")
+        raise
+    except Locked:
+        sys.stderr.write(f"{supervisor.data.root}: already at work here; handing {name} over (Ctrl-C only detaches)\n")
+    try:
+        async with contextlib.aclosing(_watch_other_process(supervisor, collection)) as overviews:
+            async for overview in overviews:
+                yield overview
+    except asyncio.CancelledError:
+        sys.stderr.write(f"{name}: detached; the crawl goes on\n")
+        raise
+
+
+async def _watch_other_process(
+    supervisor: Supervisor, collection: Collection
+) -> AsyncGenerator[FrontierOverview, None]:
+    """Others crawl; we look on until they are done. When whoever keeps the frontier has ended, its file has the last
+    word; a frontier that is far away may come back."""
+    far = supervisor.frontier_link if isinstance(supervisor.frontier_link, RemoteFrontierLink) else None
+    frontier = (
+        RemoteFrontierLink(supervisor.frontier_link.address, Clock.from_environment(), lambda line: None)
+        if far is None
+        else far
+    )
+    try:
+        await asyncio.wait_for(frontier.wait_until_reachable(), None if far else START_TIMEOUT_S)
+        await submit_collection(frontier.frontier, collection)
+        while True:
+            try:
+                overview = await frontier.frontier.overview()
+            except Unreachable:
+                if far is None:
+                    yield await fetch_overview(supervisor.data)
+                    return
+                await far.wait_until_reachable()
+                continue
+            yield overview
+            if status_of(overview, collection.name).state not in UNFINISHED_STATES:
+                return
+            await asyncio.sleep(WATCH_EVERY_S)
+    except TimeoutError:
+        raise Unreachable(f"{frontier.address}: whoever works there does not answer; see its logs") from None
+    finally:
+        await frontier.close()
+
+
+def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
+    """What was caught, for a person."""
+    sys.stderr.write(
+        f"{status.name}: {status.state} ({status.reason}) in {format_duration(elapsed_s)}\n"
+        f"  {status.fetched:,} pages; {status.hosts:,} hosts and "
+        f"{status.known:,} URLs known, {status.pending:,} waiting, "
+        f"{status.excluded:,} excluded by robots.txt, {status.too_deep:,} too deep, {status.failed:,} failed\n"
+        + (
+            f"  {status.sites_chosen:,} sites walked, {status.passed_over:,} URLs passed over\n"
+            if status.sites_chosen
+            else ""
+        )
+        + (f"  visits: {terminal.format_statuses(status)}\n" if status.statuses else "")
+        + "".join(f"  {hint}\n" for code, hint in HINTS.items() if str(int(code)) in status.statuses)
+    )
+
+
+async def fetch_overview(data: DataDirectory, address: Address | None = None) -> FrontierOverview:
+    """From the frontier at that address; else from whoever owns this directory's, else from its file."""
+    if address is None:
+        data.check_version()
+    try:
+        frontier = await connect(address or local_address(data))
+    except Unreachable:
+        if address is not None:
+            raise
+        return _mark_interrupted(data, read_overview(data.frontier))
+    try:
+        return await frontier.overview()
+    finally:
+        await frontier.close()
+
+
+async def set_collection_state(address: Address, name: str, state: str, reason: str, *, again: bool = False) -> None:
+    """Set a collection to another state, from a terminal. `again`: one that is finished, by another run."""
+    frontier = await connect(address)
+    try:
+        before = next((one for one in (await frontier.overview()).collections if one.name == name), None)
+        if before is not None and before.state == "finished" and state != "running":
+            raise FrontierError(f"{name} is finished already ({before.reason})")
+        if again and before is not None and before.state == "finished":
+            await frontier.begin_run(name, reason)
+        else:
+            await frontier.set_state(name, state, reason)
+    finally:
+        await frontier.close()
+
+
+def resume_command(data: DataDirectory) -> str:
+    """Which command does, where nothing runs: what a node kept may have no file."""
+    return "`tarrafa node`" if ledger_of(data).exists() else "`tarrafa crawl FILE`"
+
+
+def _mark_interrupted(data: DataDirectory, overview: FrontierOverview) -> FrontierOverview:
+    """Nobody owns the file, so nothing runs, whatever was true when its owner was killed."""
+    reason = f"interrupted; {resume_command(data)} goes on where it was"
+    collections = [
+        msgspec.structs.replace(one, state="paused", reason=reason) if one.state == "running" else one
+        for one in overview.collections
+    ]
+    return FrontierOverview(collections, [])

@@ -1,0 +1,67 @@
+"""The command that asks for things instead of pages.
+
+tarrafa things WORDS                 what pages speak of, in whichever property
+tarrafa things --class schema:Event  of a class; --not, --vocabulary, --where 'startDate>=2026-01-01'
+tarrafa things --list classes        what there is to choose from
+
+The same question as the page /data asks, by the same names.
+"""
+
+from typing import Annotated
+
+import typer
+
+from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json
+from tarrafa.runtime.data_dir import DataDirectory
+
+LIMIT_MAX, OFFSET_MAX = 1_000, 100_000
+
+
+def entities(
+    words: Annotated[list[str] | None, typer.Argument(help="Words in any property.", show_default=False)] = None,
+    data: Data = DEFAULT_DATA,
+    of_class: Annotated[
+        str, typer.Option("--class", metavar="NAME", help="Of this class: schema:Event, Event, or its IRI.")
+    ] = "",
+    not_class: Annotated[str, typer.Option("--not", metavar="NAME", help="Of other classes, and not of this.")] = "",
+    vocabulary: Annotated[str, typer.Option(metavar="NAME", help="In this vocabulary: schema, or its IRI.")] = "",
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION", help="'startDate>=2026-01-01', 'price<50', 'name=Ana', 'name ana silva', 'email'."
+        ),
+    ] = None,
+    listed: Annotated[
+        str, typer.Option("--list", metavar="WHICH", help="What can be chosen: vocabularies, classes, properties.")
+    ] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LIMIT_MAX, help="How many.")] = 10,
+    offset: Annotated[int, typer.Option(min=0, max=OFFSET_MAX, help="Skip so many.")] = 0,
+    collection: CollectionFilter = None,
+    as_json: Json = False,
+) -> None:
+    """Find people, events, products… that pages speak of, and the pages that say so; works while the crawl runs.
+
+    With --list, WORDS are a part of a name.
+    """
+    from tarrafa.cli.output import entity_list, terminal
+    from tarrafa.server.entities.params import EntityParams, parse_condition
+    from tarrafa.server.entities.routes import find_entities, list_facet
+    from tarrafa.triples.entity_reader import ENTITIES_MAX, EntityReader
+
+    directory = DataDirectory(data)
+    directory.check_version()
+    reader, text = EntityReader(directory), _valid_text(" ".join(words or []))
+    speaks, is_one, is_none = (_valid_text(name).strip() for name in (vocabulary, of_class, not_class))
+    conditions = tuple(parse_condition(_valid_text(one)) for one in where or [] if one.strip())
+    wanted = EntityParams("" if listed else text, speaks, is_one, is_none, conditions, _valid_text(collection or ""))
+    if listed:
+        offered = list_facet(reader, listed, wanted, limit, offset, text)
+        terminal.print_json(offered) if as_json else entity_list.print_names(offered)
+        return
+    found = find_entities(reader, wanted, min(limit, ENTITIES_MAX), offset)
+    terminal.print_json(found) if as_json else entity_list.print_entities(found, offset)
+
+
+def _valid_text(text: str) -> str:
+    """Arguments may hold bytes that are no text."""
+    return text.encode("utf-8", "replace").decode()

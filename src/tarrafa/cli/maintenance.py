@@ -1,0 +1,185 @@
+"""Taking a frontier out of a data directory, putting one in, making a lost one again, in front of a person.
+
+Making the index or the triple store again, in front of a person.
+"""
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from tarrafa.archive.history import durable_lengths, survey_archive
+from tarrafa.archive.warc_reader import bytes_behind, visit_lengths
+from tarrafa.clock import Clock
+from tarrafa.crawl.rebuild_frontier import rebuild
+from tarrafa.crawl.scope.admission import load_collection as read_collection
+from tarrafa.errors import ConfigError, DataError, FrontierError
+from tarrafa.fetch.suffix_list import bundled_suffix_list
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
+from tarrafa.frontier.store.offline_reads import FrontierSnapshot
+from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
+from tarrafa.frontier.transfer.checkpoint_file import (
+    CheckpointContents,
+    CheckpointSummary,
+    fetch_catalogue,
+    load_checkpoint,
+    verify_checkpoint,
+    write_checkpoint,
+)
+from tarrafa.frontier.transfer.jsonl import url_lines
+from tarrafa.graph.follower import mark_all_undelivered
+from tarrafa.graph.store import graph_exists
+from tarrafa.index import shards
+from tarrafa.index.parallel_rebuild import rebuild_in_parallel
+from tarrafa.runtime.data_dir import DataDirectory, replace_atomically
+from tarrafa.triples import follower, storage
+
+STDOUT = Path("-")
+
+
+class ProgressBar:
+    """A bar in a terminal, nothing elsewhere. Use it in a `with`; call it with how much more is done."""
+
+    def __init__(self, what: str, total: int) -> None:
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+        self._progress = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+        self._progress.disable = not console.is_terminal
+        self._task: TaskID = self._progress.add_task(what, total=max(1, total))
+
+    def __enter__(self) -> "ProgressBar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._progress.stop()
+
+    def __call__(self, more: int) -> None:
+        self._progress.advance(self._task, more)
+
+
+async def export_frontier(data: DataDirectory, file: Path, only: str | None, form: str, *, force: bool) -> str:
+    """Export; what to say of it."""
+    data.check_version()
+    if file == STDOUT and form != "jsonl":
+        raise ConfigError("-: only --format jsonl can be written to the standard output")
+    if file != STDOUT and file.exists() and not force:
+        raise ConfigError(f"{file}: exists already; nothing was changed (--force replaces it)")
+    if not data.frontier.exists():
+        raise DataError(f"{data.frontier}: no frontier here; `tarrafa rebuild frontier` makes it from the archive")
+    clock = Clock.from_environment()
+    archive = durable_lengths(
+        data.archive
+    )  # before the frontier: what it does not know yet is visited once more, not lost
+    with FrontierSnapshot(data.frontier, clock) as snapshot, ExitStack() as stack:
+        await fetch_catalogue(snapshot, only)  # or there is nothing to write
+        tell = stack.enter_context(ProgressBar("exporting", snapshot.count_urls(only)))
+        output = sys.stdout.buffer if file == STDOUT else stack.enter_context(replace_atomically(file))
+        if form != "jsonl":
+            return _summary_text(file, await write_checkpoint(snapshot, output, clock.now(), archive, only, tell))
+        count = 0
+        async for line in url_lines(snapshot, only):
+            output.write(line)
+            tell(1)
+            count += 1
+        return f"{file}: {count:,} URLs"
+
+
+def _summary_text(file: Path, found: CheckpointSummary) -> str:
+    fresh = f", {found.pages:,} pages kept fresh" if found.pages else ""
+    return f"{file}: {found.hosts:,} hosts, {found.urls:,} URLs, {found.visits:,} visits remembered{fresh}"
+
+
+async def import_frontier(data: DataDirectory, file: Path) -> str:
+    """Import; what to say of it."""
+    with ProgressBar("looking through", file.stat().st_size if file.is_file() else 0) as tell:
+        contents = verify_checkpoint(file, tell)
+    data.create()
+    _check_archive(data, contents)
+    async with _open_frontier(data, contents) as frontier:
+        with ProgressBar("importing", contents.summary.urls) as tell:
+            names = await load_checkpoint(frontier, contents, tell)
+    with suppress(DataError):  # it is being written: whoever does that goes on telling
+        if graph_exists(data):
+            mark_all_undelivered(data)
+    return f"{_summary_text(file, contents.summary)}; collections: {', '.join(names) or 'none'}"
+
+
+def _check_archive(data: DataDirectory, contents: CheckpointContents) -> None:
+    """The numbers of visits that were archived since must not be given again: whoever follows would not see them."""
+    header = contents.header
+    if header.archive is None:
+        return
+    with ProgressBar("looking through the archive", bytes_behind(data.archive, header.archive)) as tell:
+        try:
+            newer = survey_archive(data.archive, tell, header.archive).visited
+        except DataError:  # another machine's file of the same name: nothing in it is known
+            newer = survey_archive(data.archive, tell).visited
+    if names := sorted(newer & {image.name for image in header.catalogue.collections}):
+        raise DataError(
+            f"{data.archive}: holds visits of {', '.join(names)} that {contents.path} does not know of; nothing was"
+            f" changed (`tarrafa rebuild frontier --from {contents.path}` takes both)"
+        )
+
+
+def rebuild_frontier(data: DataDirectory, files: list[Path], base: Path | None, *, force: bool) -> str:
+    """Rebuild; what to say of it."""
+    made = rebuild(data, [read_collection(file) for file in files], base, ProgressBar, force=force)
+    said = [
+        f"frontier: made again from {made.visits:,} visits: {made.urls:,} URLs, {made.pages:,} pages,"
+        f" {made.waiting:,} waiting"
+    ]
+    if made.aside is not None:
+        said.append(f"the former one is kept as {made.aside}")
+    return "\n".join([*said, *([made.warning] if made.warning else [])])
+
+
+@asynccontextmanager
+async def _open_frontier(data: DataDirectory, contents: CheckpointContents) -> AsyncIterator[Frontier]:
+    """Whoever owns the frontier, else its file; a new one is made with the list that sites were found by."""
+    try:
+        remote = await RemoteFrontier.connect(data.socket)
+    except FrontierError:
+        remote = None
+    if remote is not None:
+        try:
+            yield remote
+        finally:
+            await remote.close()
+        return
+    lock = data.try_lock()
+    if lock is None:
+        raise ConfigError(f"{data.root}: another Tarrafa process is starting or ending here; try again in a moment")
+    with lock:
+        suffixes = contents.header.catalogue.suffixes or bundled_suffix_list()
+        local = SqliteFrontier(data.frontier, Clock.from_environment(), suffixes)
+        try:
+            yield local
+        finally:
+            await local.close()
+
+
+def rebuild_index(data: DataDirectory, divided: str | None) -> int:
+    """Make it again with all processors, in so many parts; the number of visits read. The triple store has the same
+    parts: where it has others, it is made again, too."""
+    wanted = shards.parse_layout(divided, "--shards") if divided is not None else None
+    with ProgressBar("indexing", sum(visit_lengths(data.archive).values())) as tell:
+        count = rebuild_in_parallel(data, len(os.sched_getaffinity(0)), tell, wanted)
+    there, fitting = storage.all_database_paths(data), {storage.database_path(part) for part in shards.parts(data)}
+    if there and there != fitting:
+        rebuild_triples(data)
+    return count
+
+
+def rebuild_triples(data: DataDirectory) -> int:
+    """Make it again; the number of visits read."""
+    storage.remove_stray_parts(data)
+    size = sum(visit_lengths(data.archive).values()) * len(shards.parts(data))
+    with ProgressBar("reading statements", size) as tell:
+        return follower.rebuild(data, tell)

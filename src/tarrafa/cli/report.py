@@ -1,0 +1,105 @@
+"""tarrafa report NAME: the Web of a collection in tables and figures."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tarrafa.cli import frontier
+from tarrafa.cli.options import DEFAULT_DATA, Data
+from tarrafa.errors import ConfigError
+from tarrafa.runtime.data_dir import DataDirectory
+
+MOMENT_FORMS = "2026-11-16, 2026-11-16T14:00 or 2026-11-16T14:00+00:00"
+
+
+def report(
+    name: Annotated[str, typer.Argument(help="The collection.")],
+    data: Data = DEFAULT_DATA,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where to write it; by default NAME-report.")
+    ] = None,
+    forms: Annotated[
+        str, typer.Option("--format", metavar="LIST", help="Which of html, md, json and plots, separated by commas.")
+    ] = "html,md,json,plots",
+    compare: Annotated[
+        Path | None, typer.Option("--compare", metavar="EARLIER.json", help="A former report.json to compare with.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only visits from then on (UTC).")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only visits before then (UTC).")] = None,
+    run: Annotated[int | None, typer.Option(min=1, metavar="K", help="Only the K-th run of the collection.")] = None,
+    language: Annotated[str, typer.Option("--language", help="en or pt.")] = "en",
+    as_json: Annotated[bool, typer.Option("--json", help="Print report.json, and write no files.")] = False,
+    where: frontier.FrontierAddress = None,
+    token_file: frontier.TokenFile = None,
+) -> None:
+    """Describe the Web of a collection: what was collected, how, and what it looks like.
+
+    HTML, Markdown, JSON, and plots as PNG and SVG (these need matplotlib). A crawl may go on meanwhile.
+    """
+    import sys
+    import time
+
+    from tarrafa.cli.simulate import StepProgress
+    from tarrafa.clock import Clock
+    from tarrafa.coordinator.monitoring import utilization
+    from tarrafa.coordinator.node.search_peers import read_recorded_nodes
+    from tarrafa.frontier.address import from_command_line
+    from tarrafa.report import comparison, plots, writers
+    from tarrafa.report.distributed.part_requests import RemoteNodes
+    from tarrafa.report.distributed.participants import ReportNode, find_participants
+    from tarrafa.report.layout import missing_node_sentence
+    from tarrafa.report.report_builder import build_report
+    from tarrafa.report.report_texts.languages import LANGUAGES
+    from tarrafa.runtime.token import load_token
+
+    if language not in LANGUAGES:
+        raise ConfigError(f"--language: {language!r} is none of {', '.join(LANGUAGES)}")
+    wanted = [form.strip() for form in forms.split(",") if form.strip()]
+    writers.check_formats(wanted)
+    earlier = comparison.read_report(compare) if compare is not None else None
+    directory = DataDirectory(data)
+    known = read_recorded_nodes(directory)
+    begin, end = _parse_time(since, "--since"), _parse_time(until, "--until")
+    meanwhile = utilization.read_usage_during_runs(directory, name, Clock.from_environment().now(), run, begin, end)
+    addresses = dict(known.addresses(time.time()))
+    machines, others = find_participants(
+        (
+            ReportNode(node, beat.machine if beat is not None else None, addresses.get(node, ""), node == known.own)
+            for node, (beat, _) in known.nodes.items()
+        ),
+        meanwhile,
+    )
+    with StepProgress(f"report {name}") as steps:
+        found = build_report(
+            directory, name, since=begin, until=end, run=run, machines=machines or None, earlier=earlier,
+            address=from_command_line(where, token_file), others=RemoteNodes(others, load_token(token_file)),
+            progress=steps.show,
+        )  # fmt: skip
+    if as_json:
+        sys.stdout.write(writers.report_json(found).decode())
+        return
+    texts = LANGUAGES[language]
+    written = writers.write_report(found, texts, out or Path(f"{name}-report"), wanted)
+    work = found.work
+    for missing in found.missing:
+        typer.echo(missing_node_sentence(missing, texts), err=True)
+    typer.echo(
+        f"{name}: {work.documents:,} documents of {found.servers.with_documents:,} servers, {work.requests:,} requests"
+    )
+    for path in written:
+        typer.echo(f"  {path}")
+    if "plots" in wanted and not plots.can_draw():
+        typer.echo(texts("no_plots"), err=True)
+
+
+def _parse_time(text: str | None, option: str) -> float | None:
+    """A moment in UTC, unless it names another offset."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"{option}: {text[:40]!r} is no moment such as {MOMENT_FORMS}") from None
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()

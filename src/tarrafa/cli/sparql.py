@@ -1,0 +1,129 @@
+"""What do pages state? The command that asks by SPARQL, and how its answer looks."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json
+from tarrafa.errors import ConfigError, QueryError
+from tarrafa.runtime.data_dir import DataDirectory
+
+if TYPE_CHECKING:
+    from tarrafa.triples.sparql_pool import SparqlLimits
+
+TIME_MAX_S, RESULTS_MAX = 10.0, 10_000  # of tarrafa.triples.sparql_pool, which takes long to import
+QUERY_BYTES_MAX = 1 << 20
+Format = Literal["table", "json", "csv", "tsv", "xml", "ttl", "nt", "rdf", "jsonld"]
+
+ServedTime = Annotated[
+    float, typer.Option("--sparql-time-limit", min=0.1, max=3600, help="Seconds that a SPARQL query may take.")
+]
+ServedLimit = Annotated[
+    int, typer.Option("--sparql-limit", min=1, max=10_000_000, help="Results that a SPARQL query may get.")
+]
+
+
+def sparql(
+    query: Annotated[
+        str | None, typer.Argument(help="A SPARQL 1.1 query; -: from the standard input.", show_default=False)
+    ] = None,
+    data: Data = DEFAULT_DATA,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="A file with the query.")] = None,
+    form: Annotated[
+        Format, typer.Option("--format", help="How the answer is printed; xml and json are right for any kind.")
+    ] = "table",
+    as_json: Json = False,
+    time_limit: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds that it may take.")] = TIME_MAX_S,
+    limit: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many results at most.")] = RESULTS_MAX,
+    part: Annotated[
+        str,
+        typer.Option(metavar="2-of-4", help="Ask this part only, where the store is in several.", show_default=False),
+    ] = "",
+) -> None:
+    """Ask what pages state in RDFa, JSON-LD and microdata, by SPARQL 1.1; works while the crawl runs.
+
+    Each page is a graph, named by its URL; without GRAPH, all of them are asked. Prefixes such as schema: are known.
+    """
+    from tarrafa.index.shards import parts
+    from tarrafa.triples.snapshots import newest_number
+    from tarrafa.triples.sparql_pool import ask_sparql
+    from tarrafa.triples.sparql_process import SparqlRequest
+    from tarrafa.triples.sparql_results import formats_for
+
+    directory, text = DataDirectory(data), _read_query(query, file)
+    directory.check_version()
+    wanted = "json" if as_json else form
+    solutions_as, graph_as = ("json", "ttl") if wanted == "table" else formats_for(wanted)
+    question = SparqlRequest(text, solutions_as, graph_as, limit, part=part)
+    answer = ask_sparql(directory, question, query_limits(time_limit, limit))
+    if wanted == "table" and answer.form == "json":
+        _print_table(json.loads(answer.body))
+    else:
+        sys.stdout.write(answer.body.decode().rstrip("\n") + "\n")
+    if not any(map(newest_number, parts(directory))):
+        sys.stderr.write("no page with data has been crawled yet: there is nothing to find\n")
+    if answer.is_cut:
+        sys.stderr.write(f"only the first {answer.count:,} results; there are more (--limit)\n")
+
+
+def query_limits(time_s: float, results: int) -> "SparqlLimits":
+    from tarrafa.triples.sparql_pool import SparqlLimits
+
+    return SparqlLimits(time_s=time_s, results=results)
+
+
+def _read_query(query: str | None, file: Path | None) -> str:
+    if (query is None) == (file is None):
+        raise ConfigError("sparql: give a query, or - to read one from the standard input, or --file FILE")
+    if file is None and query != "-":
+        return str(query)
+    try:
+        content = sys.stdin.buffer.read(QUERY_BYTES_MAX) if file is None else file.read_bytes()[:QUERY_BYTES_MAX]
+    except OSError as error:
+        raise ConfigError(f"{file or '-'}: cannot be read ({error.strerror or error})") from None
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise QueryError(f"{file or '-'}: the query must be UTF-8; byte {error.start} is not") from None
+
+
+def _print_table(found: dict[str, Any]) -> None:
+    """A table, for people; of yes or no, the word."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    if "boolean" in found:
+        sys.stdout.write("yes\n" if found["boolean"] else "no\n")
+        return
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=10_000)  # whoever reads it does not want it folded
+    names, rows = found["head"]["vars"], found["results"]["bindings"]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        table.add_column(Text(name), overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_format_term(row[name]) if name in row else "") for name in names))
+    if rows:
+        console.print(table)
+    sys.stderr.write(f"{len(rows):,} result{'' if len(rows) == 1 else 's'}\n")
+
+
+def _format_term(term: dict[str, Any]) -> str:
+    """Names shortened, literals by what they say; nothing that a terminal would obey."""
+    from tarrafa.parse.rdf.prefixes import shorten_iri
+
+    value = term["value"]
+    if term["type"] == "triple":
+        value = f"<<{' '.join(_format_term(value[name]) for name in ('subject', 'predicate', 'object'))}>>"
+    elif term["type"] == "bnode":
+        value = f"_:{value}"
+    elif term["type"] == "uri":
+        value = shorten_iri(value)
+    elif "xml:lang" in term:
+        value = f"{value} @{term['xml:lang']}"
+    return "".join(letter if letter.isprintable() else " " for letter in value)

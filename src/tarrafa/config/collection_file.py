@@ -1,0 +1,72 @@
+"""A collection as a file of the user's, and as the frontier keeps it."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from tarrafa.config.sections import Collection
+from tarrafa.config.table_decoder import Complaint, decode_stored, validate_table
+from tarrafa.config.units import encode_quantity
+from tarrafa.errors import ConfigError
+
+ROOTS_MAX = 1_000_000
+COMMENT = re.compile(r"(?:^|\s)#")  # a fragment has no space before it
+
+
+class CollectionFile(NamedTuple):
+    """A collection file: the collection as written, each root with its place, seen from there, and what is wrong. Roots
+    are not yet URLs: what a URL is, is not known here (`crawl/scope/admission.py` goes on)."""
+
+    collection: Collection | None
+    roots: list[tuple[str, str]]
+    complaints: list[Complaint]
+
+
+def read_collection_file(path: Path) -> CollectionFile:
+    try:
+        table = tomllib.loads(read_user_file(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    collection, wrong = validate_table(table)
+    if collection is None:
+        return CollectionFile(None, [], wrong)
+    roots = roots_with_locations(collection)
+    if collection.roots_file is not None:
+        listed = path.parent / collection.roots_file
+        try:
+            lines = read_user_file(listed).splitlines()
+        except ConfigError as error:
+            raise ConfigError(f"{path}: roots_file: {error}") from None
+        for number, line in enumerate(lines, 1):
+            root = COMMENT.split(line, maxsplit=1)[0].strip()
+            if root:
+                roots.append((root, f"{collection.roots_file}:{number}"))
+    return CollectionFile(collection, roots, wrong)
+
+
+def roots_with_locations(collection: Collection) -> list[tuple[str, str]]:
+    """Those that stand in the collection itself, each with its place."""
+    return [(root, f"roots[{number}]") for number, root in enumerate(collection.roots)]
+
+
+def read_user_file(path: Path) -> str:
+    """What stands in a file of the user's."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+
+
+def encode_collection(collection: Collection) -> bytes:
+    """As the frontier keeps it."""
+    return msgspec.json.encode(collection, enc_hook=encode_quantity)
+
+
+def decode_collection(content: bytes) -> Collection:
+    """What `encode` wrote. With a million roots it takes a second: then not on a loop."""
+    return decode_stored(content)

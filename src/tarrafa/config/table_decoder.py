@@ -1,0 +1,185 @@
+"""Is a table a collection, and if not: what is wrong, in which section, with which key?
+
+`convert` tells the first thing and `examine` all of them, in the same words, whatever the table came from.
+"""
+
+import re
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, get_args
+
+import msgspec
+
+from tarrafa.config.sections import Collection, UrlScoreWeights
+from tarrafa.config.units import decode_quantity
+from tarrafa.config.validation import find_complaints, find_complaints_in_stored
+from tarrafa.errors import ConfigError
+
+COMPLAINTS_MAX = 100  # about one table
+KEY_CHARS_SHOWN = 80
+COMPLAINT_LOCATION = re.compile(r"(?:\[(?P<section>\w+)\] )?(?P<key>\w+(?:\.\w+)?)?")
+NESTED_KEYS = {f"weights.{field.name}" for field in msgspec.structs.fields(UrlScoreWeights)}
+PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
+EXPECTED = re.compile(r"expected (.+), got (\w+)$")
+ALLOWED = {
+    "a whole number": "a whole number such as 10", "a number": "a number such as 1.5", "bool": "true or false",
+    "a list": 'a list such as ["a", "b"]', "str": "a text in quotation marks",
+}  # fmt: skip
+SECRET_KEYS = frozenset({"webhook", "proxy"})  # keys whose values may hold what is not for everybody
+UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
+
+
+class Complaint(msgspec.Struct, frozen=True):
+    """What is wrong with one key, for whoever shows it there. No `key`: with the section, or with the whole."""
+
+    section: str
+    key: str
+    message: str
+
+
+def collection_from_table(table: dict[str, Any], where: str) -> Collection:
+    """A table as TOML or JSON gives it, as a valid collection; `where` stands in front of every complaint."""
+    try:
+        collection = msgspec.convert(table, Collection, dec_hook=decode_quantity)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {_explain(str(error), table)}") from None
+    return _raise_first_complaint(collection, find_complaints(collection), where)
+
+
+def decode_stored(content: bytes) -> Collection:
+    """What the frontier kept. With a million roots it takes a second: then not on a loop."""
+    where = "stored collection"
+    try:
+        collection = _DECODER.decode(content)
+        return _raise_first_complaint(collection, find_complaints_in_stored(collection), where)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {_explain(str(error))}") from None
+
+
+_DECODER = msgspec.json.Decoder(Collection, dec_hook=decode_quantity)
+
+
+def _raise_first_complaint(collection: Collection, wrong: Iterable[str], where: str) -> Collection:
+    for message in wrong:
+        raise ConfigError(f"{where}: {message}")
+    return collection
+
+
+def validate_table(table: dict[str, Any]) -> tuple[Collection | None, list[Complaint]]:
+    """All that is wrong with a table, in the words of `convert`: of each key the first thing, then what the types alone
+    cannot say; and the collection that it would be without the keys of wrong types. None: there is too much wrong."""
+    rest = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
+    found: list[Complaint] = []
+    while len(found) < COMPLAINTS_MAX:
+        try:
+            collection = msgspec.convert(rest, Collection, dec_hook=decode_quantity)
+        except msgspec.ValidationError as error:
+            found.append(_remove_cause(rest, str(error)))
+            continue
+        return collection, merge_complaints(found, map(complaint_from_message, find_complaints(collection)))
+    return None, found
+
+
+def merge_complaints(found: list[Complaint], more: Iterable[Complaint]) -> list[Complaint]:
+    """Complaints, and those about other keys."""
+    named = {(one.section, one.key) for one in found}
+    others = (one for one in more if (one.section, one.key) not in named)
+    return [*found, *islice(others, max(0, COMPLAINTS_MAX - len(found)))]
+
+
+def complaint_from_message(message: str) -> Complaint:
+    """The key that a sentence begins with: `[section] key: what`, or `key: what`."""
+    match = COMPLAINT_LOCATION.match(message)
+    section, key = (match["section"] or "", match["key"] or "") if match else ("", "")
+    holder = _section_of(section) if section else Collection
+    keys = {field.name for field in msgspec.structs.fields(holder)} if holder is not None else set()
+    first, _, second = key.partition(".")
+    return Complaint(section, key if f"{first}.{second}" in NESTED_KEYS else first if first in keys else "", message)
+
+
+def _section_of(name: str) -> Any:
+    return next((field.type for field in msgspec.structs.fields(Collection) if field.name == name), None)
+
+
+def _remove_cause(rest: dict[str, Any], message: str) -> Complaint:
+    """What msgspec complains of, taken away from the table so that the next thing can be found."""
+    match = PATH.match(message)
+    assert match is not None
+    steps = [step.partition("[")[0] for step in _steps(match["path"])]
+    if "missing required field" in message:
+        rest["name"] = "a"
+        return Complaint("", "name", "name is missing")
+    said = _explain(message, rest)
+    held = rest
+    for step in steps if UNKNOWN.match(match["what"]) else steps[:-1]:
+        held[step] = held = dict(held[step])
+    if UNKNOWN.match(match["what"]):
+        known = {field.name for field in msgspec.structs.fields(_holder(steps))}
+        steps.append(next(key for key in held if key not in known))
+    del held[steps[-1]]
+    section, key = (steps[0], ".".join(steps[1:])) if len(steps) > 1 else ("", steps[0])
+    return Complaint(section, key[:KEY_CHARS_SHOWN], said)
+
+
+def _steps(path: str | None) -> list[str]:
+    """`.scope.hosts[0]`; where the key is any text, as in `.politeness.delays[...]`, msgspec does not name it."""
+    return [step for step in (path or "").replace("[...]", "").split(".") if step]
+
+
+def _explain(message: str, table: Any = None) -> str:
+    """msgspec's sentence, with section and key in front as they stand in the file, and with what stands there, where
+    the `table` is known."""
+    match = PATH.match(message)
+    assert match is not None
+    what, steps = match["what"], _steps(match["path"])
+    unknown = UNKNOWN.match(what)
+    if unknown:
+        allowed = ", ".join(field.name for field in msgspec.structs.fields(_holder(steps)))
+        section = f"[{steps[0]}] {''.join(f'{step}: ' for step in steps[1:])}" if steps else ""
+        return f"{section}unknown key {unknown['key'][:KEY_CHARS_SHOWN]!r} (allowed: {allowed})"
+    name = f"[{steps[0]}] {'.'.join(steps[1:])}" if len(steps) > 1 else "".join(steps)
+    what = plain_message(what).replace("object missing required field name", "name is missing")
+    expected = EXPECTED.match(what)
+    if expected and table is not None:
+        written = _written_value(table, match["path"] or "") or expected[2]
+        what = f"expected {ALLOWED.get(expected[1], expected[1])}, got {written}"
+    allowed = _choices(steps) if "enum value" in what else ""
+    return f"{name}: {what}{allowed}" if name else what
+
+
+def _written_value(table: Any, path: str) -> str | None:
+    """What stands at `.scope.hosts[0]`, as JSON has it, which is nearly as TOML does; None: nobody can tell."""
+    value, steps = table, re.findall(r"[^.\[\]]+", path)
+    if not SECRET_KEYS.isdisjoint(steps):
+        return None
+    for step in steps:
+        try:
+            value = value[int(step) if isinstance(value, list | tuple) else step]
+        except (KeyError, IndexError, TypeError, ValueError):
+            return None
+    if value is None or isinstance(value, bytes) or table is None:
+        return None
+    text = value.isoformat() if hasattr(value, "isoformat") else msgspec.json.encode(value, enc_hook=str).decode()
+    return text if len(text) <= KEY_CHARS_SHOWN else f"{text[:KEY_CHARS_SHOWN]}…"
+
+
+def plain_message(what: str) -> str:
+    """What msgspec says about a value, in the words of people who write files."""
+    what = what[0].lower() + what[1:].replace("`", "").replace(" | null", "")
+    what = what.replace("expected int", "expected a whole number").replace("expected array", "expected a list")
+    return what.replace("expected float", "expected a number").replace("expected object", "expected a table")
+
+
+def _holder(steps: list[str]) -> Any:
+    """The type of what stands there."""
+    holder: Any = Collection
+    for step in steps:
+        name = step.partition("[")[0]
+        holder = next(field.type for field in msgspec.structs.fields(holder) if field.name == name)
+        holder = get_args(holder)[0] if name != step else holder
+    return holder
+
+
+def _choices(steps: list[str]) -> str:
+    """The values that a key may have, where they are few and fixed."""
+    return f" (allowed: {', '.join(get_args(_holder(steps)))})"

@@ -1,0 +1,1 @@
+"""Definitions of collections: versions, drafts, forms, presets, TOML."""

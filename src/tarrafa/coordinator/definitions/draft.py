@@ -1,0 +1,152 @@
+"""Is what somebody wrote a collection, and what has changed since the version before?
+
+One validation for all doors: a form, the text of a file, a table from a program. Promises: a draft has a complete
+collection, or all that is wrong with it, each complaint at its key; nothing is kept or changed here.
+"""
+
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tarrafa.config import Collection, Complaint, merge_complaints, redact_url
+from tarrafa.coordinator.definitions.fields import FILE_ONLY_FIELDS, collection_fields
+from tarrafa.coordinator.definitions.form import FORM_CHARS_MAX, FormData, table_from_form
+from tarrafa.coordinator.definitions.toml_writer import format_number, toml_value, without_implied_hosts
+from tarrafa.crawl.scope.admission import validate_table
+from tarrafa.errors import ConfigError
+
+VALUE_CHARS_SHOWN = 500
+SENTENCE_CHARS_MAX = 1_000
+ENTRIES_SHOWN = 20  # of what was added to a list, and of what was taken away
+UNNAMED = "unnamed"
+REDACTED_FIELDS = frozenset({"notify.webhook"})  # addresses of which everybody sees scheme and host only
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """What somebody wrote. Without a collection, the complaints say why."""
+
+    collection: Collection | None
+    complaints: list[Complaint] = []
+
+    def require_valid(self) -> Collection:
+        """The collection, or `Unfit`."""
+        if self.collection is None:
+            raise InvalidDraft(self.complaints)
+        return self.collection
+
+
+class InvalidDraft(ConfigError):
+    """What somebody wrote is no collection; `complaints` say why, each at its key."""
+
+    def __init__(self, complaints: list[Complaint]) -> None:
+        super().__init__("; ".join(one.message for one in complaints)[:SENTENCE_CHARS_MAX])
+        self.complaints = complaints
+
+
+class FieldChange(msgspec.Struct, frozen=True):
+    """A key that is not what it was, its values as people write them; empty: not there. Of a list also what was added
+    and taken away, the first of each."""
+
+    section: str
+    key: str
+    before: str
+    after: str
+    added: list[str] = []
+    removed: list[str] = []
+
+
+def draft_from_form(form: FormData, before: Collection | None = None, origin: Collection | None = None) -> Draft:
+    """`before`: what is in force, if a collection is edited; `origin`: what it is a copy of."""
+    table, wrong = table_from_form(form, before, origin)
+    draft = draft_from_table(table, before)
+    return Draft(None, merge_complaints(wrong, draft.complaints)) if wrong else draft
+
+
+def trial_draft_from_form(form: FormData, before: Collection | None = None, origin: Collection | None = None) -> Draft:
+    """As `from_form`; but what is only tried needs no name yet."""
+    is_named = any(text.strip() for text in form.get("name", ()))
+    return draft_from_form(form if is_named else {**form, "name": [UNNAMED]}, before, origin)
+
+
+def draft_from_toml(text: str, before: Collection | None = None) -> Draft:
+    if len(text) > FORM_CHARS_MAX:
+        return _refused(f"the text holds more than the {FORM_CHARS_MAX >> 20} million characters allowed")
+    try:
+        table = tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as error:
+        return _refused(f"not valid TOML: {error}")
+    except RecursionError:
+        return _refused("not valid TOML: nested without end")
+    return draft_from_table(table, before)
+
+
+def draft_from_table(table: dict[str, Any], before: Collection | None = None) -> Draft:
+    collection, found = validate_table(table, before)
+    if collection is None:
+        return Draft(None, found)
+    fixed = [] if before is None else list(_immutable_changes(before, collection))
+    return Draft(None, fixed) if fixed else Draft(collection)
+
+
+def _refused(why: str) -> Draft:
+    return Draft(None, [Complaint("", "", why)])
+
+
+def _immutable_changes(before: Collection, after: Collection) -> Iterator[Complaint]:
+    if after.name != before.name:
+        yield Complaint("", "name", f"name: it was {before.name!r} and stays so; copy the collection to have another")
+    for key in msgspec.structs.asdict(before.identity):
+        was = getattr(before.identity, key)
+        if getattr(after.identity, key) != was:
+            said = (
+                f"[identity] {key} is fixed when a collection is created ({str(was).lower()}); copy it to change that"
+            )
+            yield Complaint("identity", key, said)
+
+
+def changed_fields(before: Collection, after: Collection) -> list[FieldChange]:
+    """What changed, in the order of the file; the roots' hosts, where nobody names hosts, change with them unsaid."""
+    old, new = before, after
+    if before.roots != after.roots or before.scope.hosts != after.scope.hosts:
+        old, new = without_implied_hosts(before), without_implied_hosts(after)
+    changes = []
+    for name in [*collection_fields(), *sorted(FILE_ONLY_FIELDS)]:
+        was, now = _value(old, name), _value(new, name)
+        if was != now or (isinstance(was, dict) and list(was) != list(now)):
+            section, _, key = name.rpartition(".") if name.count(".") < 2 else name.partition(".")
+            entries, others = _entries(was), _entries(now)
+            known, named = set(entries), set(others)
+            added = [one for one in others if one not in known][:ENTRIES_SHOWN]
+            removed = [one for one in entries if one not in named][:ENTRIES_SHOWN]
+            shown = redact_url if name in REDACTED_FIELDS else _shown
+            changes.append(FieldChange(section, key, shown(was), shown(now), added, removed))
+    return changes
+
+
+def _value(collection: Collection, name: str) -> Any:
+    value: Any = collection
+    for step in name.split("."):
+        value = getattr(value, step)
+    return value
+
+
+def _entries(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [f"{key} = {_shown(one)}" for key, one in value.items()]
+    return list(value) if isinstance(value, tuple) else []
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple | dict):
+        text = ", ".join(_entries(value))
+    else:
+        plain = toml_value(value)
+        text = plain.isoformat() if hasattr(plain, "isoformat") else plain
+        text = text if isinstance(text, str) else format_number(text)
+    return text if len(text) <= VALUE_CHARS_SHOWN else f"{text[:VALUE_CHARS_SHOWN]}…"

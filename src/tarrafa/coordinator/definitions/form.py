@@ -1,0 +1,271 @@
+"""How does what people type become a collection, and a collection what they may type?
+
+A form is a name and a list of texts for each field, as browsers send them. Promises: every collection survives the way
+through a form, exactly; an empty field means the default; an unknown one is refused; what was typed and cannot be read
+is handed on as it is, so that whoever judges tables says what is wrong with it, in the same words as for a file.
+
+Lists have one entry per line. An entry that a line cannot hold (spaces around it, a line break in it) stands in double
+quotes, as JSON has it; a single `-` is a list without entries, where an absent one would mean something else.
+
+A list of more than LIST_SHOWN_MAX entries is not sent to and fro: `kept` names it, and it stays as it is unless
+something is typed there, which takes its place.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from tarrafa.config import KEY_CHARS_SHOWN, ROOTS_MAX, Collection, Complaint
+from tarrafa.coordinator.definitions.fields import CollectionField, collection_fields
+from tarrafa.coordinator.definitions.toml_writer import (
+    format_number,
+    table_from_collection,
+    toml_value,
+    without_implied_hosts,
+)
+
+FORM_CHARS_MAX = 128 << 20  # a million roots
+LINE_CHARS_MAX = 16_384
+LINES_MAX = ROOTS_MAX
+LIST_SHOWN_MAX = 1_000
+KEPT = "kept"
+NOTHING = "-"
+YES, NO = "yes", "no"
+_SWITCHES = {YES: True, NO: False, "on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+PAIR, PAIRS = "*.a.br = 5s", {"network.connect_to": "*.test = 127.0.0.1:8090"}  # what a line may look like
+FormData = Mapping[str, Sequence[str]]
+
+
+def table_from_form(
+    form: FormData, before: Collection | None = None, origin: Collection | None = None
+) -> tuple[dict[str, Any], list[Complaint]]:
+    """What was typed as a table, and what is wrong with the form itself. What no form can say stays as it was
+    `before`; long lists that are kept are those of `origin`, of which this is a copy, or else of `before`."""
+    found = _file_only_values(before)
+    complaints = _form_complaints(form)
+    if complaints:
+        return found, complaints
+    kept = long_lists(origin or before) if form.get(KEPT) else {}
+    for field in collection_fields().values():
+        try:
+            value = _READ[field.kind](field, form.get(field.name, ()))
+            if value is None and field.name in form.get(KEPT, ()):
+                value = _kept_list(kept, field.name)
+        except ValueError as error:
+            complaints.append(Complaint(field.section, field.key, f"{_location(field)}: {error}"))
+            continue
+        if value is not None:
+            _put(found, field, value)
+    revisit = found.get("revisit")
+    if revisit and "policy" not in revisit:  # in a file, a section without a policy has one
+        revisit["policy"] = "never"
+    return found, complaints
+
+
+def form_from_collection(collection: Collection) -> dict[str, list[str]]:
+    """What would have to be typed. Every field is there; one that is empty has its default, or is `kept`."""
+    written, usual, shown = without_implied_hosts(collection), Collection(name=""), dict[str, list[str]]()
+    for field in collection_fields().values():
+        value, default = _get(written, field), _get(usual, field)
+        if _is_long(field, value):
+            shown.setdefault(KEPT, []).append(field.name)
+        is_unsaid = value == default or _is_long(field, value)
+        shown[field.name] = [] if is_unsaid else _WRITE[field.kind](value)
+    return shown
+
+
+def long_lists(collection: Collection | None) -> dict[str, tuple[str, ...]]:
+    """The lists that are too long for a form, by the names of their fields."""
+    if collection is None:
+        return {}
+    written = without_implied_hosts(collection)
+    return {
+        name: value for name, field in collection_fields().items() if _is_long(field, value := _get(written, field))
+    }
+
+
+def _is_long(field: CollectionField, value: Any) -> bool:
+    return field.kind == "lines" and value is not None and len(value) > LIST_SHOWN_MAX
+
+
+def _kept_list(kept: Mapping[str, tuple[str, ...]], name: str) -> list[str]:
+    if name not in kept:
+        raise ValueError("the list that was to stay as it is is not there any more; load the form again")
+    return list(kept[name])
+
+
+def default_form() -> dict[str, list[str]]:
+    """What an empty field means, as it would be typed."""
+    usual = Collection(name="")
+    return {
+        name: [] if (value := _get(usual, field)) in (None, (), {}) else _WRITE[field.kind](value)
+        for name, field in collection_fields().items()
+    }
+
+
+def _location(field: CollectionField) -> str:
+    return f"[{field.section}] {field.key}" if field.section else field.key
+
+
+def _form_complaints(form: FormData) -> list[Complaint]:
+    unknown = next((name for name in form if name not in collection_fields() and name != KEPT), None)
+    if unknown is not None:
+        return [Complaint("", unknown[:KEY_CHARS_SHOWN], f"unknown field {unknown[:KEY_CHARS_SHOWN]!r}")]
+    if sum(len(text) for texts in form.values() for text in texts) > FORM_CHARS_MAX:
+        return [Complaint("", "", f"the form holds more than the {FORM_CHARS_MAX >> 20} million characters allowed")]
+    return []
+
+
+def _file_only_values(before: Collection | None) -> dict[str, Any]:
+    """What only a file can say: as it was."""
+    found: dict[str, Any] = {}
+    named = {} if before is None else table_from_collection(_without_lists(before))
+    for section, values in named.items():
+        for key, value in values.items() if isinstance(values, dict) else ():
+            name = f"{section}.{key}"
+            if not any(one == name or one.startswith(f"{name}.") for one in collection_fields()):
+                found.setdefault(section, {})[key] = value
+    return found
+
+
+def _without_lists(collection: Collection) -> Collection:
+    return replace(collection, roots=(), scope=replace(collection.scope, hosts=None))
+
+
+def _put(found: dict[str, Any], field: CollectionField, value: Any) -> None:
+    held = found
+    *above, last = field.name.split(".")
+    for step in above:
+        held = held.setdefault(step, {})
+    held[last] = value
+
+
+def _get(collection: Collection, field: CollectionField) -> Any:
+    value: Any = collection
+    for step in field.name.split("."):
+        value = getattr(value, step)
+    return value
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def _text(field: CollectionField, texts: Sequence[str]) -> str | None:
+    text = "\n".join(texts).strip()
+    return (_unquoted(text) if text.startswith('"') else text) or None
+
+
+def _number(field: CollectionField, texts: Sequence[str]) -> int | float | str | None:
+    text = _text(field, texts)
+    if text is None:
+        return None
+    try:
+        return int(text) if field.whole else float(text)
+    except ValueError:
+        return text
+
+
+def _switch(field: CollectionField, texts: Sequence[str]) -> bool | str | None:
+    """The last one counts: a form sends `no` and then, if the box is ticked, `yes`."""
+    text = texts[-1].strip() if texts else ""
+    return _SWITCHES.get(text.lower(), text) if text else None
+
+
+def _choices(field: CollectionField, texts: Sequence[str]) -> list[str] | None:
+    return _lines(field, texts)
+
+
+def _lines(field: CollectionField, texts: Sequence[str]) -> list[str] | None:
+    entries = _entries(texts)
+    if entries == [NOTHING]:
+        return []
+    return [_unquoted(entry) if entry.startswith('"') else entry for entry in entries] or None
+
+
+def _entries(texts: Sequence[str]) -> list[str]:
+    entries = [line for text in texts for one in text.split("\n") if (line := one.strip())]
+    if len(entries) > LINES_MAX:
+        raise ValueError(f"{len(entries):,} lines are more than the {LINES_MAX:,} allowed")
+    long = next((number for number, entry in enumerate(entries, 1) if len(entry) > LINE_CHARS_MAX), None)
+    if long is not None:
+        raise ValueError(f"line {long:,} has more than the {LINE_CHARS_MAX:,} characters allowed")
+    return entries
+
+
+def _pairs(field: CollectionField, texts: Sequence[str]) -> dict[str, str] | None:
+    found: dict[str, str] = {}
+    for entry in _entries(texts):
+        key, value = _pair(entry, PAIRS.get(field.name, PAIR))
+        if key in found:
+            raise ValueError(f"{key[:KEY_CHARS_SHOWN]!r} stands there twice")
+        found[key] = value
+    return found or None
+
+
+def _pair(entry: str, example: str) -> tuple[str, str]:
+    key, _, rest = entry.partition("=")
+    named, rest = key.strip(), entry[len(key) :]
+    if entry.startswith('"'):
+        try:
+            _, end = json.JSONDecoder().raw_decode(entry)
+        except (ValueError, RecursionError):
+            end = len(entry)
+        named, rest = _unquoted(entry[:end]), entry[end:].strip()
+    elif not named:
+        rest = ""
+    if not rest.startswith("="):
+        shown = entry[:KEY_CHARS_SHOWN]
+        raise ValueError(f"{shown!r}: write a host pattern and its value in each line, such as {example}")
+    return named, rest[1:].strip()
+
+
+def _unquoted(entry: str) -> str:
+    try:
+        found = json.loads(entry)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, str) or _has_surrogates(found):
+        raise ValueError(
+            f"{entry[:KEY_CHARS_SHOWN]!r}: what begins with a quotation mark must end with one, as in JSON"
+        )
+    return found
+
+
+def _has_surrogates(text: str) -> bool:
+    """Half a character, which JSON can spell and no file can hold."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+_READ: dict[str, Callable[[CollectionField, Sequence[str]], Any]] = {
+    "text": _text, "choice": _text, "duration": _text, "size": _text, "date": _text, "number": _number,
+    "switch": _switch, "choices": _choices, "lines": _lines, "pairs": _pairs,
+}  # fmt: skip
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def _line(text: str) -> str:
+    """The text itself, if a line can hold it and it comes back as it is."""
+    is_plain = text == text.strip() and text not in ("", NOTHING) and not text.startswith('"') and "\n" not in text
+    return text if is_plain else json.dumps(text)
+
+
+def _key(text: str) -> str:
+    return _line(text) if "=" not in text else json.dumps(text)
+
+
+_WRITE: dict[str, Callable[[Any], list[str]]] = {
+    "text": lambda value: [_line(value)] if value else [],
+    "choice": lambda value: [value],
+    "duration": lambda value: [toml_value(value)],
+    "size": lambda value: [toml_value(value)],
+    "date": lambda value: [str(value)],
+    "number": lambda value: [str(value) if isinstance(value, int) else format_number(value)],
+    "switch": lambda value: [YES if value else NO],
+    "choices": lambda value: list(value) or [NOTHING],
+    "lines": lambda value: ["\n".join(map(_line, value)) or NOTHING],
+    "pairs": lambda value: ["\n".join(f"{_key(key)} = {toml_value(one)}" for key, one in value.items())],
+}

@@ -1,0 +1,236 @@
+"""What is each collection to be, and what was it to be before?
+
+What is in force the frontier knows; here it is asked for once for each revision and then remembered, because it may
+name a million roots. Every version is kept in the ledger, with who and when. A long list of roots is kept beside it, in
+DATA/definitions, under the digest of its content: versions that share it share the file. Promises: what takes long is
+done beside the loop; one that came by another way than ours gets its version and its history when it is first seen.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from tarrafa import config
+from tarrafa.clock import Clock
+from tarrafa.config import Collection
+from tarrafa.coordinator.store import CollectionLifecycle, CoordinatorStore
+from tarrafa.errors import DataError, NoSuchThing, TarrafaError, Unreachable, data_error_from_os
+from tarrafa.frontier.api import CollectionRow, Frontier, FrontierCollectionState, FrontierOverview
+from tarrafa.runtime.data_dir import DataDirectory, write_atomically
+
+BY_COMMAND_LINE = "tarrafa crawl"  # who wrote a configuration that did not come through here
+LONG_BYTES = 64 << 10  # lists that are longer are kept beside the ledger
+LISTS = "lists"  # the key that then names them, before all others
+NO_SUCH_COLLECTION = "no collection is named {!r}"
+
+_raws = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class LongLists(msgspec.Struct, frozen=True):
+    """What may be long in a configuration."""
+
+    roots: tuple[str, ...]
+    hosts: tuple[str, ...] | None
+
+
+class LongListStore:
+    """The long lists of one data directory. Blocks: not to be called by a loop."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._folder = data.root / "definitions"
+
+    def put(self, content: bytes) -> bytes:
+        """A configuration as the ledger keeps it: as it is, or without its long lists, which are on the disk then."""
+        if len(content) < LONG_BYTES:
+            return content
+        outer = _raws(content)
+        scope = _raws(outer["scope"])
+        lists = msgspec.json.encode({"roots": outer["roots"], "hosts": scope["hosts"]})
+        digest = hashlib.blake2b(lists, digest_size=16).hexdigest()
+        nothing = msgspec.Raw(b"[]")
+        scope["hosts"] = outer["roots"] = nothing
+        short: dict[str, object] = {LISTS: digest, **outer, "scope": scope}
+        if not self._path(digest).exists():
+            self._write(digest, lists)
+        return msgspec.json.encode(short)
+
+    def _write(self, digest: str, lists: bytes) -> None:
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            write_atomically(self._path(digest), lists)
+        except OSError as error:
+            raise data_error_from_os(error, self._path(digest)) from None
+
+    def reader(self) -> Callable[[bytes], Collection]:
+        """Reads what was put; lists that several share, once."""
+        seen: dict[str, LongLists] = {}
+
+        def read(kept: bytes) -> Collection:
+            digest = long_lists_digest(kept)
+            if not digest:
+                return config.decode_collection(kept)
+            if digest not in seen:
+                seen[digest] = self._lists(digest)
+            outer = _raws(kept)
+            del outer[LISTS]
+            short, lists = config.decode_collection(msgspec.json.encode(outer)), seen[digest]
+            return replace(short, roots=lists.roots, scope=replace(short.scope, hosts=lists.hosts))
+
+        return read
+
+    def _lists(self, digest: str) -> LongLists:
+        try:
+            return msgspec.json.decode(self._path(digest).read_bytes(), type=LongLists)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise DataError(f"{self._path(digest)}: the roots of a version cannot be read ({error})") from None
+
+    def drop(self, digests: set[str]) -> None:
+        """Nobody names them any more."""
+        for digest in digests:
+            with contextlib.suppress(OSError):
+                self._path(digest).unlink()
+
+    def _path(self, digest: str) -> Path:
+        return self._folder / f"{digest}.json"
+
+
+def long_lists_digest(kept: bytes) -> str:
+    """The digest of the long lists that a version names; empty: it has none."""
+    if not kept.startswith(b'{"' + LISTS.encode() + b'"'):
+        return ""
+    return msgspec.json.decode(_raws(kept)[LISTS], type=str)
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownDefinition:
+    """What is in force, as of a revision. None: it cannot be read. `adopted`: the ledger has it."""
+
+    standing: FrontierCollectionState
+    collection: Collection | None
+    adopted: bool
+
+    def is_of(self, standing: FrontierCollectionState) -> bool:
+        return (self.standing.id, self.standing.revision) == (standing.id, standing.revision)
+
+
+class CollectionDefinitions:
+    """Of all collections. `frontier` gives it when it is there, and raises `Unreachable` when it is not."""
+
+    def __init__(self, ledger: CoordinatorStore, frontier: Callable[[], Frontier], clock: Clock) -> None:
+        self._ledger, self._frontier, self._clock = ledger, frontier, clock
+        self.shelf = LongListStore(ledger.data)
+        self._known: dict[str, _KnownDefinition] = {}
+        self._shelving = asyncio.Lock()  # a list is on the shelf until the ledger names it, or nobody does any more
+
+    async def standing(self, name: str) -> FrontierCollectionState:
+        """How it stands in this moment; `NoSuchThing`, if it does not."""
+        for one in await self._frontier().collection_states():
+            if one.name == name:
+                return one
+        raise NoSuchThing(NO_SUCH_COLLECTION.format(name[:80]))
+
+    async def in_force(self, name: str) -> Collection:
+        """What is in force."""
+        return await self.in_force_at(await self.standing(name))
+
+    async def in_force_at(self, standing: FrontierCollectionState, *, adopt: bool = False) -> Collection:
+        """What is in force where a collection stands so. To `adopt` it: nobody else changes it meanwhile."""
+        known = self._known.get(standing.name)
+        if known is not None and known.collection is not None and known.is_of(standing) and known.adopted >= adopt:
+            return known.collection
+        row = await self._frontier().collection(standing.name)
+        if row is None:
+            raise NoSuchThing(NO_SUCH_COLLECTION.format(standing.name[:80]))
+        collection = await asyncio.to_thread(config.decode_collection, row.config)
+        if adopt:
+            await self._adopt(row)
+        self.cache(row, collection, adopted=adopt)
+        return collection
+
+    def cache(self, row: CollectionRow, collection: Collection | None, *, adopted: bool = True) -> None:
+        """Somebody knows what is in force."""
+        self._known[row.name] = _KnownDefinition(
+            FrontierCollectionState(row.id, row.state, row.revision, row.name), collection, adopted
+        )
+
+    async def add_version(self, collection: Collection, who: str) -> None:
+        """Another version of what people defined."""
+        async with self._shelving:
+            content = await asyncio.to_thread(lambda: self.shelf.put(config.encode_collection(collection)))
+            self._ledger.add_version(collection.name, content, self._clock.now(), who)
+
+    async def _adopt(self, row: CollectionRow) -> None:
+        """What came by another way than ours gets its history from now on."""
+        now, life = self._clock.now(), self._ledger.lifecycle(row.name)
+        if life is None:
+            life = CollectionLifecycle(created=now, scheduled=now)
+            self._ledger.put_lifecycle(row.name, life)
+        last = self._ledger.newest_version(row.name)
+        async with self._shelving:
+            content = await asyncio.to_thread(self.shelf.put, row.config)
+            number = self._ledger.add_version(row.name, content, now, BY_COMMAND_LINE)
+        if last is not None and number > last.number and _schedule_of(bytes(last.config)) != _schedule_of(content):
+            self._ledger.put_lifecycle(row.name, replace(life, scheduled=now))
+
+    # -- what is remembered ------------------------------------------------------------------------------------------
+
+    def cached(self, name: str) -> Collection | None:
+        """What was in force when somebody last looked."""
+        found = self._known.get(name)
+        return None if found is None else found.collection
+
+    def frontier_id(self, name: str) -> int | None:
+        """Its number in the frontier."""
+        found = self._known.get(name)
+        return None if found is None else found.standing.id
+
+    def all(self) -> list[Collection]:
+        return [one.collection for one in self._known.values() if one.collection is not None]
+
+    def has_changes(self, overview: FrontierOverview) -> bool:
+        """Whether there are others than those that the ledger has."""
+        seen = {one.name: one.revision for one in overview.collections}
+        return seen != {name: one.standing.revision for name, one in self._known.items() if one.adopted}
+
+    async def adopt_changed(
+        self, acting: Callable[[str], asyncio.Lock], fail: Callable[[str, TarrafaError], None]
+    ) -> None:
+        """Adopt those that are new or changed, but not while somebody is `acting` on one: an edit under way has an
+        author. `fail` hears of those that cannot be read, once."""
+        standings = await self._frontier().collection_states()
+        for one in standings:
+            lock = acting(one.name)
+            if lock.locked():
+                continue
+            try:
+                async with lock:
+                    await self.in_force_at(one, adopt=True)
+            except NoSuchThing:
+                continue
+            except Unreachable:
+                raise
+            except TarrafaError as error:  # of another version, or there is no room to write
+                self._known[one.name] = _KnownDefinition(one, None, adopted=True)
+                fail(one.name, error)
+        for gone in self._known.keys() - {one.name for one in standings}:
+            del self._known[gone]
+
+    async def delete(self, name: str) -> None:
+        """A name that is free is nobody's."""
+        self._known.pop(name, None)
+        async with self._shelving:
+            named = self._ledger.delete_collection(name)
+            lists = {long_lists_digest(content) for content in named} - {""}
+            if lists:
+                others = {long_lists_digest(content) for content in self._ledger.all_version_configs()}
+                await asyncio.to_thread(self.shelf.drop, lists - others)
+
+
+def _schedule_of(kept: bytes) -> bytes:
+    return bytes(_raws(kept).get("schedule", msgspec.Raw(b"")))

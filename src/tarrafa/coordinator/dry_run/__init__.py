@@ -1,0 +1,1 @@
+"""Dry run: scope check and estimate of a collection."""

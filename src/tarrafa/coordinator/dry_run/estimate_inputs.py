@@ -1,0 +1,205 @@
+"""What is known already of the hosts that a collection would visit?
+
+From the survey of the link graph (pages of each host), the frontier (what waits, robots.txt) and the archive (a sample:
+how large, how slow). Promises: asks no other machine than the frontier's; reads bounded amounts, however large the
+crawl; where nothing is known it says nothing, and `estimating` assumes.
+"""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from heapq import nlargest
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from tarrafa import config
+from tarrafa.archive.warc_reader import follow, visit_lengths
+from tarrafa.config import Collection
+from tarrafa.coordinator.dry_run.crawl_estimate import EstimateInputs, KnownHost
+from tarrafa.crawl.explain.frontier_lookup import open_frontier_lookup
+from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.worker.outcome import user_agent
+from tarrafa.errors import ConfigError, DataError, Unreachable
+from tarrafa.fetch.robots import parse as parse_robots
+from tarrafa.frontier.address import Address, connect, local_address
+from tarrafa.frontier.api import CollectionRow, FrontierOverview
+from tarrafa.frontier.store.sqlite_frontier import read_overview
+from tarrafa.graph.sites import HostVisitSummary, SiteReader
+from tarrafa.model import NO_REQUEST, UrlRole
+from tarrafa.parse.url import host_key
+from tarrafa.runtime.data_dir import DataDirectory
+
+HOSTS_READ_MAX = 1_000_000
+HOSTS_ASKED_MAX = 100  # the largest are asked for their robots.txt: they bound the time
+FILES_SAMPLED_MAX, RECORDS_PER_FILE_MAX = 8, 500  # of the archive, the newest
+SAMPLE_MIN = 20  # so many pages make a mean
+FILES_MEASURED_MAX = 100_000
+_NO_REQUEST_STATUSES = frozenset(str(int(status)) for status in NO_REQUEST)
+
+
+async def gather_estimate_inputs(
+    data: DataDirectory, collection: Collection, workers: int = 2, address: Address | None = None
+) -> EstimateInputs:
+    """All of it; nothing where there is no data directory yet."""
+    roots = await asyncio.to_thread(lambda: list(dict.fromkeys(map(host_key, collection.roots))))
+    if not data.version.exists() and address is None:
+        return EstimateInputs(unmet=roots, workers=workers)
+    try:
+        overview, alike = await _overview(data, address), await _same_scope_collections(data, collection, address)
+    except (DataError, Unreachable):
+        overview, alike = FrontierOverview([], []), set()
+    done = {one.name for one in overview.collections if not one.pending and not one.handed_out and one.known}
+    hosts = await asyncio.to_thread(_known_hosts, data, collection, alike, done, overview)
+    hosts = await _with_delays(data, collection, hosts, address)
+    measured = await asyncio.to_thread(_sample_archive, data, collection)
+    met = {host.key for host in hosts}
+    unmet = await asyncio.to_thread(lambda: [key for key in roots if key not in met])
+    pages = sum(one.fetched for one in overview.collections)
+    return EstimateInputs(
+        hosts=hosts,
+        unmet=unmet,
+        again=bool(alike & done),
+        answer_s=measured[0],
+        page_bytes=measured[1],
+        kept_bytes=await asyncio.to_thread(_kept_bytes, data, pages),
+        workers=workers,
+    )
+
+
+async def _overview(data: DataDirectory, address: Address | None) -> FrontierOverview:
+    try:
+        frontier = await connect(address or local_address(data))
+    except Unreachable:
+        if address is not None:
+            raise
+        return await asyncio.to_thread(read_overview, data.frontier)
+    try:
+        return await frontier.overview()
+    finally:
+        await frontier.close()
+
+
+async def _same_scope_collections(data: DataDirectory, collection: Collection, address: Address | None) -> set[str]:
+    """The collections that look for the same pages."""
+    async with open_frontier_lookup(data, address) as ask:
+        rows = await ask.collections()
+    return await asyncio.to_thread(_with_same_scope, rows, collection)
+
+
+def _with_same_scope(rows: list[CollectionRow], collection: Collection) -> set[str]:
+    found, wanted = set(), _scope_key(collection)
+    for row in rows:
+        try:
+            other = config.decode_collection(row.config)
+        except ConfigError:  # of another version
+            continue
+        if _scope_key(other) == wanted:
+            found.add(row.name)
+    return found
+
+
+def _scope_key(collection: Collection) -> tuple[object, ...]:
+    fetch = collection.fetch
+    return (
+        collection.root_set, collection.scope, collection.strategy.order, collection.politeness.robots,
+        fetch.sitemaps, fetch.feeds, collection.identity,
+    )  # fmt: skip
+
+
+def _known_hosts(
+    data: DataDirectory, collection: Collection, alike: set[str], done: set[str], overview: FrontierOverview
+) -> list[KnownHost]:
+    """The hosts in scope, each as the collection knew it that looked for the same, or else saw most of it."""
+    there: Counter[str] = Counter()
+    admission, best = Admission(collection), dict[str, tuple[tuple[bool, int], HostVisitSummary]]()
+    roots = set(map(host_key, collection.roots))
+    try:
+        for sums in SiteReader(data).hosts(HOSTS_READ_MAX):
+            there[sums.collection] += sums.fetched
+            if sums.visited and (sums.host in roots or admission.has_host(f"{sums.host}/")):
+                rank = (sums.collection in alike, sums.fetched)
+                if sums.host not in best or rank > best[sums.host][0]:
+                    best[sums.host] = (rank, sums)
+    except DataError:  # no survey yet
+        return []
+    kept = {one.name: min(1.0, one.fetched / there[one.name]) for one in overview.collections if there[one.name]}
+    return [
+        KnownHost(
+            sums.host,
+            sums.fetched * kept.get(sums.collection, 1.0),  # the survey counts sitemaps and what was not kept, too
+            sum(count for status, count in sums.statuses.items() if status not in _NO_REQUEST_STATUSES),
+            sums.known,
+            whole=sums.collection in done,
+            alike=is_alike,
+        )
+        for (is_alike, _), sums in best.values()
+    ]
+
+
+async def _with_delays(
+    data: DataDirectory, collection: Collection, hosts: list[KnownHost], address: Address | None
+) -> list[KnownHost]:
+    """The largest hosts with what their robots.txt asks of us, as it was last seen."""
+    largest = {host.key for host in nlargest(HOSTS_ASKED_MAX, hosts, key=lambda host: host.known)}
+    agent, delays = user_agent(collection), dict[str, float]()
+    try:
+        async with open_frontier_lookup(data, address) as ask:
+            for key in largest:
+                facts = (await ask.facts(f"{key}/")).host
+                if facts is not None and facts.robots:
+                    delays[key] = parse_robots(facts.robots).crawl_delay(agent) or 0.0
+    except (DataError, Unreachable):
+        return hosts
+    return [msgspec.structs.replace(host, asked_s=delays.get(host.key, 0.0)) for host in hosts]
+
+
+def _sample_archive(data: DataDirectory, collection: Collection) -> tuple[float | None, float | None]:
+    """How long an answer takes and how large a page is, where enough are at hand: of its own hosts, else of any."""
+    admission = Admission(collection)
+    own, any_host = list[tuple[float, int]](), list[tuple[float, int]]()
+    try:
+        for url, elapsed_s, length in _recent_pages(data.archive):
+            any_host.append((elapsed_s, length))
+            if admission.has_host(url):
+                own.append((elapsed_s, length))
+    except (DataError, OSError):
+        return None, None
+    chosen = own if len(own) >= SAMPLE_MIN else any_host
+    if len(chosen) < SAMPLE_MIN:
+        return None, None
+    return sum(one for one, _ in chosen) / len(chosen), sum(length for _, length in chosen) / len(chosen)
+
+
+def _recent_pages(archive: Path) -> Iterator[tuple[str, float, int]]:
+    """Pages of the newest files."""
+    files = visit_lengths(archive) if archive.exists() else {}
+    newest = nlargest(FILES_SAMPLED_MAX, files, key=lambda name: (archive / f"{name}.durable").stat().st_mtime)
+    for name in newest:
+        for entry in islice(follow(archive, {}, upto={name: files[name]}), RECORDS_PER_FILE_MAX):
+            outcome = entry.record.outcome
+            if outcome.kept and outcome.role == UrlRole.PAGE and outcome.status == 200:
+                yield entry.record.url, outcome.elapsed_s, outcome.length
+
+
+def _kept_bytes(data: DataDirectory, pages: int) -> float | None:
+    """What a page has cost so far, all in all."""
+    if pages < SAMPLE_MIN:
+        return None
+    folders = (data.archive, data.graph, data.root / "index", data.root / "triples")
+    return (sum(map(_folder_bytes, folders)) + sum(_file_sizes([data.frontier]))) / pages
+
+
+def _folder_bytes(folder: Path) -> int:
+    found = (Path(where) / name for where, _, names in os.walk(folder) for name in names)
+    return sum(_file_sizes(islice(found, FILES_MEASURED_MAX)))
+
+
+def _file_sizes(paths: Iterable[Path]) -> Iterator[int]:
+    for path in paths:
+        try:
+            yield path.stat().st_size
+        except OSError:  # it was taken away just now
+            continue

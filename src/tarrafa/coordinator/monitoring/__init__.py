@@ -1,0 +1,1 @@
+"""Monitoring: snapshots, time series, recent visits and utilization."""

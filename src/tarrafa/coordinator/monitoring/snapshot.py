@@ -1,0 +1,175 @@
+"""What does everything look like at this moment?
+
+One `Picture` for all who look: the console, the API, the terminal, the metrics. Made from what the coordinator has at
+hand, without asking anybody. Pure.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tarrafa.coordinator.node.messages import NodeState, ProcessState
+from tarrafa.coordinator.states import LocalizedReason, translate_node_trouble
+from tarrafa.coordinator.store import CollectionRun, CollectionSample
+from tarrafa.crawl.worker.resource_limits import PAUSED_PREFIX
+from tarrafa.frontier.api import CollectionStatus, WorkerLeaseStatus
+
+ALERT_FOR_S = 15.0  # for so long everybody sees that a process died, though another has taken its place
+DEATH_SHOWN_FOR_S = 60.0  # and for so long what it died of
+FOLLOWERS = frozenset({"graph", "index", "triples"})
+
+
+class VisitStatusCount(msgspec.Struct, frozen=True):
+    status: int
+    count: int
+    share: float
+
+
+class CollectionSnapshot(msgspec.Struct, frozen=True):
+    """A collection as people see it."""
+
+    name: str
+    state: str
+    reason: LocalizedReason
+    actions: list[str]
+    status: CollectionStatus
+    sample: CollectionSample
+    statuses: list[VisitStatusCount]
+    expected: int  # pages, if nothing more is discovered
+    left_s: float | None
+    run: CollectionRun | None = None
+    next: float | None = None  # when its next run begins
+    notes: list[str] = []  # what stands between it and those who want to hear of it
+    standstill: LocalizedReason | None = None  # why nobody works for it, though it runs
+
+
+class ProcessTotals(msgspec.Struct, frozen=True):
+    """Of the processes of a node; lateness and lag are those of the worst."""
+
+    processes: int = 0
+    connections: int = 0
+    hosts: int = 0
+    pages_per_s: float = 0.0
+    bytes_per_s: float = 0.0
+    lag_s: float = 0.0
+    behind_bytes: int = 0
+
+
+class ProcessSnapshot(msgspec.Struct, frozen=True):
+    """`is_red`: it is dead, silent, or has been until a moment ago. `died_s`: since it last died, if that is told."""
+
+    process: ProcessState
+    is_red: bool
+    told: str
+    died_s: float | None = None
+
+
+class NodeSnapshot(msgspec.Struct, frozen=True):
+    """Of one that is silent, nothing is summed up, and its processes are as they were last heard of: nobody knows more.
+    `hosts_free`: it is silent, and others have its hosts or may take them. `trouble`: what it says of itself."""
+
+    node: NodeState
+    sums: ProcessTotals
+    processes: list[ProcessSnapshot]
+    is_red: bool
+    hosts_free: bool = False
+    trouble: LocalizedReason = LocalizedReason("")
+
+
+class ClusterTotals(msgspec.Struct, frozen=True):
+    """Sums over all nodes that are not silent; of processor use and load the mean."""
+
+    alive: int
+    cpu: float
+    load: float
+    memory_used_bytes: int
+    disk_free_bytes: int
+    sums: ProcessTotals
+
+
+class SystemSnapshot(msgspec.Struct, frozen=True):
+    at: float
+    trouble: str  # why the numbers are not newer
+    notes: list[str]
+    collections: list[CollectionSnapshot]
+    nodes: list[NodeSnapshot]
+    totals: ClusterTotals
+
+
+def count_statuses(statuses: dict[str, int]) -> list[VisitStatusCount]:
+    """Those that came most often first."""
+    whole = sum(statuses.values()) or 1
+    rows = [VisitStatusCount(int(status), count, count / whole) for status, count in statuses.items()]
+    return sorted(rows, key=lambda row: (-row.count, row.status))
+
+
+def node_snapshot(node: NodeState, now: float) -> NodeSnapshot:
+    processes = [_process_snapshot(one, now) for one in node.beat.processes]
+    is_red = node.is_silent or bool(node.beat.trouble)
+    sums = ProcessTotals() if node.is_silent else process_totals(node.beat.processes)
+    hosts_free = node.is_silent and (not node.hosts_held or now >= node.free_from)
+    return NodeSnapshot(node, sums, processes, is_red, hosts_free, translate_node_trouble(node.beat.trouble))
+
+
+def _process_snapshot(process: ProcessState, now: float) -> ProcessSnapshot:
+    died_s = max(0.0, now - process.died)
+    is_red = process.state in ("dead", "silent") or (bool(process.died) and died_s < ALERT_FOR_S)
+    is_told = bool(process.died) and (process.state == "dead" or died_s < DEATH_SHOWN_FOR_S)
+    told = [process.cause] if is_told and process.cause else []
+    if process.restarts:
+        told.append(f"{process.restarts}×")
+    if process.pulse is not None and process.pulse.note:
+        told.append(process.pulse.note)
+    return ProcessSnapshot(process, is_red, "; ".join(told), died_s if is_told else None)
+
+
+def process_totals(processes: Iterable[ProcessState]) -> ProcessTotals:
+    known = list(processes)
+    pulses = [(one.role, one.pulse) for one in known if one.pulse is not None]
+    return ProcessTotals(
+        len(known),
+        sum(pulse.connections for _, pulse in pulses),
+        sum(pulse.hosts for _, pulse in pulses),
+        sum(one.pages_per_s for one in known),
+        sum(one.bytes_per_s for one in known),
+        max((pulse.lag_s for _, pulse in pulses), default=0.0),
+        max((pulse.behind_bytes for role, pulse in pulses if role in FOLLOWERS), default=0),
+    )
+
+
+def standstill_reason(nodes: list[NodeSnapshot], workers: list[WorkerLeaseStatus]) -> LocalizedReason | None:
+    """Why nothing is visited whatever runs: everybody who would is paused. Workers that belong to no node never say."""
+    alive = [one for one in nodes if not one.node.is_silent]
+    crawling = [one for one in alive if any(process.role == "worker" for process in one.node.beat.processes)]
+    named = tuple(one.node.beat.workers_named for one in nodes if one.node.beat.workers_named)
+    if not crawling or not all(map(is_paused, crawling)) or any(not one.name.startswith(named) for one in workers):
+        return None
+    reasons = {one.trouble.en: one.trouble for one in crawling if one.trouble.en}.values()
+    english, portuguese = (", ".join(one.in_language(code) for one in reasons) for code in ("en", "pt"))
+    return LocalizedReason(f"nobody works for it: {english}", f"ninguém trabalha para ela: {portuguese}")
+
+
+def is_paused(one: NodeSnapshot) -> bool:
+    """By order, or by itself."""
+    return one.node.beat.trouble.startswith(PAUSED_PREFIX)
+
+
+def cluster_totals(nodes: list[NodeSnapshot]) -> ClusterTotals:
+    alive = [one for one in nodes if not one.node.is_silent]
+    machines, count = [one.node.beat.machine for one in alive], max(1, len(alive))
+    return ClusterTotals(
+        len(alive),
+        sum(machine.cpu for machine in machines) / count,
+        sum(machine.load for machine in machines) / count,
+        sum(machine.memory_bytes - machine.memory_free_bytes for machine in machines),
+        sum(machine.disk_free_bytes for machine in machines),
+        ProcessTotals(
+            sum(one.sums.processes for one in alive),
+            sum(one.sums.connections for one in alive),
+            sum(one.sums.hosts for one in alive),
+            sum(one.sums.pages_per_s for one in alive),
+            sum(one.sums.bytes_per_s for one in alive),
+            max((one.sums.lag_s for one in alive), default=0.0),
+            max((one.sums.behind_bytes for one in alive), default=0),
+        ),
+    )

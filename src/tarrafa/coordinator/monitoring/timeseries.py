@@ -1,0 +1,151 @@
+"""What did a collection look like a moment ago, and an hour ago?
+
+Promises: each second of the last quarter of an hour is in memory, each minute of all time in the ledger; a second that
+nobody looked at is simply missing. A restart loses the seconds, not the minutes.
+
+What does a collection look like at this moment, as its curves show it?
+
+Taken once a second from what the frontier says of it; what costs more than a glance (how its hosts stand, how fresh its
+pages are) is looked at now and then.
+
+How fresh is a collection, about?
+
+Nobody can look at ten million pages every half minute: a few hundred, begun at random places, say it well enough. Each
+is as fresh as its own history lets one believe (`revisit`): exp(-rate x age).
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable
+from random import Random
+
+from tarrafa.clock import Clock
+from tarrafa.coordinator.definitions.versions import CollectionDefinitions
+from tarrafa.coordinator.store import CollectionSample, CoordinatorStore
+from tarrafa.frontier.api import FIRST_HOST, CollectionStatus, Frontier, HostCounts
+from tarrafa.model import HostId
+
+SECONDS_KEPT = 900
+MINUTE_S = 60
+LONG_S = 6 * 3_600.0  # in a longer time seconds cannot be told apart
+WINDOW_S = 10.0  # over which a rate is told
+
+
+class CollectionTimeSeries:
+    """Samples of all collections."""
+
+    def __init__(self, ledger: CoordinatorStore) -> None:
+        self._ledger = ledger
+        self._recent: dict[str, deque[CollectionSample]] = {}
+        self._minutes: dict[str, int] = {}
+
+    def add(self, name: str, sample: CollectionSample) -> None:
+        recent = self._recent.setdefault(name, deque(maxlen=SECONDS_KEPT))
+        if recent and sample.at <= recent[-1].at:
+            return
+        recent.append(sample)
+        minute = int(sample.at // MINUTE_S)
+        if self._minutes.get(name) != minute:
+            self._minutes[name] = minute
+            self._ledger.put_sample(name, sample)
+
+    def rate(self, name: str, at: float, value: int, of: Callable[[CollectionSample], int]) -> float:
+        """How fast that number grew over the last seconds."""
+        recent = self._recent.get(name, ())
+        before = next((one for one in recent if one.at >= at - WINDOW_S), None)
+        if before is None or at - before.at <= 0:
+            return 0.0
+        return max(0.0, (value - of(before)) / (at - before.at))
+
+    def recent(self, name: str) -> list[CollectionSample]:
+        return list(self._recent.get(name, ()))
+
+    def last(self, name: str) -> CollectionSample | None:
+        recent = self._recent.get(name)
+        return recent[-1] if recent else None
+
+    def between(self, name: str, since: float, until: float) -> list[CollectionSample]:
+        """By the second as far as that is known, else by the minute."""
+        recent = self.recent(name)
+        if recent and recent[0].at <= since:
+            return [one for one in recent if since <= one.at <= until]
+        edge = recent[0].at if recent else until + 1
+        older = self._ledger.samples(name, since, until)
+        if until - since > LONG_S:  # seconds would be lost between days
+            return older + [one for one in recent[-1:] if not older or one.at > older[-1].at]
+        return [one for one in older if one.at < edge] + [one for one in recent if one.at <= until]
+
+    def forget(self, name: str) -> None:
+        self._recent.pop(name, None)
+        self._minutes.pop(name, None)
+
+
+COUNT_HOSTS_EVERY_S = 10.0
+FRESHNESS_EVERY_S = 30.0  # how fresh it is
+
+
+class CollectionSampler:
+    """Of all collections."""
+
+    def __init__(
+        self,
+        curves: CollectionTimeSeries,
+        definitions: CollectionDefinitions,
+        frontier: Callable[[], Frontier],
+        clock: Clock,
+    ) -> None:
+        self._curves, self._definitions, self._frontier, self._clock = curves, definitions, frontier, clock
+        self._counts: dict[str, tuple[float, HostCounts]] = {}
+        self._freshness: dict[str, tuple[float, float | None]] = {}
+        self._rng = Random()
+
+    async def sample(self, status: CollectionStatus, now: float) -> None:
+        """One sample, where there is anything new."""
+        counts, name, last = await self._hosts(status, now), status.name, self._curves.last(status.name)
+        if last is not None and status.state != "running" and last.is_idle and last.visits == status.visits:
+            return  # nor has it changed
+        self._curves.add(name, CollectionSample(
+            now, status.fetched, status.known, status.pending + status.handed_out, status.failed, status.visits,
+            status.revisits, status.bytes,
+            pages_per_s=status.pages_per_s if status.state == "running" else 0.0,
+            bytes_per_s=round(self._curves.rate(name, now, status.bytes, lambda one: one.bytes), 1),
+            fresh=await self._fresh(status, now),
+            active=counts.active, waiting=counts.waiting, backed_off=counts.backed_off,
+        ))  # fmt: skip
+
+    async def _fresh(self, status: CollectionStatus, now: float) -> float | None:
+        """Looked at now and then, where pages are kept fresh."""
+        at, fresh = self._freshness.get(status.name, (0.0, None))
+        number = self._definitions.frontier_id(status.name)
+        if status.keeps_fresh and number is not None and now - at > FRESHNESS_EVERY_S * self._clock.scale:
+            fresh = await estimate_freshness(self._frontier(), number, now, self._rng)
+            self._freshness[status.name] = (now, fresh)
+        return fresh
+
+    async def _hosts(self, status: CollectionStatus, now: float) -> HostCounts:
+        if status.state != "running":
+            return HostCounts()
+        at, counts = self._counts.get(status.name, (0.0, HostCounts()))
+        if now - at > COUNT_HOSTS_EVERY_S * self._clock.scale:
+            counts = await self._frontier().host_counts(status.name)
+            self._counts[status.name] = (now, counts)
+        return counts
+
+
+FRESHNESS_STARTS, FRESHNESS_PAGES = 5, 100
+
+
+async def estimate_freshness(frontier: Frontier, collection: int, now: float, rng: Random) -> float | None:
+    """The estimated share of kept pages that are as we have them; None: there are none."""
+    sum_, count = 0.0, 0
+    for _ in range(FRESHNESS_STARTS):
+        host: HostId = rng.randrange(FIRST_HOST, -FIRST_HOST)
+        pages = await frontier.revisit_pages(collection, host, b"", FRESHNESS_PAGES)
+        if len(pages) < FRESHNESS_PAGES:  # round the end, to the beginning
+            pages += await frontier.revisit_pages(collection, FIRST_HOST, b"", FRESHNESS_PAGES - len(pages))
+        for page in pages:
+            history = page.history
+            if history.announced <= history.last:  # else it has certainly changed
+                sum_ += math.exp(-history.estimate * max(0.0, now - history.last))
+            count += 1
+    return sum_ / count if count else None

@@ -1,0 +1,158 @@
+"""What does a node say of itself, and what is it told?
+
+A *node* is a data directory with its supervisor: on one machine there is one, and it coordinates; others join it. About
+once a second each sends a `Beat` and hears its `Orders`. All of this crosses a wire as JSON, so everything has its
+bound, numbers are finite and not negative, and texts hold nothing but signs that can be seen (`read`).
+"""
+
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+
+from tarrafa.runtime.heartbeat import NAME_CHARS_MAX, Amount, Count, Name, ProcessHeartbeat, Text, sanitize
+
+NODE_HEARTBEAT_EVERY_S = 1.0
+NODE_SILENT_AFTER_S = 3.5  # then a node is shown as silent
+LINES_PER_HEARTBEAT_MAX = 20
+LINE_CHARS_MAX = 500
+PROCESSES_MAX = 200  # of one node
+WORKERS_MAX = 64
+NODE_HEARTBEAT_BYTES_MAX = 1 << 20
+ROLES = ("worker", "follower", "search")
+NODE_NAME = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_CHARS_MAX - 20}}}$"
+
+NodeName = Annotated[str, Meta(pattern=NODE_NAME)]
+LongText = Annotated[str, Meta(max_length=1_000)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+
+
+class ProcessState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One process of a node as its supervisor sees it. `died`: when and how it last did; it is started again."""
+
+    name: Name
+    role: Name  # frontier, worker, graph, index, triples, search
+    pid: Count
+    state: Name  # running, starting, dead, silent, leaving
+    since: Amount  # when it was started
+    restarts: Count = 0
+    died: Amount = 0.0
+    cause: LongText = ""  # "killed by signal 9", "exit status 1: …"
+    cpu: Amount = 0.0  # of one core
+    memory_bytes: Count = 0
+    pages_per_s: Amount = 0.0
+    bytes_per_s: Amount = 0.0
+    pulse: ProcessHeartbeat | None = None
+
+
+class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the node runs on."""
+
+    cpus: Count
+    cpu_mhz: Amount
+    cpu: Amount  # of all cores, 0…1
+    load: Amount  # of the last minute
+    memory_bytes: Count
+    memory_free_bytes: Count
+    disk_bytes: Count
+    disk_free_bytes: Count
+    model: Text = ""  # of the processor
+    system: Text = ""
+    processes: Count = 0  # of everybody
+    connections: Count = 0  # TCP, of everybody
+
+
+class LogLine(msgspec.Struct, frozen=True, array_like=True):
+    at: Amount
+    process: Name
+    text: Annotated[str, Meta(max_length=LINE_CHARS_MAX)]
+
+
+class NodeOrders(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a node is to do. None: as its own command line says."""
+
+    number: Count = 0  # grows with each change
+    roles: Annotated[tuple[Name, ...], Meta(max_length=len(ROLES))] = ROLES
+    workers: Annotated[int, Meta(ge=0, le=WORKERS_MAX)] | None = None
+    hosts_at_once: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None  # of all its workers together
+    bandwidth: Annotated[int, Meta(ge=1, le=1 << 40)] | None = None  # bytes a second, of all its workers together
+    cpu: Annotated[float, Meta(gt=0, le=1)] | None = None  # of all cores: above it, it takes fewer hosts
+    paused: bool = False
+    secrets: str = ""  # another one when those for sites that one may enter are others: then a node asks for them
+
+
+class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node at one moment, as it says itself; its times are those of its own clock, as `at` shows it (`moved`)."""
+
+    node: NodeName
+    at: Amount
+    version: Name
+    started: Amount
+    machine: Machine
+    processes: Annotated[tuple[ProcessState, ...], Meta(max_length=PROCESSES_MAX)]
+    orders: Count = 0  # the number of those that it obeys
+    trouble: LongText = ""  # why it pauses itself: a full disk; or what it waits for
+    lines: Annotated[tuple[LogLine, ...], Meta(max_length=LINES_PER_HEARTBEAT_MAX)] = ()  # new ones of its logs
+    address: Text = ""  # where it answers others, searches and reports, if it does
+    process: Text = ""  # which process says so: nobody else may speak under its name
+    workers_named: Name = ""  # what the names of its workers begin with, as the frontier knows them
+    share: Fraction = 1.0  # of the hosts that it would visit, as its limit of CPU lets it
+
+
+class JoinRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who asks to take part."""
+
+    name: NodeName
+    version: Name
+    machine: Machine
+    process: Text
+
+
+class JoinResponse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a node that joins is told: where the frontier is, how to be let in there, and what to do."""
+
+    frontier: Annotated[tuple[str, ...], Meta(min_length=1, max_length=64)]  # tcp://HOST:PORT, or PostgreSQL servers
+    token: str  # of the frontier's door
+    orders: NodeOrders
+    secrets: bytes = b""  # for sites that one may enter: see secrets.py
+
+
+class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node as the coordinator sees it: all times are by the coordinator's clock."""
+
+    name: str
+    silent_s: float  # since its last beat
+    is_silent: bool
+    orders: NodeOrders
+    beat: NodeHeartbeat
+    lines: tuple[LogLine, ...] = ()  # the latest
+    own: bool = False  # the one that coordinates
+    hosts_held: int = 0  # by its workers, as the frontier knows it, or knew it when it was last heard of
+    held_until: float = 0.0  # until then they are its own, unless it is heard of before; 0: it holds none
+    free_from: float = 0.0  # from then on others take them: a request that is under way has ended by then
+    clock_ahead_s: float = 0.0  # by how much its own clock is wrong; behind: negative; 0: it is right
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def shift_times(beat: NodeHeartbeat, by_s: float) -> NodeHeartbeat:
+    """The same by a clock that shows so much more."""
+
+    def at(time: float) -> float:
+        return max(0.0, time + by_s) if time else 0.0
+
+    processes = tuple(replace(one, since=at(one.since), died=at(one.died)) for one in beat.processes)
+    lines = tuple(replace(line, at=at(line.at)) for line in beat.lines)
+    return replace(beat, at=at(beat.at), started=at(beat.started), processes=processes, lines=lines)
+
+
+def decode_message(content: bytes, kind: type[T]) -> T:
+    """What somebody sent. Raises `ValueError`, with what is wrong, if it is not so."""
+    try:
+        return msgspec.convert(sanitize(msgspec.json.decode(content)), kind, strict=True)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise ValueError(str(error)) from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

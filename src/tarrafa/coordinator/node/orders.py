@@ -1,0 +1,98 @@
+"""What may a node be ordered?
+
+Promises: orders that come through here can be obeyed; what cannot is refused with what is possible. People type texts,
+programs send numbers; both are judged by the same bounds (`checked`).
+Pure.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tarrafa.config import parse_size
+from tarrafa.coordinator.definitions.toml_writer import format_size
+from tarrafa.coordinator.node.messages import ROLES, WORKERS_MAX, NodeOrders
+from tarrafa.errors import ConfigError
+
+HOSTS_MAX = 100_000
+BANDWIDTH_MIN, BANDWIDTH_MAX = 1_000, 1 << 40  # bytes a second
+CPU_MIN = 0.01
+TYPED_CHARS_MAX = 20
+
+
+class NodeOrdersForm(msgspec.Struct, frozen=True):
+    """A node's limits as they stand in the fields of a form. Empty: as it was started."""
+
+    workers: str = ""
+    hosts_at_once: str = ""
+    bandwidth: str = ""
+    cpu: str = ""  # percent
+
+
+def form_from_orders(orders: NodeOrders) -> NodeOrdersForm:
+    return NodeOrdersForm(
+        "" if orders.workers is None else str(orders.workers),
+        "" if orders.hosts_at_once is None else str(orders.hosts_at_once),
+        "" if orders.bandwidth is None else format_size(orders.bandwidth),
+        "" if orders.cpu is None else f"{orders.cpu * 100:g}",
+    )
+
+
+def orders_from_form(fields: NodeOrdersForm, roles: Sequence[str], *, paused: bool) -> NodeOrders:
+    """What was typed."""
+    for name, text in msgspec.structs.asdict(fields).items():
+        if len(text) > TYPED_CHARS_MAX:
+            raise ConfigError(f"{name}: {text[:TYPED_CHARS_MAX]!r}… is too long to be meant")
+    return checked_orders(
+        NodeOrders(
+            roles=tuple(roles),
+            workers=_whole(fields.workers, "workers"),
+            hosts_at_once=_whole(fields.hosts_at_once, "hosts at once"),
+            bandwidth=_bandwidth(fields.bandwidth),
+            cpu=_share(fields.cpu),
+            paused=paused,
+        )
+    )
+
+
+def checked_orders(orders: NodeOrders) -> NodeOrders:
+    """The same with its roles in their order; `ConfigError` if no node could obey."""
+    strange = [role for role in orders.roles if role not in ROLES]
+    if strange:
+        raise ConfigError(f"roles: {strange[0][:40]!r} is none of {', '.join(ROLES)}")
+    roles = tuple(role for role in ROLES if role in orders.roles)
+    if not roles:
+        raise ConfigError("a node needs at least one role; to let it rest, pause it")
+    _within(orders.workers, "workers", 0, WORKERS_MAX)
+    _within(orders.hosts_at_once, "hosts at once", 1, HOSTS_MAX)
+    if orders.bandwidth is not None and not BANDWIDTH_MIN <= orders.bandwidth <= BANDWIDTH_MAX:
+        raise ConfigError(f"bandwidth: 1 KB to 1 TB a second is possible, got {orders.bandwidth:,} B")
+    if orders.cpu is not None and not CPU_MIN <= orders.cpu <= 1:
+        raise ConfigError("processor: 1 to 100 % is possible")
+    return msgspec.structs.replace(orders, roles=roles)
+
+
+def _within(number: int | None, what: str, low: int, high: int) -> None:
+    if number is not None and not low <= number <= high:
+        raise ConfigError(f"{what}: a number from {low} to {high:,} is possible, got {number:,}")
+
+
+def _whole(text: str, what: str) -> int | None:
+    if text and not (text.isascii() and text.isdigit()):
+        raise ConfigError(f"{what}: a whole number is possible, got {text!r}")
+    return int(text) if text else None
+
+
+def _bandwidth(text: str) -> int | None:
+    try:
+        return parse_size(text.removesuffix("/s").strip()) if text else None
+    except ValueError as error:
+        raise ConfigError(f"bandwidth: {error}") from None
+
+
+def _share(text: str) -> float | None:
+    number = text.removesuffix("%").strip().replace(",", ".")
+    try:
+        return float(number) / 100 if number else None
+    except ValueError:
+        raise ConfigError(f"processor: 1 to 100 % is possible, got {text!r}") from None

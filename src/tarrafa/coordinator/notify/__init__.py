@@ -1,0 +1,1 @@
+"""Notifications: an outbox and its transports, webhook and e-mail."""

@@ -1,0 +1,272 @@
+"""Who is told that a collection started, finished, failed or stalled, and have they heard it?
+
+An outbox: table `notice` of `DATA/coordinator.sqlite`. Promises: what `tell` has returned for is sent at least once, or
+tried for a day; the same happening is told once, however often it is noticed and whoever restarts in between, because
+its id is made from what happened; what could not be sent is kept, with why, and shown. A notice says its id, for those
+who get it twice: whoever is killed between sending and noting that sends it again.
+Knows nothing of schedules; HTTP and SMTP are spoken in coordinator/notify/transports.py.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from tarrafa.config import NotifyConfig
+from tarrafa.coordinator.definitions.toml_writer import format_duration
+from tarrafa.coordinator.notify.transports import (
+    NUMBERS_MAX,
+    SENTENCE_CHARS_MAX,
+    DeliveryFailed,
+    Notice,
+    NotifyEnvironment,
+    one_line,
+    post_webhook,
+    send_email,
+    webhook_origin,
+)
+from tarrafa.coordinator.states import LocalizedReason
+from tarrafa.errors import DataError
+from tarrafa.runtime.data_dir import SQLITE_BUSY_TIMEOUT_MS
+
+RETRY_PAUSES_S = (2.0, 10.0, 60.0, 300.0, 900.0, 3_600.0)  # after each attempt; the last one from then on
+GIVE_UP_AFTER_S = 86_400.0
+KEPT_S = 30 * 86_400.0  # then what was told may be told anew
+ROWS_MAX = 10_000
+DELIVERIES_AT_ONCE = 4
+LOOK_EVERY_S = 30.0
+SHOWN_MAX = 5
+WEBHOOK, MAIL = "webhook", "email"
+
+TABLE = """
+CREATE TABLE IF NOT EXISTS notice (
+    id TEXT NOT NULL, channel TEXT NOT NULL, target TEXT NOT NULL, collection TEXT NOT NULL, body BLOB NOT NULL,
+    since REAL NOT NULL, tries INTEGER NOT NULL DEFAULT 0, next_at REAL, -- NULL: it is over, one way or the other
+    trouble TEXT NOT NULL DEFAULT '', PRIMARY KEY (id, channel, target)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS notice_next ON notice (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS notice_since ON notice (since);
+"""
+log = logging.getLogger(__name__)
+
+
+def make_notice(
+    collection: str, event: str, at: float, sentence: str, numbers: dict[str, int | float], occasion: object
+) -> Notice:
+    """`occasion` tells two happenings of the same kind apart: when the run began, at how many visits it stalled."""
+    mark = hashlib.sha256("\n".join((collection, event, str(occasion))).encode()).hexdigest()[:16]
+    chosen = {one_line(name, 50): value for name, value in list(numbers.items())[:NUMBERS_MAX]}
+    return Notice(mark, one_line(collection, 100), event, at, one_line(sentence, SENTENCE_CHARS_MAX), chosen)
+
+
+def is_stalled(samples: Iterable[tuple[float, int]], now: float, limit_s: float, since: float) -> bool:
+    """Whether nothing was visited for so long, though it runs.
+
+    Samples are (when, visits so far), in the order of time. `since`: when it last began, was resumed, or when whoever
+    looks on woke up; before that nobody could expect anything. Fewer visits than before are another run, and news.
+    """
+    moved, visits = since, None
+    for at, count in samples:
+        if visits is not None and count != visits:
+            moved = max(moved, at)
+        visits = count
+    return visits is not None and now - moved >= limit_s
+
+
+def reason_stalled(limit_s: float) -> LocalizedReason:
+    """That it is, in words; the limit as its file has it."""
+    written = format_duration(limit_s)
+    return LocalizedReason(
+        f"nothing was visited for {written}", f"nada foi visitado há {written.replace('day', 'dia')}"
+    )
+
+
+class QueuedNotice(msgspec.Struct, frozen=True):
+    """A notice on its way to one address."""
+
+    id: str
+    channel: str
+    target: str
+    body: bytes
+    since: float
+    tries: int
+
+    @property
+    def notice(self) -> Notice:
+        return msgspec.json.decode(self.body, type=Notice)
+
+
+class UndeliveredNotice(msgspec.Struct, frozen=True):
+    """What has not arrived, for people. `over`: it is not tried any more."""
+
+    id: str
+    collection: str
+    whom: str
+    trouble: str
+    tries: int
+    over: bool
+
+
+class NoticeOutbox:
+    """What is to be sent, on disk. Every method is one transaction, from any thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._opened() as connection:
+            connection.execute(TABLE)
+
+    def put(self, notice: Notice, notify: NotifyConfig, now: float) -> bool:
+        """For everybody who wants to hear of such; False: nobody does, or all were told of this already."""
+        if notice.event not in notify.events:
+            return False
+        whom = [(MAIL, address) for address in notify.email]
+        whom += [(WEBHOOK, notify.webhook)] if notify.webhook else []
+        with self._opened() as connection:
+            before = connection.total_changes()
+            for channel, target in whom:
+                connection.execute(
+                    "INSERT INTO notice (id, channel, target, collection, body, since, next_at)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                    (notice.id, channel, target, notice.collection, msgspec.json.encode(notice), now, now),
+                )
+            has_new = connection.total_changes() > before
+            self._trim(connection, now)
+        return has_new
+
+    def due(self, now: float, count: int) -> list[QueuedNotice]:
+        with self._opened() as connection:
+            found = connection.execute(
+                "SELECT id, channel, target, body, since, tries FROM notice WHERE next_at <= ?"
+                " ORDER BY next_at LIMIT ?",
+                (now, count),
+            )
+            return [QueuedNotice(*row) for row in found]
+
+    def next_due(self) -> float | None:
+        with self._opened() as connection:
+            ((moment,),) = connection.execute("SELECT min(next_at) FROM notice WHERE next_at IS NOT NULL")
+            return None if moment is None else float(moment)
+
+    def record_attempt(self, parcel: QueuedNotice, trouble: str, now: float) -> bool:
+        """How an attempt went; whether it will be tried again. No trouble: it has arrived."""
+        tries = parcel.tries + 1
+        next_at = None if not trouble else now + RETRY_PAUSES_S[min(tries, len(RETRY_PAUSES_S)) - 1]
+        if next_at is not None and not parcel.since <= next_at <= parcel.since + GIVE_UP_AFTER_S:
+            next_at = None
+        with self._opened() as connection:
+            connection.execute(
+                "UPDATE notice SET tries = ?, trouble = ?, next_at = ? WHERE id = ? AND channel = ? AND target = ?",
+                (tries, trouble, next_at, parcel.id, parcel.channel, parcel.target),
+            )
+        return next_at is not None
+
+    def undelivered(self, collection: str | None = None) -> list[UndeliveredNotice]:
+        """The newest of what has not arrived, waiting or given up; unless something newer has, at the same place."""
+        with self._opened() as connection:
+            found = connection.execute(
+                "SELECT id, collection, channel, target, trouble, tries, next_at IS NULL FROM notice"
+                " WHERE trouble != '' AND collection = ifnull(?, collection) AND since >= (SELECT ifnull(max(since), 0)"
+                " FROM notice AS arrived WHERE arrived.trouble = '' AND arrived.next_at IS NULL"
+                " AND (arrived.channel, arrived.target) = (notice.channel, notice.target))"
+                " ORDER BY since DESC, id LIMIT ?",
+                (collection, SHOWN_MAX),
+            )
+            return [
+                UndeliveredNotice(
+                    mark, name, webhook_origin(target) if channel == WEBHOOK else target, trouble, tries, bool(over)
+                )
+                for mark, name, channel, target, trouble, tries, over in found
+            ]
+
+    def _trim(self, connection: apsw.Connection, now: float) -> None:
+        """What is old goes; of too many, the oldest."""
+        connection.execute("DELETE FROM notice WHERE since < ? AND next_at IS NULL", (now - KEPT_S,))
+        ((count,),) = connection.execute("SELECT count(*) FROM notice")
+        if count > ROWS_MAX:
+            log.warning("%d notices are more than the %d that are kept; the oldest are dropped", count, ROWS_MAX)
+            connection.execute(
+                "DELETE FROM notice WHERE (id, channel, target) IN"
+                " (SELECT id, channel, target FROM notice ORDER BY next_at IS NOT NULL, since LIMIT ?)",
+                (count - ROWS_MAX,),
+            )
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[apsw.Connection]:
+        try:
+            connection = apsw.Connection(str(self._path))
+            try:
+                connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
+                connection.pragma("journal_mode", "wal")
+                with connection:
+                    yield connection
+            finally:
+                connection.close()
+        except apsw.FullError:
+            raise DataError(f"{self._path}: the disk is full; free some space") from None
+        except apsw.Error as error:
+            raise DataError(f"{self._path}: cannot be used ({error})") from None
+
+
+class Notifier:
+    """Tells people; runs `keep_on` beside whoever has something to tell."""
+
+    def __init__(self, outbox: NoticeOutbox, surroundings: NotifyEnvironment, now: Callable[[], float]) -> None:
+        self._outbox, self._surroundings, self._now = outbox, surroundings, now
+        self._news = asyncio.Event()
+
+    def notify(self, notice: Notice, notify: NotifyConfig) -> bool:
+        """Durable when this returns; sent soon. False: nobody wants to hear of it, or all were told already."""
+        is_new = self._outbox.put(notice, notify, self._now())
+        if is_new:
+            self._news.set()
+        return is_new
+
+    def delivery_problems(self, collection: str, notify: NotifyConfig) -> list[str]:
+        """What stands between a collection and those who want to hear of it, for its status."""
+        lines = [self._surroundings.mail_trouble()] if notify.email else []
+        for one in self._outbox.undelivered(collection):
+            if one.trouble not in lines:
+                fate = "given up" if one.over else "tried again"
+                times = "once" if one.tries == 1 else f"{one.tries} times"
+                lines.append(f"a notice has not reached {one.whom} ({times}, {fate}): {one.trouble}")
+        return [line for line in lines if line]
+
+    async def deliver_due(self) -> int:
+        """Try what is due once; how many notices have arrived."""
+        arrived = 0
+        while parcels := self._outbox.due(self._now(), DELIVERIES_AT_ONCE):
+            arrived += sum(await asyncio.gather(*(self._deliver(parcel) for parcel in parcels)))
+        return arrived
+
+    async def deliver_forever(self) -> None:
+        """Deliver for ever, at once what is new and in time what failed."""
+        while True:
+            self._news.clear()
+            try:
+                await self.deliver_due()
+                due = self._outbox.next_due()
+            except DataError as error:
+                log.warning("notices are not sent: %s", error)
+                due = None
+            wait_s = LOOK_EVERY_S if due is None else min(LOOK_EVERY_S, max(0.1, due - self._now()))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), wait_s)
+
+    async def _deliver(self, parcel: QueuedNotice) -> bool:
+        attempt, trouble = (post_webhook if parcel.channel == WEBHOOK else send_email), ""
+        try:
+            await asyncio.to_thread(attempt, parcel.target, parcel.notice, self._surroundings)
+        except DeliveryFailed as error:
+            trouble = str(error) or "it failed"
+        except Exception as error:  # one that nobody thought of must not keep the others from being sent
+            log.exception("notice %s", parcel.id)
+            trouble = f"it failed ({type(error).__name__}); see the log"
+        goes_on = self._outbox.record_attempt(parcel, trouble, self._now())
+        if trouble:
+            log.warning("notice %s: %s; %s", parcel.id, trouble, "it is tried again" if goes_on else "it is given up")
+        return not trouble

@@ -1,0 +1,309 @@
+"""How does a notice leave the house: to a webhook, by e-mail?
+
+One attempt at a time, bounded in time and size; whether it is tried again is not decided here. Promises: TLS is
+verified and redirects are not followed; what a collection's name or a sentence holds never becomes a header, a command
+or a second message; neither the mail server's password nor the path of a webhook, which is often a secret, gets into a
+complaint. Addresses on private networks are allowed: whoever runs the crawl wrote them, and often means the machine
+next to it.
+"""
+
+import hashlib
+import hmac
+import os
+import smtplib
+import socket
+import ssl
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.errors import MessageError
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+import pycurl
+
+from tarrafa import __version__
+from tarrafa.config import EMAIL
+from tarrafa.errors import ConfigError
+from tarrafa.fetch.certificates import ca_bundle
+
+SMTP_VARIABLE, FROM_VARIABLE = "TARRAFA_SMTP", "TARRAFA_MAIL_FROM"
+SECRET_VARIABLE = "TARRAFA_WEBHOOK_SECRET"  # noqa: S105 (its name)
+WEBHOOK_TIMEOUT_S = 10.0  # for all of it
+MAIL_TIMEOUT_S = 10.0  # for each word of the conversation
+MAIL_TIME_MAX_S = 30.0  # for all of it
+ERROR_CHARS_MAX = 300
+SENTENCE_CHARS_MAX = 500
+NUMBERS_MAX = 50
+ENCODED_WORD = "=?"  # RFC 2047
+SUBMISSION_PORTS = {"smtp": 587, "smtps": 465}
+
+
+class DeliveryFailed(Exception):
+    """An attempt that failed, in one line for people."""
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """What happened. The `id` is the same each time that it is sent: whoever gets it twice can tell."""
+
+    id: str
+    collection: str
+    event: str  # started, finished, failed, stalled
+    at: float
+    sentence: str
+    numbers: dict[str, int | float] = {}
+
+
+class _WebhookBody(msgspec.Struct, frozen=True):
+    """A notice as a webhook gets it."""
+
+    id: str
+    collection: str
+    event: str
+    at: str
+    sentence: str
+    numbers: dict[str, int | float]
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """`secure`: TLS from the first byte on; otherwise as soon as the server offers it."""
+
+    host: str
+    port: int
+    secure: bool
+    user: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyEnvironment:
+    """What the environment says of sending: never on a command line, never in a collection's file."""
+
+    mail: MailServer | None = None
+    sender: str = ""
+    secret: bytes = field(default=b"", repr=False)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "NotifyEnvironment":
+        mail, sender = environment.get(SMTP_VARIABLE, ""), environment.get(FROM_VARIABLE, "")
+        if sender and not EMAIL.fullmatch(sender):
+            raise ConfigError(f"{FROM_VARIABLE}: must be one address such as crawl@example.br")
+        secret = environment.get(SECRET_VARIABLE, "").encode("utf-8", "surrogateescape")
+        return cls(parse_mail_server(mail) if mail else None, sender, secret)
+
+    def mail_trouble(self) -> str:
+        """Why no e-mail can be sent; empty: nothing stands in the way."""
+        if self.mail is None:
+            return f"no e-mail can be sent: set {SMTP_VARIABLE}=smtps://USER:PASSWORD@HOST:PORT and start again"
+        if not self.sender:
+            return f"no e-mail can be sent: set {FROM_VARIABLE} to the address that it comes from, and start again"
+        return ""
+
+
+def parse_mail_server(text: str) -> MailServer:
+    """From `smtp[s]://user:password@host:port`. What is wrong is told without the text: it holds a password."""
+    wrong = ConfigError(f"{SMTP_VARIABLE}: must look like smtp://HOST:PORT or smtps://USER:PASSWORD@HOST:PORT")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise wrong from None
+    if parts.scheme not in SUBMISSION_PORTS or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise wrong
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    if bool(user) != bool(password):
+        raise wrong
+    return MailServer(parts.hostname, port or SUBMISSION_PORTS[parts.scheme], parts.scheme == "smtps", user, password)
+
+
+def one_line(text: str, chars_max: int) -> str:
+    """Without line ends and other signs that could mean something to whoever carries it."""
+    plain = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    return plain if len(plain) <= chars_max else plain[: chars_max - 1] + "…"
+
+
+def post_webhook(address: str, notice: Notice, surroundings: NotifyEnvironment) -> None:
+    """To a webhook, as JSON. Only an answer of 2xx means that it has arrived."""
+    body = msgspec.json.encode(
+        _WebhookBody(notice.id, notice.collection, notice.event, _iso_date(notice), notice.sentence, notice.numbers)
+    )
+    headers = {
+        "Content-Type": "application/json",
+        "X-Tarrafa-Event": notice.event,
+        "X-Tarrafa-Id": notice.id,
+        "Expect": "",
+    }
+    if surroundings.secret:
+        signature = hmac.new(surroundings.secret, body, hashlib.sha256).hexdigest()
+        headers["X-Tarrafa-Signature"] = f"sha256={signature}"
+    status = _http_post(address, body, [f"{name}: {one_line(value, 200)}" for name, value in headers.items()])
+    whom = webhook_origin(address)
+    if 300 <= status < 400:
+        raise DeliveryFailed(
+            f"{whom} answered {status}: redirects are not followed; write the address that it leads to"
+        )
+    if not 200 <= status < 300:
+        raise DeliveryFailed(f"{whom} answered {status}")
+
+
+def _http_post(address: str, body: bytes, headers: list[str]) -> int:
+    """The status of the answer; what else it says is not kept."""
+    curl = pycurl.Curl()
+    try:
+        curl.setopt(pycurl.URL, address)
+        curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
+        curl.setopt(pycurl.FOLLOWLOCATION, 0)
+        curl.setopt(pycurl.NOSIGNAL, 1)  # we are in a thread
+        curl.setopt(pycurl.TIMEOUT_MS, int(WEBHOOK_TIMEOUT_S * 1000))
+        if (authorities := ca_bundle()) is not None:
+            curl.setopt(pycurl.CAINFO, authorities)
+        curl.setopt(pycurl.USERAGENT, f"Tarrafa/{__version__}")
+        curl.setopt(pycurl.HTTPHEADER, headers)
+        curl.setopt(pycurl.POSTFIELDS, body)
+        curl.setopt(pycurl.WRITEFUNCTION, len)  # read, and dropped
+        curl.perform()
+        return int(curl.getinfo(pycurl.RESPONSE_CODE))
+    except pycurl.error as error:
+        # Its words name hosts and ports, never the path.
+        raise DeliveryFailed(f"{webhook_origin(address)}: {one_line(str(error.args[-1]), ERROR_CHARS_MAX)}") from None
+    except UnicodeError:
+        raise DeliveryFailed(
+            f"{webhook_origin(address)}: the address cannot be sent as it is; write it in ASCII"
+        ) from None
+    finally:
+        curl.close()
+
+
+def webhook_origin(address: str) -> str:
+    """A webhook as it may be shown: without user, path and query, where secrets stand."""
+    try:
+        parts = urlsplit(address)
+        return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+    except ValueError:
+        return "the webhook"
+
+
+def send_email(address: str, notice: Notice, surroundings: NotifyEnvironment) -> None:
+    """To one e-mail address, as plain text."""
+    trouble = surroundings.mail_trouble()
+    if trouble:
+        raise DeliveryFailed(trouble)
+    assert surroundings.mail is not None
+    whom = f"{surroundings.mail.host}:{surroundings.mail.port}"
+    try:
+        message = _email_message(address, notice, surroundings.sender)
+        _smtp_session(surroundings.mail, surroundings.sender, address, message)
+    except smtplib.SMTPResponseException as error:
+        answer = error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else ""
+        said = one_line(answer, ERROR_CHARS_MAX)
+        raise DeliveryFailed(f"{whom} answered {error.smtp_code}: {said}") from None
+    except smtplib.SMTPRecipientsRefused as error:
+        code, refusal = next(iter(error.recipients.values()))
+        said = one_line(refusal.decode("utf-8", "replace"), ERROR_CHARS_MAX)
+        raise DeliveryFailed(f"{whom} refuses {address}: {code} {said}") from None
+    except MessageError:
+        raise DeliveryFailed(f"{one_line(address, 100)} is no address that can be written to") from None
+    except (OSError, smtplib.SMTPException, ValueError) as error:
+        raise DeliveryFailed(f"{whom}: {one_line(str(error), ERROR_CHARS_MAX) or type(error).__name__}") from None
+
+
+def _email_message(address: str, notice: Notice, sender: str) -> EmailMessage:
+    message = EmailMessage(policy=SMTP)
+    if ENCODED_WORD in address + sender:
+        raise MessageError
+    # Python decodes encoded words when a header is set, line ends inside them too, and writes those as they are.
+    subject = one_line(f"[Tarrafa] {notice.collection}: {notice.event}", 150).replace(ENCODED_WORD, "= ?")
+    message["Subject"] = subject
+    message["From"] = Address("Tarrafa", addr_spec=sender)
+    message["To"] = Address(addr_spec=address)
+    message["Date"] = format_datetime(datetime.fromtimestamp(notice.at, UTC))
+    mark = hashlib.sha256(f"{notice.id}\n{address}".encode()).hexdigest()[:24]
+    message["Message-ID"] = f"<{mark}@{sender.rpartition('@')[2]}>"
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody should answer it by machine
+    message["X-Tarrafa-Event"] = one_line(notice.event, 50).replace(ENCODED_WORD, "= ?")
+    message["X-Tarrafa-Id"] = one_line(notice.id, 100).replace(ENCODED_WORD, "= ?")
+    lines = [notice.sentence, ""]
+    lines += [f"{name.replace('_', ' ')}: {value:,.6g}" for name, value in notice.numbers.items()]
+    lines += ["", f"collection {notice.collection}, {_iso_date(notice)}, notice {notice.id}"]
+    message.set_content("\n".join(one_line(line, SENTENCE_CHARS_MAX) for line in lines) + "\n")
+    return message
+
+
+class _TimeLimitedSmtp(smtplib.SMTP):
+    """Hangs up after a while: a server that says one letter every few seconds passes any time limit of single words."""
+
+    _watchdog: threading.Timer | None = None
+
+    def connect(self, host: str = "localhost", port: int = 0, source_address: Any = None) -> tuple[int, bytes]:
+        self._watchdog = threading.Timer(MAIL_TIME_MAX_S, self._hang_up)
+        self._watchdog.daemon = True
+        self._watchdog.start()
+        try:
+            return super().connect(host, port, source_address)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        super().close()
+
+    def _hang_up(self) -> None:
+        line = self.sock
+        if line is not None:
+            with suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
+
+
+class _TimeLimitedSmtpTls(_TimeLimitedSmtp, smtplib.SMTP_SSL):
+    """The same, with TLS from the first byte on."""
+
+
+def _smtp_session(mail: MailServer, sender: str, address: str, message: EmailMessage) -> None:
+    # We say hello by the sender's domain: to find out this machine's own name may take a resolver minutes.
+    hello = sender.rpartition("@")[2].encode("idna").decode()
+    if mail.secure:
+        server: _TimeLimitedSmtp = _TimeLimitedSmtpTls(
+            mail.host, mail.port, hello, timeout=MAIL_TIMEOUT_S, context=_tls_context()
+        )
+    else:
+        server = _TimeLimitedSmtp(mail.host, mail.port, hello, timeout=MAIL_TIMEOUT_S)
+    try:
+        server.ehlo_or_helo_if_needed()
+        if not mail.secure and server.has_extn("starttls"):
+            server.starttls(context=_tls_context())
+            server.ehlo_or_helo_if_needed()
+        elif not mail.secure and mail.user and not _is_loopback(mail.host):
+            raise DeliveryFailed(f"{mail.host}:{mail.port} offers no TLS: the password is not sent; use smtps://")
+        if mail.user:
+            server.login(mail.user, mail.password)
+        server.send_message(message, sender, [address])
+        with suppress(smtplib.SMTPException, OSError):  # it was taken: what is said in parting does not matter
+            server.quit()
+    finally:
+        server.close()
+
+
+def _tls_context() -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=ca_bundle())
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _iso_date(notice: Notice) -> str:
+    return datetime.fromtimestamp(notice.at, UTC).isoformat(timespec="seconds")

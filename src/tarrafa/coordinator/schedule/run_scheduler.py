@@ -1,0 +1,204 @@
+"""Should this collection start now, run once more, be stopped, or be left alone?
+
+Asked about once a second for each collection, with what is known of its runs; `now` is an argument. Promises: never two
+runs at once; asked twice, or with a clock that jumps back, nothing starts twice; what a person did last wins; after a
+time in which nobody asked, one run is made up for and never a burst. It only advises: whoever asks does it, and says so
+with the next question.
+
+- *Times.* With a period, those of coordinator/schedule/recurrence.py, counted from `start`, else from when the collection was
+  created (which is no time of its own: nothing starts sooner than somebody wrote). Without one, `start` alone. Without
+  both there are none: people start it. A start that has passed when it is written has come: it starts at once.
+- *A run* goes from its first visit to its end, also while it is paused. A time that comes meanwhile is left out, and
+  the next one is the next regular time. The same holds while a collection that rests is paused by hand. Who stops a
+  run by hand ends that run: the next time counts again.
+- *Missed.* The last time that passed unseen is made up for at once, as anacron does; those before it are left out.
+- *Deadline.* The end of the whole schedule. What is under way then, or paused, is stopped, and no time at or after it
+  counts. Who starts it by hand afterwards may.
+- *Edits* count from then on: times before the last edit of the schedule are past.
+Knows nothing of the frontier, of clocks, or of how a run is begun.
+"""
+
+import math
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from tarrafa.config import ScheduleConfig
+from tarrafa.coordinator.field_texts.schedule_reasons import Reason
+from tarrafa.coordinator.schedule.recurrence import Recurrence, local_time, timestamp_of_local
+
+ScheduleAction = Literal["nothing", "start", "begin_run", "stop"]
+IDLE_STATES = frozenset({"ready", "waiting", "stopped", "finished", "failed"})
+LATE_S = 60.0  # a run that begins later than that after its time was missed
+UPCOMING_MAX = 1_000
+
+
+class RunHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a collection. Moments are seconds since 1970; None: never."""
+
+    state: str  # as the frontier has it
+    created: float
+    changed: float | None = None  # when its schedule was last edited
+    by_person: bool = False  # somebody paused or stopped it
+    acted: float | None = None  # when a person last started, paused, resumed or stopped it
+    began: float | None = None  # its last run
+    ended: float | None = None
+    cut: bool = False  # that run was stopped by the deadline
+
+    @property
+    def is_under_way(self) -> bool:
+        """One of its runs has begun and is not over. In a state that we do not know, it is not ours to touch."""
+        if self.state == "waiting":  # for its date, or for what it needs to go on
+            return self.began is not None and (self.ended is None or self.ended < self.began)
+        return self.state not in IDLE_STATES and not self.is_held
+
+    @property
+    def is_held(self) -> bool:
+        """Paused by a person while none of its runs was under way."""
+        between = self.began is None or (self.ended is not None and self.ended >= self.began)
+        return self.state == "paused" and self.by_person and between
+
+
+class ScheduleDecision(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What to do, and why. `left_out`: the last time that nothing came of, to be told once for each such `at`."""
+
+    action: ScheduleAction
+    reason: Reason
+    at: float | None = None  # the time that a run is for
+    next: float | None = None  # the next one after now
+    left_out: Reason | None = None
+
+
+def decide(schedule: ScheduleConfig, history: RunHistory, now: float) -> ScheduleDecision:
+    """What to do about a collection at this moment."""
+    plan = _ScheduleTimes(schedule, history)
+    following, left_out = plan.after(now), plan.left_out(now)
+
+    def answer(action: ScheduleAction, reason: Reason, at: float | None = None) -> ScheduleDecision:
+        return ScheduleDecision(action, reason, at, following, left_out)
+
+    if plan.deadline is not None and now >= plan.deadline:
+        return answer(*_after_the_deadline(history, plan.reason("", plan.deadline), plan.deadline))
+    if history.is_held:
+        return answer("nothing", plan.reason("rests"))
+    if history.is_under_way:
+        return answer("nothing", plan.reason_while_running(now))
+    at = plan.due(now)
+    if at is None:
+        return answer("nothing", plan.reason_while_idle(now))
+    key = "caught_up" if now - at > LATE_S else "run_is_due"
+    if history.began is not None:
+        return answer("begin_run", plan.reason(key, at), at)
+    past_at_once = plan.start is not None and not schedule.every
+    return answer("start", plan.reason("start_has_come" if past_at_once else key, at), at)
+
+
+def upcoming_times(schedule: ScheduleConfig, history: RunHistory, now: float, count: int) -> list[float]:
+    """The next times of its runs after now, in their order; those that come during a run will be left out."""
+    plan, times = _ScheduleTimes(schedule, history), list[float]()
+    while len(times) < min(count, UPCOMING_MAX) and (time := plan.after(times[-1] if times else now)) is not None:
+        times.append(time)
+    return times
+
+
+def deadline_of(schedule: ScheduleConfig) -> float | None:
+    """The moment at which it ends; None: never."""
+    return _timestamp(schedule.deadline, schedule.timezone)
+
+
+def _after_the_deadline(history: RunHistory, over: Reason, deadline: float) -> tuple[ScheduleAction, Reason]:
+    """What is under way is stopped, unless a person wanted it to run after the deadline and knew of it."""
+    if not history.is_under_way or history.state not in ("running", "paused", "waiting"):
+        return "nothing", msgspec.structs.replace(over, key="over")
+    wanted = history.acted is not None and history.acted >= max(deadline, _latest(history.changed))
+    if wanted:
+        return "nothing", msgspec.structs.replace(over, key="beyond")
+    return "stop", msgspec.structs.replace(over, key="deadline_has_come")
+
+
+class _ScheduleTimes:
+    """The times of one schedule, as far as they count for one collection."""
+
+    def __init__(self, schedule: ScheduleConfig, history: RunHistory) -> None:
+        self._zone, self._history = schedule.timezone, history
+        self.start = _timestamp(schedule.start, self._zone)
+        self.deadline = _timestamp(schedule.deadline, self._zone)
+        if schedule.start is not None:
+            anchor = datetime.fromisoformat(schedule.start)
+        else:
+            anchor = local_time(history.created, self._zone).replace(microsecond=0, fold=0)
+        is_empty = schedule.start is None and not schedule.every
+        self._rhythm = None if is_empty else Recurrence(anchor, schedule.every, self._zone)
+
+    def reason(self, key: str, at: float | None = None, now: float | None = None) -> Reason:
+        wait_s = max(0.0, at - now) if at is not None and now is not None else 0.0
+        return Reason(key, at, self._zone, wait_s)
+
+    def after(self, moment: float) -> float | None:
+        """The first time after that which counts at all."""
+        if self._rhythm is None:
+            return None
+        if self.start is None:
+            moment = max(moment, self._history.created)
+        time = self._rhythm.after(moment)
+        return None if time is None or (self.deadline is not None and time >= self.deadline) else time
+
+    def between(self, floor: float, moment: float) -> float | None:
+        """The last time later than `floor` and not later than `moment`."""
+        first = self.after(floor)
+        if first is None or first > moment or self._rhythm is None:
+            return None
+        last = self._rhythm.until(moment)
+        if last is None or last <= first or (self.deadline is not None and last >= self.deadline):
+            return first
+        return last
+
+    def due(self, now: float) -> float | None:
+        """The time that a run should begin for now, if there is one."""
+        return self.between(self._past_until(), now)
+
+    def _past_until(self) -> float:
+        """Times up to this moment are past."""
+        history = self._history
+        if history.began is None and history.state != "stopped":
+            return _latest(history.created, history.changed) if self.start is None else self.start - 1
+        return _latest(history.created, history.began, history.ended, history.changed, history.acted)
+
+    def left_out(self, now: float) -> Reason | None:
+        """The last time that came during the last run, or while the collection was paused by hand."""
+        history = self._history
+        if history.began is not None:
+            floor = _latest(history.began, history.changed)
+            now = now if history.is_under_way or history.is_held else min(now, _latest(history.ended))
+        elif history.is_held:
+            floor = self._past_until()
+        else:
+            return None
+        time = self.between(floor, now)
+        if time is None:
+            return None
+        by_hand = history.state == "paused" and history.by_person and time >= _latest(history.acted)
+        return self.reason("left_out_paused" if by_hand else "left_out_running", time)
+
+    def reason_while_running(self, now: float) -> Reason:
+        following = self.after(now)
+        if following is not None:
+            return self.reason("next", following, now)
+        return self.reason("to_its_end" if self.deadline is None else "until", self.deadline, now)
+
+    def reason_while_idle(self, now: float) -> Reason:
+        following = self.after(max(now, self._past_until()))
+        if following is not None:
+            return self.reason("next" if self._history.began is not None else "starts", following, now)
+        if self._history.began is None:
+            return self.reason("by_hand")
+        return self.reason("cut" if self._history.cut else "no_more")
+
+
+def _timestamp(shown: str | None, zone: str) -> float | None:
+    return None if shown is None else timestamp_of_local(datetime.fromisoformat(shown), zone)
+
+
+def _latest(*moments: float | None) -> float:
+    return max((moment for moment in moments if moment is not None), default=-math.inf)

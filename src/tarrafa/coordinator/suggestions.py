@@ -1,0 +1,129 @@
+"""Which sites do visitors suggest, and what became of that?
+
+`DATA/coordinator.sqlite`, tables `suggestion` and `suggesting`. Promises: nothing is kept but the URL, the day it was
+first suggested, and how often: nothing of whoever did; a URL stands here once, and once decided it does not come back;
+at most WAITING_MAX wait for a decision, and the latest DECIDED_KEPT_MAX decisions are remembered. Suggestions are taken
+only while somebody has switched that on. Any number of threads; it waits for the disk: not to be called by a loop.
+Knows nothing of HTTP.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import apsw
+import msgspec
+
+from tarrafa.coordinator.audit import open_coordinator_db
+from tarrafa.coordinator.store import store_path
+from tarrafa.crawl.scope.admission import parse_root
+from tarrafa.errors import Busy, ConfigError
+from tarrafa.parse.url import INPUT_LENGTH_MAX, UrlIdentity
+from tarrafa.runtime.data_dir import DataDirectory
+
+WAITING_MAX, DECIDED_KEPT_MAX = 10_000, 100_000
+LISTED_MAX = 100
+COUNT_MAX = 1_000_000_000
+DAY_S = 86_400
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS suggestion (
+    number INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE, day REAL NOT NULL, count INTEGER NOT NULL,
+    state TEXT NOT NULL, collection TEXT NOT NULL DEFAULT '', decided INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX IF NOT EXISTS suggestion_state ON suggestion (state, count DESC, number);
+CREATE INDEX IF NOT EXISTS suggestion_decided ON suggestion (decided);
+CREATE TABLE IF NOT EXISTS suggesting (is_on INTEGER NOT NULL);
+"""
+FORGET = """DELETE FROM suggestion WHERE decided > 0 AND decided <= (
+    SELECT decided FROM suggestion ORDER BY decided DESC LIMIT 1 OFFSET ?)"""
+
+SuggestionDecision = Literal["accepted", "rejected"]
+
+
+class Suggestion(msgspec.Struct, frozen=True):
+    """A URL, the day on which it was first suggested (its beginning, in UTC), and how often it was."""
+
+    url: str
+    day: float
+    count: int
+
+
+class SuggestionsResponse(msgspec.Struct, frozen=True):
+    """Whether the form is open, how many suggestions wait, and the first of them: those that came most often."""
+
+    is_on: bool
+    waiting: int
+    suggestions: list[Suggestion]
+
+
+class Suggestions:
+    """Those of one data directory."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._path = store_path(data)
+        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+            row = connection.execute("SELECT is_on FROM suggesting").fetchone()
+        self._is_on = bool(row and row[0])
+
+    @property
+    def is_on(self) -> bool:
+        """Costs nothing: every page of the search asks."""
+        return self._is_on
+
+    def set_enabled(self, *, on: bool) -> None:
+        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+            connection.execute("DELETE FROM suggesting")
+            connection.execute("INSERT INTO suggesting VALUES (?)", (int(on),))
+        self._is_on = on
+
+    def suggest(self, typed: str, now: float) -> str:
+        """Somebody suggests a site; its canonical URL."""
+        url = parse_root(typed.strip()[:INPUT_LENGTH_MAX], UrlIdentity())
+        if url is None:
+            raise ConfigError(f"not an http(s) URL or a host name: {typed[:200]!r}")
+        day = now // DAY_S * DAY_S
+        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+            counted = "UPDATE suggestion SET count = min(count + 1, ?) WHERE url = ?"
+            connection.execute(counted, (COUNT_MAX, url))
+            if connection.changes():
+                return url
+            if _count_waiting(connection) >= WAITING_MAX:
+                raise Busy("too many suggestions wait to be read; come again in a few days")
+            new = "INSERT INTO suggestion (url, day, count, state) VALUES (?, ?, 1, 'waiting')"
+            connection.execute(new, (url, day))
+        return url
+
+    def list_waiting(self, offset: int = 0, n: int = LISTED_MAX) -> SuggestionsResponse:
+        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+            rows = connection.execute(
+                "SELECT url, day, count FROM suggestion WHERE state = 'waiting' ORDER BY count DESC, number "
+                "LIMIT ? OFFSET ?",
+                (max(1, min(n, LISTED_MAX)), max(0, offset)),
+            ).fetchall()
+            waiting = _count_waiting(connection)
+        return SuggestionsResponse(
+            self._is_on, waiting, [Suggestion(*cast(tuple[str, float, int], row)) for row in rows]
+        )
+
+    def filter_waiting(self, urls: Sequence[str]) -> list[str]:
+        """Those of them that wait."""
+        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+            found = "SELECT 1 FROM suggestion WHERE url = ? AND state = 'waiting'"
+            return [url for url in dict.fromkeys(urls) if connection.execute(found, (url,)).fetchone() is not None]
+
+    def decide(self, urls: Sequence[str], decision: SuggestionDecision, collection: str = "") -> int:
+        """How many of them waited; the others stay what they are."""
+        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+            (last,) = connection.execute("SELECT coalesce(max(decided), 0) FROM suggestion").fetchone() or (0,)
+            count = 0
+            for number, url in enumerate(urls, int(str(last)) + 1):
+                connection.execute(
+                    "UPDATE suggestion SET state = ?, collection = ?, decided = ? WHERE url = ? AND state = 'waiting'",
+                    (decision, collection, number, url),
+                )
+                count += connection.changes()
+            connection.execute(FORGET, (DECIDED_KEPT_MAX,))
+        return count
+
+
+def _count_waiting(connection: apsw.Connection) -> int:
+    return cast(int, connection.execute("SELECT count(*) FROM suggestion WHERE state = 'waiting'").get)

@@ -1,0 +1,1 @@
+"""Explanations for people: one URL, one page, one site."""

@@ -1,0 +1,342 @@
+"""What is there to say about a page, or about a site?
+
+Everything that is kept somewhere, brought together for people: the link graph's links, ranks and sums, the frontier's
+visits and beliefs, the archive's text. Promises: exact totals, lists in pages, bounded time however large the graph;
+what one of them does not know is left out and the rest is told (`frontier` says why that one was silent).
+Knows nothing of HTML or terminals.
+"""
+
+import asyncio
+from contextlib import suppress
+
+import msgspec
+from msgspec.structs import replace
+
+from tarrafa import config
+from tarrafa.archive.warc_reader import read_entry
+from tarrafa.crawl.explain.explain import status_meaning
+from tarrafa.crawl.explain.freshness import ChangeEstimate, estimate_changes
+from tarrafa.crawl.explain.frontier_lookup import FrontierLookup, open_frontier_lookup
+from tarrafa.crawl.scope.admission import HOST_PATTERN, url_identity_of
+from tarrafa.errors import ConfigError, DataError, FrontierError, PageTakenDown
+from tarrafa.frontier.address import Address
+from tarrafa.frontier.api import HostFacts, PastVisit, UrlFacts
+from tarrafa.graph.reader import GraphNode, GraphReader
+from tarrafa.graph.sites import HostLinkSummary, LinkedSite, SiteLinkSummary, SitePaging, SiteReader
+from tarrafa.model import REDIRECTS, LinkedPage
+from tarrafa.parse.text.word_count import WordCount, count_words
+from tarrafa.parse.url import canonical
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.takedown import CurrentTakedowns
+
+WORDS_SHOWN = 100
+HOSTS_ASKED = 10  # of a site: the frontier is asked after so many of those that are shown
+ROBOTS_CHARS_SHOWN = 20_000
+URL_CHARS_MAX = 200  # of what is quoted in a message
+
+
+class PageVisit(msgspec.Struct, frozen=True):
+    """One visit. `changed` None: there was nothing to compare it with."""
+
+    number: int
+    at: float
+    status: int
+    meaning: str
+    bytes: int
+    changed: bool | None
+
+
+class PageDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
+    """A URL, as the collection that visited it last knows it; its links collapsed over all, unless one is named."""
+
+    url: str
+    collection: str
+    collections: list[str]
+    title: str
+    status: int | None  # of the newest visit; None: never visited
+    meaning: str
+    depth: int | None
+    rank: float  # N times PageRank, with the mean 1
+    in_links: int
+    state: str  # in the frontier; empty where it does not know it
+    first_seen_at: float | None
+    visited_at: float | None
+    changed_at: float | None  # the last visit that found another text, or the first one
+    history: list[PageVisit]  # the newest hundred, in order
+    versions: list[float]  # of those, when a text was seen that was not the one before
+    changes: ChangeEstimate | None  # of a page that is kept fresh
+    incoming: list[LinkedPage]
+    in_total: int
+    outgoing: list[LinkedPage]
+    out_total: int
+    out_hosts: list[LinkedSite]
+    out_hosts_total: int
+    words: list[WordCount]  # the most frequent of its newest archived text
+    words_total: int  # different ones
+    text_chars: int
+    frontier: str  # why the frontier said nothing; empty: it did
+
+
+class HostDetails(msgspec.Struct, frozen=True):
+    """A host as the frontier knows it, over all collections."""
+
+    host: str
+    delay_s: float
+    answered_at: float | None
+    next_at: float
+    failures: int
+    trouble: str
+    worker: str
+    waiting: int  # URLs
+    visits: int
+    robots_status: int | None  # None: never asked for
+    robots_expires_at: float | None
+    robots: str
+
+
+class UrlStatusCount(msgspec.Struct, frozen=True):
+    """How many URLs had this status at their newest visit."""
+
+    status: int
+    meaning: str
+    urls: int
+
+
+class SiteDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
+    """A site or a host (`kind`), as the collection that knows most of it does; `as_of` is when its numbers are from."""
+
+    name: str
+    kind: str
+    site: str
+    collection: str
+    collections: list[str]
+    as_of: float
+    known: int
+    visited: int
+    fetched: int
+    indexed: int | None
+    rank: float
+    statuses: list[UrlStatusCount]  # the most frequent first
+    errors: int  # URLs whose newest visit brought neither a page nor a redirect
+    hosts: list[HostLinkSummary]
+    hosts_total: int
+    states: list[HostDetails]
+    incoming: list[LinkedSite]
+    in_total: int
+    outgoing: list[LinkedSite]
+    out_total: int
+    frontier: str
+
+
+class _UrlInFrontier(msgspec.Struct, frozen=True):
+    """What the frontier says of a URL in one collection."""
+
+    facts: UrlFacts | None = None
+    changes: ChangeEstimate | None = None
+    silence: str = ""
+
+
+# -- a page -----------------------------------------------------------------------------------------------------------
+
+
+async def describe_page(
+    data: DataDirectory,
+    url: str,
+    now: float,
+    collection: str | None = None,
+    paging: SitePaging | None = None,
+    address: Address | None = None,
+    graph: GraphReader | None = None,
+) -> PageDetails:
+    """Everything about a URL. `ConfigError` when nobody knows it; `address` is of a frontier elsewhere. Who asks often
+    has a `graph` open."""
+    plain = canonical(f"http://{url}" if HOST_PATTERN.fullmatch(url) else url)
+    if plain is None:
+        raise ConfigError(f"{url[:URL_CHARS_MAX]}: not an http(s) URL that can be crawled")
+    CurrentTakedowns(data).raise_if_taken_down(plain)
+    with suppress(DataError):  # no graph yet
+        graph = graph or await asyncio.to_thread(GraphReader, data)
+    nodes = await asyncio.to_thread(graph.nodes, plain, collection) if graph is not None else []
+    known = await _known(data, plain, collection or (nodes[0].collection if nodes else None), now, address)
+    if not nodes and known.facts is None:
+        why = f" ({known.silence})" if known.silence else ""
+        raise ConfigError(f"{url[:URL_CHARS_MAX]}: no crawled page is or links to this URL{why}")
+    return await asyncio.to_thread(_page, data, graph, plain, collection, nodes, known, paging or SitePaging())
+
+
+async def _known(
+    data: DataDirectory, url: str, collection: str | None, now: float, address: Address | None
+) -> _UrlInFrontier:
+    try:
+        async with open_frontier_lookup(data, address) as ask:
+            return await _look_up(ask, url, collection, now)
+    except (DataError, FrontierError) as error:
+        return _UrlInFrontier(silence=str(error))
+
+
+async def _look_up(ask: FrontierLookup, url: str, collection: str | None, now: float) -> _UrlInFrontier:
+    """As the collection sees it: some take several URLs for one page."""
+    facts = await ask.facts(url)
+    plain = next((one for one in facts.urls if collection in (None, one.collection)), None)
+    if plain is not None and plain.freshness is None:  # then nobody need know how it is configured
+        return _UrlInFrontier(plain)
+    for row in await ask.collections(collection):
+        described = await asyncio.to_thread(config.decode_collection, row.config)
+        own = url_identity_of(described).fold(url)
+        if own != url:
+            facts = await ask.facts(own)
+        found = next((one for one in facts.urls if one.collection == row.name), None)
+        if found is not None:
+            fresh = found.freshness
+            return _UrlInFrontier(found, None if fresh is None else estimate_changes(described, fresh, now))
+    return _UrlInFrontier()
+
+
+def _page(
+    data: DataDirectory,
+    graph: GraphReader | None,
+    url: str,
+    collection: str | None,
+    nodes: list[GraphNode],
+    known: _UrlInFrontier,
+    paging: SitePaging,
+) -> PageDetails:
+    node, facts = (nodes[0] if nodes else None), known.facts
+    incoming, in_total, outgoing, out_total, hosts, hosts_total = _links(graph, url, collection, paging)
+    text = _text(data, graph, url, collection)
+    words, words_total = count_words(text, WORDS_SHOWN)
+    history = [_visited(visit) for visit in facts.history] if facts else []
+    versions = [one.at for one in history if one.status == 200 and one.changed is not False]
+    status = node.status if node else facts.status if facts else None
+    return PageDetails(
+        url=node.url if node else url,
+        collection=node.collection if node else facts.collection if facts else "",
+        collections=[one.collection for one in nodes] or [facts.collection for facts in (known.facts,) if facts],
+        title=next((one.title for one in nodes if one.title), ""),
+        status=status,
+        meaning=status_meaning(status),
+        depth=min((one.depth for one in nodes if one.depth is not None), default=facts.depth if facts else None),
+        rank=max((one.rank for one in nodes), default=1.0),
+        in_links=in_total,
+        state=facts.state if facts else "",
+        first_seen_at=facts.discovered if facts else None,
+        visited_at=node.visited_at if node else facts.fetched if facts else None,
+        changed_at=max(versions, default=None),
+        history=history,
+        versions=versions,
+        changes=known.changes,
+        incoming=incoming,
+        in_total=in_total,
+        outgoing=outgoing,
+        out_total=out_total,
+        out_hosts=hosts,
+        out_hosts_total=hosts_total,
+        words=words,
+        words_total=words_total,
+        text_chars=len(text),
+        frontier=known.silence,
+    )
+
+
+def _links(
+    graph: GraphReader | None, url: str, collection: str | None, paging: SitePaging
+) -> tuple[list[LinkedPage], int, list[LinkedPage], int, list[LinkedSite], int]:
+    if graph is None:
+        return [], 0, [], 0, [], 0
+    return (
+        *graph.incoming(url, collection, paging.limit, paging.in_offset),
+        *graph.outgoing(url, collection, paging.limit, paging.out_offset),
+        *graph.outgoing_hosts(url, collection, paging.limit, paging.hosts_offset),
+    )
+
+
+def _text(data: DataDirectory, graph: GraphReader | None, url: str, collection: str | None) -> str:
+    """The newest text that the archive has of it; empty if it has none any more, or it cannot be read."""
+    where = graph.archive_position(url, collection) if graph is not None else None
+    if where is None:
+        return ""
+    try:
+        entry = read_entry(data.archive, *where)
+    except (DataError, OSError):
+        return ""
+    record = None if entry is None else entry.record
+    return record.page.text if record is not None and record.page is not None and record.url == url else ""
+
+
+def _visited(visit: PastVisit) -> PageVisit:
+    return PageVisit(visit.number, visit.at, visit.status, status_meaning(visit.status), visit.length, visit.changed)
+
+
+# -- a site -----------------------------------------------------------------------------------------------------------
+
+
+async def describe_site(
+    data: DataDirectory,
+    name: str,
+    collection: str | None = None,
+    paging: SitePaging | None = None,
+    address: Address | None = None,
+    indexed: int | None = None,
+    sites: SiteReader | None = None,
+) -> SiteDetails:
+    """Everything about a site (`usp.br`) or a host (`www.usp.br`, `https://www.usp.br`); `indexed` is passed on."""
+    paging = paging or SitePaging()
+    found = await asyncio.to_thread(_surroundings, data, sites or SiteReader(data), name, collection, paging)
+    if found is None:
+        where = f" of the collection {collection!r}" if collection is not None else ""
+        raise ConfigError(f"{name[:URL_CHARS_MAX]}: no URL{where} is known on such a site or host")
+    asked = [found.name] if found.kind == "host" else [host.host for host in found.hosts[:HOSTS_ASKED]]
+    states, silence = await _states(data, asked, address)
+    statuses = [
+        UrlStatusCount(int(status), status_meaning(int(status)), urls) for status, urls in found.statuses.items()
+    ]
+    return SiteDetails(
+        found.name, found.kind, found.site, found.collection, found.collections, found.as_of, found.known,
+        found.visited, found.fetched, indexed, found.rank,
+        sorted(statuses, key=lambda one: (-one.urls, one.status)),
+        found.visited - found.fetched - sum(one.urls for one in statuses if one.status in REDIRECTS),
+        found.hosts, found.hosts_total, states,
+        found.incoming, found.in_total, found.outgoing, found.out_total, silence,
+    )  # fmt: skip
+
+
+def _surroundings(
+    data: DataDirectory, reader: SiteReader, name: str, collection: str | None, paging: SitePaging
+) -> SiteLinkSummary | None:
+    """A domain is a site if one has that name; whoever means the host of that name writes its scheme. What is taken
+    down is refused; among others it is counted, and not shown."""
+    orders = CurrentTakedowns(data).now()
+    found = None if "://" in name else reader.site(name, collection, paging)
+    found = found or reader.host(name, collection, paging)
+    if found is None or not orders:
+        return found
+    if orders.covers_host(_host_name(found.name)):
+        raise PageTakenDown(f"{name[:URL_CHARS_MAX]}: was taken down")
+    return replace(
+        found,
+        hosts=[one for one in found.hosts if not orders.covers_host(_host_name(one.host))],
+        incoming=[one for one in found.incoming if not orders.covers_host(_host_name(one.name))],
+        outgoing=[one for one in found.outgoing if not orders.covers_host(_host_name(one.name))],
+    )
+
+
+def _host_name(name: str) -> str:
+    """Of a site, or of a host's key."""
+    return name.partition("://")[2].rpartition(":")[0] if "://" in name else name
+
+
+async def _states(data: DataDirectory, hosts: list[str], address: Address | None) -> tuple[list[HostDetails], str]:
+    try:
+        async with open_frontier_lookup(data, address) as ask:
+            facts = [(await ask.facts(f"{host}/")).host for host in hosts]
+    except (DataError, FrontierError) as error:
+        return [], str(error)
+    return [_state(host) for host in facts if host is not None], ""
+
+
+def _state(host: HostFacts) -> HostDetails:
+    return HostDetails(
+        host.key, host.delay_s, host.ended_at or None, host.next_at, host.failures, host.trouble, host.worker or "",
+        host.waiting, host.visited, host.robots_status, host.robots_expires,
+        host.robots.decode("utf-8", "replace")[:ROBOTS_CHARS_SHOWN],
+    )  # fmt: skip

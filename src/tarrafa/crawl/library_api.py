@@ -1,0 +1,103 @@
+"""How does another program crawl with us?
+
+`pages` starts a collection, or takes it up where it was left, and gives its pages as they become durable. What was
+given is remembered after the caller asks for the next one: a program that is killed gets its last page again, and
+loses none.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import msgspec
+
+from tarrafa.archive.warc_reader import ArchiveEntry, Cursor, bytes_behind, follow
+from tarrafa.config import Collection
+from tarrafa.crawl.scope.admission import load_collection
+from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
+from tarrafa.errors import Locked
+from tarrafa.frontier.address import connect, local_address
+from tarrafa.frontier.api import Frontier
+from tarrafa.model import Page
+from tarrafa.runtime.data_dir import DataDirectory, write_atomically
+from tarrafa.takedown import CurrentTakedowns
+
+POLL_S = 0.2
+
+
+async def pages(
+    collection: Collection | Path | str, data: Path | str = "tarrafa-data", *, workers: int = 2
+) -> AsyncGenerator[Page, None]:
+    """Every page kept by the collection that this reader has not been given yet, until the crawl is over.
+
+    Leaving the loop, or closing the iterator, stops the crawl cleanly if this call started it.
+    """
+    described = collection if isinstance(collection, Collection) else load_collection(Path(collection))
+    directory = DataDirectory(Path(data))
+    async with AsyncExitStack() as stack:
+        running = asyncio.create_task(_crawl(directory, described, workers, started := asyncio.Event()))
+        stack.push_async_callback(_stop, running)
+        waiting = asyncio.create_task(started.wait())
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        reader = _PageCursor(directory, described.name)
+        while True:
+            over = running.done()
+            for entry in reader.entries():
+                if entry.record.page is not None and entry.record.outcome.kept and reader.belongs_to_collection(entry):
+                    yield entry.record.page
+                reader.advance(entry)
+            if over and reader.is_done():
+                running.result()
+                return
+            await asyncio.sleep(POLL_S)
+
+
+class _PageCursor:
+    """A follower of the archive with a cursor of its own."""
+
+    def __init__(self, data: DataDirectory, name: str) -> None:
+        self._archive, self._name, self._taken_down = data.archive, name, CurrentTakedowns(data)
+        self._path = data.cursors / f"pages-{name}.json"
+        self._cursor: Cursor = msgspec.json.decode(self._path.read_bytes(), type=Cursor) if self._path.exists() else {}
+
+    def entries(self) -> Iterator[ArchiveEntry]:
+        return follow(self._archive, dict(self._cursor))
+
+    def belongs_to_collection(self, entry: ArchiveEntry) -> bool:
+        return entry.record.collection == self._name and not self._taken_down.covers(entry.record.url)
+
+    def advance(self, entry: ArchiveEntry) -> None:
+        self._cursor[entry.file] = entry.end
+        write_atomically(self._path, msgspec.json.encode(self._cursor), durable=False)
+
+    def is_done(self) -> bool:
+        return bytes_behind(self._archive, self._cursor) == 0
+
+
+async def _crawl(data: DataDirectory, collection: Collection, workers: int, started: asyncio.Event) -> None:
+    """As the supervisor, or, if there is one already, through it."""
+    try:
+        async with Supervisor(data, workers) as supervisor:
+            await submit_collection(supervisor.frontier, collection)
+            started.set()
+            async for _ in supervisor.overviews():
+                pass
+    except Locked:
+        frontier = await connect(local_address(data))
+        await submit_collection(frontier, collection)
+        started.set()
+        while await _is_running(frontier, collection.name):  # noqa: ASYNC110 (the event is in another process)
+            await asyncio.sleep(POLL_S)
+        await frontier.close()
+
+
+async def _is_running(frontier: Frontier, name: str) -> bool:
+    overview = await frontier.overview()
+    return any(one.name == name and one.state == "running" for one in overview.collections)
+
+
+async def _stop(running: "asyncio.Task[None]") -> None:
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -1,0 +1,371 @@
+"""The frontier is lost: what of it does the archive still tell?
+
+Every visit left a record, and beside the records stand notes: how the collections were configured, what robots.txt and
+sitemaps said. They are read in the order in which they were made, and judged by the same rules as on that day: what a
+page led to is offered to a new frontier, and the visit is finished there as it was then (`frontier/store/replay.py`).
+The link graph, if there is one, tells how many links lead where.
+
+Promises: bounded memory; the frontier that was there, if any, is untouched until the new one is whole, and kept aside
+then; who is killed in between simply runs it again. What no record tells is lost: the back-off of hosts, what walks had
+learned about traps, revisits saved up. See docs/checkpoint.md.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+import apsw
+
+from tarrafa import config
+from tarrafa.archive import history
+from tarrafa.archive.deletion_log import ArchiveDeletions
+from tarrafa.archive.history import ArchiveEvent, ArchiveSurvey
+from tarrafa.archive.warc_writer import WarcWriter, recover_archive
+from tarrafa.clock import Clock
+from tarrafa.config import Collection
+from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.worker.link_cache import LinkCache
+from tarrafa.crawl.worker.outcome import discovered_urls
+from tarrafa.crawl.worker.robots_fetch import robots_digest
+from tarrafa.errors import ConfigError, DataError, DiskFull, data_error_from_os
+from tarrafa.fetch.suffix_list import bundled_suffix_list
+from tarrafa.frontier.api import CachedRobots, DiscoveredUrl, UrlWeight
+from tarrafa.frontier.store.collections import LoadedCollection
+from tarrafa.frontier.store.replay import FrontierReplay
+from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
+from tarrafa.frontier.transfer.checkpoint_file import CheckpointContents, load_checkpoint, verify_checkpoint
+from tarrafa.graph import follower as graph
+from tarrafa.graph.store import graph_exists
+from tarrafa.model import (
+    CollectionNote,
+    HostNote,
+    Listing,
+    ListingNote,
+    Outcome,
+    RebuiltNote,
+    UrlRole,
+    Visit,
+    VisitRecord,
+)
+from tarrafa.parse.url import host_id, host_key, url_id
+from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly, sync_directory, try_lock
+
+BATCH = 1_000  # happenings in one transaction
+REASON = "made again from the archive; `tarrafa crawl FILE` goes on where it was"
+
+Advance = Callable[[int], None]
+ProgressReporter = Callable[[str, int], AbstractContextManager[Advance]]  # what is done, and how much of it there is
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildResult:
+    """What came back."""
+
+    visits: int
+    urls: int
+    pages: int
+    waiting: int
+    aside: Path | None = None  # where the former frontier is now
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayClock(Clock):
+    """Shows when that was which is lived again."""
+
+    moment: list[float] = field(default_factory=lambda: [0.0])
+
+    def now(self) -> float:
+        return self.moment[0]
+
+
+def rebuild(
+    data: DataDirectory, given: list[Collection], base: Path | None, progress: ProgressReporter, *, force: bool = False
+) -> RebuildResult:
+    """Make the frontier again. `given` are configurations that hold instead of those in the archive; `base` is an
+    exported frontier to begin with."""
+    data.check_version()
+    lock, own = data.try_lock(), try_lock(data.frontier.with_name(f"{data.frontier.name}.lock"))
+    if lock is None or own is None:
+        raise ConfigError(f"{data.root}: a crawl runs here; stop it first")
+    with lock, own:
+        if _is_usable(data.frontier) and not force:
+            raise ConfigError(
+                f"{data.frontier}: is there and can be used; nothing was changed (--force makes it again, and keeps it)"
+            )
+        recover_archive(data.archive)
+        contents = _inspect_base(base, progress)
+        with progress("looking through the archive", sum(history.durable_lengths(data.archive).values())) as tell:
+            survey = history.survey_archive(data.archive, tell)
+        _check(data, survey, given, contents)
+        scratch = data.frontier.with_name(f"{data.frontier.name}.rebuilding")
+        try:
+            _remove(scratch)
+            made = _replay_archive(data, scratch, survey, {one.name: one for one in given}, contents, progress)
+            _record_rebuild(data, made)
+            return replace(made, aside=_put_in_place(data.frontier, scratch))
+        except OSError as error:
+            raise data_error_from_os(error, scratch) from None
+        except apsw.Error as error:
+            if isinstance(error, apsw.FullError | apsw.IOError):
+                raise DiskFull(f"{scratch}: the disk is full or cannot be written ({error}); free some space") from None
+            raise DataError(f"{scratch}: {error}") from None
+        finally:
+            with contextlib.suppress(OSError):
+                _remove(scratch)
+
+
+def _is_usable(path: Path) -> bool:
+    """Whatever SQLite opens and that has collections in it is not ours to throw away."""
+    if not path.exists():
+        return False
+    with contextlib.suppress(apsw.Error):
+        connection = open_sqlite_readonly(path)
+        try:
+            return bool(connection.execute("SELECT 1 FROM collection LIMIT 1").fetchall())
+        finally:
+            connection.close()
+    return False
+
+
+def _inspect_base(base: Path | None, progress: ProgressReporter) -> CheckpointContents | None:
+    if base is None:
+        return None
+    with progress("looking through", base.stat().st_size if base.is_file() else 0) as tell:
+        return verify_checkpoint(base, tell)
+
+
+def _check(
+    data: DataDirectory, survey: ArchiveSurvey, given: list[Collection], contents: CheckpointContents | None
+) -> None:
+    """Everything that is needed is there, or what is missing is said at once."""
+    if not survey.names:
+        raise DataError(f"{data.archive}: holds no visits; there is nothing to make a frontier from")
+    known = {one.name for one in given} | set(survey.configs)
+    if contents is not None:
+        known |= {image.name for image in contents.header.catalogue.collections}
+    if missing := sorted(survey.names - known):
+        raise ConfigError(
+            f"{data.archive}: does not say how {', '.join(missing)} was configured; give that with --collection FILE"
+        )
+    if unknown := sorted({one.name for one in given} - survey.names):
+        raise ConfigError(
+            f"{data.archive}: holds no visits of {', '.join(unknown)} (there are: {', '.join(sorted(survey.names))})"
+        )
+
+
+def _replay_archive(
+    data: DataDirectory,
+    scratch: Path,
+    survey: ArchiveSurvey,
+    given: dict[str, Collection],
+    contents: CheckpointContents | None,
+    progress: ProgressReporter,
+) -> RebuildResult:
+    past, since, suffixes = ReplayClock(0.0, 0.0), 0.0, bundled_suffix_list()
+    if contents is not None:
+        since, suffixes = contents.header.at, contents.header.catalogue.suffixes or suffixes
+        with progress("importing", contents.summary.urls) as tell:
+            asyncio.run(_import_base(scratch, contents, suffixes, tell))
+    replay = FrontierReplay(str(scratch), past, suffixes)
+    try:
+        deletions = ArchiveDeletions(data.archive)
+        life = HistoryReplay(replay, past, survey, given, since, deletions.latest())
+        with progress("making the frontier again", sum(history.durable_lengths(data.archive).values())) as tell:
+            told = history.read_events(data.archive, survey.starts, tell)
+            while batch := list(islice(told, BATCH)):
+                with replay.transaction():
+                    for happening in batch:
+                        life.apply(happening)
+        with replay.transaction():
+            replay.store.deletion_log.import_deletions(deletions.by_frontier_clock)
+        past.moment[0] = max(past.moment[0], Clock.from_environment().now())
+        warning = _deliver_link_weights(data, replay, progress)
+        replay.finish(REASON)
+        status = replay.store.collections.status()
+        return RebuildResult(
+            life.visits,
+            sum(one.known for one in status),
+            sum(one.fetched for one in status),
+            sum(one.pending for one in status),
+            warning=warning,
+        )
+    finally:
+        replay.close()
+
+
+async def _import_base(scratch: Path, contents: CheckpointContents, suffixes: str, tell: Advance) -> None:
+    frontier = SqliteFrontier(scratch, Clock.from_environment(), suffixes)
+    try:
+        await load_checkpoint(frontier, contents, tell)
+    finally:
+        await frontier.close()
+
+
+class HistoryReplay:
+    """A frontier's former life, lived again happening by happening."""
+
+    def __init__(
+        self,
+        replay: FrontierReplay,
+        past: ReplayClock,
+        survey: ArchiveSurvey,
+        given: dict[str, Collection],
+        since: float,
+        deleted: dict[str, float],
+    ) -> None:
+        self._replay, self._past, self._survey, self._given, self._since = replay, past, survey, given, since
+        self._admissions: dict[str, tuple[int, Admission]] = {}
+        self._delivered = LinkCache()
+        self._listing: ListingNote | None = None
+        self._deleted = deleted
+        self.visits = 0
+
+    def apply(self, happening: ArchiveEvent) -> None:
+        self._past.moment[0] = happening.at
+        what = happening.content
+        if self._is_deleted(happening):
+            return
+        if isinstance(what, CollectionNote):
+            if what.collection not in self._given and what.revision > self._replay.revision(what.collection):
+                self._open(config.decode_collection(bytes(what.config)), what.revision)
+            known, _ = self._known(what.collection)
+            self._replay.begin_run(known, what.run)
+        elif isinstance(what, HostNote):
+            self._apply_host_note(what, happening.at)
+        elif isinstance(what, ListingNote):
+            self._listing = what
+        elif isinstance(what, RebuiltNote):
+            self._replay.lives += 1
+        elif isinstance(what, VisitRecord):
+            self._replay_visit(what, history.worker_of(happening.file))
+
+    def _is_deleted(self, happening: ArchiveEvent) -> bool:
+        """What was done for a collection that is no more, though there may be another of its name."""
+        what = happening.content
+        if isinstance(what, RebuiltNote):
+            return False
+        at = what.outcome.at if isinstance(what, VisitRecord) else happening.at
+        return at <= self._deleted.get(what.collection, -1.0)
+
+    def _known(self, name: str) -> tuple[LoadedCollection, Admission]:
+        """A collection, opened when it is first spoken of; its rules are those of its last configuration so far."""
+        catalogue = self._replay.store.collections
+        if catalogue.find(name) is None or (name in self._given and name not in self._admissions):
+            if name in self._given:
+                self._open(self._given[name], 1)
+            else:
+                note = self._survey.configs[name]
+                self._open(config.decode_collection(bytes(note.config)), note.revision)
+        known = catalogue.by_name(name)
+        revision, admission = self._admissions.get(name, (0, None))
+        if admission is None or revision != known.row.revision:
+            admission = Admission(known.config)
+            self._admissions[name] = (known.row.revision, admission)
+        return known, admission
+
+    def _open(self, collection: Collection, revision: int) -> None:
+        self._replay.open_collection(
+            config.encode_collection(collection), revision, list(Admission(collection).admit_roots())
+        )
+
+    def _apply_host_note(self, note: HostNote, at: float) -> None:
+        """What a host's robots.txt said; an older frontier that we began with may know better."""
+        known, _ = self._known(note.collection)
+        host, robots = host_id(note.host), None
+        if note.status:
+            robots = CachedRobots(note.status, robots_digest(note.text), note.expires, note.text)
+        if at >= self._since:
+            self._replay.set_host_rules(known, host, note.host, robots, note.delay_s)
+        self._discover(known, [_discovered_url(url, note.depth, role=int(UrlRole.SITEMAP)) for url in note.sitemaps])
+
+    def _replay_visit(self, record: VisitRecord, worker: str) -> None:
+        """As on that day: first where it leads, then that it is over."""
+        listing, self._listing = self._listed(record), None
+        known, admission = self._known(record.collection)
+        outcome, url = record.outcome, _discovered_url(record.url, record.depth, record.redirects, record.outcome.role)
+        before = self._replay.last_known_visit(known, url.host, url.id)
+        if before is not None and record.visit <= before.last:
+            return
+        facts = (url.host, url.id, url.url, url.depth, url.redirects, record.visit)
+        parent = before.parent if before is not None else b""
+        visit = Visit(known.row.id, *facts, role=outcome.role, parent=parent)
+        self._discover(known, list(discovered_urls(record, visit, listing, admission)))
+        self._replay.replay_visit(known, url, record.visit, outcome, worker)
+        if listing is None and _was_listing(outcome) and outcome.payload != (before.payload if before else ""):
+            self._replay.refetch(known, url.host, url.id)
+        self.visits += 1
+
+    def _listed(self, record: VisitRecord) -> Listing | None:
+        note = self._listing
+        is_its = note is not None and (note.collection, note.url, note.visit) == (
+            record.collection, record.url, record.visit)  # fmt: skip
+        return note.listing if note is not None and is_its else None
+
+    def _discover(self, known: LoadedCollection, offers: list[DiscoveredUrl]) -> None:
+        news = self._delivered.filter_new(known.row.id, offers, known.run)
+        self._replay.discover(known, news)
+        self._delivered.remember(known.row.id, news, known.run)
+
+
+def _discovered_url(url: str, depth: int, redirects: int = 0, role: int = UrlRole.PAGE) -> DiscoveredUrl:
+    key = host_key(url)
+    return DiscoveredUrl(host_id(key), url_id(url), url, key, depth, redirects, role)
+
+
+def _was_listing(outcome: Outcome) -> bool:
+    return outcome.role != UrlRole.PAGE and outcome.status == 200
+
+
+def _deliver_link_weights(data: DataDirectory, replay: FrontierReplay, progress: ProgressReporter) -> str:
+    """What the link graph knows; what to say if that is nothing."""
+    if not graph_exists(data):
+        return ""
+
+    try:
+        with progress("counting links", graph.mark_all_undelivered(data)) as tell:
+
+            def deliver(collection: str, weights: list[UrlWeight]) -> None:
+                with replay.transaction():
+                    replay.update_weights(collection, weights)
+                tell(len(weights))
+
+            graph.catch_up(data, deliver)
+    except DataError as error:
+        return f"the link graph cannot tell in-links now ({error})"
+    return ""
+
+
+def _record_rebuild(data: DataDirectory, made: RebuildResult) -> None:
+    """Who makes it again another time must know how often that was."""
+    now = Clock.from_environment().now()
+    writer = WarcWriter(data.archive, "rebuild", now)
+    writer.append_note(RebuiltNote(made.visits), now)
+    writer.close()
+
+
+def _put_in_place(frontier: Path, scratch: Path) -> Path | None:
+    """The new one for the old one, which is kept; its log would harm the new one if it stayed."""
+    with scratch.open("rb") as file:
+        os.fsync(file.fileno())
+    aside = next(
+        path for n in range(1, 10_000) if not (path := frontier.with_name(f"{frontier.name}.old-{n}")).exists()
+    )
+    kept = frontier.exists()
+    for suffix in ("-wal", "-shm", ""):
+        part = frontier.with_name(frontier.name + suffix)
+        if part.exists():
+            part.rename(aside.with_name(aside.name + suffix))
+    scratch.rename(frontier)
+    sync_directory(frontier.parent)
+    return aside if kept else None
+
+
+def _remove(scratch: Path) -> None:
+    for suffix in ("", "-wal", "-shm", ".lock"):
+        scratch.with_name(scratch.name + suffix).unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Relay: visits that external crawlers make over HTTP."""

@@ -1,0 +1,105 @@
+"""What did a crawler elsewhere bring?
+
+It made the request and read the page itself; here its words become what our own client and parser would have made of
+them: a `Response`, and a `Page` whose links are canonical, each target once, within the same bounds. Pure.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xxhash import xxh3_128_hexdigest
+
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead
+from tarrafa.model import Link, Page, RobotsMeta, Visit
+from tarrafa.parse.documents.document import one_line, replace_invalid_characters
+from tarrafa.parse.html.link_extractor import ANCHOR_LENGTH_MAX, LinkExtractor, rel_tokens
+from tarrafa.parse.html.robots_meta import NO_RESTRICTIONS
+from tarrafa.parse.page import HEADING_LENGTH_MAX, HEADINGS_MAX, TEXT_LENGTH_MAX, TITLE_LENGTH_MAX, normalize_lines
+from tarrafa.parse.text import charset, fingerprint, language
+from tarrafa.parse.url import UrlIdentity, base_url_of
+
+VOCABULARIES_MAX, VOCABULARY_LENGTH_MAX = 64, 200
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlerResult:
+    """The answer to one request, as the crawler that made it tells it. `text` is the words of a page; of robots.txt, a
+    sitemap or a feed it is the file itself."""
+
+    status: int
+    fields: tuple[tuple[str, str], ...] = ()  # of the header: those that matter, names in lower case
+    length: int = 0
+    elapsed_s: float = 0.0
+    address: str = ""
+    error: str = ""
+    text: str = ""
+    title: str = ""
+    headings: tuple[str, ...] = ()
+    language: str = ""
+    robots: RobotsMeta = NO_RESTRICTIONS
+    vocabularies: tuple[str, ...] = ()
+    canonical: str = ""
+    digest: str = ""  # tells whether the page changed, where its text is not told
+    links: tuple[Link, ...] = ()
+    crawler: str = ""
+
+
+def to_response(brought: CrawlerResult, request: FetchRequest, *, is_page: bool) -> FetchResponse:
+    """As our own client would have answered, type and size judged. Of a page there is no body: it was read already."""
+    fields = (*brought.fields, ("content-length", str(brought.length)))
+    head = ResponseHead(max(0, brought.status), fields)
+    status = (request.check_head(head) if brought.status == 200 else 0) or brought.status
+    body = b"" if is_page else brought.text.encode("utf-8", "replace")
+    return FetchResponse(status, head, b"", body, brought.address, brought.elapsed_s, brought.error)
+
+
+def to_page(brought: CrawlerResult, visit: Visit, identity: UrlIdentity) -> Page:
+    """As our own parser would have told it."""
+    title, text = (
+        one_line(brought.title, TITLE_LENGTH_MAX),
+        normalize_lines(replace_invalid_characters(brought.text[: 2 * TEXT_LENGTH_MAX])),
+    )
+    folded = fingerprint.fold(f"{title}\n{text}")
+    told = xxh3_128_hexdigest(f"{brought.crawler}\n{brought.digest}".encode()) if brought.digest else ""
+    headings = (one_line(heading, HEADING_LENGTH_MAX) for heading in brought.headings[:HEADINGS_MAX])
+    return Page(
+        url=visit.url,
+        title=title,
+        text=text,
+        headings=tuple(filter(None, headings)),
+        links=brought.links,
+        language=language.detect(text or title, brought.language),
+        canonical=(identity.canonicalize(brought.canonical, visit.url) or "") if brought.canonical else "",
+        robots=brought.robots,
+        content_id=fingerprint.content_id(folded) if text else told,
+        simhash=fingerprint.simhash(folded) if text else 0,
+        vocabularies=tuple(name[:VOCABULARY_LENGTH_MAX] for name in brought.vocabularies[:VOCABULARIES_MAX]),
+        parser=brought.crawler,
+    )
+
+
+def merge_links(
+    url: str,
+    identity: UrlIdentity,
+    told: Iterable[Link],
+    before: Iterable[Link] = (),
+    base: str = "",
+    encoding: str = "",
+) -> tuple[tuple[Link, ...], int]:
+    """The links that a page is known to have after some more were told, and how many of these lead nowhere.
+
+    What was told twice stands once; `encoding` is the page's, in which the queries of its links are sent.
+    """
+    known = LinkExtractor(url, base_url_of(url), charset.UTF_8, identity)
+    for link in before:
+        known.add(link.url, link.anchor, link.rel)
+    place = base_url_of(identity.canonicalize(base, url) or url) if base else base_url_of(url)
+    reading = LinkExtractor(url, place, charset.LABELS.get(encoding.strip().lower(), charset.UTF_8), identity)
+    unusable = 0
+    for link in told:
+        target = reading.resolve(link.url)
+        if target is None:
+            unusable += 1
+        else:
+            known.add(target, one_line(link.anchor, ANCHOR_LENGTH_MAX), rel_tokens(link.rel))
+    return known.all(), unusable

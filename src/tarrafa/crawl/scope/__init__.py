@@ -1,0 +1,1 @@
+"""Scope of a collection: admission of URLs, scope rules, crawler traps."""

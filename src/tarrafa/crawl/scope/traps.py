@@ -1,0 +1,183 @@
+"""Is there an end to these pages?
+
+Two kinds of evidence, both cheap. By its looks (`endless`): a path that repeats itself or is far too deep, a query of
+dozens of parameters. By experience (`Memory`): many URLs of one host gave the very same text (a soft 404, a session in
+the URL), or texts that differ in nothing but numbers (a calendar), and then only such ones for a while: from then on
+URLs of that pattern are not asked for any more.
+
+Promises: what a host is remembered by is bounded, and nothing is remembered of small hosts. Pure: no clock, no disk.
+Known weakness: pages of random words that lead to more of them look like any other page; only the caps per host and
+site end those.
+"""
+
+import re
+from itertools import groupby
+
+import msgspec
+from xxhash import xxh3_64_intdigest
+
+from tarrafa.config import ScopeConfig
+from tarrafa.crawl.sentences import ENGLISH, Tongue
+from tarrafa.model import Page, Status, Visit
+from tarrafa.parse.url import split
+
+SEGMENTS_MAX = 25
+PARAMETERS_MAX = 20
+REPEATS_MAX = 2  # of a stretch of the path right after itself; one more is a trap
+PERIOD_MAX = 5  # segments in such a stretch
+STALE_RUN_MAX = 20  # so many pages of a pattern in a row, and more than ever said something new: it is barren
+PROBE_ONE_IN = 50
+HOSTILE_MAX, HOSTILE_SHARE = 3, 10  # a host with so many pages that hurt, one in ten or more, is left alone
+ENTRIES_MAX = 256  # of each kind in a host's memory
+PAGES_REMEMBERED_MIN = 16  # a host with fewer is forgotten
+DEFAULTS = ScopeConfig()
+
+_number = re.compile(r"\d+")
+_token = re.compile(r"(?=[^/&=;]*\d)[0-9A-Za-z_-]{12,}")  # a session, a hash: long, and with digits in it
+_digits_and_space = b"0123456789 "
+
+
+def trap_reason(url: str, say: Tongue = ENGLISH) -> str:
+    """Why a canonical URL looks like one of infinitely many; nothing if it does not."""
+    slashes = url.count("/") - 2
+    if slashes > SEGMENTS_MAX:
+        return say("segments", most=SEGMENTS_MAX)
+    if url.count("&") >= PARAMETERS_MAX:
+        return say("parameters", most=PARAMETERS_MAX)
+    if slashes > REPEATS_MAX and (stretch := _repeated(split(url).target.partition("?")[0].split("/")[1:])):
+        return say("repeated", stretch=stretch, most=REPEATS_MAX)
+    return ""
+
+
+def _repeated(segments: list[str]) -> str:
+    """The stretch that stands more than REPEATS_MAX times in a row."""
+    for period in range(1, min(PERIOD_MAX, len(segments) // (REPEATS_MAX + 1)) + 1):
+        same = (one == other and one != "" for one, other in zip(segments, segments[period:], strict=False))
+        start = 0
+        for equal, run in groupby(same):
+            length = sum(1 for _ in run)
+            if equal and length >= REPEATS_MAX * period:
+                return "/".join(segments[start : start + period])
+            start += length
+    return ""
+
+
+def url_template_id(url: str) -> int:
+    """What a URL has in common with others made by the same template: numbers, tokens and values aside."""
+    path, _, query = split(url).target.partition("?")
+    keys = sorted({part.partition("=")[0] for part in query.split("&")}) if query else []
+    text = _number.sub("0", _token.sub("0", path)) + "?" + "&".join(keys)
+    return xxh3_64_intdigest(text.encode()) >> 1
+
+
+class TrapMemoryState(msgspec.Struct, array_like=True):
+    """A memory as it is handed on."""
+
+    pages: int = 0
+    hostile: int = 0
+    borrow_attempts: int = 0
+    texts: dict[int, int] = {}
+    alike: dict[int, int] = {}
+    good: dict[int, int] = {}  # pages of a pattern that said something new
+    runs: dict[int, int] = {}  # those that did not, since the last one that did
+    barren: set[int] = set()
+
+
+_decoder = msgspec.msgpack.Decoder(TrapMemoryState)
+
+
+class TrapMemory:
+    """What the walks of one host have learned. Each collection has its own experience, and begins anew when its limits
+    change."""
+
+    def __init__(self, content: bytes = b"", scope: ScopeConfig = DEFAULTS, collection: int = 0) -> None:
+        self._collection = collection
+        self.set_limits(scope)
+        try:
+            self._kept = _decoder.decode(content) if content else TrapMemoryState()
+        except msgspec.MsgspecError:  # written by another version
+            self._kept = TrapMemoryState()
+        self._saved = self._worth()
+
+    def set_limits(self, scope: ScopeConfig) -> None:
+        """The collection's limits are others from now on."""
+        self._scope = scope
+        self._salt = f"{self._collection} {scope.copies_max} {scope.alike_max} "
+
+    def _key(self, *parts: object) -> int:
+        return xxh3_64_intdigest((self._salt + " ".join(map(str, parts))).encode()) >> 1
+
+    def check_page(self, page: Page, visit: Visit) -> int:
+        """Take a page in: 0, or COPY when it says what too many others of its host have said."""
+        from tarrafa.parse.text.fingerprint import fold  # with numpy, which the command line can do without
+
+        kept = self._kept
+        if visit.content_id is not None or not page.content_id:
+            return 0  # known from before; or without words, like many a page of pictures
+        kept.pages += 1
+        shape = self._key(url_template_id(visit.url))
+        letters = fold(f"{page.title}\n{page.text}").translate(None, _digits_and_space)
+        stale = _count(kept.texts, self._key(page.content_id)) > self._scope.copies_max
+        stale = _count(kept.alike, self._key(shape, xxh3_64_intdigest(letters))) > self._scope.alike_max or stale
+        if not stale:
+            _count(kept.good, shape)
+            kept.runs.pop(shape, None)
+            kept.barren.discard(shape)
+            return 0
+        run = _count(kept.runs, shape)
+        if run >= max(STALE_RUN_MAX, kept.good.get(shape, 0)) and len(kept.barren) < ENTRIES_MAX:
+            kept.barren.add(shape)
+        return Status.COPY
+
+    def is_barren(self, url: str) -> bool:
+        """Whether pages like this one have had nothing new for long. One in so many is looked at all the same."""
+        if not self._kept.barren or self._key(url_template_id(url)) not in self._kept.barren:
+            return False
+        return self._key(url) % PROBE_ONE_IN != 0
+
+    def count_hostile_page(self) -> None:
+        self._kept.hostile += 1
+
+    @property
+    def borrow_attempts(self) -> int:
+        """How often another host was asked for in vain, to get this one's rules."""
+        return self._kept.borrow_attempts
+
+    @borrow_attempts.setter
+    def borrow_attempts(self, count: int) -> None:
+        self._kept.borrow_attempts = count
+
+    def _worth(self) -> tuple[int, int, int]:
+        kept = self._kept
+        return (kept.pages if kept.pages >= PAGES_REMEMBERED_MIN else 0), kept.hostile, kept.borrow_attempts
+
+    @property
+    def is_hostile(self) -> bool:
+        """Again and again, and not one page in hundreds."""
+        return self._kept.hostile >= HOSTILE_MAX and self._kept.hostile * HOSTILE_SHARE >= self._kept.pages
+
+    def encode_if_changed(self) -> bytes | None:
+        """To be kept, if there is something worth it since it was asked last."""
+        kept, worth = self._kept, self._worth()
+        if worth == self._saved:
+            return None
+        self._saved = worth
+        for counts in (kept.texts, kept.alike, kept.good, kept.runs):
+            _forget(counts, ENTRIES_MAX)
+        return msgspec.msgpack.encode(kept)
+
+
+def _count(counts: dict[int, int], key: int) -> int:
+    counts[key] = count = counts.get(key, 0) + 1
+    if len(counts) > 4 * ENTRIES_MAX:
+        _forget(counts, 2 * ENTRIES_MAX)
+    return count
+
+
+def _forget(counts: dict[int, int], most: int) -> None:
+    """Keep the most frequent; of equals, the newest."""
+    if len(counts) > most:
+        newest = list(counts.items())[::-1]
+        kept = sorted(newest, key=lambda item: -item[1])[:most]
+        counts.clear()
+        counts.update(reversed(kept))

@@ -1,0 +1,264 @@
+"""Who keeps the frontier that this supervisor works for?
+
+`OwnFrontier`: we do, in a process of ours (`frontier/server_process.py`) that alone has the file of this data directory open,
+and that may listen for other machines. `FarFrontier`: somebody else does; when it does not answer we wait, say so
+once, and say when it goes on.
+"""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+from tarrafa.clock import Clock
+from tarrafa.crawl.supervisor.child_process import ChildProcess, child_environment, terminate
+from tarrafa.errors import DataError, TarrafaError, Unreachable
+from tarrafa.frontier.address import Address, OpenFrontier, PostgresServers, TcpServer, connect, local_address
+from tarrafa.frontier.clock_sync import sync_clock
+from tarrafa.frontier.revisit_planner import PlannerLauncher
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.process import EXIT_ERROR
+from tarrafa.runtime.token import TOKEN_VARIABLE, Token
+
+READY_TIMEOUT_S = 30.0
+RESTART_PAUSE_S = 5.0  # before what could not be started is tried again
+LOOK_AGAIN_S = 1.0
+
+
+def print_status_line(line: str) -> None:
+    """To whoever sits in front of the supervisor."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+class FrontierLink(Protocol):
+    """What a supervisor needs to know of its frontier."""
+
+    address: Address
+    is_shared: bool  # other machines may be at work on it
+    failure: TarrafaError | None  # what no waiting can mend
+    trouble: str  # what it waits for, if it does
+
+    @property
+    def children(self) -> list[ChildProcess]:
+        """The processes that keep it, where we do."""
+
+    @property
+    def address_for_others(self) -> Address | None:
+        """Where those on other machines find it; None: they cannot."""
+
+    @property
+    def frontier(self) -> OpenFrontier: ...
+
+    async def open(self) -> None: ...
+
+    async def wait_until_reachable(self) -> None:
+        """Return when it answers (again)."""
+
+    async def close(self) -> None: ...
+
+
+class LocalFrontierLink:
+    """The owner's process. `listen` is where it answers other machines. Patient: whatever keeps it from running, a
+    full disk perhaps, it is tried again until it does."""
+
+    def __init__(
+        self,
+        data: DataDirectory,
+        clock: Clock,
+        listen: tuple[str, int] | None = None,
+        token: Token | None = None,
+        tell: Callable[[str], None] = print_status_line,
+        *,
+        patient: bool = False,
+    ) -> None:
+        self.address: Address = local_address(data)
+        self.trouble, self._patient = "", patient
+        self.is_shared = listen is not None
+        self.failure: TarrafaError | None = None
+        self._clock, self._listen, self._token, self._tell = clock, listen, token or Token(), tell
+        self._child = ChildProcess.for_module(data, "frontier", "tarrafa.frontier.server_process")
+        self._plain = list(self._child.arguments)
+        self._body: OpenFrontier | None = None
+        self._up, self._ending = asyncio.Event(), False
+        self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def children(self) -> list[ChildProcess]:
+        return [self._child]
+
+    @property
+    def address_for_others(self) -> Address | None:
+        return TcpServer(*self._listen, self._token) if self._listen is not None else None
+
+    @property
+    def frontier(self) -> OpenFrontier:
+        return _require_open(self._body)
+
+    async def open(self) -> None:
+        await self._start()
+        self._watcher = asyncio.create_task(self._watch())
+        if self._listen is not None:
+            open_to = "" if self._token else "   (without a token: every user of this machine may use it)"
+            self._tell(f"URL server: {TcpServer(*self._listen)}{open_to}")
+
+    async def _start(self) -> None:
+        if self._listen is not None:
+            self._child.arguments = [*self._plain, "--listen", str(TcpServer(*self._listen)).removeprefix("tcp://")]
+        secrets = {TOKEN_VARIABLE: self._token.secret.decode()}
+        process = await self._child.start(
+            child_environment(self.address, self._clock) | secrets, asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        try:
+            line = await asyncio.wait_for(process.stdout.readline(), READY_TIMEOUT_S)
+        except TimeoutError:
+            raise DataError(f"the frontier is not ready after {READY_TIMEOUT_S:.0f} s; see {self._child.log}") from None
+        words = line.split()
+        if not words or words[0] != b"ready":
+            code = await process.wait()
+            self._child.note_exit(code)
+            if code >= 0 or self._ending:
+                raise DataError(self._child.last_error())
+            if self._child.is_crash_looping():
+                raise DataError(f"the frontier keeps dying ({self._child.cause}); see {self._child.log}")
+            await self._start()  # somebody killed it before it was ready
+            return
+        if self._listen is not None:  # started again, it listens where it did
+            self._listen = (self._listen[0], int(words[1]))
+        if self._body is not None:
+            await self._body.close()
+        self._body = await connect(self.address, self._clock)
+        self._up.set()
+
+    async def _watch(self) -> None:
+        """The others end by themselves without their frontier, and are started again when it is back."""
+        while True:
+            process = self._child.process
+            assert process is not None
+            assert process.stdout is not None
+            while line := await process.stdout.readline():
+                self._tell(line.decode(errors="replace").rstrip())
+            code = await process.wait()
+            self._up.clear()
+            if self._ending:
+                return
+            self._child.note_exit(code)
+            try:
+                if code == EXIT_ERROR:
+                    raise DataError(self._child.last_error())
+                if self._child.is_crash_looping():
+                    raise DataError(f"the frontier keeps dying (exit status {code}); see {self._child.log}")
+                await self._start()
+            except TarrafaError as error:
+                if self._patient:
+                    await self._try_again(error)
+                    continue
+                self.failure = error
+                self._up.set()
+                return
+
+    async def _try_again(self, error: TarrafaError) -> None:
+        self._tell(f"the frontier: {error}; it is tried again")
+        while True:
+            self.trouble = f"the frontier: {error}"
+            await terminate([self._child])
+            await asyncio.sleep(RESTART_PAUSE_S)
+            try:
+                await self._start()
+                break
+            except TarrafaError as again:
+                error = again
+        self.trouble = ""
+        self._tell("the frontier is back; going on")
+
+    async def wait_until_reachable(self) -> None:
+        while True:
+            await self._up.wait()
+            if self.failure is not None:
+                raise self.failure
+            with contextlib.suppress(Unreachable):
+                await self.frontier.time()
+                return
+            await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def close(self) -> None:
+        self._ending = True
+        if self._body is not None:
+            await self._body.close()
+        await terminate([self._child])
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+
+
+class RemoteFrontierLink:
+    """A frontier that others keep."""
+
+    is_shared = True
+
+    def __init__(self, address: Address, clock: Clock, tell: Callable[[str], None] = print_status_line) -> None:
+        self.address = address
+        self.failure: TarrafaError | None = None
+        self._clock, self._tell = clock, tell
+        self._body: OpenFrontier | None = None
+        self._asking, self.trouble = asyncio.Lock(), ""
+        self._steward: asyncio.Task[None] | None = None
+
+    @property
+    def children(self) -> list[ChildProcess]:
+        return []
+
+    @property
+    def address_for_others(self) -> Address | None:
+        return self.address
+
+    @property
+    def frontier(self) -> OpenFrontier:
+        return _require_open(self._body)
+
+    async def open(self) -> None:
+        await self.wait_until_reachable()
+
+    async def wait_until_reachable(self) -> None:
+        async with self._asking:
+            while True:
+                try:
+                    await self._check_or_reconnect()
+                    break
+                except Unreachable as error:
+                    if not self.trouble:
+                        self._tell(f"waiting for the frontier: {error}")
+                    self.trouble = f"waiting for the frontier: {error}"
+                    await asyncio.sleep(LOOK_AGAIN_S)
+            if self.trouble:
+                self._tell(f"{self.address}: the frontier answers; going on")
+            self.trouble = ""
+
+    async def _check_or_reconnect(self) -> None:
+        if self._body is not None:
+            with contextlib.suppress(Unreachable):
+                await self._body.time()
+                return
+            await self.close()
+        body = await connect(self.address, self._clock)
+        await body.time()
+        self._body = body
+        if isinstance(self.address, PostgresServers):  # it has no owner who would plan
+            clock = (await sync_clock(body, self._clock)).clock
+            self._steward = asyncio.create_task(PlannerLauncher(body, self.address, clock).run())
+
+    async def close(self) -> None:
+        if self._steward is not None:
+            self._steward.cancel()
+            await asyncio.gather(self._steward, return_exceptions=True)
+        body, self._body, self._steward = self._body, None, None
+        if body is not None:
+            await body.close()
+
+
+def _require_open(body: OpenFrontier | None) -> OpenFrontier:
+    if body is None:
+        raise Unreachable("the frontier is not there yet, or is away")
+    return body

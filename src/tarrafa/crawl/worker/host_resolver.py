@@ -1,0 +1,50 @@
+"""Where is a host, and may it be visited there?
+
+Promises: an address that a collection must not see is never returned; where requests are counted by address, one that
+somebody else visits is not returned either, but the time from which on one may ask again.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from tarrafa import config
+from tarrafa.config import Collection
+from tarrafa.crawl.worker.host_session import ResolvedHost
+from tarrafa.fetch.dns import DnsResolver
+from tarrafa.model import HostId, Status
+
+ClaimAddress = Callable[[HostId, str], Awaitable[float]]  # 0: the address is ours; else from when on it may be
+
+
+class HostResolver:
+    """Collections that ask the same name servers share what they say."""
+
+    def __init__(self, claim: ClaimAddress) -> None:
+        self._claim = claim
+        self._resolvers: dict[tuple[str, ...], DnsResolver] = {}
+
+    async def resolve(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> ResolvedHost:
+        """`beside` is an address that the caller holds for another host: no claim is needed there."""
+        target = collection.connect_target(name)
+        if target is not None:
+            return ResolvedHost(connect_to=target)
+        if collection.network.proxy:
+            return ResolvedHost(proxy=collection.network.proxy)
+        answer = await self._resolver(collection).resolve(name, collection.network.allow_private)
+        if answer.address is None:
+            status = Status.ADDRESS_REFUSED if answer.refused else Status.NAME_UNKNOWN
+            return ResolvedHost(error=status, why=answer.error, unsure=answer.unsure)
+        if collection.politeness.per_ip and answer.address != beside:
+            free_at = await self._claim(host, answer.address)
+            if free_at:
+                return ResolvedHost(free_at=free_at)
+        return ResolvedHost(address=answer.address)
+
+    def _resolver(self, collection: Collection) -> DnsResolver:
+        servers = tuple(filter(None, map(config.parse_name_server, collection.network.dns)))
+        if servers not in self._resolvers:
+            self._resolvers[servers] = DnsResolver(list(servers) or None)
+        return self._resolvers[servers]
+
+    async def close(self) -> None:
+        for resolver in self._resolvers.values():
+            await resolver.close()

@@ -1,0 +1,79 @@
+"""May this worker still act?
+
+A thread of its own renews the worker's leases, whatever the event loop is busy with. When renewing fails, or this
+process was stopped for longer than the lease, the fence is down: no request leaves any more, nothing is written, and
+the worker ends. The margin covers what is already between us and the network. With each renewal the frontier's clock
+is compared with ours: when they have come apart, the worker is told. A few times as often the thread asks how the
+collections stand: whoever pauses one is heard even by a worker that is late with everything else.
+"""
+
+import threading
+from collections.abc import Callable
+
+from tarrafa.clock import Clock, boottime
+from tarrafa.errors import TarrafaError
+from tarrafa.frontier.address import Address, BlockingClient, connect_blocking
+from tarrafa.frontier.api import REQUEST_MARGIN, FrontierCollectionState, WorkerRegistration
+from tarrafa.frontier.clock_sync import CLOCK_SKEW_S_MAX, clock_skew_s
+
+RENEWALS_PER_LEASE = 6
+COLLECTION_STATES_EVERY_S = 0.5
+
+
+class LeaseFence:
+    """Up while the lease holds. `note` is what the worker has to say about itself, asked for at each renewal."""
+
+    def __init__(
+        self,
+        address: Address,
+        terms: WorkerRegistration,
+        asked_at: float,
+        clock: Clock,
+        note: Callable[[], str],
+        on_lost: Callable[[TarrafaError], None],
+        on_apart: Callable[[float], None],
+        on_standings: Callable[[list[FrontierCollectionState], float], None] = lambda standings, asked_at: None,
+    ) -> None:
+        self._address, self._worker, self._clock, self._note = address, terms.worker, clock, note
+        self._lease_s, self._deadline = terms.lease_s, asked_at + terms.lease_s
+        self._on_lost, self._on_apart, self._on_standings = on_lost, on_apart, on_standings
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
+        self._thread.start()
+
+    def may_send(self) -> bool:
+        """A request may leave."""
+        return boottime() < self._deadline - self._lease_s * REQUEST_MARGIN
+
+    def holds_lease(self) -> bool:
+        """What was fetched is still ours to write down and to report."""
+        return boottime() < self._deadline
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _renew(self) -> None:
+        try:
+            heart, every_s = connect_blocking(self._address), self._lease_s / RENEWALS_PER_LEASE
+            pause_s = due_at = 0.0  # at once: a server of several counts from the first renewal on
+            while not self._stop.wait(pause_s):
+                pause_s, asked_at = min(COLLECTION_STATES_EVERY_S, every_s), boottime()
+                if asked_at >= due_at:
+                    due_at = asked_at + every_s
+                    self._renew_once(heart)
+                now = self._clock.now()
+                self._on_standings(heart.call("standings"), now)
+            heart.close()
+        except TarrafaError as error:
+            if not self._stop.is_set():
+                self._deadline = 0.0
+                self._on_lost(error)
+
+    def _renew_once(self, heart: BlockingClient) -> None:
+        asked_at = boottime()
+        self._deadline = asked_at + float(heart.call("renew", self._worker, self._note()))
+        asked_at = boottime()
+        ahead_s = clock_skew_s(self._clock, heart.call("time"), asked_at, boottime())
+        if abs(ahead_s) > CLOCK_SKEW_S_MAX:
+            self._on_apart(ahead_s)

@@ -1,0 +1,293 @@
+"""What does one answer mean?
+
+From a visit, the response to it and what a reader made of it: the outcome, the record for the archive, and where it
+leads. Pure; the worker does the waiting, the reading and the writing.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from tarrafa import __version__
+from tarrafa.archive.warc_writer import WarcExchange, payload_digest
+from tarrafa.config import Collection
+from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.traps import TrapMemory
+from tarrafa.crawl.worker.parser_process import ParseJob, ParseJobResult
+from tarrafa.fetch.http_message import (
+    ACCEPT_ENCODING,
+    DecodedBodyTooLarge,
+    FetchRequest,
+    FetchResponse,
+    ResponseHead,
+    UndecodableBody,
+    decode_body,
+    header_lines,
+    retry_after_s,
+    warc_truncation,
+)
+from tarrafa.frontier.api import DiscoveredUrl
+from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, Status, UrlRole, Visit, VisitRecord
+from tarrafa.parse.page import sniff
+from tarrafa.parse.sitemaps_feeds import SITEMAP_BYTES_MAX
+from tarrafa.parse.url import DEFAULT_PORTS, split
+
+ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5"
+SERVER_CHARS_MAX = 100  # of what a server says that it is
+REFRESH_S_MAX = 5.0  # a page that sends its reader away sooner is a redirect
+
+
+@dataclass(slots=True)
+class FinishedVisit:
+    """A visit that is over: what to archive, what to report, what to offer."""
+
+    visit: Visit
+    record: VisitRecord
+    exchange: WarcExchange | None = None
+    discovered: list[DiscoveredUrl] = field(default_factory=list)
+    listing: Listing | None = None  # to be noted down: nothing else says what it listed
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedBody:
+    """What a 200 brought: a job for a reader, or why there is nothing to read."""
+
+    job: ParseJob | None = None
+    status: int = 200
+    error: str = ""
+    type: str = ""  # as its looks tell, where the server does not
+
+
+def user_agent(collection: Collection) -> str:
+    politeness = collection.politeness
+    name = politeness.user_agent if "/" in politeness.user_agent else f"{politeness.user_agent}/{__version__}"
+    return f"{name} (+{politeness.contact})" if politeness.contact else name
+
+
+def build_request(url: str, collection: Collection, visit: Visit | None = None) -> FetchRequest:
+    """The request for a page, or for robots.txt when there is no visit."""
+    headers = [("User-Agent", user_agent(collection)), ("Accept", ACCEPT), ("Accept-Encoding", ACCEPT_ENCODING)]
+    if visit is not None and visit.etag:
+        headers.append(("If-None-Match", visit.etag))
+    if visit is not None and visit.last_modified:
+        headers.append(("If-Modified-Since", visit.last_modified))
+    if collection.politeness.email:
+        headers.append(("From", collection.politeness.email))
+    fetch = collection.fetch
+    role = visit.role if visit is not None else UrlRole.PAGE
+    size_max = size_limit(collection, role)
+
+    def verdict(head: ResponseHead) -> int:
+        if head.code == 200:
+            kind = head.content_type
+            if role == UrlRole.PAGE and kind and not collection.wants_type(kind):
+                return Status.TYPE_NOT_WANTED
+            length = head.get("content-length")
+            if length.isascii() and length.isdigit() and int(length[:18]) > size_max:
+                return Status.TOO_LARGE
+        return 0
+
+    return FetchRequest(
+        url,
+        headers,
+        size_max=size_max,
+        time_max_s=fetch.time_max,
+        connect_timeout_s=fetch.connect_timeout,
+        stall_timeout_s=fetch.stall_timeout,
+        tls=collection.network.tls,
+        ca_file=collection.network.ca_file,
+        host_bandwidth=fetch.host_bandwidth,
+        check_head=verdict if visit is not None else lambda head: 0,
+    )
+
+
+def size_limit(collection: Collection, role: int) -> int:
+    """A sitemap may be larger than a page, as far as our own bandwidth lets it come in time."""
+    if role != UrlRole.SITEMAP:
+        return int(collection.scope.size_max)
+    fetch = collection.fetch
+    rate = min(fetch.bandwidth or SITEMAP_BYTES_MAX, fetch.host_bandwidth or SITEMAP_BYTES_MAX)
+    return max(collection.scope.size_max, int(min(SITEMAP_BYTES_MAX, rate * fetch.time_max / 2)))
+
+
+def format_request(request: FetchRequest) -> bytes:
+    """The request as libcurl sends it (tests/crawl compares them), but for its secrets."""
+    parts = split(request.url)
+    host = parts.host if parts.port == DEFAULT_PORTS[parts.scheme] else f"{parts.host}:{parts.port}"
+    first = [f"GET {parts.target} HTTP/1.1".encode(), f"Host: {host}".encode()]
+    return b"\r\n".join([*first, *header_lines(request, shown=True)]) + b"\r\n\r\n"
+
+
+def build_exchange(
+    request: FetchRequest, response: FetchResponse, at: float, payload: str = "", same_as: float = 0.0
+) -> WarcExchange:
+    return WarcExchange(
+        request.url,
+        at,
+        format_request(request),
+        response.raw_head + response.raw_body,
+        len(response.raw_head),
+        response.address,
+        warc_truncation(response.status),
+        payload,
+        same_as,
+    )
+
+
+def refuse_visit(
+    visit: Visit, name: str, status: int, at: float, error: str = "", *, requested: bool = False
+) -> FinishedVisit:
+    """A visit that was never a request, or that nothing could be made of."""
+    outcome = Outcome(status, at, error=error[:200], role=visit.role, requested=requested)
+    return FinishedVisit(visit, VisitRecord(name, visit.url, visit.number, visit.depth, outcome, visit.redirects))
+
+
+def decode_response(visit: Visit, response: FetchResponse, collection: Collection, admission: Admission) -> DecodedBody:
+    """The document behind a 200, its encodings undone."""
+    head = response.head
+    try:
+        body = decode_body(head, response.raw_body, size_limit(collection, visit.role))
+    except UndecodableBody as error:
+        return DecodedBody(None, Status.INVALID_RESPONSE, str(error))
+    except DecodedBodyTooLarge:
+        return DecodedBody(None, Status.TOO_LARGE, "unpacks to more than size_max")
+    kind = ""
+    if visit.role == UrlRole.PAGE and not head.content_type:
+        kind = next(filter(collection.wants_type, sniff(body)), "")
+        if not kind:
+            return DecodedBody(None, Status.TYPE_NOT_WANTED, "no type is named, and it looks like none that is wanted")
+    job = ParseJob(
+        visit.role != UrlRole.PAGE,
+        body,
+        visit.url,
+        head.get("content-type"),
+        head.joined("x-robots-tag", "\n"),
+        admission.identity,
+        collection.politeness.user_agent.partition("/")[0],
+    )
+    return DecodedBody(job, type=kind)
+
+
+def conclude(
+    visit: Visit,
+    request: FetchRequest,
+    response: FetchResponse,
+    collection: Collection,
+    admission: Admission,
+    at: float,
+    body: DecodedBody | None = None,
+    reading: ParseJobResult | None = None,
+    memory: TrapMemory | None = None,
+) -> FinishedVisit:
+    """`at` is when the answer was complete; `reading` is what became of `body.job`, if there was one."""
+    status, error = (body.status, body.error) if body is not None else (response.status, response.error)
+    page = None
+    if reading is not None:
+        page, status, error = _classify_page(visit, reading, collection, admission, memory)
+    location = _location(visit, response, admission) if status in REDIRECTS else ""
+    if page is not None and page.refresh and page.refresh_s < REFRESH_S_MAX and status == 200:
+        location = page.refresh
+    if location and visit.redirects >= collection.fetch.redirects_max:
+        status = Status.REDIRECTS_EXCEEDED
+    kept = status == 200 and page is not None and not location
+    listing = reading.listing if reading is not None else None
+    whole = kept or (listing is not None and status == 200)
+    payload = payload_digest(response.raw_body) if whole else ""
+    followed = (
+        page is not None and not _is_copy(page, visit, status) and (kept or not admission.is_outside_hosts(visit.url))
+    )
+    outcome = Outcome(
+        status,
+        at,
+        kept=kept,
+        type=response.head.content_type or (body.type if body is not None else ""),
+        length=len(response.raw_body),
+        elapsed_s=round(response.elapsed_s, 4),
+        content_id=page.content_id if page else "",
+        etag=response.head.get("etag")[:500] or None,
+        last_modified=response.head.get("last-modified")[:100] or None,
+        location=location,
+        address=response.address,
+        retry_after_s=retry_after_s(response.head, at) if status in BUSY else 0.0,
+        error=error,
+        tls=response.tls,
+        role=visit.role,
+        payload=payload,
+        external=admission.count_external_links(page, visit) if page is not None and followed else 0,
+        grace=status in GONE and visit.gone == 0,
+        server=_server_software(response.head),
+    )
+    if page is not None and not kept:  # its links and status stay known, what it says does not
+        page = replace(page, text="", statements="")
+    record = VisitRecord(collection.name, visit.url, visit.number, visit.depth, outcome, visit.redirects, page)
+    finished = FinishedVisit(visit, record)
+    if whole:
+        same_as = visit.archived if payload == visit.payload else 0.0
+        finished.exchange = build_exchange(request, response, at, payload, same_as)
+    elif status in REDIRECTS:
+        finished.exchange = build_exchange(request, response, at)
+    elif status == 304 and visit.archived and visit.payload:  # else a crawler elsewhere has seen it, and no bytes came
+        finished.exchange = build_exchange(request, response, at, visit.payload, visit.archived)
+    if listing is not None and finished.exchange is not None and not finished.exchange.same_as:
+        finished.listing = listing
+    finished.discovered.extend(discovered_urls(record, visit, listing, admission))
+    return finished
+
+
+def discovered_urls(
+    record: VisitRecord, visit: Visit, listing: Listing | None, admission: Admission
+) -> Iterator[DiscoveredUrl]:
+    """Where a visit leads, by what its record says, and by what the listing listed, if it found one."""
+    page, outcome = record.page, record.outcome
+    if outcome.location and outcome.status != Status.REDIRECTS_EXCEEDED:
+        target = admission.admit_redirect(outcome.location, visit)
+        if target is not None:
+            yield target
+    beyond = admission.is_outside_hosts(visit.url) and not outcome.kept
+    if page is not None and not beyond and not _is_copy(page, visit, outcome.status):
+        yield from admission.admit_links(page, visit, outcome.location, kept=outcome.kept)
+    if listing is not None:
+        yield from admission.admit_listing(listing, visit)
+
+
+def _classify_page(
+    visit: Visit, reading: ParseJobResult, collection: Collection, admission: Admission, memory: TrapMemory | None
+) -> tuple[Page | None, int, str]:
+    """What a reading is worth to the collection. Beyond its hosts the language decides, and nothing else speaks for a
+    page."""
+    page, languages = reading.page, collection.scope.languages
+    if reading.refusal:
+        return None, Status.HOSTILE if reading.hostile else Status.INVALID_RESPONSE, reading.refusal
+    if reading.listing is not None and not reading.listing.kind:
+        return None, Status.INVALID_RESPONSE, "neither a sitemap nor a feed"
+    if page is None:
+        return None, 200, ""
+    if languages and page.language not in languages:
+        return (
+            page,
+            Status.LANGUAGE_OUTSIDE if admission.is_outside_hosts(visit.url) else Status.LANGUAGE_NOT_WANTED,
+            "",
+        )
+    if memory is not None and (copy := memory.check_page(page, visit)):
+        return page, copy, ""
+    return page, 200 if admission.wants_data_of(page) else Status.NOT_STRUCTURED, ""
+
+
+def _is_copy(page: Page, visit: Visit, status: int) -> bool:
+    """One more copy, or the very text of the page that led here: it leads nowhere new."""
+    return status == Status.COPY or (bool(visit.parent) and bytes.fromhex(page.content_id[:16]) == visit.parent)
+
+
+def _location(visit: Visit, response: FetchResponse, admission: Admission) -> str:
+    """Where a redirect leads; servers write raw UTF-8 there, which HTTP libraries show as Latin-1."""
+    text = response.head.get("location")
+    with contextlib.suppress(UnicodeEncodeError, UnicodeDecodeError):
+        text = text.encode("latin-1").decode("utf-8")
+    return admission.identity.canonicalize(text, visit.url) or "" if text else ""
+
+
+def _server_software(head: ResponseHead) -> str:
+    """What answered, in its own words: one line that can be shown."""
+    return "".join(filter(str.isprintable, head.get("server")[:SERVER_CHARS_MAX])).strip()

@@ -1,0 +1,82 @@
+"""The process that reads what could hurt: one document at a time, under limits.
+
+`python -m tarrafa.crawl.worker.parser_process FD PARENT`: started by a worker (`reader.py`), which sends it jobs over a socket. It
+has no network where the system lets it give that up, writes no files, and may use only so much memory and processor
+time for one document: beyond that it dies, and the worker goes on.
+"""
+
+import os
+import resource
+import socket
+import sys
+
+import msgspec
+
+from tarrafa.model import Listing, Page
+from tarrafa.parse.errors import UnreadableDocument
+from tarrafa.parse.page import parse
+from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
+from tarrafa.parse.url import UrlIdentity
+from tarrafa.runtime.process import READY, die_with_parent, drop_privileges, limit_memory, receive_message, send_message
+
+DOCUMENT_MEMORY_BYTES_MAX = 1 << 30  # for one document, beyond what the process begins with
+DOCUMENT_CPU_S_MAX = 5
+
+
+class ParseJob(msgspec.Struct, frozen=True, array_like=True):
+    """A document to be read."""
+
+    is_listing: bool
+    body: bytes
+    url: str
+    content_type: str
+    x_robots_tag: str = ""
+    identity: UrlIdentity = UrlIdentity()
+    agent: str = ""
+
+
+class ParseJobResult(msgspec.Struct, frozen=True, array_like=True):
+    """What became of a job; `refusal` says why nothing did, `hostile` that it asked for too much."""
+
+    page: Page | None = None
+    listing: Listing | None = None
+    refusal: str = ""
+    hostile: bool = False
+
+
+def run_parse_job(job: ParseJob, *, careful: bool = False) -> ParseJobResult:
+    """The document, or why not. Runs in the worker too, for documents that cannot hurt; carefully: one that after all
+    could raises `Risky`."""
+    try:
+        if job.is_listing:
+            return ParseJobResult(listing=parse_sitemap_or_feed(job.body, job.url, job.content_type, job.identity))
+        asked = (job.x_robots_tag, job.identity, job.agent)
+        return ParseJobResult(page=parse(job.body, job.url, job.content_type, *asked, careful=careful))
+    except UnreadableDocument as error:
+        return ParseJobResult(refusal=str(error))
+    except (MemoryError, RecursionError) as error:
+        return ParseJobResult(refusal=f"it asks for too much: {type(error).__name__}", hostile=True)
+
+
+def main() -> None:
+    descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
+    die_with_parent(parent)
+    line = socket.socket(fileno=descriptor)
+    drop_privileges()
+    decoder, encode = msgspec.msgpack.Decoder(ParseJob), msgspec.msgpack.Encoder().encode
+    limit_memory(DOCUMENT_MEMORY_BYTES_MAX)
+    line.sendall(READY)
+    while True:
+        job = decoder.decode(receive_message(line))
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        resource.setrlimit(
+            resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + DOCUMENT_CPU_S_MAX, resource.RLIM_INFINITY)
+        )
+        reading = run_parse_job(job)
+        send_message(line, encode(reading))
+        if reading.hostile:
+            os._exit(0)  # its memory is in pieces
+
+
+if __name__ == "__main__":
+    main()

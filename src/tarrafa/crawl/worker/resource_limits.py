@@ -1,0 +1,81 @@
+"""How much may the workers of this machine take, as things stand?
+
+The supervisor writes it into `DATA/run/orders.json`, and the workers look there once a second: so it holds without a
+restart, and nobody waits for anybody. A file that is not there, or cannot be read, rations nothing.
+Knows nothing of who decides, or why.
+"""
+
+import contextlib
+from pathlib import Path
+
+import msgspec
+
+from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, write_atomically
+
+
+class ResourceLimits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """For all workers of a data directory together. None: as much as the collections allow."""
+
+    workers: int = 0  # who share it; 0: as many as the command line said
+    hosts_at_once: int | None = None
+    bandwidth: int | None = None  # bytes a second
+    share: float = 1.0  # of the hosts that they would visit otherwise
+    paused: bool = False
+    why: str = ""  # they are paused, for those who look at them
+
+
+PAUSED_PREFIX = "paused"  # how every reason begins
+PAUSED_BY_ORDER = f"{PAUSED_PREFIX} by order"
+UNLIMITED = ResourceLimits()
+_decode = msgspec.json.Decoder(ResourceLimits).decode
+
+
+def limits_path(data: DataDirectory) -> Path:
+    return data.run / "orders.json"
+
+
+def write_limits(data: DataDirectory, rations: ResourceLimits) -> None:
+    """They hold from the next look on. What an earlier supervisor ordered holds no more."""
+    path = limits_path(data)
+    if rations == UNLIMITED:
+        path.unlink(missing_ok=True)
+    else:
+        write_atomically(path, msgspec.json.encode(rations), durable=False)
+
+
+class WorkerLimits:
+    """One worker's part of it."""
+
+    def __init__(self, data: DataDirectory, workers: int) -> None:
+        self._path, self._workers = limits_path(data), workers
+        self._seen: tuple[int, ...] | None = None
+        self.current = UNLIMITED
+        self.reload()
+
+    def reload(self) -> bool:
+        """Read what is written there now; whether that is something else."""
+        seen = file_fingerprint(self._path)
+        if seen == self._seen:
+            return False
+        before, self._seen, self.current = self.current, seen, UNLIMITED
+        if seen:
+            with contextlib.suppress(OSError, msgspec.MsgspecError):
+                self.current = _decode(self._path.read_bytes())
+        return before != self.current
+
+    @property
+    def workers(self) -> int:
+        """How many share what a machine may take."""
+        return max(1, self.current.workers or self._workers)
+
+    def hosts_at_once(self, most: int, share: float) -> int:
+        """How many hosts to visit at once, of so many that would be visited otherwise."""
+        if self.current.paused:
+            return 0
+        if self.current.hosts_at_once is not None:
+            most = min(most, -(-self.current.hosts_at_once // self.workers))
+        return max(1, int(most * min(share, self.current.share)))
+
+    @property
+    def bandwidth(self) -> float | None:
+        return None if self.current.bandwidth is None else max(1.0, self.current.bandwidth / self.workers)

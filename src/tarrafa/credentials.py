@@ -1,0 +1,360 @@
+"""What must be shown to enter a site, and to whom may it be shown?
+
+    DATA/secrets/NAME.json    what the collection of that name shows; for the owner of the file alone (0600)
+
+A header, a cookie or a name with its password, for hosts that are named by patterns. They stand in no configuration,
+because that is archived and shown; nor in any command line, environment, message, log or record.
+Promises: a secret goes to the hosts of its own patterns, for its own collection, and nowhere else; over TLS with a
+certificate that holds, unless its entry says that it may be overheard. A file that others may read, or that makes no
+sense, is refused; who has read a good one before keeps to that. What `write` has returned for is on the disk.
+Knows nothing of HTTP clients, frontiers or archives.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import re
+import stat
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from tarrafa.clock import boottime
+from tarrafa.config import COLLECTION_NAME, HOST_PATTERN, HostPatternTable
+from tarrafa.errors import ConfigError, DataError, data_error_from_os
+from tarrafa.runtime.data_dir import DataDirectory, sync_directory
+
+CREDENTIALS_MAX, PATTERNS_MAX = 200, 100  # of a collection; of a secret
+VALUE_CHARS_MAX, NAME_CHARS_MAX = 8_000, 200
+FILE_BYTES_MAX, BUNDLE_BYTES_MAX = 4 << 20, 64 << 20
+RELOAD_EVERY_S = 1.0
+MASKED_CHARS_MIN, MASKED_PART_MIN = 8, 16  # a shorter one, or part of a cookie, may stand anywhere by chance
+SET_COOKIE = re.compile(rb"(?im)^(set-cookie2?[ \t]*:[ \t]*(?:[^=;\r\n]*=)?)((?:[^;\r\n]|\r?\n[ \t])*)")
+HTTP_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 section 5.6.2
+# What frames a request, or says who we are and what we know already, is not a secret's to say.
+RESERVED_HEADERS = frozenset({
+    "accept", "accept-encoding", "connection", "content-length", "content-type", "expect", "from", "host",
+    "if-modified-since", "if-none-match", "keep-alive", "range", "te", "trailer", "transfer-encoding", "upgrade",
+    "user-agent", "via",
+})  # fmt: skip
+
+CredentialKind = Literal["header", "cookie", "basic"]
+HeaderLine = tuple[str, str]  # of a header: its name and its value
+log = logging.getLogger(__name__)
+
+
+class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One line of the file. `name` is the header's, or the user's; a cookie needs none."""
+
+    hosts: Annotated[tuple[str, ...], Meta(min_length=1, max_length=PATTERNS_MAX)]
+    kind: CredentialKind
+    name: Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
+    value: Annotated[str, Meta(min_length=1, max_length=VALUE_CHARS_MAX)]
+    insecure: bool = False  # it may be overheard on its way
+
+    def __repr__(self) -> str:
+        return f"Secret({self.redacted})"
+
+    @property
+    def redacted(self) -> "RedactedCredential":
+        return RedactedCredential(self.hosts, self.kind, self.name, self.insecure)
+
+    def header_line(self) -> HeaderLine:
+        """As it is sent."""
+        if self.kind == "basic":  # RFC 7617: in UTF-8
+            return "Authorization", f"Basic {b64encode(f'{self.name}:{self.value}'.encode()).decode()}"
+        return ("Cookie" if self.kind == "cookie" else self.name), self.value
+
+    def sensitive_texts(self) -> Iterator[str]:
+        """Whatever gives it away, as a whole before its parts."""
+        sent = self.header_line()[1]
+        whole = [sent, self.value, *(sent.split() if self.kind != "cookie" else ())]
+        yield from (text for text in whole if len(text) >= MASKED_CHARS_MIN)
+        if self.kind == "cookie":
+            parts = (part.partition("=")[2].strip() for part in self.value.split(";"))
+            yield from (text for text in parts if len(text) >= MASKED_PART_MIN)
+
+
+class RedactedCredential(msgspec.Struct, frozen=True):
+    """A secret as anybody may see it."""
+
+    hosts: tuple[str, ...]
+    kind: CredentialKind
+    name: str
+    insecure: bool
+
+    def __str__(self) -> str:
+        what = {"header": f"header {self.name}", "cookie": "cookie", "basic": f"password of {self.name}"}[self.kind]
+        return f"{what} for {', '.join(self.hosts)}{' (may be overheard)' if self.insecure else ''}"
+
+
+def check(secret: Credential, where: str) -> Credential:
+    """As it may be written down; `ConfigError` says what is wrong, and never what the secret is."""
+    for wrong, message in _complaints(secret):
+        if wrong:
+            raise ConfigError(f"{where}: {message}")
+    return msgspec.structs.replace(secret, hosts=tuple(dict.fromkeys(one.lower() for one in secret.hosts)))
+
+
+def _complaints(secret: Credential) -> Iterator[tuple[bool, str]]:
+    bad = next((one for one in secret.hosts if not HOST_PATTERN.fullmatch(one) or one == "*" or len(one) > 300), None)
+    yield not secret.hosts, "a host is needed: the secret goes to no other"
+    yield len(secret.hosts) > PATTERNS_MAX, f"{len(secret.hosts):,} hosts are more than the {PATTERNS_MAX} allowed"
+    yield bad is not None, f"{str(bad)[:80]!r} is no pattern such as www.a.br, *.a.br, a.br:8443 (* is everybody)"
+    if secret.kind == "header":
+        yield not HTTP_TOKEN.fullmatch(secret.name), f"{secret.name[:80]!r} is no name of a header, such as X-Api-Key"
+        reserved = secret.name.lower() in RESERVED_HEADERS or secret.name.lower().startswith(("proxy-", "sec-"))
+        yield reserved, f"the header {secret.name[:80]} is ours to write; a secret has another one"
+    if secret.kind == "basic":
+        yield not secret.name or ":" in secret.name, "the user's name must not be empty, and has no colon"
+        yield not secret.name.isprintable(), "the user's name must be printable"
+    yield len(secret.name) > NAME_CHARS_MAX, f"a name has at most {NAME_CHARS_MAX} characters"
+    yield not secret.value, "the secret is empty"
+    yield len(secret.value) > VALUE_CHARS_MAX, f"a secret has at most {VALUE_CHARS_MAX:,} characters"
+    yield secret.value != secret.value.strip() and secret.kind != "basic", "the secret begins or ends with a space"
+    yield not secret.value.isprintable(), "the secret must be one line of printable characters"
+    plain = secret.value.isascii() or secret.kind == "basic"
+    yield not plain, "the value of a header or a cookie must be plain ASCII; others are escaped by whoever gives it out"
+
+
+# -- the files ---------------------------------------------------------------------------------------------------------
+
+
+def credentials_dir(data: DataDirectory) -> Path:
+    return data.root / "secrets"
+
+
+def credentials_path(data: DataDirectory, name: str) -> Path:
+    if not COLLECTION_NAME.fullmatch(name):
+        raise ConfigError(f"{name[:80]!r}: the name of a collection may hold a-z, 0-9, '.', '_' and '-' only")
+    return credentials_dir(data) / f"{name}.json"
+
+
+def read(data: DataDirectory, name: str) -> list[Credential]:
+    """All of them; `DataError` if somebody else could have read them, or they make no sense."""
+    path = credentials_path(data, name)
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if mode & 0o077:
+                raise DataError(f"{path}: others may read it (mode {mode:04o}); `chmod 600` it, and change the secrets")
+            content = file.read(FILE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+    found: list[Credential] = _decoded(content, list[Credential], str(path), FILE_BYTES_MAX)
+    return found
+
+
+def _decoded(content: bytes, kind: Any, where: str, bytes_max: int) -> Any:
+    """What is wrong is told by its place; what stands there is not."""
+    if len(content) > bytes_max:
+        raise DataError(f"{where}: larger than the {bytes_max >> 20} MB allowed")
+    try:
+        found = msgspec.json.decode(content, type=kind)
+        groups: dict[str, list[Credential]] = found if isinstance(found, dict) else {"": found}
+        for group in groups.values():
+            if len(group) > CREDENTIALS_MAX:
+                raise ConfigError(f"{where}: {len(group):,} secrets are more than the {CREDENTIALS_MAX} allowed")
+            for number, secret in enumerate(group):
+                check(secret, f"{where}: entry {number + 1}")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        place = str(error).rpartition(" - at ")[2] if " - at " in str(error) else "it is no JSON"
+        raise DataError(f"{where}: makes no sense ({place}); mend it, or delete it and add the secrets anew") from None
+    except ConfigError as error:
+        raise DataError(str(error)) from None
+    return found
+
+
+def write(data: DataDirectory, name: str, secrets: Sequence[Credential]) -> None:
+    """All of them at once, durably; without any, the file goes."""
+    path = credentials_path(data, name)
+    if len(secrets) > CREDENTIALS_MAX:
+        raise ConfigError(f"{name}: {len(secrets):,} secrets are more than the {CREDENTIALS_MAX} allowed")
+    secrets = [check(secret, name) for secret in secrets]
+    with _write_lock(data):
+        _write(path, secrets)
+
+
+def _write(path: Path, secrets: Sequence[Credential]) -> None:
+    if not secrets:
+        path.unlink(missing_ok=True)
+    else:
+        temporary = path.with_name(f"{path.name}.new")
+        temporary.unlink(missing_ok=True)
+        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(secrets), indent=1))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    sync_directory(path.parent)
+
+
+@contextmanager
+def _write_lock(data: DataDirectory) -> Iterator[None]:
+    """One at a time; nobody else may look into the folder."""
+    where = credentials_dir(data)
+    try:
+        where.mkdir(mode=0o700, exist_ok=True)
+        where.chmod(0o700)
+        with (where / "lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise data_error_from_os(error, where) from None
+
+
+def add(data: DataDirectory, name: str, secret: Credential) -> bool:
+    """One more, or in place of one for the same hosts, of the same kind and name; whether it took another's place."""
+    path, secret = credentials_path(data, name), check(secret, name)
+    with _write_lock(data):
+        others = [one for one in read(data, name) if _key(one.redacted) != _key(secret.redacted)]
+        replaces = len(others) < len(read(data, name))
+        if len(others) >= CREDENTIALS_MAX:
+            raise ConfigError(f"{name}: has {CREDENTIALS_MAX} secrets already; remove one first")
+        _write(path, [*others, secret])
+    return replaces
+
+
+def _key(shown: RedactedCredential) -> tuple[frozenset[str], str, str]:
+    return frozenset(shown.hosts), shown.kind, shown.name.lower() if shown.kind == "header" else shown.name
+
+
+def remove(
+    data: DataDirectory, name: str, host: str, kind: CredentialKind | None = None, label: str | None = None
+) -> int:
+    """Take a pattern away from every secret (of that kind, with that name); what is for no host any more goes. How many
+    secrets it was taken from."""
+    path, host = credentials_path(data, name), host.lower()
+    with _write_lock(data):
+        kept, touched = list[Credential](), 0
+        for one in read(data, name):
+            other_name = label is not None and label.lower() != one.name.lower()
+            if host not in one.hosts or kind not in (None, one.kind) or other_name:
+                kept.append(one)
+                continue
+            touched += 1
+            if left := tuple(pattern for pattern in one.hosts if pattern != host):
+                kept.append(msgspec.structs.replace(one, hosts=left))
+        if touched:
+            _write(path, kept)
+    return touched
+
+
+def list_redacted(data: DataDirectory, name: str) -> list[RedactedCredential]:
+    """What there is, without what it is."""
+    return [secret.redacted for secret in read(data, name)]
+
+
+def collections_with_credentials(data: DataDirectory) -> list[str]:
+    """The collections that have secrets."""
+    found = (path.stem for path in credentials_dir(data).glob("*.json")) if credentials_dir(data).is_dir() else ()
+    return sorted(name for name in found if COLLECTION_NAME.fullmatch(name))
+
+
+def export_bundle(data: DataDirectory) -> bytes:
+    """All collections' secrets, for a machine that works for the same frontier. Whoever sends it knows to whom."""
+    content = msgspec.json.encode({name: read(data, name) for name in collections_with_credentials(data)})
+    if len(content) > BUNDLE_BYTES_MAX:
+        raise DataError(
+            f"{credentials_dir(data)}: more than the {BUNDLE_BYTES_MAX >> 20} MB that can be sent to other machines"
+        )
+    return content
+
+
+def import_bundle(data: DataDirectory, content: bytes) -> None:
+    """Have what a bundle has, and nothing else. One that makes no sense changes nothing."""
+    found: dict[str, list[Credential]] = _decoded(
+        content, dict[str, list[Credential]], "secrets sent to us", BUNDLE_BYTES_MAX
+    )
+    paths = {name: credentials_path(data, name) for name in found}
+    if not found and not credentials_dir(data).is_dir():
+        return
+    with _write_lock(data):
+        for name, secrets in found.items():
+            if _differs(data, name, secrets):
+                _write(paths[name], secrets)
+        for name in collections_with_credentials(data):
+            if name not in found:
+                _write(credentials_path(data, name), [])
+
+
+def _differs(data: DataDirectory, name: str, secrets: list[Credential]) -> bool:
+    """Whether something else is here: what is the same need not be read again by those who look at the file."""
+    with contextlib.suppress(DataError):
+        return read(data, name) != secrets
+    return True
+
+
+# -- for those who send them -------------------------------------------------------------------------------------------
+
+
+class CredentialSet:
+    """One state of a collection's secrets, and it never changes."""
+
+    def __init__(self, secrets: Sequence[Credential] = ()) -> None:
+        table: dict[str, list[Credential]] = {}
+        for secret in secrets:
+            for pattern in secret.hosts:
+                table.setdefault(pattern, []).append(secret)
+        self._closest = HostPatternTable(table)
+
+    def for_host(self, name: str, port: str, *, private: bool) -> list[Credential]:
+        """What to show to a host; of several secrets for one header, that of the most exact pattern. Not `private`:
+        others may listen, or nobody knows who it is."""
+        found: dict[str, Credential] = {}
+        for group in self._closest.all_matches(name, port):
+            for secret in reversed(group):  # the newest first
+                found.setdefault(secret.header_line()[0].lower(), secret)
+        return [secret for secret in found.values() if private or secret.insecure]
+
+
+NEVER_READ: tuple[float, tuple[int, ...], CredentialSet] = (-RELOAD_EVERY_S, (), CredentialSet())
+
+
+class CredentialCache:
+    """The secrets of a data directory as they are now: each file is looked at again once a second at most."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data = data
+        self._known: dict[str, tuple[float, tuple[int, ...], CredentialSet]] = {}
+
+    def for_collection(self, collection: str) -> CredentialSet:
+        now = boottime()
+        looked_at, seen, keys = self._known.get(collection, NEVER_READ)
+        if now - looked_at < RELOAD_EVERY_S:
+            return keys
+        found = _file_state(credentials_path(self._data, collection))
+        if found != seen:
+            try:
+                keys = CredentialSet(read(self._data, collection))
+            except DataError as error:
+                log.error("%s; %s", error, "what was read before holds" if seen else "nothing is shown to anybody")
+        self._known[collection] = (now, found, keys)
+        return keys
+
+
+def _file_state(path: Path) -> tuple[int, ...]:
+    """Another one for each content of the file, and for each change of who may read it."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_ctime_ns, found.st_size
+
+
+def mask_response_head(head: bytes, secrets: Sequence[Credential]) -> bytes:
+    """The header block of an answer without what gives the secrets away, and as long as before. A server repeats what
+    it was shown, and the cookies that it sets for those who were let in are as good as what let them in."""
+    head = SET_COOKIE.sub(lambda found: found[1] + b"*" * len(found[2]), head)
+    for secret in secrets:
+        for spelling in secret.sensitive_texts():
+            head = head.replace(spelling.encode(), b"*" * len(spelling.encode()))
+    return head

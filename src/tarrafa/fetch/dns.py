@@ -1,0 +1,101 @@
+"""Which address does this host's name lead to, and may we go there?
+
+Asynchronous look-ups (c-ares), cached for a minute. The guard (`guard.py`) is on by default: loopback, private,
+link-local, metadata, multicast and reserved addresses are refused, in whatever spelling they come, unless the
+collection says `allow_private`. What is answered is an address, and the client connects to that one and no other: a
+name that leads elsewhere a moment later leads nowhere. Hosts matched by `connect_to` never come here.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import aiodns
+import pycares
+
+from tarrafa.clock import boottime
+from tarrafa.fetch.address_guard import is_forbidden_address
+
+__all__ = ["DnsAnswer", "DnsResolver", "is_forbidden_address"]
+
+NAMES_CACHED_MAX = 50_000
+ADDRESSES_MAX = 64  # of one name
+DNS_CACHE_S, DNS_FAILURE_CACHE_S = 60.0, 30.0
+NO_DATA, NO_SUCH_NAME = aiodns.error.ARES_ENODATA, aiodns.error.ARES_ENOTFOUND
+LOOKUP_TIMEOUT_S = 10.0
+LOOPBACK = ("127.0.0.1",)
+# Names are looked up as they stand: `intranet` is not tried as intranet.our-company.example, nor as HOSTALIASES has it.
+FLAGS = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_NOALIASES | pycares.ARES_FLAG_EDNS
+
+
+@dataclass(frozen=True, slots=True)
+class DnsAnswer:
+    """The address to connect to; or none, and whether it was the guard that refused."""
+
+    address: str | None
+    refused: bool = False
+    error: str = ""
+    unsure: bool = False  # nobody could be asked, or nobody knew: not that there is no such name
+
+
+class DnsResolver:
+    """Names to vetted addresses; one per event loop. `servers` are asked instead of the system's, as `address:port`."""
+
+    def __init__(self, servers: list[str] | None = None, clock: Callable[[], float] = boottime) -> None:
+        self._clock = clock
+        self._resolver = aiodns.DNSResolver(nameservers=servers, timeout=LOOKUP_TIMEOUT_S / 2, tries=2, flags=FLAGS)
+        self._cache: dict[str, tuple[float, tuple[str, ...], str, bool]] = {}
+
+    async def resolve(self, name: str, allow_private: bool) -> DnsAnswer:
+        """Of several addresses, the first that is allowed."""
+        addresses, error, unsure = _resolve_literal(name), "", False
+        if not addresses:
+            addresses, error, unsure = await self._look_up(name)
+        for address in addresses:
+            if allow_private or not is_forbidden_address(address):
+                return DnsAnswer(address)
+        if addresses:
+            return DnsAnswer(None, True, f"{name} leads to {addresses[0]}, which is not on the public Internet")
+        return DnsAnswer(None, False, error, unsure)
+
+    async def _look_up(self, name: str) -> tuple[tuple[str, ...], str, bool]:
+        cached, unsure = self._cache.get(name), False
+        if cached is not None and cached[0] > self._clock():
+            return cached[1:]
+        try:
+            found = await self._resolver.getaddrinfo(name, family=socket.AF_UNSPEC, type=socket.SOCK_STREAM)
+            addresses = tuple(dict.fromkeys(_text(node.addr[0]) for node in found.nodes))
+            life, error = DNS_CACHE_S, ""
+        except (aiodns.error.DNSError, UnicodeError, ValueError) as failure:
+            addresses, life, error = (), DNS_FAILURE_CACHE_S, f"{name} does not resolve: {failure}"
+            unsure = isinstance(failure, aiodns.error.DNSError) and failure.args[:1] not in (
+                (NO_DATA,),
+                (NO_SUCH_NAME,),
+            )
+        if len(self._cache) >= NAMES_CACHED_MAX:
+            self._cache.clear()
+        # IPv4 first: the commoner path, and one address per host keeps its connection
+        addresses = tuple(sorted(addresses, key=lambda address: ":" in address)[:ADDRESSES_MAX])
+        self._cache[name] = (self._clock() + life, addresses, error, unsure)
+        return addresses, error, unsure
+
+    async def close(self) -> None:
+        await self._resolver.close()
+
+
+def _resolve_literal(name: str) -> tuple[str, ...]:
+    """What a name stands for by itself: an address, or this machine (RFC 6761 §6.3: never look `localhost` up)."""
+    bare = name.removesuffix(".").lower()
+    if bare == "localhost" or bare.endswith(".localhost"):
+        return LOOPBACK
+    literal = bare.removeprefix("[").removesuffix("]")
+    try:
+        ipaddress.ip_address(literal)
+    except ValueError:
+        return ()
+    return (literal,)
+
+
+def _text(address: bytes | str) -> str:
+    return address.decode() if isinstance(address, bytes) else address

@@ -1,0 +1,291 @@
+"""How do hundreds of requests travel at once in one thread?
+
+libcurl's multi interface on the running event loop: curl says which sockets it watches and when it wants to be woken.
+Promises: no request leaves after the fence has fallen or to an address that was not vetted (both are asked at the last
+moment, when the connection stands and before the first byte is sent); nothing is redirected, decoded, proxied or
+remembered behind our back; a connection whose certificate would not do serves only those who accept that; all bodies
+together stay within a bound; every transfer ends within its limits with a `Response`.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pycurl
+
+from tarrafa.clock import boottime
+from tarrafa.fetch.backpressure import Backpressure
+from tarrafa.fetch.certificates import DistrustedHosts, ca_bundle, verify_error_text
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse, header_lines
+from tarrafa.fetch.throttling import BandwidthLimiter
+from tarrafa.fetch.transfer import CurlResult, Transfer, build_response
+from tarrafa.model import Status
+from tarrafa.parse.url import host_key, split
+
+IDLE_HANDLES_MAX = 1000
+BUFFERED_MAX = 256_000_000
+MILLISECONDS_MAX = 2_000_000_000
+SWEEP_S = 0.5
+SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl has no name for
+
+
+class HttpClient:
+    """Fetches; one per event loop. `may_send` is asked before each request leaves: it is the worker's fence.
+
+    `unheard_s`: how long the network may keep what was sent before it is taken back. Without it a request that left in
+    time would be sent again by the kernel when a cut cable is whole, long after the lease.
+    `lag` says how many seconds this machine was late since a boot time (`lag.py`): who runs into a time limit
+    meanwhile was starved by us.
+    """
+
+    def __init__(
+        self,
+        connections_max: int,
+        may_send: Callable[[], bool] = lambda: True,
+        buffered_max: int = BUFFERED_MAX,
+        lag: Callable[[float], float] | None = None,
+        unheard_s: float | None = None,
+    ) -> None:
+        self._unheard_ms = None if unheard_s is None else max(1, int(unheard_s * 1000))
+        self._loop = asyncio.get_running_loop()
+        self._may_send, self._lag = may_send, lag
+        self._backpressure = Backpressure(self._loop, buffered_max, self._done)
+        self._distrusted_hosts = DistrustedHosts()
+        self._ca_file = ca_bundle()
+        self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
+        self._multi.setopt(pycurl.M_MAXCONNECTS, connections_max)
+        self._timer: asyncio.TimerHandle | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._watched: dict[int, int] = {}
+        self._idle: list[pycurl.Curl] = []
+        self._transfers: dict[pycurl.Curl, Transfer] = {}
+
+    @property
+    def transfers_running(self) -> int:
+        return len(self._transfers)
+
+    async def fetch(self, request: FetchRequest) -> FetchResponse:
+        """Do it. Cancelling the caller cuts the transfer."""
+        if (
+            request.connect_to is None and request.address is None and request.proxy is None
+        ):  # else libcurl would ask for the name itself
+            return FetchResponse(Status.ADDRESS_REFUSED, error="no vetted address")
+        if request.tls == "accept" and request.url.startswith("https:"):
+            return await self._fetch_accepting_any_certificate(request)
+        transfer = self._start(request)
+        try:
+            return await transfer.future
+        finally:
+            self._leave(transfer)
+
+    async def _fetch_accepting_any_certificate(self, request: FetchRequest) -> FetchResponse:
+        """Verify; if the certificate will not do, nothing was sent: go again without. That is still one request."""
+        began, host = boottime(), host_key(request.url)
+        why = self._distrusted_hosts.reason_for(host, request.ca_file)
+        if not why:
+            response = await self.fetch(replace(request, tls="strict"))
+            why = response.tls
+            if not why:
+                return response
+            self._distrusted_hosts.remember(host, request.ca_file, why)
+        time_left = request.time_max_s - (boottime() - began)
+        transfer = self._start(replace(request, time_max_s=time_left), verify=False)
+        try:
+            response = await transfer.future
+        finally:
+            self._leave(transfer)
+        response.tls, response.elapsed_s = why, boottime() - began
+        return response
+
+    def _start(self, request: FetchRequest, verify: bool = True) -> Transfer:
+        curl = self._idle.pop() if self._idle else pycurl.Curl()
+        transfer = Transfer(
+            request, curl, self._loop.create_future(), boottime(), self._backpressure.admit, verify=verify
+        )
+        self._prepare(curl, transfer)
+        self._transfers[curl] = transfer
+        self._multi.add_handle(curl)
+        if self._sweeper is None:
+            self._sweeper = self._loop.call_later(SWEEP_S, self._end_stalled)
+        return transfer
+
+    def _leave(self, transfer: Transfer) -> None:
+        """Its caller no longer waits: it is over, and its handle may serve another one by now; or it was cancelled."""
+        if self._transfers.get(transfer.curl) is transfer:
+            self._end(transfer.curl)
+
+    def close(self) -> None:
+        for curl in list(self._transfers):
+            self._end(curl)
+        for fd in list(self._watched):
+            self._on_socket(pycurl.POLL_REMOVE, fd, None, None)
+        for timer in (self._timer, self._sweeper):
+            if timer is not None:
+                timer.cancel()
+        self._backpressure.close()
+        self._multi.close()
+
+    def _prepare(self, curl: pycurl.Curl, transfer: Transfer) -> None:
+        """The handle is new, or was reset when its last transfer ended: it follows no redirect, keeps no cookie."""
+        request = transfer.request
+        curl.setopt(pycurl.URL, request.url)
+        curl.setopt(pycurl.HTTPHEADER, header_lines(request))
+        curl.setopt(pycurl.PROXY, request.proxy or "")  # an environment's would go round the address guard
+        if request.proxy:
+            curl.setopt(pycurl.HEADEROPT, pycurl.HEADER_SEPARATE)  # what is for the host is not for the proxy
+            curl.setopt(SUPPRESS_CONNECT_HEADERS, 1)
+        curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
+        curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+        curl.setopt(pycurl.HTTP_CONTENT_DECODING, 0)  # the archive keeps what was sent
+        curl.setopt(pycurl.HTTP_TRANSFER_DECODING, 0)
+        curl.setopt(pycurl.PATH_AS_IS, 1)
+        curl.setopt(pycurl.NOSIGNAL, 1)
+        curl.setopt(pycurl.TIMEOUT_MS, _milliseconds(request.time_max_s * 1000))
+        curl.setopt(pycurl.CONNECTTIMEOUT_MS, _milliseconds(request.connect_timeout_s * 1000))
+        curl.setopt(pycurl.HEADERFUNCTION, transfer.take_header)
+        curl.setopt(pycurl.WRITEFUNCTION, transfer.take_body)
+        curl.setopt(pycurl.PREREQFUNCTION, lambda *where: self._check_before_send(transfer, str(where[0])))
+        if self._unheard_ms is not None:
+            curl.setopt(pycurl.SOCKOPTFUNCTION, self._on_new_socket)
+        if request.connect_to is not None:
+            curl.setopt(pycurl.CONNECT_TO, [f"::{request.connect_to}"])
+        elif request.address is not None:
+            literal = f"[{request.address}]" if ":" in request.address else request.address
+            curl.setopt(pycurl.CONNECT_TO, [f"::{literal}:{split(request.url).port}"])
+        if request.url.startswith("https:"):
+            self._prepare_tls(curl, transfer)
+        machine = request.machine_limiter
+        if machine is not None and machine.rate is None:
+            machine = None
+        if request.limiter is not None or request.host_bandwidth is not None or machine is not None:
+            own = None if request.host_bandwidth is None else BandwidthLimiter(request.host_bandwidth)
+            transfer.limiters = tuple(valve for valve in (own, request.limiter, machine) if valve is not None)
+
+    def _on_new_socket(self, fd: int, _: int) -> int:
+        borrowed = socket.socket(fileno=fd)
+        try:
+            borrowed.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, self._unheard_ms or 0)
+        finally:
+            borrowed.detach()
+        return int(pycurl.SOCKOPT_OK)
+
+    def _prepare_tls(self, curl: pycurl.Curl, transfer: Transfer) -> None:
+        ca_file = transfer.request.ca_file or self._ca_file
+        if ca_file is not None:
+            curl.setopt(pycurl.CAINFO, ca_file)
+        if not transfer.verify:
+            curl.setopt(pycurl.SSL_VERIFYPEER, 0)
+            curl.setopt(pycurl.SSL_VERIFYHOST, 0)
+
+    def _check_before_send(self, transfer: Transfer, connected: str) -> int:
+        """The connection stands: is it the vetted address, and do we still hold the lease?"""
+        wanted = transfer.request.address
+        if transfer.request.connect_to is None and wanted is not None and not same_address(connected, wanted):
+            transfer.refuse(Status.ADDRESS_REFUSED, f"connected to {connected}, not to {wanted}")
+        elif transfer.sent:
+            transfer.refuse(Status.NOT_SENT, "a dead connection swallowed it")  # curl repeats it by itself
+        elif not self._may_send():
+            transfer.refuse(Status.NOT_SENT, "the fence is down")
+        elif not transfer.request.is_wanted():
+            transfer.refuse(Status.NOT_SENT, "nobody wants it any more")
+        transfer.sent = True
+        return int(pycurl.PREREQFUNC_ABORT if transfer.refused else pycurl.PREREQFUNC_OK)
+
+    def _on_socket(self, what: int, fd: int, _multi: Any, _data: Any) -> None:
+        before = self._watched.get(fd, 0)
+        after = 0 if what == pycurl.POLL_REMOVE else what
+        if before & pycurl.POLL_IN and not after & pycurl.POLL_IN:
+            self._loop.remove_reader(fd)
+        if before & pycurl.POLL_OUT and not after & pycurl.POLL_OUT:
+            self._loop.remove_writer(fd)
+        if after & pycurl.POLL_IN and not before & pycurl.POLL_IN:
+            self._loop.add_reader(fd, self._socket_action, fd, pycurl.CSELECT_IN)
+        if after & pycurl.POLL_OUT and not before & pycurl.POLL_OUT:
+            self._loop.add_writer(fd, self._socket_action, fd, pycurl.CSELECT_OUT)
+        if after:
+            self._watched[fd] = after
+        else:
+            self._watched.pop(fd, None)
+
+    def _on_timer(self, timeout_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if timeout_ms >= 0:
+            self._timer = self._loop.call_later(timeout_ms / 1000, self._on_time)
+
+    def _on_time(self) -> None:
+        """A loop's timer may ring a moment early. Then curl finds nothing due, and does not ask again by itself."""
+        self._timer = None
+        self._socket_action(pycurl.SOCKET_TIMEOUT, 0)
+        if self._timer is None:
+            left_ms = self._multi.timeout()
+            if left_ms >= 0:
+                self._on_timer(max(1, left_ms))
+
+    def _end_stalled(self) -> None:
+        """Leave those who have said nothing for too long."""
+        now = boottime()
+        stalled = [transfer for transfer in self._transfers.values() if transfer.is_stalled(now)]
+        for transfer in stalled:
+            why = f"nothing came for {transfer.request.stall_timeout_s:g} s"
+            self._done(transfer.curl, pycurl.E_OPERATION_TIMEDOUT, why)
+        self._sweeper = self._loop.call_later(SWEEP_S, self._end_stalled) if self._transfers else None
+
+    def _socket_action(self, fd: int, events: int) -> None:
+        self._multi.socket_action(fd, events)
+        more = 1
+        while more:
+            more, finished, failed = self._multi.info_read()
+            for curl in finished:
+                self._done(curl, 0, "")
+            for curl, code, message in failed:
+                self._done(curl, code, message)
+
+    def _done(self, curl: pycurl.Curl, code: int, message: str) -> None:
+        transfer = self._transfers.get(curl)
+        if transfer is None:
+            return
+        address = "" if transfer.request.proxy else curl.getinfo(pycurl.PRIMARY_IP) or ""
+        ending = CurlResult(code, message, address, curl.getinfo(pycurl.OS_ERRNO) if code else 0)
+        distrust = (
+            verify_error_text(curl.getinfo(pycurl.SSL_VERIFYRESULT))
+            if code == pycurl.E_PEER_FAILED_VERIFICATION
+            else ""
+        )
+        self._end(curl)
+        if not transfer.future.done():
+            late_s = self._lag(transfer.started) if code == pycurl.E_OPERATION_TIMEDOUT and self._lag else 0.0
+            response = build_response(transfer, ending, boottime() - transfer.started, late_s)
+            response.tls = distrust
+            transfer.future.set_result(response)
+
+    def _end(self, curl: pycurl.Curl) -> None:
+        self._backpressure.release(self._transfers.pop(curl))
+        with contextlib.suppress(pycurl.error):
+            self._multi.remove_handle(curl)
+        curl.reset()  # it would keep the transfer and its body
+        if len(self._idle) < IDLE_HANDLES_MAX:
+            self._idle.append(curl)
+        else:
+            curl.close()
+
+
+def _milliseconds(number: float) -> int:
+    return max(1, min(int(number), MILLISECONDS_MAX))
+
+
+def same_address(one: str, other: str) -> bool:
+    """Two spellings of one IP address."""
+    if one == other:
+        return True
+    try:
+        family = socket.AF_INET6 if ":" in one else socket.AF_INET
+        return socket.inet_pton(family, one) == socket.inet_pton(family, other)
+    except OSError:
+        return False

@@ -1,0 +1,159 @@
+"""What did the server say, in its own bytes?
+
+The shapes of a request and its answer, and the pure functions that read a header block and undo the encodings of a
+body. Everything here is bounded: a megabyte that unpacks to a gigabyte is cut where the caller's limit is.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Literal
+
+import msgspec
+
+from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody, decode, decode_chunked
+from tarrafa.fetch.throttling import BandwidthLimiter
+from tarrafa.model import Status
+
+__all__ = [
+    "ACCEPT_ENCODING",
+    "HEADER_BYTES_MAX",
+    "ResponseHead",
+    "FetchRequest",
+    "FetchResponse",
+    "DecodedBodyTooLarge",
+    "UndecodableBody",
+    "decode_body",
+    "header_lines",
+    "parse_head",
+    "retry_after_s",
+    "warc_truncation",
+]
+
+ACCEPT_ENCODING = "gzip, deflate, br, zstd"
+HEADER_BYTES_MAX = 256 << 10
+WITHHELD = "(withheld)"  # stands for a secret where what was sent is shown
+TRUNCATION: dict[int, str] = {Status.TOO_LARGE: "length", Status.TOO_SLOW: "time", Status.STARVED: "time"}
+NO_CODING = frozenset({"", "identity", "none", "utf-8", "7bit", "8bit", "binary"})  # what people write there, too
+FOLD = re.compile(r"\r?\n[ \t]+")
+CODE = re.compile(r"[1-5][0-9][0-9]")
+MIME = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}")  # RFC 6838 section 4.2
+
+
+class ResponseHead(msgspec.Struct, frozen=True):
+    """A status line and its header fields, names in lower case."""
+
+    code: int
+    fields: tuple[tuple[str, str], ...]
+
+    def get(self, name: str) -> str:
+        """The first field of that name, or an empty text."""
+        return next((value for key, value in self.fields if key == name), "")
+
+    def joined(self, name: str, glue: str = ", ") -> str:
+        """All fields of that name, as one comma-separated list (RFC 9110 section 5.3)."""
+        return glue.join(value for key, value in self.fields if key == name)
+
+    @property
+    def content_type(self) -> str:
+        """The MIME type alone, in lower case, or an empty text if it is none."""
+        kind = self.get("content-type").partition(";")[0].strip().lower()
+        return kind if MIME.fullmatch(kind) else ""
+
+
+@dataclass(slots=True)
+class FetchRequest:
+    """One GET. `verdict` may refuse the answer as soon as its head is there: the transfer is cut."""
+
+    url: str
+    headers: list[tuple[str, str]]
+    connect_to: str | None = None  # address:port that the host is reached at
+    address: str | None = None  # the vetted address of the host's name
+    proxy: str | None = None  # whom it goes through; then nobody here knows the address
+    size_max: int = 2_000_000
+    time_max_s: float = 600.0
+    connect_timeout_s: float = 20.0
+    stall_timeout_s: float = 60.0
+    check_head: Callable[[ResponseHead], int] = field(default=lambda head: 0)
+    secret_headers: tuple[tuple[str, str], ...] = field(
+        default=(), repr=False
+    )  # further header lines, which nobody may see
+    is_wanted: Callable[[], bool] = field(default=lambda: True)  # asked at the last moment, before it is sent
+    tls: Literal["strict", "accept"] = "strict"  # what to do about a certificate that will not do
+    ca_file: str | None = None  # whom to believe instead of the system's authorities
+    host_bandwidth: int | None = None  # bytes per second of this transfer
+    limiter: BandwidthLimiter | None = None  # bytes per second of all transfers that share it
+    machine_limiter: BandwidthLimiter | None = None  # and of all that this process makes
+
+
+@dataclass(slots=True)
+class FetchResponse:
+    """What came back. `status` is the HTTP code, or why there is none, or why the body is not whole."""
+
+    status: int
+    head: ResponseHead = field(default=ResponseHead(0, ()))
+    raw_head: bytes = b""
+    raw_body: bytes = b""
+    address: str = ""
+    elapsed_s: float = 0.0
+    error: str = ""
+    tls: str = ""  # why the certificate would not do: a TLS_ERROR, or accepted all the same
+    held_s: float = 0.0  # of elapsed_s: how long our own limits held it back
+
+
+def parse_head(block: bytes) -> ResponseHead | None:
+    """A raw header block as HTTP/1.x servers send it, folded lines joined; None if it is no such thing."""
+    text = block.decode("latin-1")
+    if "\n " in text or "\n\t" in text:
+        text = FOLD.sub(" ", text)
+    lines = text.split("\n")
+    parts = lines[0].split(None, 2)
+    if len(parts) < 2 or not parts[0].startswith("HTTP/") or not CODE.fullmatch(parts[1]):
+        return None
+    fields: list[tuple[str, str]] = []
+    for line in lines[1:]:
+        name, colon, value = line.partition(":")
+        if colon:
+            fields.append((name.strip().lower(), value.strip()))
+    return ResponseHead(int(parts[1]), tuple(fields))
+
+
+def header_lines(request: FetchRequest, *, shown: bool = False) -> list[bytes]:
+    """As they are sent, or as they may be shown: one line each, whatever a server or a configuration put into them."""
+    secrets = ((name, WITHHELD if shown else value) for name, value in request.secret_headers)
+    lines = (f"{name}: {value}" for name, value in (*request.headers, *secrets))
+    return [line.replace("\r", " ").replace("\n", " ").encode("latin-1", "replace") for line in lines]
+
+
+def decode_body(head: ResponseHead, raw: bytes, size_max: int, *, prefix: bool = False) -> bytes:
+    """The body without its transfer and content encodings; never more than `size_max` bytes of it.
+
+    What is larger is an error, or, as `prefix`, cut there.
+    """
+    transfer, content = (
+        [coding.strip() for coding in head.joined(name).lower().split(",")]
+        for name in ("transfer-encoding", "content-encoding")
+    )
+    body = decode_chunked(raw) if "chunked" in transfer else raw
+    codings = [coding for coding in content + transfer if coding not in NO_CODING and coding != "chunked"]
+    body = decode(codings, body, size_max, prefix=prefix)
+    if len(body) > size_max and not prefix:
+        raise DecodedBodyTooLarge
+    return body[:size_max]
+
+
+def retry_after_s(head: ResponseHead, now: float) -> float:
+    """Seconds that a server asks us to stay away, 0 if it does not say."""
+    text = head.get("retry-after")
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - now)
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+
+
+def warc_truncation(status: int) -> str:
+    """How WARC names the reason that a body is not whole."""
+    return TRUNCATION.get(status, "")

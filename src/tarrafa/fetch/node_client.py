@@ -1,0 +1,159 @@
+"""How is another machine of ours asked?
+
+By a POST with a secret that both know. Promises: an answer, or one line that says why there is none, within the time
+limit; nothing is read beyond its bound; the secret goes to the address that was named and nowhere else: no redirect is
+followed, no proxy is used, certificates are verified, and without TLS it leaves for no public address where that is
+asked for (`private`). Connections are kept and used again until `close`; where a kept one turns out to be dead, libcurl
+asks again, so ask only what may be heard twice.
+Knows nothing of what is said. Blocking, in any number of threads.
+"""
+
+import os
+import threading
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import pycurl
+
+from tarrafa.errors import ConfigError
+from tarrafa.fetch.address_guard import is_forbidden_address
+from tarrafa.fetch.certificates import ca_bundle
+from tarrafa.runtime.heartbeat import printable_text
+
+IDLE_MAX = 16  # connections that are kept
+ERROR_CHARS_MAX = 300
+TOO_LONG = "what it answers is too long"
+CLOSED = "it is asked no more"
+NO_TLS = (
+    "without TLS a token is sent to no public address; use https://, or a private network, a VPN, or a tunnel "
+    "(ssh -L 8080:localhost:8080 HOST, then http://localhost:8080)"
+)
+
+
+class NodeRequestFailed(Exception):
+    """Nobody answers, in one line."""
+
+
+class NodeRequestRefused(NodeRequestFailed):
+    """Somebody would, but we do not speak there."""
+
+
+class NodeHttpResponse(NamedTuple):
+    """`type` is its media type, `local` the address of ours that it came to."""
+
+    code: int
+    type: str
+    body: bytes
+    local: str
+
+
+class NodeHttpClient:
+    """The other end, at an address that is `checked`; `type` is that of what is said and heard."""
+
+    def __init__(self, url: str, secret: bytes, type: str, limit_s: float, private: bool = False) -> None:
+        self.url, self.timeout_s = url, limit_s
+        self._secret, self._type, self._private = secret, type, private
+        self._idle: list[pycurl.Curl] = []
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def post(self, path: str, body: bytes, bytes_max: int) -> NodeHttpResponse:
+        """What is answered. Raises `NoAnswer`."""
+        curl, taken, refused = self._taken(), bytearray(), False
+
+        def take(part: bytes) -> int:
+            taken.extend(part)
+            return len(part) if len(taken) <= bytes_max else -1
+
+        def may_speak(connected: str, *_: object) -> int:
+            """The connection stands, and nothing has been said yet."""
+            nonlocal refused
+            refused = self._private and not may_send_secret(self.url, str(connected))
+            return int(pycurl.PREREQFUNC_ABORT if refused else pycurl.PREREQFUNC_OK)
+
+        curl.setopt(pycurl.URL, f"{self.url}{path}")
+        curl.setopt(pycurl.POSTFIELDS, body)
+        curl.setopt(pycurl.TIMEOUT_MS, int(self.timeout_s * 1000))
+        curl.setopt(pycurl.WRITEFUNCTION, take)
+        curl.setopt(pycurl.PREREQFUNCTION, may_speak)
+        try:
+            curl.perform()
+        except pycurl.error as error:
+            code, why = error.args
+            unheard = NodeRequestRefused(NO_TLS) if refused else self._failure(code, why, curl.getinfo(pycurl.OS_ERRNO))
+            curl.close()
+            raise unheard from None
+        kind = (curl.getinfo(pycurl.CONTENT_TYPE) or "").partition(";")[0].strip().lower()
+        answer = NodeHttpResponse(curl.getinfo(pycurl.RESPONSE_CODE), kind, bytes(taken), curl.getinfo(pycurl.LOCAL_IP))
+        taken.clear()  # the handle keeps it until it is used again
+        self._keep(curl)
+        return answer
+
+    def close(self) -> None:
+        """Ask no more. Connections end, those in use when their answer is there."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for curl in idle:
+            curl.close()
+
+    def _taken(self) -> pycurl.Curl:
+        with self._lock:
+            if self._closed:
+                raise NodeRequestFailed(CLOSED)
+            if self._idle:
+                return self._idle.pop()
+        return new_post_handle(self._type, self._secret)
+
+    def _keep(self, curl: pycurl.Curl) -> None:
+        with self._lock:
+            if not self._closed and len(self._idle) < IDLE_MAX:
+                self._idle.append(curl)
+                return
+        curl.close()
+
+    def _failure(self, code: int, why: str, number: int) -> NodeRequestFailed:
+        if code == pycurl.E_OPERATION_TIMEDOUT:
+            return NodeRequestFailed(f"no answer within {self.timeout_s:g} s")
+        if code == pycurl.E_WRITE_ERROR:
+            return NodeRequestFailed(TOO_LONG)
+        if code == pycurl.E_COULDNT_CONNECT and number:  # libcurl would name the address, to whoever sees our page
+            why = os.strerror(number)
+        return NodeRequestFailed(f"no answer ({' '.join(printable_text(why, ERROR_CHARS_MAX).split())})")
+
+
+def new_post_handle(type: str, secret: bytes) -> pycurl.Curl:
+    """For a POST of that type, with the secret, to whichever address is set."""
+    curl = pycurl.Curl()
+    headers = [f"Content-Type: {type}", f"Accept: {type}", "Expect:"]
+    if secret:
+        headers.append(f"Authorization: Bearer {secret.decode()}")
+    curl.setopt(pycurl.HTTPHEADER, headers)
+    curl.setopt(pycurl.POST, 1)
+    curl.setopt(pycurl.PROXY, "")
+    curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
+    curl.setopt(pycurl.FOLLOWLOCATION, 0)
+    curl.setopt(pycurl.NOSIGNAL, 1)
+    if (authorities := ca_bundle()) is not None:
+        curl.setopt(pycurl.CAINFO, authorities)
+    return curl
+
+
+def may_send_secret(url: str, connected: str) -> bool:
+    """Whether a secret may be said on a connection to this IP address."""
+    return url.startswith("https:") or is_forbidden_address(connected)
+
+
+def check_node_url(url: str, option: str) -> str:
+    """The address of a machine, as an option of the command line names it, without the slash at its end."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 (it raises)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.username or parts.password:
+        raise ConfigError(f"{option}: everybody on this machine can read a command line: no password in it, please")
+    is_plain = url.isascii() and url.isprintable()
+    if not is_plain or parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ConfigError(f"{option} {printable_text(url, 200)}: http://HOST:PORT or https://HOST is wanted")
+    return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")

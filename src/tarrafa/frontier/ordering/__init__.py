@@ -1,0 +1,1 @@
+"""Orders of discovery: which URL is visited first. Pure functions."""

@@ -1,0 +1,1 @@
+"""Operations of one PostgreSQL server of the frontier."""

@@ -1,0 +1,237 @@
+"""What do the runs of collections, and their end, ask of one database?
+
+As store/runs.py, deleting.py and trouble.py have it; here is what each of these calls must have at hand. Rows that are
+deleted, or looked through for what a run has not found, are found by the database itself.
+"""
+
+from tarrafa.frontier.api import (
+    ENTRIES_PER_RESPONSE,
+    CollectionRow,
+    DeletedCollection,
+    DiscoveredUrl,
+    HostCounts,
+    RetryBatch,
+    UrlStatusFacts,
+)
+from tarrafa.frontier.postgres.database_session import PostgresTransaction
+from tarrafa.frontier.postgres.rebalance.parting import Parting
+from tarrafa.frontier.store.collection_deletion import BELOW_COLLECTION, BELOW_HOSTS, DELETIONS_AFTER_SQL
+from tarrafa.frontier.store.collections import DELETING, LoadedCollection
+from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor, status_facts
+from tarrafa.frontier.store.runs import HOSTS_PER_SWEEP, OF_EARLIER, check_can_begin_run, roots_of
+from tarrafa.frontier.store.schema import ALL_ROWS
+from tarrafa.frontier.transfer.host_export import FrontierCursor
+from tarrafa.model import HostId, can_be_retried
+
+HOSTS_PER_DELETION = 100
+EARLIER = OF_EARLIER.replace("?", "%b::bigint")
+STATUS = OF_STATUS.replace("?", "%b::bigint")
+
+
+class RunOperations(Parting):
+    """Runs, deletions, and hosts in trouble."""
+
+    def begin_run(self, name: str, reason: str) -> CollectionRow:
+        return self._begin_run(name, reason, None)
+
+    def join_run(self, row: CollectionRow) -> None:
+        """The first of several servers has begun it."""
+        self._begin_run(row.name, row.reason, row.run)
+
+    def _begin_run(self, name: str, reason: str, run: int | None) -> CollectionRow:
+        self._reserve_sequence(self._transact(lambda work: len(work.store.collections.by_name(name).config.roots)))
+
+        def work(work: PostgresTransaction) -> CollectionRow:
+            known = work.store.collections.by_name(name)
+            if run is None:
+                check_can_begin_run(known)
+            elif known.run >= run:
+                return known.row
+            roots = self._put_aside(work, "seed", known.row.id, self._roots_here(known))
+            work.receive_hosts(((root.host, root.host_key) for root in roots), known)
+            work.store.runs.begin(known, reason, run or known.run + 1, roots)
+            return known.row
+
+        return self._transact(work, alone=True)
+
+    def _roots_here(self, known: LoadedCollection) -> list[DiscoveredUrl]:
+        """Those whose sites this server keeps; one that is only just coming keeps none, and is brought them."""
+        roots, guide = roots_of(known), self.guide
+        if guide is None:
+            return roots
+        return [root for root in roots if guide.atlas.shard_ids[guide.shard_of(root.host_key)] == self.meta["id"]]
+
+    def _reserve_sequence(self, count: int) -> None:
+        """Numbers in the order of discovery, in a transaction of their own: nobody waits for ours to end."""
+
+        def work(work: PostgresTransaction) -> int:
+            row = work.cursor.execute(
+                "INSERT INTO number VALUES ('sequence', %b::bigint) ON CONFLICT (name) DO UPDATE"
+                " SET value = number.value + excluded.value RETURNING value",
+                [count],
+            ).fetchone()
+            assert row is not None
+            return int(row[0])
+
+        self._catalogue.reserved = self._transact(work) - count
+
+    def sweep(self, name: str, limit: int) -> bool:
+        def work(work: PostgresTransaction) -> bool:
+            known, runs, most = work.store.collections.by_name(name), work.store.runs, max(1, limit)
+            if not runs.needs_sweep(known):
+                return False
+            if self._moving:
+                return True  # what is on its way is looked at where it arrives
+            first, after = runs.sweep_position(known)
+            hosts = work.fetch_host_ids(
+                "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
+                " LIMIT %b::bigint",
+                known.row.id, first, HOSTS_PER_SWEEP,
+            )  # fmt: skip
+            rows = work.cursor.execute(
+                f"SELECT host, id FROM url WHERE host = ANY(%b::bigint[]) AND {EARLIER}"
+                " AND (host, id) > (%b::bigint, %b::bytea) ORDER BY host, id LIMIT %b::bigint",
+                [hosts, known.row.id, known.run, first, after, most],
+            ).fetchall()
+            keys = [(host, known.row.id, url) for host, url in rows]
+            work.copy.lock_hosts(host for host, _, _ in keys)
+            work.copy.prefetch("url", keys)
+            runs.dismiss(known, keys)
+            return runs.advance(known, keys[-1] if len(keys) >= most else None, hosts)
+
+        return self._transact(work)
+
+    # -- deleting -------------------------------------------------------------------------------------------------
+
+    def has_no_visits_out(self, name: str, *, is_first: bool = True) -> bool:
+        """Nothing of it is out. Asked twice, the second time alone: who is just handing something out is waited for.
+        Where it is not the first of several servers, it may not have heard of its state yet."""
+
+        def work(work: PostgresTransaction) -> bool:
+            known = work.store.collections.by_name(name) if is_first else work.store.collections.find(name)
+            if known is None or not (is_first or known.row.state == DELETING):
+                return known is None
+            return work.store.deleter.has_no_visits_out(known)
+
+        return self._transact(work) and self._transact(work, alone=True)
+
+    def record_deletion(self, name: str) -> bool:
+        """Of the first of several servers, when all of them have said that they are home."""
+        return self._transact(lambda work: work.store.deleter.record_deletion(work.store.collections.by_name(name)))
+
+    def deletions(self, after: int) -> list[DeletedCollection]:
+        with self._direct_connection() as connection:
+            sql = DELETIONS_AFTER_SQL.replace("?", "%s").encode()
+            rows = connection.execute(sql, (after, after, ENTRIES_PER_RESPONSE)).fetchall()
+        return [DeletedCollection(*row) for row in rows]
+
+    def import_deletions(self, moments: dict[str, float]) -> None:
+        self._transact(lambda work: work.store.deletion_log.import_deletions(moments))
+
+    def delete_collection(self, name: str, limit: int, *, is_first: bool = True) -> bool:
+        """True: there is more. Where it is not the first of several servers, it may have been deleted before."""
+
+        def some(work: PostgresTransaction) -> bool | None:
+            known = work.store.collections.by_name(name) if is_first else work.store.collections.find(name)
+            if known is None:
+                return False
+            if not work.store.deleter.begin(known) or limit < 1:
+                return True
+            if is_first:
+                work.store.deletion_log.record(known)
+            return self._delete_some(work, known.row.id, limit)
+
+        def rest(work: PostgresTransaction) -> bool:
+            known = work.store.collections.by_name(name)
+            for table in ("token", "parcel"):
+                work.cursor.execute(f"DELETE FROM {table} WHERE collection = %b::bigint", [known.row.id])
+            work.store.collections.delete(known)
+            return False
+
+        more = self._transact(some)
+        return self._transact(rest, alone=True) if more is None else more
+
+    def _delete_some(self, work: PostgresTransaction, number: int, limit: int) -> bool | None:
+        """None: nothing hangs below it any more."""
+        hosts = work.fetch_host_ids(
+            "SELECT host FROM work WHERE collection = %b::bigint ORDER BY host LIMIT %b::bigint",
+            number, HOSTS_PER_DELETION,
+        )  # fmt: skip
+        work.cursor.execute("SELECT id FROM host WHERE id = ANY(%b::bigint[]) ORDER BY id FOR UPDATE", [hosts])
+        left = limit
+        for table in BELOW_HOSTS if hosts else ():
+            left -= self._delete_rows(work, table, "host = ANY(%b::bigint[]) AND collection = %b::bigint",
+                                      [hosts, number], left)  # fmt: skip
+            if left <= 0:
+                return True
+        for table in ("shelf", "ready", "work") if hosts else ():
+            work.cursor.execute(
+                f"DELETE FROM {table} WHERE collection = %b::bigint AND host = ANY(%b::bigint[])", [number, hosts]
+            )
+        if hosts:
+            return True
+        for table in BELOW_COLLECTION:
+            left -= self._delete_rows(work, table, "collection = %b::bigint", [number], left)
+        return True if left <= 0 else None
+
+    @staticmethod
+    def _delete_rows(work: PostgresTransaction, table: str, condition: str, values: list[object], limit: int) -> int:
+        return work.cursor.execute(
+            f"DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table} WHERE {condition} LIMIT %b::bigint))",
+            [*values, max(0, limit)],
+        ).rowcount
+
+    # -- hosts ----------------------------------------------------------------------------------------------------
+
+    def retry_host(self, host: HostId) -> None:
+        def work(work: PostgresTransaction) -> None:
+            if self._shut_hosts(work, [host]):
+                return  # it begins anew where it arrives
+            work.copy.lock_walks([(number, host) for number in work.breadth_collections()], [host])
+            for known in work.store.collections.all():
+                work.copy.prefetch_first("url", [(host, known.row.id)], ALL_ROWS)
+            work.store.host_retries.retry_host(host)
+
+        self._transact(work)
+
+    def urls_by_status(self, name: str, status: int) -> UrlStatusFacts:
+        def work(work: PostgresTransaction) -> UrlStatusFacts:
+            known, now = work.store.collections.by_name(name), self._clock.now()
+            return status_facts(known, status, now, lambda sql: work.cursor.execute(sql.encode()).fetchall())
+
+        return self._transact(work)
+
+    def retry_by_status(self, name: str, status: int, after: FrontierCursor, limit: int) -> RetryBatch:
+        def work(work: PostgresTransaction) -> RetryBatch:
+            known, most = work.store.collections.by_name(name), max(1, limit)
+            if not can_be_retried(status):
+                return RetryBatch(0, None)
+            number = known.row.id
+            hosts = work.fetch_host_ids(
+                "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
+                " LIMIT %b::bigint",
+                number, after.host, HOSTS_PER_SCAN,
+            )  # fmt: skip
+            rows = work.cursor.execute(
+                f"SELECT host, id FROM url WHERE host = ANY(%b::bigint[]) AND collection = %b::bigint AND {STATUS}"
+                " AND (host, id) > (%b::bigint, %b::bytea) ORDER BY host, id LIMIT %b::bigint",
+                [hosts, number, status, known.run, after.host, after.url, most],
+            ).fetchall()
+            keys = [(host, number, url) for host, url in rows]
+            shut = self._shut_hosts(work, (host for host, _, _ in keys))  # they begin anew where they arrive
+            here = [key for key in keys if key[0] not in shut]
+            found = sorted({host for host, _, _ in here})
+            work.copy.lock_walks([(one, host) for one in work.breadth_collections() for host in found], found)
+            work.copy.prefetch("url", here)
+            work.copy.prefetch("page", here)
+            return RetryBatch(work.store.status_retries.requeue(known, here), next_cursor(keys, most, hosts))
+
+        return self._transact(work)
+
+    def host_counts(self, name: str) -> HostCounts:
+        def work(work: PostgresTransaction) -> HostCounts:
+            return work.store.host_retries.host_counts(
+                name, lambda sql: work.cursor.execute(sql.encode()).fetchone() or (0, 0)
+            )
+
+        return self._transact(work)

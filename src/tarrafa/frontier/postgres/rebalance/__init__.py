@@ -1,0 +1,1 @@
+"""Rebalancing, about to be removed."""

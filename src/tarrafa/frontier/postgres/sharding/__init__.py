@@ -1,0 +1,1 @@
+"""Sharding: which PostgreSQL server holds which sites, and totals over all of them."""

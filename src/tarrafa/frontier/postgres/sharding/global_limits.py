@@ -1,0 +1,91 @@
+"""How does a collection's limit hold over several servers?
+
+Near it one worker at a time hands out visits, over all servers, and counts what all of them have.
+"""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from tarrafa import config as configuration
+from tarrafa.frontier.api import CollectionRow
+from tarrafa.frontier.postgres.postgres_server import NEAR_LIMIT, PostgresServer
+from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard
+from tarrafa.frontier.postgres.sharding.shard_registry import ShardRegistry
+from tarrafa.frontier.postgres.sharding.shard_router import ShardRouter
+from tarrafa.frontier.store.collections import NO_USAGE, LimitUsage
+
+T = TypeVar("T")
+
+
+class LimitedShardRouter(ShardRouter):
+    """What hands out visits goes through `_within_limits`."""
+
+    def __init__(self, roster: ShardRegistry, outbox: Path | None) -> None:
+        super().__init__(roster, outbox)
+        self._limiting = asyncio.Lock()
+        self._scopes: dict[int, tuple[int, configuration.ScopeConfig]] = {}  # as of a revision
+
+    async def _within_limits(
+        self, member: PostgresShard, rows: list[CollectionRow], work: Callable[[PostgresServer], T]
+    ) -> T:
+        """Something that hands out visits of these collections."""
+        running = [row for row in rows if row.state == "running"]
+        scopes = {row.id: self._scope_of(row) for row in running}
+        limits = {number: one for number, one in scopes.items() if one.pages_max or one.requests_max}
+        if not limits:
+            return await self._ask(member, work)
+        async with self._limiting:
+            return await self._with_current_map(lambda edition: self._call_within_limits(member, limits, work, edition))
+
+    def _scope_of(self, row: CollectionRow) -> configuration.ScopeConfig:
+        """Read once for each configuration: this is asked at every lease."""
+        known = self._scopes.get(row.id)
+        if known is None or known[0] != row.revision:
+            known = self._scopes[row.id] = (row.revision, configuration.decode_collection(row.config).scope)
+        return known[1]
+
+    async def _call_within_limits(
+        self,
+        member: PostgresShard,
+        limits: dict[int, configuration.ScopeConfig],
+        work: Callable[[PostgresServer], T],
+        edition: int,
+    ) -> T:
+        """Whoever is told that sites were moved counts anew: they took their numbers along."""
+        tallies = await self._limit_usages()
+        near = NEAR_LIMIT * await self._ask(self._first, lambda server: server.workers())
+        total = {number: sum((one.get(number, NO_USAGE) for one in tallies.values()), NO_USAGE) for number in limits}
+        is_near = any(_remaining(limits[number], total[number]) < near for number in limits)
+        async with self._exclusive() if is_near else contextlib.nullcontext():
+            await self._share_limits(member, await self._limit_usages() if is_near else tallies)
+            return await member.call(work, edition)
+
+    async def _limit_usages(self) -> dict[PostgresShard, dict[int, LimitUsage]]:
+        return dict(await self._on_all_shards(lambda server: server.limit_usage()))
+
+    async def _share_limits(self, member: PostgresShard, tallies: dict[PostgresShard, dict[int, LimitUsage]]) -> None:
+        elsewhere: defaultdict[int, LimitUsage] = defaultdict(LimitUsage)
+        for other, tally in tallies.items():
+            if other is not member:
+                for number, one in tally.items():
+                    elsewhere[number] += one
+        await member.call(lambda server: server.share_limits(dict(elsewhere)))
+
+    @asynccontextmanager
+    async def _exclusive(self) -> AsyncIterator[None]:
+        await self._ask(self._first, lambda server: server.lock_limits())
+        try:
+            yield
+        finally:
+            await self._ask(self._first, lambda server: server.unlock_limits())
+
+
+def _remaining(scope: configuration.ScopeConfig, used: LimitUsage) -> int:
+    pages = scope.pages_max - used.pages if scope.pages_max is not None else 1 << 30
+    requests = scope.requests_max - used.requests if scope.requests_max is not None else 1 << 30
+    return min(pages, requests)

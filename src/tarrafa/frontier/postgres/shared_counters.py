@@ -1,0 +1,159 @@
+"""What do all workers of one server share beside the hosts' rows?
+
+Numbers are counted by everybody at once, so each process adds to its own part and the sum is read when it is asked
+for. The order of discovery is numbered, and revisits are paid for, by rows that are changed by differences.
+"""
+
+from collections.abc import Iterable
+
+import psycopg
+from msgspec.structs import replace
+
+from tarrafa import config
+from tarrafa.frontier.store.collections import (
+    CHOSEN_WAITING,
+    DISMISSED_WAITING,
+    LEFT_OVER,
+    OLD_PAGES,
+    RATES,
+    REQUESTS,
+    REQUESTS_BEFORE,
+    REVISITS,
+    REVISITS_OUT,
+    REVISITS_PAID,
+    SHOWN_PAGES,
+    TABLE_SITES,
+    WAS_FULL,
+    Collections,
+    Counters,
+    LoadedCollection,
+    TokenBucket,
+    state_bucket,
+)
+from tarrafa.frontier.store.schema import FrontierDatabase
+from tarrafa.model import UrlState
+
+PARTS = 32
+HOT_COUNTERS = (
+    *map(state_bucket, UrlState), REQUESTS, REVISITS, RATES, REVISITS_PAID, REVISITS_OUT, CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL,
+    TABLE_SITES, OLD_PAGES, SHOWN_PAGES, LEFT_OVER, REQUESTS_BEFORE,
+)  # fmt: skip
+
+
+class SharedCounters(Counters):
+    """The counters of a server, as one process sees and changes them."""
+
+    def __init__(self, db: FrontierDatabase, part: int) -> None:
+        super().__init__(db)
+        self._part = part % PARTS
+        self._pg: psycopg.Cursor[tuple[object, ...]] | None = None
+        self._ever: set[tuple[int, str]] = set()  # what was counted once stays counted
+
+    def begin(self, cursor: "psycopg.Cursor[tuple[object, ...]]") -> None:
+        self._pg = cursor
+        self.on_rollback()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """What decisions are made on, as it stands now."""
+        self._values.clear()
+        self._values.update(
+            dict.fromkeys(((number, bucket) for number in self._numbers() for bucket in HOT_COUNTERS), 0)
+        )
+        self._read("bucket = ANY(%b::text[])", list(HOT_COUNTERS))
+
+    def _numbers(self) -> Iterable[int]:
+        return [number for (number,) in self._db.rows("SELECT id FROM collection")]
+
+    def _read(self, condition: str, *values: object) -> None:
+        assert self._pg is not None
+        rows = self._pg.execute(
+            f"SELECT collection, bucket, sum(value)::bigint FROM counter WHERE {condition} GROUP BY 1, 2",
+            values,
+        ).fetchall()
+        self._values.update({(int(str(number)), str(bucket)): int(str(value)) for number, bucket, value in rows})
+
+    def value(self, collection: int, bucket: str) -> int:
+        if (collection, bucket) not in self._values:
+            self._values[collection, bucket] = 0
+            self._read("collection = %b::bigint AND bucket = %b::text", collection, bucket)
+        return super().value(collection, bucket)
+
+    def has(self, collection: int, bucket: str) -> bool:
+        if (collection, bucket) not in self._ever and super().has(collection, bucket):
+            self._ever.add((collection, bucket))
+        return (collection, bucket) in self._ever
+
+    def with_prefix(self, collection: int, prefix: str) -> dict[str, int]:
+        self._read("collection = %b::bigint AND starts_with(bucket, %b::text)", collection, prefix)
+        return super().with_prefix(collection, prefix)
+
+    def flush(self) -> None:
+        """The last thing that a transaction does, and sorted."""
+        assert self._pg is not None
+        rows = [(*key, delta) for key, delta in sorted(self._deltas.items()) if delta]
+        if rows:
+            self._pg.execute(
+                "INSERT INTO counter SELECT c, b, %b::bigint, v"
+                " FROM unnest(%b::bigint[], %b::text[], %b::bigint[]) AS k(c, b, v)"
+                " ON CONFLICT (collection, bucket, part) DO UPDATE SET value = counter.value + excluded.value",
+                [self._part, *map(list, zip(*rows, strict=True))],
+            )
+
+    def on_commit(self) -> None:
+        self._deltas.clear()
+
+    def drop(self, collection: int) -> None:
+        assert self._pg is not None
+        super().drop(collection)
+        self._pg.execute("DELETE FROM counter WHERE collection = %b::bigint", [collection])
+
+
+class SharedCollections(Collections):
+    """The collections of a server. Numbers in the order of discovery are set aside before a call begins."""
+
+    reserved = 0
+    servers = 1  # that share a collection's rate of revisits, and its table of sites
+
+    def begin(self, cursor: "psycopg.Cursor[tuple[object, ...]]") -> None:
+        self._pg = cursor
+        self.reload()
+        tokens: dict[int, TokenBucket] = {}
+        if any(known.config.revisit.rate is not None for known in self.all()):
+            for number, at, count in cursor.execute("SELECT collection, at, count FROM token").fetchall():
+                tokens[int(str(number))] = TokenBucket(float(str(at)), float(str(count)))
+        for known in self.all():
+            known.tokens = tokens.get(known.row.id, TokenBucket())
+
+    def set_servers(self, servers: int) -> None:
+        """So many servers share what a collection may do in a day."""
+        if servers != self.servers:
+            self.servers = servers
+            self._by_id.clear()  # and is decoded anew
+
+    def _decode(self, content: bytes) -> config.Collection:
+        """Of a collection's revisits each server makes its share, and of its table of sites it keeps one."""
+        collection = config.decode_collection(content)
+        if self.servers == 1:
+            return collection
+        revisit, strategy = collection.revisit, collection.strategy
+        if revisit.rate is not None:
+            revisit = replace(revisit, rate=revisit.rate / self.servers)
+        table_max, cycle = (max(1, whole // self.servers) for whole in (strategy.table_max, strategy.cycle))
+        return replace(collection, revisit=revisit, strategy=replace(strategy, table_max=table_max, cycle=cycle))
+
+    def reserve_sequence(self, known: LoadedCollection, count: int) -> int:
+        self.reserved += count
+        return self.reserved - count
+
+    def flush(self) -> None:
+        """What was spent, by everybody at once, is taken from what there is by now."""
+        for known in self.all():
+            tokens = known.tokens
+            if tokens.spent and tokens.at is not None:
+                self._pg.execute(
+                    "INSERT INTO token VALUES (%b::bigint, %b::float8, %b::float8) ON CONFLICT (collection) DO UPDATE"
+                    " SET at = greatest(token.at, excluded.at), count = least(%b::float8, token.count"
+                    " + greatest(0, excluded.at - token.at) * %b::float8) - %b::bigint",
+                    [known.row.id, tokens.at, tokens.count, tokens.most, tokens.per_s, tokens.spent],
+                )

@@ -1,0 +1,338 @@
+"""What does this call need to see, and what has it changed?
+
+A working copy is a small SQLite in memory with the frontier's own tables. The rows that a call says it needs are
+fetched from PostgreSQL, once each; the call runs on them as on a file; the difference, which SQLite's session extension
+records, goes back in bulk. A call over thousands of URLs costs a dozen round trips, not a thousand.
+
+Promises: a row is fetched once per transaction and never over a change of ours; what hangs below a host is changed only
+while that host's row is locked; a row that is not what it was when we fetched it (`Stale`) undoes the whole call.
+
+Weakness: a statement sees only what was asked for. Every range that the store reads stands behind a `need_first`, and
+the tests play the same lives on a file and on a copy and compare every answer.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+import psycopg
+
+from tarrafa.frontier.store.ready_queue import NEW_ROWS
+from tarrafa.frontier.store.schema import ALL_ROWS, OLD, STATEMENTS_KEPT, TABLES, FrontierDatabase
+from tarrafa.model import HostId
+
+TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": "text", "BLOB": "bytea"}
+LOCKED_TABLES = frozenset({"site", "address", "number"})  # hang below no host: locked when they are fetched
+IDEMPOTENT_TABLES = frozenset({"robots"})  # the same row may be written by several
+# Rows below a locked host meet nobody; the others are written in this order by everybody, so that none waits in a ring.
+WRITE_ORDER = ("site", "address", "number", "worker", "collection", "robots")
+CHUNK = 64  # rows more when a range turns out too short
+
+Row = tuple[Any, ...]
+Cursor = psycopg.Cursor[Row]
+
+
+class StaleCopy(Exception):
+    """Somebody else changed what we had fetched: the call begins anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """A table as both sides know it."""
+
+    name: str
+    columns: tuple[str, ...]
+    types: dict[str, str]
+    key: tuple[str, ...]
+
+    def key_of(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(row[self.columns.index(column)] for column in self.key)
+
+    def arrays(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """One array per column, each of one type."""
+        return [[_convert(self.types[column], row[place]) for row in rows] for place, column in enumerate(columns)]
+
+    def unnest(self, columns: Sequence[str]) -> str:
+        return "unnest(" + ", ".join(f"%b::{self.types[column]}[]" for column in columns) + ")"
+
+
+def _convert(kind: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if kind == "double precision":
+        return float(value)
+    if kind == "bigint":
+        return int(value)
+    return value.replace("\0", "�") if kind == "text" else value  # PostgreSQL's text holds everything but NUL
+
+
+@dataclass(slots=True)
+class _FetchedRange:
+    last: Row | None = None  # the key up to which everything is here
+    complete: bool = False
+
+
+class WorkingCopy(FrontierDatabase):
+    """The working copy of one connection."""
+
+    is_working_copy = True
+
+    def __init__(self, suffix_list: str) -> None:
+        super().__init__(apsw.Connection(":memory:", statementcachesize=STATEMENTS_KEPT))
+        self.connection.execute(TABLES)
+        self.run("INSERT INTO meta VALUES ('suffix_list', ?)", (suffix_list,))
+        names = self.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        self.tables = {name: self._table(name) for (name,) in names}
+        self._seen: defaultdict[str, set[Row]] = defaultdict(set)
+        self._ranges: defaultdict[tuple[str, Row, bool], _FetchedRange] = defaultdict(_FetchedRange)
+        self._locked: set[HostId] = set()
+
+    def _table(self, name: str) -> TableSchema:
+        columns = self.rows(f"SELECT name, type, pk FROM pragma_table_info('{name}')")
+        key = sorted((pk, column) for column, _, pk in columns if pk)
+        return TableSchema(
+            name,
+            tuple(column for column, _, _ in columns),
+            {column: TYPES[kind] for column, kind, _ in columns},
+            tuple(column for _, column in key),
+        )
+
+    # -- a transaction ----------------------------------------------------------------------------------------
+
+    def begin(self, cursor: Cursor) -> None:
+        """Nothing is here yet but who works for which collections."""
+        self._pg = cursor
+        self.connection.execute("BEGIN")
+        self._session = apsw.Session(self.connection, "main")
+        self._session.attach()
+        for table in ("collection", "worker"):
+            self._load(table, cursor.execute(f"SELECT {', '.join(self.tables[table].columns)} FROM {table}").fetchall())
+
+    def end(self) -> None:
+        """Forget everything."""
+        if self.connection.in_transaction:
+            self._session.close()
+            self.connection.execute("ROLLBACK")
+        self._seen.clear()
+        self._ranges.clear()
+        self._locked.clear()
+
+    def _load(self, table: str, rows: list[Row]) -> None:
+        """Put rows here that are not here yet; they are no change."""
+        seen, key_of = self._seen[table], self.tables[table].key_of
+        fresh = {key: row for row in rows if (key := key_of(row)) not in seen}
+        seen.update(fresh)
+        self._session.enabled = False
+        places = ", ".join("?" * len(self.tables[table].columns))
+        self.many(f"INSERT OR REPLACE INTO {table} VALUES ({places})", fresh.values())
+        self._session.enabled = True
+
+    # -- what is needed ---------------------------------------------------------------------------------------
+
+    def prefetch(self, table: str, keys: Iterable[Sequence[Any]]) -> None:
+        seen, shape = self._seen[table], self.tables[table]
+        missing = sorted({tuple(key) for key in keys} - seen)
+        if not missing:
+            return
+        seen_now = ", ".join(shape.key)
+        lock = (
+            f" ORDER BY {', '.join(f't.{one}' for one in shape.key)} FOR UPDATE OF t" if table in LOCKED_TABLES else ""
+        )
+        rows = self._pg.execute(
+            f"SELECT {', '.join(f't.{one}' for one in shape.columns)} FROM {shape.unnest(shape.key)} AS k({seen_now})"
+            f" JOIN {table} t USING ({seen_now}){lock}",
+            shape.arrays(shape.key, missing),
+        ).fetchall()
+        self._load(table, rows)
+        seen.update(missing)
+
+    def prefetch_first(self, table: str, prefixes: Iterable[Sequence[Any]], count: int, *, last: bool = False) -> None:
+        wanted = list(dict.fromkeys(tuple(prefix) for prefix in prefixes)) if count > 0 else []
+        fresh = [prefix for prefix in wanted if (table, prefix, last) not in self._ranges]
+        if fresh:
+            self._fetch_first(table, fresh, count, last)
+        for prefix in wanted:
+            while not self._is_covered(table, prefix, count, last):
+                self._fetch_more(table, prefix, count, last)
+
+    def start_after(self, table: str, prefix: Sequence[Any], key: Sequence[Any]) -> None:
+        """What lies before this key is not needed."""
+        self._ranges[table, tuple(prefix), False] = _FetchedRange(tuple(key))
+
+    def _fetch_first(self, table: str, prefixes: list[Row], count: int, last: bool) -> None:
+        shape, size = self.tables[table], len(prefixes[0])
+        head = shape.key[:size]
+        order = ", ".join(f"t.{one}{' DESC' if last else ''}" for one in shape.key)
+        rows = self._pg.execute(
+            f"SELECT k.n, {', '.join(f't.{one}' for one in shape.columns)}"
+            f" FROM {shape.unnest(head)} WITH ORDINALITY AS k({', '.join(head)}, n) CROSS JOIN LATERAL"
+            f" (SELECT * FROM {table} t WHERE {' AND '.join(f't.{one} = k.{one}' for one in head)}"
+            f" ORDER BY {order} LIMIT %b::bigint) t ORDER BY k.n, {order}",
+            [*shape.arrays(head, prefixes), count],
+        ).fetchall()
+        found: defaultdict[int, list[Row]] = defaultdict(list)
+        for row in rows:
+            found[row[0]].append(row[1:])
+        for number, prefix in enumerate(prefixes, 1):
+            self._add_range(table, prefix, found[number], count, last)
+
+    def _fetch_more(self, table: str, prefix: Row, count: int, last: bool) -> None:
+        shape, limit = self.tables[table], ALL_ROWS if count >= ALL_ROWS else max(count, CHUNK)
+        keys, types = ", ".join(shape.key), [shape.types[one] for one in shape.key]
+        order = ", ".join(f"{one} DESC" if last else one for one in shape.key)
+        before = self._ranges[table, prefix, last].last or ()
+        head = " AND ".join(f"{one} = %b::{shape.types[one]}" for one in shape.key[: len(prefix)])
+        beyond = (
+            f" AND ({keys}) {'<' if last else '>'} ({', '.join(f'%b::{kind}' for kind in types)})" if before else ""
+        )
+        rows = self._pg.execute(
+            f"SELECT {', '.join(shape.columns)} FROM {table} WHERE {head}{beyond} ORDER BY {order} LIMIT %b::bigint",
+            [*prefix, *before, limit],
+        ).fetchall()
+        self._add_range(table, prefix, rows, limit, last)
+
+    def _add_range(self, table: str, prefix: Row, rows: list[Row], limit: int, last: bool) -> None:
+        self._load(table, rows)
+        reach = self._ranges[table, prefix, last]
+        reach.complete = len(rows) < limit
+        if rows:
+            reach.last = self.tables[table].key_of(rows[-1])
+
+    def _is_covered(self, table: str, prefix: Row, count: int, last: bool) -> bool:
+        """Whether the first `count` rows as they stand now are certainly here."""
+        reach = self._ranges[table, prefix, last]
+        if reach.complete:
+            return True
+        if reach.last is None or count >= ALL_ROWS:
+            return False
+        shape = self.tables[table]
+        keys, marks = ", ".join(shape.key), ", ".join("?" * len(shape.key))
+        head = " AND ".join(f"{one} = ?" for one in shape.key[: len(prefix)])
+        here = self.value(
+            f"SELECT count(*) FROM {table} WHERE {head} AND ({keys}) {'>=' if last else '<='} ({marks})",
+            (*prefix, *reach.last),
+        )
+        return int(here) >= count
+
+    # -- hosts ------------------------------------------------------------------------------------------------
+
+    def acquire_hosts(self, hosts: Sequence[HostId], walks_of: int | None = None) -> Sequence[HostId]:
+        """Never waits, so that it may be asked at any time. Of walks sites.py knows."""
+        self.lock_hosts([host for host in hosts if host not in self._locked], "FOR UPDATE SKIP LOCKED")
+        return [host for host in hosts if host in self._locked]
+
+    def lock_hosts(self, hosts: Iterable[HostId], how: str = "FOR UPDATE") -> None:
+        """To be changed by us alone; with all that hangs below and is few."""
+        wanted = sorted(set(hosts) - self._locked)
+        if not wanted:
+            return
+        columns = ", ".join(self.tables["host"].columns)
+        rows = self._pg.execute(
+            f"SELECT {columns} FROM host WHERE id = ANY(%b::bigint[]) ORDER BY id {how}", [wanted]
+        ).fetchall()
+        locked = [row[0] for row in rows]
+        self._seen["host"].difference_update((host,) for host in locked)  # as it is now, not as it was before the lock
+        self._load("host", rows)
+        self._locked.update(locked)
+        self.prefetch_first("work", [(host,) for host in locked], ALL_ROWS)
+        self.prefetch_first("handed", [(host,) for host in locked], ALL_ROWS)
+        self._load_addresses(locked)
+        self._make_ready(locked)
+
+    def is_locked(self, host: HostId) -> bool:
+        return host in self._locked
+
+    def _load_addresses(self, hosts: list[HostId]) -> None:
+        columns = ", ".join(self.tables["address"].columns)
+        rows = self._pg.execute(
+            f"SELECT {columns} FROM address WHERE host = ANY(%b::bigint[]) ORDER BY address FOR UPDATE", [hosts]
+        ).fetchall()
+        self._load("address", rows)
+
+    def _make_ready(self, hosts: list[HostId]) -> None:
+        """Their `ready` rows follow from what is known of them; those fetched before the lock may be out of date."""
+        self._session.enabled = False
+        self.many("DELETE FROM ready WHERE host = ?", [(host,) for host in hosts])
+        self.many(
+            f"INSERT {NEW_ROWS} AND work.host = ? UNION ALL"
+            f" SELECT collection, {OLD}, max(next_at, due), id FROM work JOIN host ON host.id = work.host"
+            " WHERE work.host = ? AND worker IS NULL AND due IS NOT NULL",
+            [(host, host) for host in hosts],
+        )
+        self._session.enabled = True
+        rows = self.rows("SELECT collection, kind, next_at, host FROM ready")
+        self._seen["ready"].update(rows)  # a range that is fetched later must not bring back what we change
+
+    # -- the difference ---------------------------------------------------------------------------------------
+
+    def apply(self, connection: psycopg.Connection[Row]) -> None:
+        """Write what was changed here to where it came from."""
+        changes = _RowChanges(self.tables)
+        changeset = self._session.changeset()
+        for change in apsw.Changeset.iter(changeset):
+            changes.add(change.name, change.op, change.old, change.new)
+        places = {name: place for place, name in enumerate(WRITE_ORDER)}
+        expected: list[tuple[Cursor, int, str]] = []
+        with connection.pipeline():
+            for name in sorted(changes.names, key=lambda one: (places.get(one, -1), one)):
+                for sql, arrays, count in changes.statements(name):
+                    expected.append((connection.execute(sql, arrays), count, name))
+        for cursor, count, name in expected:
+            if cursor.rowcount != count and name not in IDEMPOTENT_TABLES:
+                raise StaleCopy(f"{name}: {cursor.rowcount} rows instead of {count}")
+
+
+class _RowChanges:
+    """What happened to the rows, by table."""
+
+    def __init__(self, tables: dict[str, TableSchema]) -> None:
+        self._tables = tables
+        self.names: set[str] = set()
+        self._deleted: defaultdict[str, list[Row]] = defaultdict(list)
+        self._inserted: defaultdict[str, list[Row]] = defaultdict(list)
+        self._updated: defaultdict[tuple[str, tuple[str, ...]], list[Row]] = defaultdict(list)
+
+    def add(self, name: str, operation: str, old: Row | None, new: Row | None) -> None:
+        self.names.add(name)
+        table = self._tables[name]
+        if operation == "INSERT":
+            assert new is not None
+            self._inserted[name].append(new)
+        elif operation == "DELETE":
+            assert old is not None
+            self._deleted[name].append(table.key_of(old))
+        else:
+            assert old is not None
+            assert new is not None
+            changed = tuple(
+                column
+                for column, value in zip(table.columns, new, strict=True)
+                if value is not apsw.no_change and column not in table.key
+            )
+            values = dict(zip(table.columns, new, strict=True))
+            self._updated[name, changed].append((*table.key_of(old), *(values[column] for column in changed)))
+
+    def statements(self, name: str) -> Iterable[tuple[str, list[Any], int]]:
+        """Sorted, so that neighbours are touched together."""
+        table = self._tables[name]
+        keys = ", ".join(table.key)
+        same = " AND ".join(f"t.{one} = k.{one}" for one in table.key)
+        if rows := sorted(self._deleted[name]):
+            sql = f"DELETE FROM {name} t USING {table.unnest(table.key)} AS k({keys}) WHERE {same}"
+            yield sql, table.arrays(table.key, rows), len(rows)
+        for (other, changed), rows in self._updated.items():
+            if other == name:
+                columns = (*table.key, *changed)
+                values = ", ".join(f"{one} = k.{one}" for one in changed)
+                sql = (
+                    f"UPDATE {name} t SET {values} FROM {table.unnest(columns)} AS k({', '.join(columns)}) WHERE {same}"
+                )
+                ordered = sorted(rows, key=lambda row: tuple(row[: len(table.key)]))
+                yield sql, table.arrays(columns, ordered), len(rows)
+        if rows := sorted(self._inserted[name], key=table.key_of):
+            ignore = " ON CONFLICT DO NOTHING" if name in IDEMPOTENT_TABLES else ""
+            columns = table.columns
+            sql = f"INSERT INTO {name} ({', '.join(columns)}) SELECT * FROM {table.unnest(columns)}{ignore}"
+            yield sql, table.arrays(columns, rows), len(rows)

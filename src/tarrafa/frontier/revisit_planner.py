@@ -1,0 +1,205 @@
+"""What must a visit be worth, or who is visited when, for a whole collection?
+
+`Steward` runs beside the owner (where PostgreSQL is the owner: beside every supervisor, and one of them has leave to
+plan) and starts a planner whenever a collection waits for one; `python -m tarrafa.frontier.revisit_planner` is the planner: one
+collection, then it ends. It speaks the Protocol like everybody else, in small calls, and computes in a process of its
+own: replanning never blocks the crawl, however large the collection.
+
+The index policy with a budget needs a price: the one at which the visits worth it add up to the budget, hosts that
+politeness limits aside. It follows from the classes of pages alone, whatever their number. The planning policies get
+their plan: so many visits to each page within the horizon, and when.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from tarrafa import config
+from tarrafa.clock import CLOCK_VARIABLE, Clock
+from tarrafa.config import Collection
+from tarrafa.errors import FrontierError, Unreachable
+from tarrafa.frontier.address import Address, address_from_supervisor, connect, to_environment
+from tarrafa.frontier.api import FIRST_HOST, CollectionRow, Frontier, PlannedVisit, RevisitPage, RevisitShelf
+from tarrafa.model import HostId
+from tarrafa.revisit.change_rate import DAY_S
+from tarrafa.revisit.policy import class_of
+from tarrafa.runtime.process import die_with_parent, module_command, run_child
+
+LOOK_EVERY_S = 1.0
+PLAN_S_MAX = 3600.0
+REST_S = 5.0  # between two plans of one collection at least, however fast the clock runs
+PAGES_PER_CALL, HOSTS_PER_CALL, VISITS_PER_CALL = 5_000, 500, 2_000
+
+
+class PlannerLauncher:
+    """Starts planners where they are needed, one at a time.
+
+    Where several stewards serve one frontier, its body has a coroutine `may_plan`, which says yes to one of them at a
+    time and goes on saying so to that one for as long as it lives: each asks before it plans.
+    """
+
+    def __init__(self, frontier: Frontier, address: Address, clock: Clock) -> None:
+        self._frontier, self._address, self._clock = frontier, address, clock
+        self._may_plan: Callable[[], Awaitable[bool]] | None = getattr(frontier, "may_plan", None)
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            with contextlib.suppress(Unreachable):  # it is asked again
+                if self._may_plan is None or await self._may_plan():
+                    await self._plan_waiting_collections()
+
+    async def _plan_waiting_collections(self) -> None:
+        for number in await self._frontier.collections_to_plan():
+            try:
+                await self._run_planner(number)
+            except (OSError, TimeoutError) as error:  # no room for a process now, or it never ends
+                sys.stderr.write(f"the planner of collection {number} failed: {error!r}\n")
+            await asyncio.sleep(REST_S)
+
+    async def _run_planner(self, number: int) -> None:
+        """What it has to say goes into the owner's log; a failure is tried again."""
+        line = module_command(
+            "tarrafa.frontier.revisit_planner", "--collection", str(number), "--parent", str(os.getpid())
+        )
+        process = await asyncio.create_subprocess_exec(
+            *line,
+            env=os.environ | to_environment(self._address) | {CLOCK_VARIABLE: self._clock.to_environment()},
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            await asyncio.wait_for(process.wait(), PLAN_S_MAX)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+
+
+async def plan_collection(frontier: Frontier, row: CollectionRow, now: float) -> None:
+    """Find out what the collection's policy waits for, and tell the frontier."""
+    collection = config.decode_collection(row.config)
+    if collection.revisit.policy == "index":
+        await compute_price(frontier, row.id, collection)
+    else:
+        await compute_plan(frontier, row.id, collection, now)
+
+
+async def compute_price(frontier: Frontier, number: int, collection: Collection) -> None:
+    import numpy as np
+
+    from tarrafa.revisit import optimal_frequency
+
+    rate = collection.revisit.rate
+    shelves = [shelf async for shelf in _fetch_shelves(frontier, number)]
+    price = 0.0
+    if shelves and rate is not None:
+        hosts = {host: place for place, host in enumerate(dict.fromkeys(shelf.host for shelf in shelves))}
+        delays = {hosts[shelf.host]: shelf.delay_s for shelf in shelves}
+        classes = [class_of(shelf.shelf) for shelf in shelves]
+        solved = optimal_frequency.solve(
+            np.array([one[0] for one in classes]),
+            np.array([one[1] for one in classes]),
+            np.array([hosts[shelf.host] for shelf in shelves]),
+            np.array([1.0 / max(delays[place], 1e-3) for place in range(len(hosts))]),
+            rate / DAY_S,
+            counts=np.array([shelf.pages for shelf in shelves], dtype=float),
+        )
+        price = float(solved.price)
+    await frontier.set_price(number, price)
+    host: HostId | None = FIRST_HOST
+    while host is not None:
+        host = await frontier.recompute_due(number, host, HOSTS_PER_CALL)
+
+
+async def _fetch_shelves(frontier: Frontier, number: int) -> AsyncIterator[RevisitShelf]:
+    host = FIRST_HOST
+    while some := await frontier.revisit_shelves(number, host, HOSTS_PER_CALL):
+        for shelf in some:
+            yield shelf
+        host = some[-1].host
+
+
+async def fetch_revisit_pages(frontier: Frontier, number: int) -> list[RevisitPage]:
+    """All pages of a collection that are kept fresh."""
+    pages: list[RevisitPage] = []
+    host, url = FIRST_HOST, b""
+    while some := await frontier.revisit_pages(number, host, url, PAGES_PER_CALL):
+        pages += some
+        host, url = some[-1].host, some[-1].id
+    return pages
+
+
+async def compute_plan(frontier: Frontier, number: int, collection: Collection, now: float) -> None:
+    revisit = collection.revisit
+    pages = await fetch_revisit_pages(frontier, number)
+    name = int(now)
+    visits = _planned_visits(pages, collection, now) if pages else []
+    for start in range(0, len(visits), VISITS_PER_CALL):
+        await frontier.add_planned_visits(number, name, visits[start : start + VISITS_PER_CALL])
+    await frontier.activate_plan(number, name, now)  # whoever dies here leaves it to the next planner
+    host: HostId | None = FIRST_HOST
+    while host is not None:
+        host = await frontier.recompute_due(number, host, HOSTS_PER_CALL)
+    while await frontier.drop_old_plans(number, HOSTS_PER_CALL):
+        pass
+    await frontier.activate_plan(number, name, now + revisit.horizon)
+
+
+def _planned_visits(pages: list[RevisitPage], collection: Collection, now: float) -> list[PlannedVisit]:
+    """As psp, mp2 and m-wolf plan them: see revisit/allocation.py and revisit/visit_times.py."""
+    import numpy as np
+
+    from tarrafa.revisit.allocation import allocate
+    from tarrafa.revisit.visit_times import merge, own_times
+
+    revisit = collection.revisit
+    hosts = {host: place for place, host in enumerate(dict.fromkeys(page.host for page in pages))}
+    servers = np.array([hosts[page.host] for page in pages])
+    delays = np.zeros(len(hosts))
+    for page in pages:
+        delays[hosts[page.host]] = page.delay_s
+    often = revisit.horizon / max(float(revisit.interval_min), 1.0) * np.bincount(servers)
+    caps = np.minimum(revisit.horizon / np.maximum(delays, 1e-3), often).astype(np.int64)
+    budget = int(caps.sum() if revisit.rate is None else min(caps.sum(), revisit.rate * revisit.horizon / DAY_S))
+    counts = allocate(
+        np.array([page.history.estimate for page in pages]),
+        servers,
+        None if revisit.policy == "m-wolf" else caps,
+        budget,
+        float(revisit.horizon),
+        np.array([page.history.weight for page in pages]),
+    )
+    arrange = merge if revisit.policy == "psp" else own_times
+    schedule = arrange(counts, servers, len(hosts), float(revisit.horizon))
+    return [
+        PlannedVisit(pages[page].host, pages[page].id, now + due)
+        for page, due in zip(schedule.page.tolist(), schedule.due.tolist(), strict=True)
+    ]
+
+
+async def _main(number: int) -> None:
+    clock = Clock.from_environment()
+    frontier = await connect(address_from_supervisor(), clock)
+    try:
+        row = next((row for row in await frontier.collections() if row.id == number), None)
+        if row is None:
+            raise FrontierError(f"no collection has the number {number}")
+        await plan_collection(frontier, row, clock.now())
+    finally:
+        await frontier.close()
+
+
+def main() -> None:
+    """Started by a `Steward`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--collection", type=int, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    options = parser.parse_args()
+    die_with_parent(options.parent)
+    run_child(lambda: asyncio.run(_main(options.collection)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The frontier over a socket: codec, client, server and handshake."""

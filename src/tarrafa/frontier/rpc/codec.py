@@ -1,0 +1,103 @@
+"""How do a question and its answer cross a socket?
+
+A frame is its length in four bytes, then msgpack: `[number, method, [arguments]]` one way, `[number, kind, result]`
+back, where `kind` is empty or the class of error. Arguments and results are typed by the Protocol's own annotations:
+what does not fit is refused before anything happens.
+"""
+
+import inspect
+import struct
+import typing
+from typing import Any
+
+import msgspec
+
+from tarrafa import errors
+from tarrafa.errors import FrontierError, TarrafaError
+from tarrafa.frontier.api import Frontier
+
+FRAME_BYTES_MAX = 64 << 20
+LENGTH_PREFIX = struct.Struct("!I")
+DECODE_ERRORS = (ValueError, RecursionError)  # what decoding raises on bytes that are no message of ours
+
+
+class RpcRequest(msgspec.Struct, frozen=True, array_like=True):
+    number: int
+    method: str
+    arguments: msgspec.Raw
+
+
+class RpcResponse(msgspec.Struct, frozen=True, array_like=True):
+    number: int
+    kind: str
+    result: msgspec.Raw
+
+
+class ArgumentsDecoder:
+    """What a method is asked with; those that have a default need not be sent."""
+
+    def __init__(self, kinds: list[Any], required: int) -> None:
+        self._most = len(kinds)
+        self._decoders = {count: _decoder(kinds[:count]) for count in range(required, self._most + 1)}
+
+    def decode(self, content: bytes | msgspec.Raw) -> tuple[Any, ...]:
+        sent = len(_items(content)) if len(self._decoders) > 1 else self._most
+        found: tuple[Any, ...] = self._decoders.get(sent, self._decoders[self._most]).decode(content)
+        return found
+
+
+def _decoder(kinds: list[Any]) -> "msgspec.msgpack.Decoder[Any]":
+    arguments: Any = tuple[tuple(kinds)] if kinds else tuple[()]  # type: ignore[misc]
+    return msgspec.msgpack.Decoder(arguments)
+
+
+_items = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+
+
+class RpcMethod:
+    """One method of the Protocol, as it looks on the wire."""
+
+    def __init__(self, name: str) -> None:
+        function = getattr(Frontier, name)
+        hints = typing.get_type_hints(function)
+        returns = hints.pop("return")
+        parameters = [one for name, one in inspect.signature(function).parameters.items() if name != "self"]
+        required = sum(parameter.default is parameter.empty for parameter in parameters)
+        self.arguments = ArgumentsDecoder([hints[parameter.name] for parameter in parameters], required)
+        self.result = msgspec.msgpack.Decoder(returns)
+
+
+METHODS = {name: RpcMethod(name) for name, member in vars(Frontier).items() if inspect.iscoroutinefunction(member)}
+ERRORS_BY_NAME: dict[str, type[TarrafaError]] = {
+    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, TarrafaError)
+}
+
+encode = msgspec.msgpack.Encoder().encode
+decode_request = msgspec.msgpack.Decoder(RpcRequest).decode
+decode_response = msgspec.msgpack.Decoder(RpcResponse).decode
+
+
+def encode_frame(message: RpcRequest | RpcResponse) -> bytes:
+    body = encode(message)
+    if len(body) > FRAME_BYTES_MAX:
+        raise FrontierError(f"a message of {len(body):,} bytes is more than the {FRAME_BYTES_MAX:,} allowed")
+    return LENGTH_PREFIX.pack(len(body)) + body
+
+
+def encode_request(number: int, method: str, arguments: tuple[Any, ...]) -> bytes:
+    return encode_frame(RpcRequest(number, method, msgspec.Raw(encode(arguments))))
+
+
+def encode_response(number: int, result: Any, error: BaseException | None = None) -> bytes:
+    if error is None:
+        return encode_frame(RpcResponse(number, "", msgspec.Raw(encode(result))))
+    kind = type(error).__name__ if isinstance(error, TarrafaError) else "FrontierError"
+    return encode_frame(RpcResponse(number, kind, msgspec.Raw(encode(str(error) or type(error).__name__))))
+
+
+def decode_result(method: str, reply: RpcResponse) -> Any:
+    """The result that an answer carries, or its error raised."""
+    if reply.kind:
+        kind = ERRORS_BY_NAME.get(reply.kind, FrontierError)
+        raise kind(msgspec.msgpack.decode(reply.result, type=str))
+    return METHODS[method].result.decode(reply.result)

@@ -1,0 +1,115 @@
+"""Do both ends of a TCP connection know the same token, and speak the same language?
+
+Four small frames before the first question: `Hello` (client), `Challenge` (server), `Proof` (client), `Verdict`
+(server). Each end proves that it knows the token by an HMAC-SHA256 over both ends' nonces, so that the token itself
+never travels, nothing recorded can be used again, and neither end's proof serves for the other. The client proves
+first: a stranger learns nothing that could be tried out against guesses.
+
+What follows is neither encrypted nor sealed: a private network, ssh or a VPN must see to that.
+Knows nothing of sockets: `greet` and `receive` give what to send and take what came.
+"""
+
+import hmac
+import os
+from collections.abc import Generator
+
+import msgspec
+
+from tarrafa.errors import AccessRefused
+from tarrafa.frontier.rpc.codec import DECODE_ERRORS, LENGTH_PREFIX
+from tarrafa.runtime.token import TOKEN_VARIABLE, Token
+
+PROTOCOL_VERSION = 3  # of the questions and answers that follow; both ends must have the same
+MAGIC = "tarrafa-frontier"
+NONCE_BYTES = 32
+FRAME_BYTES_MAX = 512  # of one message of a handshake
+ROUNDS = 2  # how often the server takes a frame and gives one
+NOT_A_FRONTIER = "what answers here is no URL server of Tarrafa"
+WRONG_TOKEN = f"wrong token: --token-file or {TOKEN_VARIABLE} must be the same on both machines"
+
+Handshake = Generator[bytes, bytes, None]  # gives frames, takes the bodies of frames
+
+
+class HandshakeRefused(Exception):
+    """Somebody knocked who may not come in; `told`, if anything, is what he is to hear."""
+
+    def __init__(self, reason: str, told: bytes = b"") -> None:
+        super().__init__(reason)
+        self.response = told
+
+
+class HandshakeHello(msgspec.Struct, frozen=True, array_like=True):
+    """The first frame each way; every version begins like this."""
+
+    magic: str
+    version: int
+    nonce: bytes
+
+
+class HandshakeProof(msgspec.Struct, frozen=True, array_like=True):
+    proof: bytes
+
+
+class HandshakeVerdict(msgspec.Struct, frozen=True, array_like=True):
+    """`refusal` empty: come in; `proof` says who says so."""
+
+    refusal: str
+    proof: bytes = b""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_hello = msgspec.msgpack.Decoder(HandshakeHello).decode
+_proof = msgspec.msgpack.Decoder(HandshakeProof).decode
+_verdict = msgspec.msgpack.Decoder(HandshakeVerdict).decode
+
+
+def _frame(message: msgspec.Struct) -> bytes:
+    body = _encode(message)
+    return LENGTH_PREFIX.pack(len(body)) + body
+
+
+def _compute_proof(token: Token, end: str, hello: HandshakeHello, challenge: HandshakeHello) -> bytes:
+    return hmac.digest(token.secret, _encode((end, hello, challenge)), "sha256")
+
+
+def _new_hello() -> HandshakeHello:
+    return HandshakeHello(MAGIC, PROTOCOL_VERSION, os.urandom(NONCE_BYTES))
+
+
+def _versions(theirs: int) -> str:
+    return f"it speaks version {theirs} of the protocol, this Tarrafa version {PROTOCOL_VERSION}"
+
+
+def client_handshake(token: Token, where: str) -> Handshake:
+    """The client's part. Raises `Refused` with what is wrong, where and what to do."""
+    hello = _new_hello()
+    try:
+        challenge = _hello((yield _frame(hello)))
+        if challenge.magic != MAGIC or len(challenge.nonce) != NONCE_BYTES:
+            raise AccessRefused(f"{where}: {NOT_A_FRONTIER}")
+        if challenge.version != PROTOCOL_VERSION:
+            raise AccessRefused(f"{where}: {_versions(challenge.version)}; install the same version on both machines")
+        verdict = _verdict((yield _frame(HandshakeProof(_compute_proof(token, "client", hello, challenge)))))
+    except DECODE_ERRORS:
+        raise AccessRefused(f"{where}: {NOT_A_FRONTIER}") from None
+    if verdict.refusal:
+        raise AccessRefused(f"{where}: {verdict.refusal[:200]}")
+    if not hmac.compare_digest(verdict.proof, _compute_proof(token, "server", hello, challenge)):
+        raise AccessRefused(f"{where}: the URL server does not know our token; {WRONG_TOKEN}")
+
+
+def server_handshake(token: Token) -> Handshake:
+    """The server's part; it begins by taking the first frame (`next` it once). Raises `Stranger`."""
+    try:
+        hello = _hello((yield b""))
+        if hello.magic != MAGIC or len(hello.nonce) != NONCE_BYTES:
+            raise HandshakeRefused("it does not speak our protocol")
+        challenge = _new_hello()
+        if hello.version != PROTOCOL_VERSION:  # it will see ours, and say the same at its end
+            raise HandshakeRefused(_versions(hello.version), _frame(challenge))
+        proof = _proof((yield _frame(challenge)))
+    except DECODE_ERRORS:
+        raise HandshakeRefused("it does not speak our protocol") from None
+    if not hmac.compare_digest(proof.proof, _compute_proof(token, "client", hello, challenge)):
+        raise HandshakeRefused("wrong token", _frame(HandshakeVerdict(WRONG_TOKEN)))
+    yield _frame(HandshakeVerdict("", _compute_proof(token, "server", hello, challenge)))

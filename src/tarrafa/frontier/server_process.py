@@ -1,0 +1,117 @@
+"""The one process that has the frontier's file open.
+
+Started by the supervisor; everybody else speaks to it over `DATA/run/frontier.sock`, and with `--listen` over TCP, from
+other machines too. It says `ready` on its standard output, with the port, then whom it refused. When the file can no
+longer be written it says why in one line and ends: the supervisor decides what then.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import uvloop
+
+from tarrafa.archive.warc_reader import visit_lengths
+from tarrafa.clock import Clock, boottime
+from tarrafa.errors import DataError, Locked, TarrafaError
+from tarrafa.fetch.suffix_list import bundled_suffix_list
+from tarrafa.frontier.address import local_address
+from tarrafa.frontier.clock_sync import resume_clock
+from tarrafa.frontier.revisit_planner import PlannerLauncher
+from tarrafa.frontier.rpc.frontier_client import RpcStats, serve_unix
+from tarrafa.frontier.rpc.frontier_server import parse_listen_address, serve_tcp
+from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier, last_clock_reading
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, HeartbeatSender, ProcessHeartbeat
+from tarrafa.runtime.process import die_with_parent, run_child
+from tarrafa.runtime.token import load_token
+
+OPEN_TRIES, OPEN_WAIT_S = 50, 0.1  # a predecessor that was killed a moment ago may still hold the lock
+
+
+async def _main(data: DataDirectory, where: str | None) -> None:
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    fatal: list[TarrafaError] = []
+
+    def on_fatal(error: TarrafaError) -> None:
+        fatal.append(error)
+        loop.call_soon_threadsafe(ended.set)
+
+    loop.add_signal_handler(signal.SIGTERM, ended.set)
+    going = resume_clock(Clock.from_environment(), last_clock_reading(data.frontier))
+    clock = going.clock
+    frontier = await _open(data, clock, on_fatal)
+    server = await serve_unix(frontier, data.socket)
+    ready = "ready"
+    if where is not None:
+        token = load_token(None)
+        doors = await serve_tcp(frontier, *parse_listen_address(where, token), token, _print_line)
+        ready = f"ready {doors.sockets[0].getsockname()[1]}"
+    steward = asyncio.create_task(PlannerLauncher(frontier, local_address(data), clock).run())
+    pulsing = asyncio.create_task(_send_heartbeats(data))
+    _print_line(ready)
+    if going.notice():
+        _print_line(f"{going.notice()} (it was set back since the frontier was last open)")
+    await ended.wait()
+    pulsing.cancel()
+    steward.cancel()
+    with contextlib.suppress(asyncio.CancelledError, TarrafaError):
+        await steward
+    server.close()
+    await frontier.close()
+    if fatal:
+        raise fatal[0]
+
+
+async def _send_heartbeats(data: DataDirectory) -> None:
+    """Say once a second how much we are asked."""
+    sender = HeartbeatSender(data)
+    answers, at = RpcStats.responses, boottime()
+    while True:
+        await asyncio.sleep(PROCESS_HEARTBEAT_EVERY_S)
+        before, since, answers, at = answers, at, RpcStats.responses, boottime()
+        late_s = max(0.0, at - since - PROCESS_HEARTBEAT_EVERY_S)
+        note = f"{(answers - before) / (at - since):,.0f} questions/s"
+        sender.send(ProcessHeartbeat("frontier", os.getpid(), connections=RpcStats.sessions, lag_s=late_s, note=note))
+
+
+def _print_line(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+async def _open(data: DataDirectory, clock: Clock, on_fatal: Callable[[TarrafaError], None]) -> SqliteFrontier:
+    if not data.frontier.exists() and visit_lengths(data.archive):
+        # An empty one would give the numbers of visits again that the archive holds already: nobody would follow them.
+        raise DataError(
+            f"{data.frontier}: is missing, but the archive holds visits; `tarrafa rebuild frontier` makes it again"
+        )
+    for attempt in range(OPEN_TRIES):
+        try:
+            return SqliteFrontier(data.frontier, clock, bundled_suffix_list(), on_fatal, LeaseClock.from_environment())
+        except Locked:
+            if attempt == OPEN_TRIES - 1:
+                raise
+            await asyncio.sleep(OPEN_WAIT_S)
+    raise AssertionError
+
+
+def main() -> None:
+    """`python -m tarrafa.frontier.server_process`: started by the supervisor."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--listen", help="HOST:PORT; the token is in the environment")
+    options = parser.parse_args()
+    die_with_parent(options.parent)
+    run_child(lambda: uvloop.run(_main(DataDirectory(options.data), options.listen)))
+
+
+if __name__ == "__main__":
+    main()

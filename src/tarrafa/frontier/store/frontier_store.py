@@ -1,0 +1,168 @@
+"""What can happen to the frontier's tables?
+
+Every method runs inside a transaction that the caller commits. It is the same for every body that keeps tables: one
+file of its own (sqlite.py), or a working copy of what a database has (postgres/).
+"""
+
+from collections.abc import Callable
+
+from tarrafa.clock import Clock
+from tarrafa.config import Collection
+from tarrafa.frontier.api import (
+    CollectionRow,
+    DiscoveredUrl,
+    FrontierOverview,
+    Lease,
+    UrlLookup,
+    UrlWeight,
+    WorkerRegistration,
+)
+from tarrafa.frontier.store.collection_deletion import CollectionDeleter, CollectionDeletionLog
+from tarrafa.frontier.store.collections import Collections, Counters, LoadedCollection, RevisitTuning
+from tarrafa.frontier.store.dispatch import VisitDispatcher
+from tarrafa.frontier.store.host_transfer import HostTransfer
+from tarrafa.frontier.store.leases import HostLeases, LeaseClock
+from tarrafa.frontier.store.lookup import look_up
+from tarrafa.frontier.store.ready_queue import ReadyQueue
+from tarrafa.frontier.store.retries import HostRetries, StatusRetries
+from tarrafa.frontier.store.revisit_plans import RevisitPlans
+from tarrafa.frontier.store.runs import Runs, check_can_begin_run, has_runs, roots_of
+from tarrafa.frontier.store.schema import FrontierDatabase
+from tarrafa.frontier.store.urls import FrontierUrls
+from tarrafa.model import HostId, UrlId
+from tarrafa.runtime.process import ProcessId
+
+CLOCK_RECORDED_EVERY_S = 2.0  # how exactly the file knows when it was last open
+
+
+class FrontierStore:
+    """The tables and what can happen to them; every method runs inside a transaction that the caller commits."""
+
+    def __init__(
+        self,
+        db: FrontierDatabase,
+        clock: Clock,
+        lease_clock: LeaseClock,
+        counters: Counters | None = None,
+        catalogue: Collections | None = None,
+    ) -> None:
+        self.db, self.clock, self._marked = db, clock, 0.0
+        self.is_taken_down: Callable[[str], bool] = lambda url: False  # who opens the store knows
+        self.counters = counters or Counters(db)
+        self.collections = catalogue or Collections(db, self.counters, clock)
+        self.ready = ready = ReadyQueue(self.db)
+        self.urls = FrontierUrls(self.db, self.counters, self.collections, ready, clock)
+        self.runs = Runs(self.db, self.counters, self.collections, self.urls)
+        self.visits = VisitDispatcher(self.db, self.counters, self.collections, self.urls, self.runs, ready)
+        self.hosts = HostLeases(self.db, self.collections, self.urls, self.visits, ready, clock, lease_clock)
+        self.planning = RevisitPlans(self.db, self.counters, self.collections, self.urls.revisits, clock)
+        self.deletion_log = CollectionDeletionLog(self.db, self.collections, clock)
+        self.deleter = CollectionDeleter(self.db, self.counters, self.collections, ready, self.deletion_log)
+        self.host_retries = HostRetries(self.db, self.counters, self.collections, self.urls, ready, clock)
+        self.status_retries = StatusRetries(self.db, self.urls, self.host_retries)
+        self.transfer = HostTransfer(self.db, self.counters, self.collections, self.urls, ready, clock)
+
+    def open_collection(self, content: bytes, roots: list[DiscoveredUrl], start: bool = True) -> CollectionRow:
+        finished = {known.row.id for known in self.collections.all() if known.row.state == "finished"}
+        known, before = self.collections.open(content, start=start)
+        if before is not None:
+            self.begin_config_change(known, before)
+            self.apply_config_change(known, before, start=start)
+            self.end_config_change(known, before)
+            if start and known.row.id in finished and self.urls.breadth.is_over(known):
+                self.urls.breadth.restart(known)
+        self.urls.seed(known.row.id, roots)
+        return known.row
+
+    def begin_config_change(self, known: LoadedCollection, before: Collection) -> None:
+        """What a new configuration means for the collection as a whole."""
+        if _revisits_changed(known, before):
+            self.collections.set_tuning(known, RevisitTuning())
+            self.urls.revisits.begin_policy_change(known)
+            self.urls.page_replacement.begin_rebuilding(known)
+        if before.strategy != known.config.strategy:
+            self.urls.breadth.begin_order_change(known, before.strategy.order)
+
+    def begin_run(self, name: str, reason: str) -> CollectionRow:
+        known = self.collections.by_name(name)
+        check_can_begin_run(known)
+        self.runs.begin(known, reason, known.run + 1, roots_of(known))
+        return known.row
+
+    def sweep(self, name: str, limit: int) -> bool:
+        return self.runs.sweep(self.collections.by_name(name), limit)
+
+    def delete_collection(self, name: str, limit: int) -> bool:
+        return self.deleter.delete(self.collections.by_name(name), limit)
+
+    def record_deletion(self, name: str) -> bool:
+        self.expire()
+        return self.deleter.record_deletion(self.collections.by_name(name))
+
+    def apply_config_change(self, known: LoadedCollection, before: Collection, *, start: bool = True) -> None:
+        """What it means for each of its hosts: for those that are at hand. Scans them, once per change."""
+        if has_runs(before) and not has_runs(known.config) and known.run > 1:
+            self.runs.end_runs(known)
+        if start:
+            self.urls.retry_failed(known)
+        self.urls.requeue_lifted_takedowns(known, self.is_taken_down)
+        old, new = before.scope.depth_max, known.config.scope.depth_max
+        if old is not None and (new is None or new > old):
+            self.urls.reopen_depth(known)
+        if before.strategy != known.config.strategy:
+            self.urls.reorder(known, before.strategy)
+        if before.scope != known.config.scope:
+            self.urls.recheck_scope(known)
+        if _revisits_changed(known, before):
+            self.visits.unchoose(known)
+            self.urls.revisits.apply_policy_change(known)
+            self.urls.page_replacement.rebuild(known)
+
+    def end_config_change(self, known: LoadedCollection, before: Collection) -> None:
+        """What is left to do when it is done for all of them."""
+        if before.strategy != known.config.strategy:
+            self.urls.breadth.end_order_change(known, before.strategy.order)
+
+    def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
+        return look_up(self.db, host, url, self.collections, self.urls.revisits, self.urls.breadth)
+
+    def update_weights(self, name: str, weights: list[UrlWeight]) -> None:
+        """An archive may be older than its frontier: what belongs to no collection here is nobody's business."""
+        known = self.collections.find(name)
+        if known is not None:
+            self.urls.update_weights(known, weights)
+
+    def expire(self) -> None:
+        """Take back the hosts of workers that are dead or silent."""
+        for worker, wait_s in self.hosts.expired_workers():
+            self.hosts.release_worker(worker, wait_s)
+
+    def release_process(self, process: ProcessId) -> None:
+        for worker in self.hosts.workers_of_process(process):
+            self.hosts.release_worker(worker)
+
+    def record_clock(self) -> None:
+        """Write down now and then what time it is: see `last_seen`."""
+        now = self.clock.now()
+        if abs(now - self._marked) > CLOCK_RECORDED_EVERY_S * self.clock.scale:
+            self.db.run("INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (now,))
+            self._marked = now
+
+    def join(self, name: str, process: ProcessId) -> WorkerRegistration:
+        self.expire()
+        ghost = self.hosts.find_rejoining(name, process)
+        if ghost is not None:
+            self.hosts.release_worker(ghost)
+        return self.hosts.join(name, process)
+
+    def lease(self, worker: int, hosts: int) -> list[Lease]:
+        self.expire()
+        return self.hosts.lease(worker, hosts)
+
+    def overview(self) -> FrontierOverview:
+        self.expire()
+        return FrontierOverview(self.collections.status(), self.hosts.worker_statuses())
+
+
+def _revisits_changed(known: LoadedCollection, before: Collection) -> bool:
+    return before.revisit != known.config.revisit or before.scope.pages_max != known.config.scope.pages_max

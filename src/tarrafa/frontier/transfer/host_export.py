@@ -1,0 +1,226 @@
+"""What does a host look like from outside, with everything that hangs below it?
+
+An *image* is a host taken out of one frontier so that another one can take it in: its row, its robots.txt, and of each
+collection what is known of its URLs: where they stand, every visit remembered, what is believed of pages kept fresh. A
+large host comes in parts. What follows from these (queues, shelves, counters of what waits) is made again by whoever
+takes it in. Leases do not travel: what was handed out waits again, and its number is never given a second time.
+
+Promise: whatever comes from a file or a wire is within the bounds named here before anybody acts on it.
+Knows nothing of tables and files.
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from tarrafa.errors import DataError
+from tarrafa.model import HostId, UrlId, UrlRole, UrlState
+from tarrafa.parse.url import host_id, host_key, url_id
+from tarrafa.revisit.policy import PageHistory
+
+URLS_MAX = 5_000  # in one answer
+BYTES_MAX = 8 << 20  # of one answer, roughly: with the last host it may be a few times as much
+HISTORY_MAX = 1_000  # visits of a URL; a frontier remembers a tenth of that
+
+Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
+Number = Annotated[int, Meta(ge=-(1 << 62), lt=1 << 62)]
+Moment = Annotated[float, Meta(ge=-1e15, le=1e15)]  # and so neither infinite nor nonsense
+Amount = Annotated[float, Meta(ge=-1e300, le=1e300)]
+Words = Annotated[str, Meta(max_length=1 << 16)]
+Key = Annotated[bytes, Meta(min_length=16, max_length=16)]
+
+
+class VisitExport(msgspec.Struct, frozen=True, array_like=True):
+    """One line of a URL's history; the fields are the columns of `visit`."""
+
+    number: Count
+    at: Moment
+    status: Number
+    length: Count
+    changed: Annotated[int, Meta(ge=0, le=1)] | None
+    worker: Words
+
+
+class PageExport(msgspec.Struct, frozen=True, array_like=True):
+    """What is believed of a page that is kept fresh, and where it stands."""
+
+    shelf: Number
+    key: Moment
+    gone: Count
+    history: PageHistory
+
+
+class UrlExport(msgspec.Struct, frozen=True, array_like=True):
+    """A URL in one collection. But for `history` and `page` the fields are the columns of `url`."""
+
+    id: Key
+    url: Annotated[str, Meta(max_length=1 << 14)]
+    depth: Count
+    redirects: Count
+    state: Count
+    sequence: Number
+    visits: Count
+    attempts: Count
+    in_links: Count
+    status: Number | None
+    type: Words | None
+    discovered: Moment
+    fetched: Moment | None
+    content_id: Words | None
+    etag: Words | None
+    last_modified: Words | None
+    role: Count
+    announced: Moment | None
+    parent: Annotated[bytes, Meta(max_length=64)] | None
+    blamed: Count
+    payload: Words
+    archived: Moment
+    history: Annotated[list[VisitExport], Meta(max_length=HISTORY_MAX)] = []
+    page: PageExport | None = None
+    pagerank: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
+    run: Count = 1
+    shown: Annotated[int, Meta(ge=0, le=2)] = 0
+
+
+class HostCollectionExport(msgspec.Struct, frozen=True, array_like=True):
+    """What one collection has on a host. `site_hosts` is how many hosts of its site the collection visits."""
+
+    collection: Words
+    visited: Count
+    refused: Annotated[int, Meta(ge=0, le=1)]
+    site_hosts: Count
+    urls: Annotated[list[UrlExport], Meta(max_length=URLS_MAX)]
+    run: Count = 1  # that `visited` is about
+
+
+class RobotsExport(msgspec.Struct, frozen=True, array_like=True):
+    status: Number
+    digest: Annotated[bytes, Meta(max_length=64)]
+    expires: Moment
+    text: Annotated[bytes, Meta(max_length=1 << 20)]
+
+
+class HostRowExport(msgspec.Struct, frozen=True, array_like=True):
+    """The host itself. Up to `announced_wrong` the fields are columns of `host`."""
+
+    next_at: Moment
+    ended_at: Moment
+    delay_s: Annotated[float, Meta(ge=0, le=1e12)]
+    failures: Count
+    memory: Annotated[bytes, Meta(max_length=1 << 18)] | None
+    trouble: Words
+    modified_right: Count
+    modified_wrong: Count
+    announced_right: Count
+    announced_wrong: Count
+    robots: RobotsExport | None = None
+
+
+class HostExport(msgspec.Struct, frozen=True, array_like=True):
+    """A host, or one part of it: the first has its `row`."""
+
+    id: HostId
+    key: Annotated[str, Meta(max_length=1 << 10)]
+    site: Annotated[str, Meta(max_length=1 << 10)]
+    row: HostRowExport | None
+    shares: list[HostCollectionExport]
+
+    @property
+    def urls(self) -> int:
+        return sum(len(share.urls) for share in self.shares)
+
+
+class FrontierCursor(msgspec.Struct, frozen=True, array_like=True):
+    """How far a walk through all hosts has come: behind this URL of this collection (by its number) on this host."""
+
+    host: HostId = -(1 << 63)
+    collection: int = 0
+    url: UrlId = b""
+
+
+class ExportBatch(msgspec.Struct, frozen=True, array_like=True):
+    """Some hosts, and where to go on; None: there are no more."""
+
+    images: list[HostExport]
+    end: FrontierCursor | None
+
+
+class CollectionExport(msgspec.Struct, frozen=True):
+    """A collection without its hosts. `counters` are those that count what happened, not what is there."""
+
+    name: Words
+    state: Words
+    reason: Words
+    config: bytes
+    revision: Count
+    created: Moment
+    sequence: Number
+    price: Amount = 0.0
+    plan: Count = 0
+    plan_end: Moment = 0.0
+    factor: Amount = 1.0
+    priced_at: Moment = 0.0
+    priced_revisits: Count = 0
+    counters: dict[Words, Number] = {}
+    run: Count = 1
+    started: Moment = 0.0
+
+
+class ExportCatalogue(msgspec.Struct, frozen=True):
+    """All that does not hang below a host. `suffixes` is the list by which hosts were put together to sites; `deleted`
+    says when collections were that are no more."""
+
+    collections: list[CollectionExport]
+    suffixes: str
+    deleted: dict[Words, Moment] = {}
+
+
+def check_host_export(image: HostExport) -> None:
+    """What the types alone cannot say: everything in an image is what it is called."""
+    if not image.key.startswith(("http://", "https://")):
+        raise DataError(f"{image.key[:200]!r} is no host")
+    if host_id(image.key) != image.id:
+        raise DataError(f"an image of {image.key!r} has the id of another host")
+    if not image.site:
+        raise DataError(f"an image of {image.key!r} has no site")
+    for share in image.shares:
+        for url in share.urls:
+            if why := _find_defect(image, url):
+                raise DataError(f"an image of {image.key!r}: {url.url[:200]!r}: {why}")
+
+
+STATES = frozenset(map(int, UrlState)) - {int(UrlState.HANDED_OUT)}
+ROLES = frozenset(map(int, UrlRole))
+
+
+def _find_defect(image: HostExport, url: UrlExport) -> str:
+    if url_id(url.url) != url.id:
+        return "has the id of another URL"
+    if "/" not in url.url[8:] or host_key(url.url) != image.key:
+        return "is on another host"
+    if url.state not in STATES or url.role not in ROLES or (url.shown and url.state != UrlState.PENDING):
+        return f"no URL has state {url.state} and role {url.role}, shown or not ({url.shown})"
+    if any(visit.number > url.visits for visit in url.history):
+        return "has more visits than were handed out"
+    page = url.page.history if url.page is not None else None
+    if page is not None and not _is_sane(page):
+        return f"nobody can believe {page}"
+    return ""
+
+
+def _is_sane(page: PageHistory) -> bool:
+    moments = (page.first, page.last, page.rated, page.announced, page.birth)
+    amounts = (page.alpha, page.beta, page.weight, page.rate)
+    return all(abs(at) <= 1e15 for at in moments) and all(0.0 < amount <= 1e300 for amount in amounts)
+
+
+def estimate_bytes(image: HostExport) -> int:
+    """How many bytes an image takes, roughly."""
+    size = 500
+    if image.row is not None:
+        robots = image.row.robots
+        size += len(image.row.memory or b"") + (len(robots.text) if robots is not None else 0)
+    for share in image.shares:
+        size += sum(250 + len(url.url) + 40 * len(url.history) for url in share.urls)
+    return size

@@ -1,0 +1,85 @@
+"""How are links spread over a collection, and how many lead nowhere?
+
+Sums over the nodes of one collection, for a report: one pass over them, and a look-up for each link that is dead. A
+link here is a pair of different URLs, however often one names the other.
+Promises: reads beside the follower; None while there is no graph.
+Knows nothing of reports.
+"""
+
+import msgspec
+
+from tarrafa.graph.store import graph_exists, open_reader, path_of, rows, sqlite_errors
+from tarrafa.model import GONE, Status
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.heartbeat import Count
+
+DEAD_STATUSES = tuple(sorted(GONE | {Status.NAME_UNKNOWN}))  # nobody is there, and nobody is expected
+LISTED_MAX = 1_000
+
+
+class LinkedUrl(msgspec.Struct, frozen=True):
+    """A URL and a number of links: that lead to it, or that stand on it."""
+
+    url: str
+    links: Count
+    status: int = 0
+
+
+class GraphStatistics(msgspec.Struct, frozen=True):
+    """A collection's part of the graph. `in_links`: how many pages that were there have so many links to them."""
+
+    urls: Count
+    links: Count
+    links_followed: Count  # of these, to URLs that were visited
+    in_links: list[tuple[Count, Count]]
+    dead_urls: Count
+    dead_links: Count
+    most_wanted: list[LinkedUrl]  # dead URLs that most pages link to
+    pages_worst: list[LinkedUrl]  # pages with most dead links
+
+
+def graph_statistics(data: DataDirectory, collection: str, limit: int = 10) -> GraphStatistics | None:
+    """What the graph knows of a collection; None where there is none yet."""
+    if not graph_exists(data):
+        return None
+    limit, dead = max(0, min(limit, LISTED_MAX)), ", ".join(str(int(status)) for status in DEAD_STATUSES)
+    connection = open_reader(data)
+    own = "collection = (SELECT collection FROM collections WHERE name = ?1)"
+    gone = f"FROM nodes WHERE {own} AND status IN ({dead})"
+    try:
+        with sqlite_errors(path_of(data), connection), connection:
+            urls, links, followed = rows(
+                connection,
+                "SELECT count(*), ifnull(sum(in_links), 0), ifnull(sum(in_links) FILTER (WHERE visit >= 0), 0)"  # noqa: S608
+                f" FROM nodes WHERE {own}",
+                (collection,),
+            )[0]
+            spread = rows(
+                connection,
+                f"SELECT in_links, count(*) FROM nodes WHERE {own} AND status = 200 GROUP BY 1 ORDER BY 1",  # noqa: S608
+                (collection,),
+            )
+            dead_urls, dead_links = rows(
+                connection,
+                f"SELECT count(*), ifnull(sum(in_links), 0) {gone}",
+                (collection,),
+            )[0]
+            wanted = rows(
+                connection,
+                f"SELECT url, in_links, status {gone} AND in_links > 0 ORDER BY in_links DESC, url LIMIT ?2",
+                (collection, limit),
+            )
+            worst = rows(
+                connection,
+                f"""SELECT n.url, found.links FROM
+                      (SELECT src, count(DISTINCT dst) AS links FROM edges
+                       WHERE dst IN (SELECT node {gone}) AND src <> dst GROUP BY src ORDER BY 2 DESC, 1 LIMIT ?2) found
+                    JOIN nodes n ON n.node = found.src ORDER BY 2 DESC, 1""",  # noqa: S608
+                (collection, limit),
+            )
+    finally:
+        connection.close()
+    return GraphStatistics(
+        urls, links, followed, spread, dead_urls, dead_links,
+        [LinkedUrl(*row) for row in wanted], [LinkedUrl(*row) for row in worst],
+    )  # fmt: skip

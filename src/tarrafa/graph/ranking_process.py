@@ -1,0 +1,186 @@
+"""Who matters, and which sites are linked with which, over the whole graph?
+
+`python -m tarrafa.graph.ranking_process`: reads the graph once into arrays, computes the ranks of all nodes and the sums of all
+hosts and sites, writes both, and ends. A process of its own, because it takes memory and a processor for seconds: the
+follower that starts it goes on following, and who reads has the results of before until the new ones are whole.
+Promises: killed at any moment it leaves what was there; the file of ranks, which says what it was computed from, comes
+last, so that a survey that broke off is made again. One at a time (a lock sees to it).
+Knows nothing of when it is time: see `surveyor`.
+"""
+
+import argparse
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from functools import lru_cache
+from pathlib import Path
+
+import apsw
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tarrafa.clock import Clock, boottime
+from tarrafa.errors import data_error_from_os
+from tarrafa.fetch.suffix_list import bundled_suffix_list
+from tarrafa.graph import rank_file, sites
+from tarrafa.graph.adjacency import NO_LINKS, GraphArrays, read_graph, status_counts
+from tarrafa.graph.host_graph import HostGraph, host_graph, site_pairs
+from tarrafa.graph.pagerank import pagerank
+from tarrafa.graph.rank_file import RankFile, RankFileHeader
+from tarrafa.graph.sites import SiteRow
+from tarrafa.graph.store import open_reader, path_of, rows, sqlite_errors
+from tarrafa.parse.public_suffix import PublicSuffixes
+from tarrafa.parse.url import host_key, host_name
+from tarrafa.runtime.data_dir import DataDirectory, sync_directory, try_lock
+from tarrafa.runtime.process import die_with_parent, run_child
+
+NICENESS = 10
+FETCHED_STATUSES = frozenset({200, 304})
+
+
+class GroupNames(msgspec.Struct, frozen=True):
+    """What the groups of a snapshot are called: collection, host key, and the number of the site."""
+
+    collections: list[str]
+    keys: list[str]
+    site_of: list[int]
+    sites: list[tuple[str, str]]  # collection and name
+
+
+def compute_rankings(data: DataDirectory, clock: Clock | None = None) -> RankFileHeader | None:
+    """Compute everything anew from the graph as it is now. None: another process is about it."""
+    lock = try_lock(data.graph / "survey.lock")
+    if lock is None:
+        return None
+    with lock:
+        return _compute_rankings(data, clock or Clock.from_environment())
+
+
+def _compute_rankings(data: DataDirectory, clock: Clock) -> RankFileHeader:
+    begun = boottime()
+    with closing(open_reader(data)) as connection, sqlite_errors(path_of(data), connection):
+        found = read_graph(connection, data.graph)
+        names = _names(connection, found)
+    counting = len(found.links.sources)
+    values = _ranks(data, found, names)
+    found.links = NO_LINKS  # the rest needs its memory
+    _write_sites(data, found, names, values, clock.now())
+    stated = RankFileHeader(found.incarnation, found.turned, found.nodes, counting, clock.now(), boottime() - begun)
+    rank_file.write_ranks(data, stated, values.tobytes())
+    return stated
+
+
+def _ranks(data: DataDirectory, found: GraphArrays, names: GroupNames) -> NDArray[np.float32]:
+    """From the ranks of before, if there are any of this making of the graph."""
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names.collections))}
+    block_of = np.array([*(numbers[name] for name in names.collections), len(numbers)], np.int32)  # the last: nobody's
+    before = RankFile.open(data, found.incarnation).values
+    start = np.asarray(before, np.float32) if len(before) else None
+    return pagerank(found.links, block_of[found.groups], start).ranks
+
+
+def _names(connection: apsw.Connection, found: GraphArrays) -> GroupNames:
+    collections = {number: (name, suffixes) for number, name, suffixes in rows(
+        connection, "SELECT collection, name, suffixes FROM collections"
+    )}  # fmt: skip
+    keys, site_of, numbers = [], [], dict[tuple[str, str], int]()
+    for collection, node in zip(found.collections, found.first_nodes, strict=True):
+        name, suffixes = collections[collection]
+        url = rows(connection, "SELECT url FROM nodes WHERE node = ?", (node,))[0][0]
+        keys.append(host_key(url))
+        site_of.append(numbers.setdefault((name, _suffixes(suffixes).site(host_name(url))), len(numbers)))
+    return GroupNames([collections[number][0] for number in found.collections], keys, site_of, list(numbers))
+
+
+@lru_cache(maxsize=16)
+def _suffixes(added: str) -> PublicSuffixes:
+    return PublicSuffixes(bundled_suffix_list(), msgspec.json.decode(added, type=tuple[str, ...]))
+
+
+def _write_sites(
+    data: DataDirectory, found: GraphArrays, names: GroupNames, values: NDArray[np.float32], now: float
+) -> None:
+    keys, counts = found.pairs.totals()
+    site_of = np.array(names.site_of, np.int64)
+    hosts = host_graph(keys, counts, len(names.keys))
+    among = host_graph(*site_pairs(keys, counts, site_of), len(names.sites))
+    weights = np.bincount(found.groups, weights=values, minlength=len(names.keys))[: len(names.keys)].astype(np.float64)
+    path = sites.path_of(data)
+    new = path.with_name(path.name + ".new")
+    try:
+        rows_of = _site_rows(found, names, among, weights), _host_rows(found, names, hosts, weights)
+        sites.write_sites(new, now, found.nodes, found.edges, *rows_of)
+        _sync(new)
+        new.replace(path)
+        sync_directory(path.parent)
+    except OSError as error:
+        raise data_error_from_os(error, path) from None
+    finally:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _host_rows(
+    found: GraphArrays, names: GroupNames, among: HostGraph, weights: NDArray[np.float64]
+) -> Iterator[SiteRow]:
+    statuses: dict[int, dict[int, int]] = defaultdict(dict)
+    for group, status, count in status_counts(found):
+        statuses[group][status] = count
+    for group, (collection, key) in enumerate(zip(names.collections, names.keys, strict=True)):
+        name = key.partition("://")[2].rpartition(":")[0]
+        figures = _figures(statuses[group], float(weights[group]))
+        lists = among.incoming.of(group), among.outgoing.of(group)
+        yield SiteRow(collection, name, *figures, *lists, key=key, site=names.site_of[group])
+
+
+def _site_rows(
+    found: GraphArrays, names: GroupNames, among: HostGraph, weights: NDArray[np.float64]
+) -> Iterator[SiteRow]:
+    statuses: dict[int, dict[int, int]] = defaultdict(dict)
+    for group, status, count in status_counts(found):
+        own = statuses[names.site_of[group]]
+        own[status] = own.get(status, 0) + count
+    site_of = np.array(names.site_of, np.int64)
+    sums, hosts = np.bincount(site_of, weights=weights), np.bincount(site_of)
+    for number, (collection, name) in enumerate(names.sites):
+        figures = _figures(statuses[number], float(sums[number]))
+        lists = among.incoming.of(number), among.outgoing.of(number)
+        yield SiteRow(collection, name, *figures, *lists, hosts=int(hosts[number]))
+
+
+def _figures(statuses: dict[int, int], rank: float) -> tuple[int, int, int, float, dict[int, int]]:
+    """URLs known, visited, there; their rank; the statuses of those visited."""
+    known, seen = sum(statuses.values()), {status: count for status, count in statuses.items() if status}
+    return (
+        known,
+        sum(seen.values()),
+        sum(count for status, count in seen.items() if status in FETCHED_STATUSES),
+        rank,
+        seen,
+    )
+
+
+def main() -> None:
+    """Started by a `Surveyor`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    options = parser.parse_args()
+    die_with_parent(options.parent)
+    os.nice(NICENESS)
+
+    def once() -> None:
+        compute_rankings(DataDirectory(options.data))
+
+    run_child(once)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""When is it time for another survey of the graph, and who makes it?
+
+Promises: the follower is never held up: surveys run in a child process, one at a time. There is one when links have
+grown by a tenth or when something is new for ten minutes; at once when there is nothing else to do; and at the end,
+where the graph is so small that nobody has to wait for it. They take a twentieth of one processor's time at most,
+however large the graph: after each there is a pause of twenty times what it took.
+Knows nothing of what a survey does.
+"""
+
+import math
+import os
+import subprocess
+from contextlib import suppress
+
+from tarrafa.clock import boottime
+from tarrafa.errors import DataError
+from tarrafa.graph import rank_file
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.process import module_command
+
+GROWTH = 0.1
+AGE_S_MAX = 600.0
+IDLE_S = 1.0  # so long without news, and there is nothing else to do
+PAUSE_S_MIN = 10.0
+PAUSE_TIMES = 20.0
+FAILED_TOOK_S = 30.0  # a survey that failed is not tried again soon
+SMALL_TURNED_MAX = 500_000  # so small that it takes less than a second, most of it for loading numpy
+
+
+class RankingScheduler:
+    """Has surveys made. `turned` is the graph's own count of its changes, `incarnation` names the making of it."""
+
+    def __init__(self, data: DataDirectory, incarnation: int) -> None:
+        self._data, self._incarnation = data, incarnation
+        self._child: subprocess.Popen[bytes] | None = None
+        self._begun, self._ended = boottime(), -math.inf
+        self._took_s = 0.0
+        self._read_last()
+
+    def _read_last(self) -> None:
+        """What the last survey covered, whoever made it."""
+        stated = rank_file.read_header(self._data)
+        known = stated is not None and stated.incarnation == self._incarnation
+        self.covered = stated.turned if stated is not None and known else 0
+        self._size = stated.nodes + stated.edges if stated is not None and known else 0
+        self._took_s = stated.took_s if stated is not None and known else 0.0
+
+    def is_due(self, turned: int, idle_s: float, now: float) -> bool:
+        new = turned - self.covered
+        pause_s = max(PAUSE_S_MIN, PAUSE_TIMES * self._took_s)
+        if new <= 0 or now - self._ended < pause_s:
+            return False
+        if idle_s >= IDLE_S:
+            return True
+        since_s = now - max(self._begun, self._ended)
+        return since_s >= pause_s and (new >= GROWTH * self._size or since_s >= AGE_S_MAX)
+
+    def poll(self, turned: int, idle_s: float) -> bool:
+        """Start a survey if it is time; whether one has just come to its end."""
+        if self._child is not None:
+            return self._has_ended()
+        if self.is_due(turned, idle_s, boottime()):
+            self._child = subprocess.Popen(
+                module_command(
+                    "tarrafa.graph.ranking_process", "--data", str(self._data.root), "--parent", str(os.getpid())
+                ),
+                stdin=subprocess.DEVNULL,
+            )
+        return False
+
+    def _has_ended(self) -> bool:
+        assert self._child is not None
+        code = self._child.poll()
+        if code is None:
+            return False
+        self._child, self._ended = None, boottime()
+        if code:
+            self._took_s = max(self._took_s, FAILED_TOOK_S)
+            return False
+        self._read_last()
+        return True
+
+    def close(self, turned: int) -> None:
+        """The follower ends. A small graph is surveyed once more: what comes next is often a search."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+            self._child = None
+        if turned > self.covered and turned <= SMALL_TURNED_MAX:
+            from tarrafa.graph.ranking_process import compute_rankings
+
+            with suppress(DataError):  # a full disk, say: the next follower makes it
+                compute_rankings(self._data)
+            self._read_last()

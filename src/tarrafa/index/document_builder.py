@@ -1,0 +1,203 @@
+"""What is a record for the index?
+
+Promises: the same document wherever it is made: here, or in child processes that hand their sheets to the one that
+writes (`Analysts`), in the order of the records. A page is indexed with what is known of it by then: without a link
+graph, nobody links to it.
+Knows nothing of commits or cursors.
+
+Analysing words and asking the graph is two thirds of the work of indexing, and the rest is tantivy's own thread: with
+children that do it, the writer is left with a tenth.
+
+Which site is a page of?
+
+Promises: the registrable domain by the bundled public suffix list, and by the suffixes that the page's collection adds
+to it: each archive file begins with how its collection was configured.
+Knows nothing of documents.
+"""
+
+import contextlib
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import tantivy
+
+from tarrafa.archive.history import first_notes
+from tarrafa.archive.warc_reader import ArchiveEntry
+from tarrafa.errors import ConfigError, DataError
+from tarrafa.fetch.suffix_list import bundled_suffix_list
+from tarrafa.graph.reader import GraphReader
+from tarrafa.index.document_fields import NO_STANDING, DocumentValues, LinkStanding, document_from_values, fill_document
+from tarrafa.index.indexed_visits import IndexedStanding
+from tarrafa.model import CollectionNote, VisitRecord
+from tarrafa.parse.public_suffix import PublicSuffixes
+from tarrafa.parse.url import host_name, url_id
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.process import die_with_parent
+
+BATCH_RECORDS = 64  # records that are handed over together
+BATCHES_AHEAD = 3  # batches under way for each child: it never waits for us
+
+
+class PreparedDocument(NamedTuple):
+    """A page's document, and how the page stands with others."""
+
+    document: tantivy.Document
+    standing: IndexedStanding
+
+
+PrepareDocument = Callable[[], PreparedDocument]
+
+
+class DocumentBuilder:
+    """Makes documents. What it knows of links is as new as the graph."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data, self._sites = data, SiteResolver(data)
+        self._graph: GraphReader | None = None
+
+    @property
+    def graph(self) -> GraphReader | None:
+        """The link graph, as soon as there is one."""
+        if self._graph is None:
+            with contextlib.suppress(DataError):
+                self._graph = GraphReader(self._data)
+        return self._graph
+
+    def build(self, record: VisitRecord) -> PreparedDocument:
+        """The document of a record that has a page."""
+        document = tantivy.Document()
+        return PreparedDocument(document, self.fill(document, record))
+
+    def fill(self, found: tantivy.Document | DocumentValues, record: VisitRecord) -> IndexedStanding:
+        """Write its page into a document, or on a sheet."""
+        assert record.page is not None, "only pages become documents"
+        standing = self.link_standing(record.url, record.collection)
+        fill_document(
+            found, record, record.page, self._sites.site_of(record.collection, host_name(record.url)), standing
+        )
+        return IndexedStanding(standing.in_links, standing.rank)
+
+    def link_standing(self, url: str, collection: str) -> LinkStanding:
+        """What others say of a page, as far as is known by now: it is findable without that too."""
+        graph, identity = self.graph, url_id(url)
+        if graph is None:
+            return NO_STANDING
+        try:
+            in_links, rank = graph.standings([identity], collection).get(identity, (0, 0.0))
+            return LinkStanding(graph.anchors(url, collection) if in_links else [], in_links, rank)
+        except DataError:
+            self._graph = None
+            return NO_STANDING
+
+
+# -- in other processes -----------------------------------------------------------------------------------------------
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_records = msgspec.msgpack.Decoder(list[VisitRecord]).decode
+_decode_sheets = msgspec.msgpack.Decoder(list[tuple[list[Any], IndexedStanding]]).decode
+_own: DocumentBuilder  # of a child
+
+
+class DocumentBuilderPool:
+    """So many child processes that analyse. Use it in a `with`."""
+
+    def __init__(self, data: DataDirectory, processes: int) -> None:
+        self._ahead = BATCHES_AHEAD * processes
+        self._pool = ProcessPoolExecutor(
+            processes,
+            multiprocessing.get_context("spawn"),  # a fork would take tantivy's threads for its own
+            _begin,
+            (os.getpid(), data.root),
+        )
+
+    def __enter__(self) -> "DocumentBuilderPool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def build_all(self, entries: Iterable[ArchiveEntry]) -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:
+        """Every entry in order, with what gives its document."""
+        under_way: deque[tuple[list[ArchiveEntry], Future[bytes]]] = deque()
+        rest = iter(entries)
+        try:
+            while batch := list(islice(rest, BATCH_RECORDS)):
+                under_way.append((batch, self._pool.submit(_analyse, _encode([entry.record for entry in batch]))))
+                if len(under_way) > self._ahead:
+                    yield from _handed_back(*under_way.popleft())
+            while under_way:
+                yield from _handed_back(*under_way.popleft())
+        except BrokenProcessPool:
+            raise DataError("a process that analysed pages was killed; run the command again") from None
+
+
+def _handed_back(batch: list[ArchiveEntry], future: "Future[bytes]") -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:
+    sheets = _decode_sheets(future.result())
+    for entry, (values, marks) in zip(batch, sheets, strict=True):
+        yield entry, partial(_prepared, values, marks)
+
+
+def _prepared(values: list[Any], marks: IndexedStanding) -> PreparedDocument:
+    return PreparedDocument(document_from_values(values), marks)
+
+
+def _begin(parent: int, root: Path) -> None:
+    """A child's first act."""
+    global _own
+    die_with_parent(parent)
+    _own = DocumentBuilder(DataDirectory(root))
+
+
+def _analyse(records: bytes) -> bytes:
+    """A child's work."""
+    return _encode([_sheet(record) for record in _decode_records(records)])
+
+
+def _sheet(record: VisitRecord) -> tuple[list[Any], IndexedStanding]:
+    sheet = DocumentValues()
+    return sheet.values, _own.fill(sheet, record) if record.page is not None else IndexedStanding()
+
+
+class _SiteNetwork(msgspec.Struct, frozen=True):
+    suffixes: tuple[str, ...] = ()
+
+
+class _SiteConfig(msgspec.Struct, frozen=True):
+    network: _SiteNetwork = _SiteNetwork()
+
+
+_decode = msgspec.json.Decoder(_SiteConfig).decode
+
+
+class SiteResolver:
+    """Learns of each collection when it is first asked about it."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._archive: Path = data.archive
+        self._plain = PublicSuffixes(bundled_suffix_list())
+        self._by_collection: dict[str, PublicSuffixes] = {}
+
+    def site_of(self, collection: str, host: str) -> str:
+        found = self._by_collection.get(collection)
+        if found is None:
+            found = self._by_collection[collection] = self._learn(collection)
+        return found.site(host)
+
+    def _learn(self, collection: str) -> PublicSuffixes:
+        for note in first_notes(self._archive):
+            if isinstance(note, CollectionNote) and note.collection == collection:
+                try:
+                    extra = _decode(note.config).network.suffixes
+                    return PublicSuffixes(bundled_suffix_list(), extra) if extra else self._plain
+                except (msgspec.MsgspecError, ConfigError):
+                    break
+        return self._plain

@@ -1,0 +1,300 @@
+"""What does one visit change in the index?
+
+Promises: a page that was kept and may be shown becomes a document; one that the Web says is gone, moved, forbidden or
+not for indexing loses it; the Web's weather (time-outs, 5xx, an unchanged 304) changes nothing. Every text is bounded.
+Knows nothing of commits, cursors or visits' order.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from math import log1p
+from struct import Struct
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+import tantivy
+from xxhash import xxh3_64_intdigest
+
+from tarrafa.index import schema
+from tarrafa.index.text_analysis import (
+    analyze,
+    compose,
+    fold,
+    neighbour_pairs,
+    primary_language,
+    vocabulary_entries,
+    words,
+)
+from tarrafa.model import DeclaredEntity, Outcome, Page, Status, UrlId, VisitRecord, is_inconclusive
+from tarrafa.parse.rdf.entity import collect_entities
+from tarrafa.parse.rdf.entity_summary import searchable_kinds, summarize_entities
+from tarrafa.parse.rdf.nquads import parse_nquads
+from tarrafa.parse.url import host_name, url_id
+
+TITLE_TIMES, HEADINGS_TIMES, ANCHORS_TIMES = 8, 3, 3
+TITLE_WORDS_MAX = 40  # a title of a thousand words would be the best answer to everything
+HEADINGS_MAX = 50
+HEADING_WORDS_MAX = 30
+ANCHORS_MAX = 12
+ANCHOR_WORDS_MAX = 15
+TEXT_WORDS_MAX = 50_000
+SHOWN_CHARS_MAX = 60_000
+URL_CHARS_MAX = 2_000
+LABELS_MAX = 12  # of a host's name, from the right
+NEAR_WORDS_MIN = 100  # a shorter page has exact copies only: there, one word is a difference, or "room 101" is lost
+
+
+class IndexAction(Enum):
+    """What a visit means for the index."""
+
+    WRITE = 1
+    DELETE = 2
+    NOTHING = 3
+
+
+def index_action(record: VisitRecord) -> IndexAction:
+    outcome, page = record.outcome, record.page
+    if is_inconclusive(outcome.status) or outcome.grace or outcome.status == Status.TAKEN_DOWN:  # see `withheld`
+        return IndexAction.NOTHING
+    if outcome.kept and page is not None and not page.robots.noindex:
+        return IndexAction.WRITE
+    return IndexAction.DELETE
+
+
+def document_key(collection: str, key: UrlId) -> str:
+    return f"{collection}/{key.hex()}"
+
+
+_halves = Struct(">qq")
+
+
+def split_url_id(key: UrlId) -> tuple[int, int]:
+    high, low = _halves.unpack(key)
+    return high, low
+
+
+def join_url_id(high: int, low: int) -> UrlId:
+    return _halves.pack(high, low)
+
+
+class LinkStanding(NamedTuple):
+    """What others say of a page, as far as is known when it is indexed. `rank`: PageRank times the number of pages."""
+
+    anchors: Sequence[str] = ()
+    in_links: int = 0
+    rank: float = 0.0
+
+
+NO_STANDING = LinkStanding()
+
+
+FieldValue = str | int | float | bytes
+
+
+class DocumentValues:
+    """The values of a document, on their way to the process that writes it."""
+
+    def __init__(self) -> None:
+        self.values: list[tuple[str, FieldValue]] = []
+
+    def add_text(self, field: str, value: str) -> None:
+        self.values.append((field, value))
+
+    def add_integer(self, field: str, value: int) -> None:
+        self.values.append((field, value))
+
+    def add_float(self, field: str, value: float) -> None:
+        self.values.append((field, value))
+
+    def add_bytes(self, field: str, value: bytes) -> None:
+        self.values.append((field, value))
+
+
+def document_from_values(values: Iterable[tuple[str, FieldValue]]) -> tantivy.Document:
+    found = tantivy.Document()
+    for field, value in values:
+        if isinstance(value, str):
+            found.add_text(field, value)
+        elif isinstance(value, int):
+            found.add_integer(field, value)
+        elif isinstance(value, float):
+            found.add_float(field, value)
+        else:
+            found.add_bytes(field, value)
+    return found
+
+
+def document(record: VisitRecord, page: Page, site: str, standing: LinkStanding = NO_STANDING) -> tantivy.Document:
+    """The document of a page that is to be found; `site` is the registrable domain of its host."""
+    found = tantivy.Document()
+    fill_document(found, record, page, site, standing)
+    return found
+
+
+def fill_document(
+    found: tantivy.Document | DocumentValues, record: VisitRecord, page: Page, site: str, standing: LinkStanding
+) -> None:
+    """Write a page into a document, or on a sheet."""
+    identity, host, language = url_id(record.url), host_name(record.url), primary_language(page.language)
+    stated = collect_entities(parse_nquads(page.statements)) if page.statements else []
+    for field, value in (
+        (schema.KEY, document_key(record.collection, identity)),
+        (schema.COLLECTION, record.collection),
+        (schema.HOST, host),
+        (schema.LANGUAGE, language),
+        *((schema.SITE, name) for name in domains_of_host(host)),
+        *((schema.TYPE, name) for name in type_names(record.outcome.type, record.url)),
+        *((schema.KIND, name) for name in searchable_kinds(stated)),
+    ):
+        found.add_text(field, value)
+    high, low = split_url_id(identity)
+    updated = _updated(record.outcome)
+    for field, number in (
+        (schema.ID_HIGH, high),
+        (schema.ID_LOW, low),
+        (schema.URL_LENGTH, len(record.url)),
+        (schema.UPDATED, int(updated.timestamp())),
+        (schema.IN_LINKS, standing.in_links),
+        (schema.SITE_ID, site_number(site)),
+    ):
+        found.add_integer(field, number)
+    found.add_float(schema.STATIC, 2 ** link_factor(standing.rank) - 2)
+    title = analyze(page.title, page.language, TITLE_WORDS_MAX)
+    _add_fingerprints(found, page, title)
+    _add_terms(found, page, title, standing.anchors)
+    found.add_text(schema.URL, url_words(record.url))
+    found.add_text(schema.WORDS, vocabulary_entries(f"{page.title} {page.text}", TEXT_WORDS_MAX))
+    found.add_bytes(
+        schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, language, updated, summarize_entities(stated)))
+    )
+
+
+LINKS_SHARE = 0.1
+
+
+def link_factor(rank: float) -> float:
+    """What links make of a page's score."""
+    return 1 + LINKS_SHARE * log1p(max(rank, 0.0))
+
+
+def site_number(name: str) -> int:
+    """A site as a number."""
+    return signed_64(xxh3_64_intdigest(name.encode()))
+
+
+def url_words(url: str) -> str:
+    """The words of an address, escapes read, folded, joined by spaces."""
+    return " ".join(filter(None, map(fold, words(unquote(url)[:URL_CHARS_MAX]))))
+
+
+_extension = re.compile(r"\.([a-z0-9]{1,8})$").search
+
+
+def type_names(mime: str, url: str) -> list[str]:
+    """What `filetype:` may say of a page: its MIME type, the usual extensions of it, and its own."""
+    mime = mime.partition(";")[0].strip().lower()
+    names = [mime, *_EXTENSIONS.get(mime, ())]
+    own = _extension(url.partition("?")[0].rpartition("/")[2].lower())
+    return list(dict.fromkeys(filter(None, [*names, own[1] if own else ""])))
+
+
+_EXTENSIONS = {
+    "text/html": ("html", "htm"),
+    "application/xhtml+xml": ("xhtml", "html"),
+    "text/plain": ("txt",),
+    "application/pdf": ("pdf",),
+    "application/rtf": ("rtf",),
+    "text/rtf": ("rtf",),
+    "application/msword": ("doc",),
+    "application/vnd.ms-excel": ("xls",),
+    "application/vnd.ms-powerpoint": ("ppt",),
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ("docx",),
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ("xlsx",),
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ("pptx",),
+    "application/vnd.oasis.opendocument.text": ("odt",),
+    "application/vnd.oasis.opendocument.spreadsheet": ("ods",),
+    "application/vnd.oasis.opendocument.presentation": ("odp",),
+    "application/xml": ("xml",),
+    "text/xml": ("xml",),
+    "application/json": ("json",),
+    "text/csv": ("csv",),
+    "text/markdown": ("md",),
+}
+
+
+def _add_fingerprints(found: tantivy.Document | DocumentValues, page: Page, title: str) -> None:
+    """What copies are recognised by. Half a content id will do: that any two of a thousand million pages share it by
+    chance has odds of 1 to 40, and would show only where both answer the same question."""
+    found.add_integer(schema.HEADLINE, signed_64(xxh3_64_intdigest(title.encode())))
+    if page.content_id:
+        found.add_integer(schema.CONTENT, content_number(page.content_id))
+        if page.simhash and len(page.text.split(None, NEAR_WORDS_MIN)) >= NEAR_WORDS_MIN:
+            found.add_integer(schema.SIMHASH, signed_64(page.simhash))
+
+
+def content_number(content_id: str) -> int:
+    """The first 64 bits of a content id, as the index holds them."""
+    return signed_64(int(content_id[:16], 16))
+
+
+def signed_64(bits: int) -> int:
+    """64 bits as tantivy takes them: of unsigned fields it deletes nothing by term."""
+    return bits - (1 << 64) if bits >> 63 else bits
+
+
+def _add_terms(found: tantivy.Document | DocumentValues, page: Page, title: str, anchors: Sequence[str]) -> None:
+    """Each text is a value of its own, repeated for its weight: tantivy leaves a gap between two values, so that a
+    phrase never matches across them and still matches inside each."""
+    language = page.language
+    if title:
+        found.add_text(schema.TITLE, title)
+    weighted: Iterable[tuple[str, int]] = (
+        (title, TITLE_TIMES),
+        *((analyze(text, language, HEADING_WORDS_MAX), HEADINGS_TIMES) for text in page.headings[:HEADINGS_MAX]),
+        *((analyze(text, language, ANCHOR_WORDS_MAX), ANCHORS_TIMES) for text in anchors[:ANCHORS_MAX]),
+        (analyze(page.text, language, TEXT_WORDS_MAX), 1),
+    )
+    length = 0
+    for text, times in weighted:
+        paired = neighbour_pairs(text)
+        for _ in range(times if text else 0):
+            found.add_text(schema.ALL, text)
+            if paired:
+                found.add_text(schema.PAIRS, paired)
+        length += times * len(text.split())
+    found.add_integer(schema.LENGTH, length)
+
+
+def _shown(
+    record: VisitRecord, page: Page, language: str, updated: datetime, declares: tuple[DeclaredEntity, ...]
+) -> schema.StoredDocument:
+    title, text = " ".join(page.title.split())[:300], compose(page.text[:SHOWN_CHARS_MAX])
+    mime = record.outcome.type.partition(";")[0].strip().lower()
+    moment = updated.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return schema.StoredDocument(record.url, title, text, language, moment, record.collection, mime, declares)
+
+
+def _updated(outcome: Outcome) -> datetime:
+    """When the page was last changed, as its server says; when we saw it, if it says nothing or the impossible."""
+    seen = datetime.fromtimestamp(outcome.at, UTC)
+    if outcome.last_modified:
+        try:
+            said = parsedate_to_datetime(outcome.last_modified)
+            said = said.replace(tzinfo=UTC) if said.tzinfo is None else said.astimezone(UTC)
+        except (ValueError, OverflowError):
+            return seen
+        if said.year >= 1990 and said <= seen:
+            return said
+    return seen
+
+
+def domains_of_host(host: str) -> list[str]:
+    """The host's name and every domain above it: www.ufmg.br, ufmg.br, br. An address stands for itself."""
+    if host.startswith("[") or host.replace(".", "").isdigit():
+        return [host]
+    labels = host.rstrip(".").split(".")
+    return [".".join(labels[start:]) for start in range(max(0, len(labels) - LABELS_MAX), len(labels))]

@@ -1,0 +1,130 @@
+"""How is an index made again from the archive, with all the processors there are?
+
+Each part of the index is made by a process of its own, as many at once as there are processors; where there are more
+processors than parts, each of these has children that analyse (`analyst`). Promises: however many take part, and
+whoever is killed in between, the index that is there in the end is the one that a single process would have made, or,
+if it was not made to the end, the one that there was: that one answers meanwhile. All of them die with the process that
+began it.
+Knows nothing of terminals: `tell` hears how many bytes of the archive were done since it was called last.
+
+`python -m tarrafa.index.parallel_rebuild --part 2-of-4 ...` makes one part.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from tarrafa.archive import warc_reader as archive
+from tarrafa.errors import DataError
+from tarrafa.index import indexed_visits, shards
+from tarrafa.index.follower import build_part, rebuild, replacement_parts
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.process import die_with_parent, module_command, run_child
+
+POLL_EVERY_S = 0.2
+SMALL_BYTES = 2 << 20  # an archive for which no process need be started
+
+OnProgress = Callable[[int], None]
+
+
+def rebuild_in_parallel(
+    data: DataDirectory, processes: int, tell: OnProgress = lambda size: None, divided: shards.ShardLayout | None = None
+) -> int:
+    """Make the index again from the archive, from nothing, with so many processes, and divided so from now on if that
+    is said; the number of records read."""
+    if processes <= 1 or sum(archive.visit_lengths(data.archive).values()) < SMALL_BYTES:
+        return rebuild(data, divided)
+    with replacement_parts(data, divided) as parts, _PartBuilders(parts, processes) as team:
+        told = 0
+        while team.poll():
+            time.sleep(POLL_EVERY_S)
+            done = sum(sum(_cursor(part).values()) for part in parts) // len(parts)
+            tell(max(0, done - told))
+            told = max(done, told)
+    return team.read
+
+
+def _cursor(part: DataDirectory) -> dict[str, int]:
+    """How far a part has come; it may be in the middle of beginning."""
+    with suppress(DataError):
+        return indexed_visits.read_cursor(part)
+    return {}
+
+
+class _PartBuilders:
+    """The processes that make the parts. Use it in a `with`: leaving it ends them."""
+
+    def __init__(self, parts: list[DataDirectory], processes: int) -> None:
+        self._waiting = list(reversed(parts))
+        self._at_once = min(len(parts), processes)
+        self._analysts = processes // self._at_once if processes // self._at_once > 1 else 0
+        self._at_work: dict[str, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
+        self.read = 0
+
+    def __enter__(self) -> "_PartBuilders":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process, said in self._at_work.values():
+            process.kill()
+            process.wait()
+            said.close()
+
+    def poll(self) -> bool:
+        """Start who waits, hear who is done; whether anybody is at work."""
+        while self._waiting and len(self._at_work) < self._at_once:
+            self._start(self._waiting.pop())
+        for name, (process, said) in list(self._at_work.items()):
+            if process.poll() is not None:
+                del self._at_work[name]
+                self.read += _records_read(name, process.returncode, said)
+        return bool(self._at_work or self._waiting)
+
+    def _start(self, part: DataDirectory) -> None:
+        said = tempfile.TemporaryFile()  # noqa: SIM115 (it is read when the process has ended)
+        line = module_command(
+            "tarrafa.index.parallel_rebuild", "--data", str(part.root), f"--part={part.part}", "--analysts", str(self._analysts),
+            "--parent", str(os.getpid()),
+        )  # fmt: skip
+        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
+        self._at_work[part.part] = (process, said)
+
+
+def _records_read(name: str, code: int, said: IO[bytes]) -> int:
+    """What a process that ended has to say: how many records it read, or what was in its way."""
+    with said:
+        said.seek(0)
+        lines = said.read().decode(errors="replace").strip().splitlines()
+    last = lines[-1] if lines else ""
+    if code == 0 and last.isdigit():
+        return int(last)
+    if code < 0:
+        which = f"part {name.removeprefix(f'{shards.NEW_FOLDER}/')} of the index" if "/" in name else "the index"
+        raise DataError(f"the process that made {which} was killed (signal {-code}); run the command again")
+    raise DataError(last.removeprefix("error: ") or f"making the index failed (exit status {code})")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--part", required=True)
+    parser.add_argument("--analysts", type=int, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    options = parser.parse_args()
+    die_with_parent(options.parent)
+
+    def work() -> None:
+        sys.stdout.write(f"{build_part(DataDirectory(options.data, options.part), options.analysts)}\n")
+
+    run_child(work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Reads documents that are no Web pages: PDF, RTF, OOXML, ODF."""

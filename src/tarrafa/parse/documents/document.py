@@ -1,0 +1,228 @@
+"""What kind of document is this that is no Web page, and what does it say?
+
+Promises: the limits of all documents stand here, by name. What does not fit is not read; a document that says nothing
+before it passes a limit is refused (`Unreadable`), and so is one that is encrypted or damaged.
+Knows nothing of URLs or `Page`: `page` makes one of what is noted down here. The libraries that read a format are
+loaded when the first document of that format comes.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from tarrafa.parse.errors import TOO_MUCH, UnreadableDocument
+
+BODY_BYTES_MAX = 64 << 20  # a larger one is refused: of a cut archive or PDF the table of contents is gone
+HEADINGS_MAX = 64
+HEADING_LENGTH_MAX = 256
+PIECE_LENGTH_MAX = 1 << 16  # characters of one line
+HREFS_MAX = 10_000  # different ones that are noted; `links.LINKS_MAX` of them become links
+HREF_LENGTH_MAX = 4_096
+ANCHOR_LENGTH_MAX = 256
+ANCHOR_PIECES_MAX = 64
+PROPERTY_LENGTH_MAX = 1_024  # title, language
+
+PDF_PAGES_MAX = 500
+PDF_OBJECTS_MAX = 500_000  # text, lines, pictures, of all pages together
+PDF_ANNOTATIONS_MAX = 20_000  # looked at to find links
+PDF_BOOKMARKS_MAX = 1_000
+PDF_ANCHOR_CHARACTERS_MAX = 20_000_000  # looked at to find the words under links
+
+PACKAGE_MEMBERS_MAX = 10_000
+PACKAGE_MEMBER_BYTES_MAX = 32 << 20  # unpacked
+PACKAGE_BYTES_MAX = 64 << 20  # unpacked, all members together
+PACKAGE_PARTS_MAX = 500  # slides, sheets
+PACKAGE_RELATIONS_MAX = 20_000  # of one part
+XML_DEPTH_MAX = 512
+XML_ELEMENTS_MAX = 500_000  # in all parts together
+XML_NAMES_MAX = 10_000  # different ones in a part: expat keeps them all
+XML_TOKEN_BYTES_MAX = 1 << 18  # of one tag: expat reads an unfinished one again with every piece
+SHARED_STRINGS_LENGTH_MAX = 4_000_000  # characters of a workbook's table of strings
+OPEN_LINKS_MAX = 8  # one in another
+FIELDS_DEPTH_MAX = 16
+RTF_GROUPS_MAX = 512  # one in another
+RTF_TOKENS_MAX = 1_000_000
+
+_OOXML = "application/vnd.openxmlformats-officedocument."
+_ODF = "application/vnd.oasis.opendocument."
+_MACROS = ".macroenabled.12"
+PDF_TYPES = frozenset({"application/pdf", "application/x-pdf"})
+RTF_TYPES = frozenset({"application/rtf", "application/x-rtf", "text/rtf", "text/richtext"})
+OFFICE_TYPES = frozenset(
+    {f"{_OOXML}wordprocessingml.{kind}" for kind in ("document", "template")}
+    | {f"{_OOXML}spreadsheetml.{kind}" for kind in ("sheet", "template")}
+    | {f"{_OOXML}presentationml.{kind}" for kind in ("presentation", "slideshow", "template")}
+    | {f"application/vnd.ms-word.{kind}{_MACROS}" for kind in ("document", "template")}
+    | {f"application/vnd.ms-excel.{kind}{_MACROS}" for kind in ("sheet", "template")}
+    | {f"application/vnd.ms-powerpoint.{kind}{_MACROS}" for kind in ("presentation", "slideshow", "template")}
+    | {f"{_ODF}{kind}{more}" for kind in ("text", "spreadsheet", "presentation") for more in ("", "-template")}
+)
+DOCUMENT_KINDS = frozenset({"pdf", "office", "rtf"})
+# Types that say too little: the first bytes decide. Servers call any Word document application/msword.
+VAGUE_TYPES = frozenset(
+    {"", "application/octet-stream", "binary/octet-stream", "application/msword"}
+    | {"application/vnd.ms-excel", "application/vnd.ms-powerpoint"}
+)
+
+_GENERATOR_PREFIX = re.compile(r"Microsoft (?:Office )?(?:Word|PowerPoint|Excel) - ", re.IGNORECASE)
+_PLACEHOLDER_TITLES = frozenset(
+    {"untitled", "untitled document", "sem título", "powerpoint presentation", "apresentação do powerpoint"}
+    | {"slide 1", "word document", "documento do word", "microsoft word document"}
+)
+# What no text has in it, and what JSON and CLD2 refuse: controls, halves of characters, non-characters.
+_unfit = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]+")
+
+
+class LimitReached(Exception):
+    """The document has more to say than we keep, or to look at than we look at."""
+
+
+@dataclass(slots=True)
+class ExtractedDocument:
+    """What the reader of a format notes down. `room` is how many more characters of text fit."""
+
+    chars_left: int
+    title: str = ""
+    language: str = ""
+    headings: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    hrefs: dict[str, str] = field(default_factory=dict)  # and the words under them
+
+    def add_line(self, line: str) -> None:
+        """Note a line of text, or several."""
+        if line and not line.isspace():
+            self.lines.append(line[: self.chars_left])
+            self.chars_left -= len(line) + 1
+            if self.chars_left <= 0:
+                raise LimitReached
+
+    def add_heading(self, line: str) -> None:
+        """Note a heading. If it stands in the text it is said there, too."""
+        if len(self.headings) < HEADINGS_MAX and (heading := one_line(line, HEADING_LENGTH_MAX)):
+            self.headings.append(heading)
+
+    def add_link(self, href: str, anchor: str = "") -> None:
+        """Note a reference, as it stands in the document; the first words under it count."""
+        href = href.strip()
+        if not href or len(href) > HREF_LENGTH_MAX:
+            return
+        known = self.hrefs.get(href)
+        if known or (not anchor if known is not None else len(self.hrefs) >= HREFS_MAX):
+            return
+        self.hrefs[href] = one_line(anchor, ANCHOR_LENGTH_MAX)
+
+    def best_title(self) -> str:
+        """What it calls itself, or else its first heading; its maker's name is no title."""
+        title = _GENERATOR_PREFIX.sub("", one_line(self.title, PROPERTY_LENGTH_MAX))
+        if title and title.lower() not in _PLACEHOLDER_TITLES:
+            return title
+        return self.headings[0] if self.headings else ""
+
+
+class LineBuilder:
+    """Lines in the making. Text boxes and notes interrupt the line that they stand in and are said before it."""
+
+    def __init__(self, document: ExtractedDocument) -> None:
+        self.document = document
+        self.pieces: list[str] = []
+        self.length = 0
+        self.is_heading = False
+        self._open: list[tuple[str, int]] = []  # links, and at which piece their words begin
+        self._ignored_links = 0  # links within those that are not noted
+        self._outer: list[tuple[list[str], int, bool]] = []
+
+    def add(self, text: str) -> None:
+        self.pieces.append(text)
+        self.length += len(text)
+        if self.length > PIECE_LENGTH_MAX:
+            self.end_line()
+
+    def end_line(self) -> None:
+        line, is_heading = "".join(self.pieces), self.is_heading
+        self.pieces, self.length, self.is_heading = [], 0, False
+        if self._open:
+            self._open = [(href, 0) for href, _ in self._open]
+        if is_heading:
+            self.document.add_heading(line)
+        if line:
+            self.document.add_line(line)
+
+    def interrupt(self) -> None:
+        self._outer.append((self.pieces, self.length, self.is_heading))
+        self.pieces, self.length, self.is_heading = [], 0, False
+
+    def resume(self) -> None:
+        self.end_line()
+        if self._outer:
+            self.pieces, self.length, self.is_heading = self._outer.pop()
+
+    def open_link(self, href: str) -> None:
+        """Also for no href at all, so that every end finds its beginning."""
+        if len(self._open) < OPEN_LINKS_MAX:
+            self._open.append((href, len(self.pieces)))
+        else:
+            self._ignored_links += 1
+
+    def close_link(self) -> None:
+        if self._ignored_links:
+            self._ignored_links -= 1
+        elif self._open:
+            href, begin = self._open.pop()
+            if href:
+                self.document.add_link(href, "".join(self.pieces[begin : begin + ANCHOR_PIECES_MAX]))
+
+
+def document_kind(declared: str, body: bytes) -> str:
+    """`pdf`, `office` or `rtf`; nothing if it is none of these. Bytes are looked at where the type says too little."""
+    if declared in PDF_TYPES:
+        return "pdf"
+    if declared in OFFICE_TYPES:
+        return "office"
+    if declared in RTF_TYPES:
+        return "rtf"
+    return _sniff(body) if declared in VAGUE_TYPES else ""
+
+
+def _sniff(body: bytes) -> str:
+    if body.startswith(b"%PDF-"):
+        return "pdf"
+    if body.startswith(b"{\\rtf"):
+        return "rtf"
+    if body.startswith(b"PK\x03\x04"):
+        from tarrafa.parse.documents import office
+
+        return "office" if office.is_office_document(body) else ""
+    return ""
+
+
+def read_document(kind: str, body: bytes, room: int) -> ExtractedDocument:
+    """What a document of this kind says, in `room` characters of text at most."""
+    if len(body) > BODY_BYTES_MAX:
+        raise UnreadableDocument(TOO_MUCH, f"more than {BODY_BYTES_MAX >> 20} MiB")
+    document = ExtractedDocument(room)
+    try:
+        if kind == "pdf":
+            from tarrafa.parse.documents import pdf
+
+            pdf.read(body, document)
+        elif kind == "rtf":
+            from tarrafa.parse.documents import rtf
+
+            rtf.read(body, document)
+        else:
+            from tarrafa.parse.documents import office
+
+            office.read(body, document)
+    except LimitReached:
+        if not (document.lines or document.hrefs):
+            raise UnreadableDocument(TOO_MUCH, "its limits passed before its first word") from None
+    return document
+
+
+def replace_invalid_characters(text: str) -> str:
+    """The text without what no text has in it."""
+    return _unfit.sub(" ", text)
+
+
+def one_line(text: str, length_max: int) -> str:
+    """The words of a text in one line, fit to be kept."""
+    return " ".join(replace_invalid_characters(text[: 4 * length_max]).split())[:length_max].rstrip()

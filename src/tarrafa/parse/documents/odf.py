@@ -1,0 +1,128 @@
+"""What does this odt, ods or odp say? (ISO/IEC 26300, OpenDocument.)
+
+Promises: paragraphs (of a spreadsheet: rows) as lines, in the order in which they stand; headings as headings, and so
+are slide titles and names of sheets; links with the words under them. Deleted text, comments and speaker's notes are
+left out.
+Knows nothing of ZIP or URLs.
+"""
+
+import re
+
+from tarrafa.parse.documents.document import ExtractedDocument, LineBuilder
+from tarrafa.parse.documents.zip_xml import ZipXmlPackage, attribute_value
+from tarrafa.parse.errors import ENCRYPTED, UnreadableDocument
+
+CONTENT = "content.xml"
+HEADING_LEVELS = ("", "1", "2", "3")  # as of HTML: h1 to h3
+
+_hyperlink_formula = re.compile(r'HYPERLINK\(\s*"([^"]+)"', re.IGNORECASE).search
+_has_scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//").match
+
+
+def read(package: ZipXmlPackage, document: ExtractedDocument) -> None:
+    """Note down what the package says."""
+    document.title, document.language = package.properties("meta.xml")
+    manifest = _OdfManifest()
+    package.parse_part_leniently("META-INF/manifest.xml", manifest)
+    if manifest.is_encrypted:
+        raise UnreadableDocument(ENCRYPTED)
+    package.parse_part(CONTENT, _OdfContentReader(document))
+
+
+class _OdfContentReader(LineBuilder):
+    """The body of content.xml. In a spreadsheet a row is a line, elsewhere a paragraph is."""
+
+    handled = frozenset(
+        {"p", "h", "s", "tab", "line-break", "a", "note", "frame", "spreadsheet", "table", "table-row", "table-cell"}
+        | {"style", "table-properties"}
+    )
+    skipped = frozenset(
+        {"annotation", "tracked-changes", "notes", "note-citation", "forms", "font-face-decls", "scripts"}
+        | {"ruby-text", "event-listeners", "object", "image"}
+    )
+
+    def __init__(self, document: ExtractedDocument) -> None:
+        super().__init__(document)
+        self._in_spreadsheet = False
+        self._style = ""
+        self._hidden: set[str] = set()  # styles of sheets that are not shown
+        self._is_hidden = False
+        self._in_paragraph = 0
+        self._is_title = False  # in the frame of a slide's title
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        if name in ("p", "h"):
+            self._in_paragraph += 1
+            if not self._in_spreadsheet:
+                self.end_line()
+                self.is_heading = self._is_title or (
+                    name == "h" and attribute_value(attributes, "outline-level") in HEADING_LEVELS
+                )
+        elif name in ("s", "tab", "line-break"):
+            self.add("\n" if name == "line-break" and not self._in_spreadsheet else " ")
+        elif name == "a":
+            self.open_link(_external_href(attribute_value(attributes, "href")))
+        elif name == "note":
+            self.interrupt()
+        elif name == "frame":
+            self._is_title = attribute_value(attributes, "class") == "title"
+        elif name == "spreadsheet":
+            self._in_spreadsheet = True
+        elif self._in_spreadsheet:
+            self._start_sheet(name, attributes)
+        elif name == "style":
+            self._style = attribute_value(attributes, "name")
+        elif name == "table-properties" and attribute_value(attributes, "display") == "false":
+            self._hidden.add(self._style)
+
+    def _start_sheet(self, name: str, attributes: dict[str, str]) -> None:
+        if name == "table":
+            self._is_hidden = attribute_value(attributes, "style-name") in self._hidden
+            if not self._is_hidden:
+                self.document.add_heading(attribute_value(attributes, "name"))
+                self.document.add_line(attribute_value(attributes, "name"))
+        elif name == "table-cell" and (found := _hyperlink_formula(attribute_value(attributes, "formula"))):
+            self.document.add_link(found[1])
+
+    def end(self, name: str) -> None:
+        if name in ("p", "h"):
+            self._in_paragraph -= 1
+            if self._in_spreadsheet:
+                self.add(" ")
+            else:
+                self.end_line()
+        elif name == "a":
+            self.close_link()
+        elif name == "note":
+            self.resume()
+        elif name == "frame":
+            self._is_title = False
+        elif name == "table-row" and self._in_spreadsheet:
+            self.end_line()
+
+    def text(self, text: str) -> None:
+        if self._in_paragraph > 0 and not self._is_hidden:
+            self.add(text.replace("\n", " "))
+
+
+def _external_href(href: str) -> str:
+    """ODF part 3 §4.9: a reference is seen from within the package, so the folder that the document is in is `../`."""
+    if _has_scheme(href) or href.startswith("/"):
+        return href
+    return href.removeprefix("../") if href.startswith("../") else ""
+
+
+class _OdfManifest:
+    """What the package says about its parts: here only whether they are readable."""
+
+    handled = frozenset({"encryption-data"})
+    skipped = frozenset[str]()
+
+    def __init__(self) -> None:
+        self.is_encrypted = False
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self.is_encrypted = True
+
+    def end(self, name: str) -> None: ...
+    def text(self, text: str) -> None: ...

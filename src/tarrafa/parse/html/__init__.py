@@ -1,0 +1,1 @@
+"""Reads what is particular to HTML: links, robots meta elements, XHTML."""

@@ -1,0 +1,55 @@
+"""Which site does this host belong to?
+
+Promises: the registrable domain by the public suffix list, private section included (`foo.github.io` is a site of its
+own); an IP address, a name of one label and a public suffix are their own sites; the same list gives the same answer.
+Knows nothing of where the list comes from: its text is handed in (the frontier keeps the snapshot that all workers
+use, so that an update of the list never moves a site; `fetch/suffix_list.py` has the bundled one).
+"""
+
+import re
+from collections.abc import Iterable
+
+from publicsuffixlist import PublicSuffixList
+
+from tarrafa.errors import ConfigError
+
+SITES_CACHED_MAX = 50_000
+
+_suffix = re.compile(r"!?(\*\.)?[^\s./*!:]+(\.[^\s./*!:]+)*").fullmatch
+_ipv4 = re.compile(r"\d{1,3}(\.\d{1,3}){3}").fullmatch
+
+
+class PublicSuffixes:
+    """The public suffix list, with the suffixes that a configuration adds to it (`br.test`)."""
+
+    def __init__(self, text: str, extra: Iterable[str] = ()) -> None:
+        added = [self._checked(suffix) for suffix in extra]
+        self._list = PublicSuffixList(text.splitlines() + added)
+        self._sites: dict[str, str] = {}
+
+    @staticmethod
+    def _checked(suffix: str) -> str:
+        text = suffix.strip().strip(".").lower()
+        try:
+            text.encode("idna")
+        except UnicodeError:
+            text = ""
+        if not _suffix(text):
+            raise ConfigError(f'[network] suffixes: {suffix!r} is no domain suffix; write it like "br.test"')
+        return text
+
+    def site(self, host_name: str) -> str:
+        """The registrable domain of a host's name, or the name itself where there is no such thing."""
+        found = self._sites.get(host_name)
+        if found is None:
+            if len(self._sites) >= SITES_CACHED_MAX:
+                self._sites.clear()
+            found = self._sites[host_name] = self._site(host_name)
+        return found
+
+    def _site(self, host_name: str) -> str:
+        if host_name.startswith("[") or _ipv4(host_name):
+            return host_name
+        name = host_name.rstrip(".")
+        site: str | None = self._list.privatesuffix(name)
+        return site or name or host_name

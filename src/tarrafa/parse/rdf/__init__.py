@@ -1,0 +1,1 @@
+"""Handles RDF as N-Quads: statements, entities and their summaries, vocabulary prefixes."""

@@ -1,0 +1,75 @@
+"""Under which short names do people know vocabularies?
+
+`schema:Event` for `https://schema.org/Event`. Promises: what is shortened expands to the same IRI again; schema.org is
+one vocabulary however it is spelt. (What a *page* means by a prefix is for the page to say: `rdfa`.)
+Knows nothing of statements.
+"""
+
+import re
+
+from tarrafa.parse.rdf.entity import SCHEMA, normalize_iri, vocabulary_of
+
+PREFIXES = {
+    "schema": SCHEMA,
+    "og": "http://ogp.me/ns#",
+    "article": "http://ogp.me/ns/article#",
+    "product": "http://ogp.me/ns/product#",
+    "book": "http://ogp.me/ns/book#",
+    "profile": "http://ogp.me/ns/profile#",
+    "video": "http://ogp.me/ns/video#",
+    "music": "http://ogp.me/ns/music#",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "dc": "http://purl.org/dc/terms/",
+    "dcterms": "http://purl.org/dc/terms/",
+    "dc11": "http://purl.org/dc/elements/1.1/",
+    "dctype": "http://purl.org/dc/dcmitype/",
+    "sioc": "http://rdfs.org/sioc/ns#",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "vcard": "http://www.w3.org/2006/vcard/ns#",
+    "v": "http://rdf.data-vocabulary.org/#",
+    "ical": "http://www.w3.org/2002/12/cal/icaltzd#",
+    "gr": "http://purl.org/goodrelations/v1#",
+    "cc": "http://creativecommons.org/ns#",
+    "dcat": "http://www.w3.org/ns/dcat#",
+    "org": "http://www.w3.org/ns/org#",
+    "prov": "http://www.w3.org/ns/prov#",
+    "as": "https://www.w3.org/ns/activitystreams#",
+    "void": "http://rdfs.org/ns/void#",
+    "bibo": "http://purl.org/ontology/bibo/",
+    "geo": "http://www.w3.org/2003/01/geo/wgs84_pos#",
+    "rev": "http://purl.org/stuff/rev#",
+    "ctag": "http://commontag.org/ns#",
+    "wd": "http://www.wikidata.org/entity/",
+    "dbo": "http://dbpedia.org/ontology/",
+    "xhv": "http://www.w3.org/1999/xhtml/vocab#",
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "owl": "http://www.w3.org/2002/07/owl#",
+    "rdfa": "http://www.w3.org/ns/rdfa#",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+    "tarrafa": "urn:tarrafa:",
+}
+
+_SCHEMES = frozenset({"urn", "tag", "info", "did"})  # of IRIs without slashes; nobody's prefixes
+
+_SHORT = {vocabulary: prefix for prefix, vocabulary in reversed(PREFIXES.items())}
+_local = re.compile(r"[\w.-]*").fullmatch
+
+
+def expand_prefix(name: str) -> str | None:
+    """The IRI that somebody means by a short name, or by itself; None where the prefix is not known."""
+    prefix, colon, local = name.partition(":")
+    if colon and not local.startswith("//") and prefix.lower() not in _SCHEMES:
+        vocabulary = PREFIXES.get(prefix.lower())
+        return vocabulary + local if vocabulary is not None else None
+    return normalize_iri(name) if colon else None
+
+
+def shorten_iri(iri: str) -> str:
+    """The short name of an IRI; itself where there is none."""
+    vocabulary = vocabulary_of(iri)
+    prefix = _SHORT.get(vocabulary)
+    if prefix is None and iri.startswith(PREFIXES["tarrafa"]):
+        prefix, vocabulary = "tarrafa", PREFIXES["tarrafa"]
+    local = iri[len(vocabulary) :]
+    return f"{prefix}:{local}" if prefix is not None and _local(local) else iri

@@ -1,0 +1,228 @@
+"""What do the short names in a page's RDFa stand for?
+
+Terms, CURIEs and IRIs (RDFa Core 1.1, section 7.4), and which of them a page has declared. Promises: a name gives a
+term as N-Quads write it, or None if it stands for nothing; what was asked once is remembered; the prefixes of a page
+are bounded, and so are the memory and the time that declaring them again and again takes.
+Knows nothing of elements, subjects or statements.
+"""
+
+import re
+from collections.abc import Mapping
+from itertools import islice
+
+from tarrafa.parse.rdf.nquads import IRI_LENGTH_MAX, StatementSet, iri
+from tarrafa.parse.structured.iri_resolution import BaseIri
+from tarrafa.parse.structured.rdfa.initial_context import DEFAULT_PREFIX, PREFIXES
+
+TERMS_MAX = 256  # of one attribute
+PREFIXES_MAX = 256  # declared and in force at one place
+SCOPES_MAX = 1_024  # places of one page where others are declared; further declarations are not heard
+TOKENS_MAX = 2 * PREFIXES_MAX
+REMEMBERED_MAX = 20_000  # names, of one scope
+
+# RDFa Core §7.4.3, with the letters of XML's NCName. Python's \w is close enough, and rather takes more.
+_term = re.compile(r"[^\W\d][\w.\-/\u00b7]*").fullmatch
+_ncname = re.compile(r"[^\W\d][\w.\-\u00b7]*").fullmatch
+_scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:").match
+_CACHED_LENGTH_MAX = 1_024
+
+NO_PREFIXES: Mapping[str, str] = {}
+
+
+class TermCache:
+    """What all scopes of one page share: blank nodes that have a name, and terms that were written before."""
+
+    __slots__ = ("_statements", "_written", "location", "scopes")
+
+    def __init__(self, statements: StatementSet, location: BaseIri) -> None:
+        self.location = location
+        self._statements = statements
+        self._written: dict[str, str | None] = {}
+        self.scopes = 0
+
+    def labelled_blank_node(self, label: str) -> str | None:
+        """The blank node that the page calls `_:label`."""
+        return self._statements.blank_node(("rdfa", label)) if len(label) <= IRI_LENGTH_MAX else None
+
+    def placeholder_node(self, text: str) -> str:
+        """The blank node that stands for what no IRI can name."""
+        return self._statements.blank_node(("rdfa", None, text) if len(text) <= IRI_LENGTH_MAX else None)
+
+    def iri_term(self, text: str) -> str | None:
+        """The IRI as a term."""
+        known = self._written
+        if text in known:
+            return known[text]
+        term = iri(text)
+        if len(text) <= _CACHED_LENGTH_MAX and len(known) < REMEMBERED_MAX:
+            known[text] = term
+        return term
+
+
+class CurieScope:
+    """What is declared at one place of the page. `declared` are the prefixes as the page writes them, `""` among them
+    for xmlns: XML literals need them. Places with the same declarations share a scope, and what it remembers."""
+
+    __slots__ = (
+        "_known",
+        "_names",
+        "_predicates",
+        "_resources",
+        "_within",
+        "base",
+        "declared",
+        "prefixes",
+        "terms",
+        "vocabulary",
+    )
+
+    def __init__(
+        self,
+        names: TermCache,
+        base: BaseIri,
+        terms: Mapping[str, str],
+        prefixes: Mapping[str, str] = PREFIXES,
+        declared: Mapping[str, str] = NO_PREFIXES,
+        vocabulary: str = "",
+    ) -> None:
+        self._names = names
+        self.base = base
+        self.terms = terms
+        self.prefixes = prefixes
+        self.declared = declared
+        self.vocabulary = vocabulary
+        self._known: dict[str, str | None] = {}
+        self._predicates: dict[str, list[str]] = {}
+        self._resources: dict[str, str | None] = {}
+        self._within: dict[object, CurieScope] = {}
+
+    def iri(self, reference: str) -> str | None:
+        """An IRI, and never a CURIE; None if it is none."""
+        return self._names.iri_term(self.base.resolve(reference.strip()))
+
+    def reference(self, text: str) -> str:
+        """@href and @src. What cannot be an IRI is still a thing, and no other: a blank node."""
+        return self.iri(text) or self._names.placeholder_node(text)
+
+    def resource(self, text: str) -> str | None:
+        """@about and @resource: a SafeCURIE, a CURIE or an IRI. None: as if the attribute were not there."""
+        if text in self._resources:
+            return self._resources[text]
+        found = self._resource(text.strip())
+        if len(text) <= _CACHED_LENGTH_MAX and len(self._resources) < REMEMBERED_MAX:
+            self._resources[text] = found
+        return found
+
+    def _resource(self, text: str) -> str | None:
+        if text.startswith("[") and text.endswith("]"):
+            return self._curie(text[1:-1])
+        return self._curie(text) or self.reference(text)
+
+    def term(self, token: str) -> str | None:
+        """@property, @rel, @rev, @typeof, @datatype: a term, a CURIE or an absolute IRI."""
+        if token in self._known:
+            return self._known[token]
+        found = self._term(token)
+        if len(token) <= _CACHED_LENGTH_MAX and len(self._known) < REMEMBERED_MAX:
+            self._known[token] = found
+        return found
+
+    def _term(self, token: str) -> str | None:
+        if _term(token):
+            if self.vocabulary:
+                return self._names.iri_term(self.vocabulary + token)
+            meant = self.terms.get(token) or self.terms.get(token.lower())
+            return self._names.iri_term(meant) if meant else None
+        return self._curie(token) or (self._names.iri_term(token) if _scheme(token) else None)
+
+    def all_terms(self, text: str) -> list[str]:
+        """What a list of names stands for, each once and in order."""
+        tokens = text.split(maxsplit=TERMS_MAX)
+        if len(tokens) == 1:
+            found = self.term(tokens[0])
+            return [found] if found else []
+        return list(dict.fromkeys(found for token in tokens[:TERMS_MAX] if (found := self.term(token))))
+
+    def predicates(self, text: str) -> list[str]:
+        """Likewise, without blank nodes: they are no predicates. Nobody changes the list: it is remembered."""
+        known = self._predicates.get(text)
+        if known is None:
+            known = [found for found in self.all_terms(text) if found[0] == "<"]
+            if len(text) <= _CACHED_LENGTH_MAX and len(self._predicates) < REMEMBERED_MAX:
+                self._predicates[text] = known
+        return known
+
+    def _curie(self, text: str) -> str | None:
+        prefix, colon, reference = text.partition(":")
+        if not colon or reference.startswith("//"):
+            return None
+        if prefix == "_":
+            return self._names.labelled_blank_node(reference)
+        namespace = self.prefixes.get(prefix.lower()) if prefix else DEFAULT_PREFIX
+        return self._names.iri_term(namespace + reference) if namespace is not None else None
+
+    def with_vocabulary(self, vocabulary: str) -> "CurieScope":
+        """The same with another @vocab."""
+        if vocabulary == self.vocabulary:
+            return self
+        key = ("vocab", vocabulary)
+        return self._within.get(key) or self._changed(key, vocabulary=vocabulary)
+
+    def with_base(self, base: BaseIri) -> "CurieScope":
+        """The same, seen from another xml:base."""
+        return self if base.whole == self.base.whole else self._changed(None, base=base)
+
+    def with_prefixes(self, namespaces: Mapping[str, str], prefix: str) -> "CurieScope":
+        """The same with further prefixes: those of xmlns, and over them those of @prefix (RDFa Core §7.5 step 3)."""
+        key = ("prefix", prefix) if not namespaces and len(prefix) <= _CACHED_LENGTH_MAX else None
+        if key and (before := self._within.get(key)):
+            return before
+        if self._names.scopes >= SCOPES_MAX:
+            return self
+        fresh = {**namespaces, **_parse_prefixes(prefix)}
+        fresh = {name: meant for name, meant in fresh.items() if self.declared.get(name) != meant}
+        if not fresh:
+            return self
+        declared = dict(islice({**self.declared, **fresh}.items(), PREFIXES_MAX))
+        resolve = self._names.location.resolve
+        heard = {name.lower(): resolve(meant) for name, meant in fresh.items() if name and name in declared}
+        return self._changed(key, declared=declared, prefixes={**self.prefixes, **heard})
+
+    def _changed(
+        self,
+        key: object,
+        base: BaseIri | None = None,
+        declared: Mapping[str, str] | None = None,
+        prefixes: Mapping[str, str] | None = None,
+        vocabulary: str | None = None,
+    ) -> "CurieScope":
+        names = self._names
+        if names.scopes >= SCOPES_MAX:
+            return self
+        names.scopes += 1
+        fresh = CurieScope(
+            names,
+            base or self.base,
+            self.terms,
+            self.prefixes if prefixes is None else prefixes,
+            self.declared if declared is None else declared,
+            self.vocabulary if vocabulary is None else vocabulary,
+        )
+        if key is not None:
+            self._within[key] = fresh
+        return fresh
+
+
+def _parse_prefixes(prefix: str) -> dict[str, str]:
+    """`dc: http://purl.org/dc/terms/ ...`. A word that is no prefix is passed over, not taken for an IRI."""
+    found: dict[str, str] = {}
+    words = iter(prefix.split(maxsplit=TOKENS_MAX)[:TOKENS_MAX])
+    for word in words:
+        if word.endswith(":") and (meant := next(words, "")) and is_valid_prefix(word[:-1], meant):
+            found[word[:-1]] = meant
+    return found
+
+
+def is_valid_prefix(name: str, meant: str) -> bool:
+    """May this be a prefix? `_` is for blank nodes, and the empty one is not to be declared (RDFa Core §7.5 step 3)."""
+    return name != "_" and len(name) + len(meant) <= IRI_LENGTH_MAX and _ncname(name) is not None

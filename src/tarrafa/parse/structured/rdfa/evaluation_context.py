@@ -1,0 +1,107 @@
+"""What is in force at an element, and what is being found out about it?
+
+The evaluation context of RDFa Core 1.1 section 7.5 and the local values of its step 1. Promises: a context is never
+changed once it is made, so that elements share it.
+Knows nothing of how statements are made.
+"""
+
+from turbohtml import Document, Element
+
+from tarrafa.parse.structured.rdfa.curie import CurieScope
+
+_MAY_BE_CURIE = ("about", "resource")
+
+IncompleteTriple = tuple[
+    str, bool, list[str] | None
+]  # predicate; from the subject, or to it; the list that takes it instead
+
+
+class ListMapping:
+    """The lists that @inlist gathers for one subject."""
+
+    __slots__ = ("items", "subject")
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        self.items: dict[str, list[str]] = {}
+
+
+class EvaluationContext:
+    """What is in force inside an element. `lists` are those of its `object`, which children speak of; `literals` counts
+    the elements around them whose text is a literal already."""
+
+    __slots__ = ("_plain", "_text", "hanging", "language", "lists", "literals", "object", "scope", "subject")
+
+    def __init__(
+        self,
+        subject: str,
+        object_: str,
+        scope: CurieScope,
+        language: str,
+        lists: ListMapping,
+        hanging: list[IncompleteTriple] | None,
+        literals: int,
+    ) -> None:
+        self.subject = subject
+        self.object = object_
+        self.scope = scope
+        self.language = language
+        self.lists = lists
+        self.hanging = hanging
+        self.literals = literals
+        self._plain: EvaluationContext | None = None
+        self._text: EvaluationContext | None = None
+
+    @classmethod
+    def initial(cls, page: str, scope: CurieScope, language: str) -> "EvaluationContext":
+        """What is in force before anything was read."""
+        return cls(page, page, scope, language, ListMapping(page), None, 0)
+
+    def with_declarations(self, scope: CurieScope, language: str) -> "EvaluationContext":
+        """The same inside an element that declares something, and states nothing."""
+        if scope is self.scope and language == self.language:
+            return self
+        return EvaluationContext(self.subject, self.object, scope, language, self.lists, self.hanging, self.literals)
+
+    def for_property_element(self, *, texts: int) -> "EvaluationContext":
+        """That of an element that states something about what its parent speaks of: the same one for all of them."""
+        known = self._text if texts else self._plain
+        if known is None:
+            literals = self.literals + texts
+            known = EvaluationContext(self.object, self.object, self.scope, self.language, self.lists, None, literals)
+            if texts:
+                self._text = known
+            else:
+                self._plain = known
+        return known
+
+
+class LocalValues:
+    """An element with its attributes, and what steps 5 and 6 establish about it."""
+
+    __slots__ = ("element", "language", "object", "outer", "own", "scope", "skip", "subject", "typed")
+
+    def __init__(
+        self, element: Element, own: dict[str, str], scope: CurieScope, language: str, outer: EvaluationContext
+    ) -> None:
+        self.element = element
+        self.own = own
+        self.scope = scope
+        self.language = language
+        self.outer = outer
+        self.skip = False
+        self.subject = outer.object  # "new subject"
+        self.object: str | None = None  # "current object resource"
+        self.typed: str | None = None  # "typed resource"
+
+    def resource(self, *names: str) -> str | None:
+        """The first of these attributes that names something."""
+        for name in names:
+            if (text := self.own.get(name)) is not None:
+                found = self.scope.resource(text) if name in _MAY_BE_CURIE else self.scope.reference(text)
+                if found is not None:
+                    return found
+        return None
+
+    def is_root(self) -> bool:
+        return type(self.element.parent) is Document

@@ -1,0 +1,367 @@
+"""What does each element of a page state, given those around it?
+
+RDFa Core 1.1 section 7.5, step by step (the numbers are its own), with what HTML+RDFa 1.1 and XHTML+RDFa 1.1 add.
+Promises: no recursion; time and memory are linear in the page and bounded by the names below, and what lies beyond them
+is not stated. Elements that were not asked for are read only where they lie around one that was.
+Knows nothing of how elements are found.
+"""
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Final, cast
+
+from turbohtml import Document, Element
+
+from tarrafa.parse.rdf.nquads import RDF, RDF_TYPE, STATEMENTS_LENGTH_MAX, STATEMENTS_MAX, StatementSet
+from tarrafa.parse.structured.iri_resolution import BaseIri
+from tarrafa.parse.structured.rdfa.curie import TERMS_MAX, CurieScope, TermCache, is_valid_prefix
+from tarrafa.parse.structured.rdfa.evaluation_context import (
+    EvaluationContext,
+    IncompleteTriple,
+    ListMapping,
+    LocalValues,
+)
+from tarrafa.parse.structured.rdfa.initial_context import RDFA, XHV, HostLanguageRules
+from tarrafa.parse.structured.rdfa.literals import LiteralBuilder
+from tarrafa.parse.structured.rdfa.pattern_copy import COPY, Triple, copy_patterns
+from tarrafa.parse.structured.rdfa.xml_literal import element_attributes
+
+ELEMENTS_MAX = 100_000  # looked at
+ATTEMPTS_MAX = 2 * STATEMENTS_MAX  # statements made, whether they were made before or not
+
+_USES_VOCABULARY: Final = f"<{RDFA}usesVocabulary>"
+_ROLE: Final = f"<{XHV}role>"
+_FIRST, _REST, _NIL = f"<{RDF}first>", f"<{RDF}rest>", f"<{RDF}nil>"
+
+_RESOURCEFUL = frozenset({"about", "resource", "href", "src", "typeof", "property", "rel", "rev"})
+_DECLARING = frozenset({"vocab", "prefix", "lang", "xml:lang", "xml:base"})
+_RELEVANT = _RESOURCEFUL | _DECLARING | {"role"}
+# Without any of these, an element with a @property states its text or its link about what its parent speaks of.
+_UNUSUAL = (_RELEVANT | {"inlist", "datatype", "datetime", "value"}) - {"property", "resource", "href", "src"}
+_LINKING = frozenset({"resource", "href", "src"})
+# An element with no other attributes declares no namespaces. (Looking at the beginning of each name takes longer.)
+_ORDINARY = frozenset(
+    {"alt", "class", "content", "datatype", "datetime", "height", "id", "inlist", "itemprop", "media"}
+)
+_ORDINARY |= {"media", "name", "style", "target", "title", "type", "value", "width"} | _RELEVANT
+_OUTERMOST = ("head", "body")  # they speak of what their parent speaks of
+
+
+class IncompleteTripleError(Exception):
+    """A @rel without resource was met, and the elements that could complete it were not asked for."""
+
+
+class RdfaProcessor:
+    """Reads the elements of one page."""
+
+    def __init__(
+        self, base: str, location: str, statements: StatementSet, rules: HostLanguageRules, *, may_hang: bool = False
+    ) -> None:
+        self._statements = statements
+        self._rules = rules
+        self._allow_incomplete = may_hang
+        self._triples: dict[Triple, None] = {}
+        self._attempts = 0
+        self._room = STATEMENTS_LENGTH_MAX  # characters; more than that could not be stated
+        self._elements = 0
+        self._values = LiteralBuilder(rules)
+        self._all_lists: list[ListMapping] = []
+        self._inside: dict[Element, EvaluationContext] = {}
+        scope = CurieScope(TermCache(statements, BaseIri(location)), BaseIri(base), rules.terms)
+        self._page = scope.iri("") or statements.blank_node()
+        self._outside = EvaluationContext.initial(self._page, scope, "")
+
+    def process(self, found: Iterable[Element]) -> None:
+        """Read these elements, in the order of the page."""
+        inside = self._inside
+        for element in found:
+            parent = element.parent
+            outer = inside.get(parent) if type(parent) is Element else None
+            if outer is None and (outer := self._process_ancestors(element)) is None:
+                continue
+            if self._elements >= ELEMENTS_MAX or self._attempts >= ATTEMPTS_MAX:
+                break
+            inside[element] = self._process_element(element, outer)
+
+    def _process_ancestors(self, element: Element) -> EvaluationContext | None:
+        """Read the elements around it, from the outermost on; None in a template, of which nothing is read."""
+        inside, waiting = self._inside, []
+        node = element.parent
+        context = None
+        while type(node) is Element:
+            if (context := inside.get(node)) is not None:
+                break
+            waiting.append(node)
+            node = node.parent
+        if context is None:
+            if type(node) is not Document:
+                return None
+            context = self._outside
+        while waiting and self._elements < ELEMENTS_MAX:
+            around = waiting.pop()
+            inside[around] = context = self._process_element(around, context)
+        return context
+
+    def _process_element(self, element: Element, outer: EvaluationContext) -> EvaluationContext:
+        """Steps 2 to 13 for one element; what is in force inside it."""
+        self._elements += 1
+        own = _attributes(element)
+        namespaces = not _ORDINARY.issuperset(own) and any(name.startswith("xmlns") for name in own)
+        if not namespaces:
+            if _RELEVANT.isdisjoint(own):
+                return outer
+            if "property" in own and outer.hanging is None and _UNUSUAL.isdisjoint(own):
+                return self._process_simple_property(LocalValues(element, own, outer.scope, outer.language, outer))
+        scope, language = outer.scope, outer.language
+        if namespaces or not _DECLARING.isdisjoint(own):
+            scope, language = self._declared(own, outer)
+            if outer is self._outside and scope.base is not outer.scope.base:  # the root's xml:base is the document's
+                outer = EvaluationContext.initial(scope.iri("") or self._page, scope, language)
+        if self._rules.role and "role" in own:
+            self._role(own, scope)
+        if _RESOURCEFUL.isdisjoint(own):
+            return outer.with_declarations(scope, language)
+        if self._rules.html5 and "property" in own:
+            _drop_html_rel_words(own)
+        return self._state_element(LocalValues(element, own, scope, language, outer))
+
+    def _process_simple_property(self, place: LocalValues) -> EvaluationContext:
+        """The usual element by a shorter way: steps 5, 11 and 13 where a @property has a @content, a link or nothing
+        beside it, and nothing hangs."""
+        own, outer = place.own, place.outer
+        links = not _LINKING.isdisjoint(own)
+        content = own.get("content")
+        if links and content is not None:
+            return self._state_element(place)  # of another subject
+        predicates = outer.scope.predicates(own["property"])
+        if not predicates:
+            return outer.for_property_element(texts=0)
+        value = place.resource("resource", "href", "src") if links else None
+        texts = 0
+        if value is None and content is not None:
+            value = self._values.plain(content, outer.language)
+        elif value is None:
+            value = self._values.text(place.element, outer.language, outer.literals)
+            texts = 1
+        if value is not None:
+            for predicate in predicates:
+                self._add(outer.object, predicate, value)
+        return outer.for_property_element(texts=texts)
+
+    def _declared(self, own: dict[str, str], outer: EvaluationContext) -> tuple[CurieScope, str]:
+        """Steps 2 to 4: @vocab, prefixes, language."""
+        rules, scope, language = self._rules, outer.scope, outer.language
+        if rules.xml_base and "xml:base" in own:
+            scope = scope.with_base(scope.base.rebase(own["xml:base"].strip()))
+        if (vocabulary := own.get("vocab")) is not None:
+            scope = self._vocabulary(vocabulary.strip(), scope)
+        namespaces = {}
+        for name, meant in own.items():
+            if name.startswith("xmlns:") and is_valid_prefix(name[6:], meant):
+                namespaces[name[6:]] = meant
+            elif name == "xmlns" and rules.as_xml:
+                namespaces[""] = meant
+        if namespaces or "prefix" in own:
+            scope = scope.with_prefixes(namespaces, own.get("prefix", ""))
+        for name in rules.languages:
+            if name in own:
+                return scope, own[name].strip()
+        return scope, language
+
+    def _vocabulary(self, vocabulary: str, scope: CurieScope) -> CurieScope:
+        if not vocabulary:
+            return scope.with_vocabulary("")
+        term = scope.iri(vocabulary)
+        if term is None:
+            return scope
+        self._add(self._page, _USES_VOCABULARY, term)
+        return scope.with_vocabulary(term[1:-1])
+
+    def _role(self, own: dict[str, str], scope: CurieScope) -> None:
+        """Role Attribute 1.0 §4: the element is its @id; words are XHTML's, whatever the @vocab."""
+        about = scope.iri(f"#{own['id'].strip()}") if own.get("id") else self._statements.blank_node()
+        if about is not None:
+            for role in scope.with_vocabulary(XHV).all_terms(own["role"]):
+                self._add(about, _ROLE, role)
+
+    def _set_subject(self, place: LocalValues) -> None:
+        """Step 5: an element without @rel and @rev."""
+        own = place.own
+        typed = "typeof" in own
+        if "property" in own and "content" not in own and "datatype" not in own:
+            about = place.resource("about")
+            place.subject = about or place.outer.object
+            if typed:
+                place.typed = place.object = about or self._typed(place)
+            return
+        subject = place.resource("about", "resource", "href", "src")
+        if subject is None:
+            named = not typed or place.is_root() or (self._rules.head_and_body and place.element.tag in _OUTERMOST)
+            subject = place.outer.object if named else self._statements.blank_node()
+            place.skip = not typed and "property" not in own
+        place.subject = subject
+        if typed:
+            place.typed = subject
+
+    def _typed(self, place: LocalValues) -> str:
+        if place.is_root():
+            return place.outer.object
+        return place.resource("resource", "href", "src") or self._statements.blank_node()
+
+    def _set_link_subject(self, place: LocalValues) -> None:
+        """Step 6: an element with @rel or @rev."""
+        about = place.resource("about")
+        place.subject = about or place.outer.object
+        place.object = place.resource("resource", "href", "src")
+        if "typeof" in place.own:
+            if about is None:
+                place.object = place.object or self._statements.blank_node()
+            place.typed = about or place.object
+
+    def _state_element(self, place: LocalValues) -> EvaluationContext:
+        """Steps 5 to 13."""
+        own, outer = place.own, place.outer
+        links = "rel" in own or "rev" in own
+        if links:
+            self._set_link_subject(place)
+        else:
+            self._set_subject(place)
+        if place.skip:
+            return outer.with_declarations(place.scope, place.language)
+        subject = place.subject
+        if place.typed is not None:
+            for kind in place.scope.all_terms(own["typeof"]):
+                self._add(place.typed, RDF_TYPE, kind)
+        lists = outer.lists if outer.lists.subject == subject else ListMapping(subject)
+        hanging = self._state_links(place, lists) if links else None
+        literals = outer.literals
+        if "property" in own and self._property(place, lists):
+            literals += 1
+        if outer.hanging:
+            self._complete(outer, subject)
+        inner = place.object or subject
+        if lists.subject != inner:
+            lists = ListMapping(inner)
+        return EvaluationContext(subject, inner, place.scope, place.language, lists, hanging, literals)
+
+    def _state_links(self, place: LocalValues, lists: ListMapping) -> list[IncompleteTriple] | None:
+        """Steps 9 and 10: what @rel and @rev state now, or when somebody below says what they are about."""
+        own, scope, subject = place.own, place.scope, place.subject
+        forward = scope.predicates(own["rel"]) if "rel" in own else ()
+        backward = scope.predicates(own["rev"]) if "rev" in own else ()
+        if not forward and not backward:
+            return None
+        in_list = "inlist" in own
+        if (target := place.object) is not None:
+            for predicate in forward:
+                if in_list:
+                    self._append(self._list(lists, predicate), target)
+                else:
+                    self._add(subject, predicate, target)
+            for predicate in backward:
+                self._add(target, predicate, subject)
+            return None
+        if not self._allow_incomplete:
+            raise IncompleteTripleError
+        place.object = self._statements.blank_node()
+        hanging: list[IncompleteTriple] = [
+            (name, True, self._list(lists, name) if in_list else None) for name in forward
+        ]
+        hanging += [(name, False, None) for name in backward]
+        return hanging
+
+    def _complete(self, outer: EvaluationContext, found: str) -> None:
+        """Step 12: what hangs around this element is about what it speaks of."""
+        for predicate, forward, gathered in outer.hanging or ():
+            if gathered is not None:
+                self._append(gathered, found)
+            elif forward:
+                self._add(outer.subject, predicate, found)
+            else:
+                self._add(found, predicate, outer.subject)
+
+    def _property(self, place: LocalValues, lists: ListMapping) -> bool:
+        """Step 11; whether the text of the element was read for it."""
+        predicates = place.scope.predicates(place.own["property"])
+        if not predicates:
+            return False
+        content = self._values.content(place.element, place.own)
+        value = self._resource(place) if content is None and "datatype" not in place.own else None
+        reads = value is None and content is None
+        if value is None:
+            datatype = place.scope.term(place.own.get("datatype", "").strip())
+            value = self._values.literal(place, content, datatype)
+        if value is not None:
+            for predicate in predicates:
+                if "inlist" in place.own:
+                    self._append(self._list(lists, predicate), value)
+                else:
+                    self._add(place.subject, predicate, value)
+        return reads
+
+    def _resource(self, place: LocalValues) -> str | None:
+        """The value of a @property where it is no literal."""
+        own = place.own
+        if "rel" not in own and "rev" not in own and (found := place.resource("resource", "href", "src")):
+            return found
+        return place.typed if "typeof" in own and "about" not in own else None
+
+    def _list(self, lists: ListMapping, predicate: str) -> list[str]:
+        if not lists.items:
+            self._all_lists.append(lists)
+        return lists.items.setdefault(predicate, [])
+
+    def _append(self, gathered: list[str], value: str) -> None:
+        self._attempts += 1
+        if self._attempts < ATTEMPTS_MAX:
+            gathered.append(value)
+            self._room -= len(value)
+            if self._room <= 0:
+                self._attempts = ATTEMPTS_MAX
+
+    def _add(self, subject: str, predicate: str, value: str) -> None:
+        self._attempts += 1
+        if self._attempts < ATTEMPTS_MAX:
+            self._triples[subject, predicate, value] = None
+            self._room -= len(subject) + len(predicate) + len(value)
+            if self._room <= 0 or self._values.room <= 0:
+                self._attempts = ATTEMPTS_MAX
+
+    def emit_statements(self) -> None:
+        """Step 14 and what comes after the last element: lists, patterns; then all of it is stated."""
+        for lists in self._all_lists:
+            for predicate, items in lists.items.items():
+                self._state_list(lists.subject, predicate, items)
+        triples: Iterable[Triple] = self._triples
+        if self._rules.html5 and any(predicate == COPY for _, predicate, _ in triples):
+            triples = copy_patterns(triples, ATTEMPTS_MAX)
+        add = self._statements.add
+        for subject, predicate, value in triples:
+            add(subject, predicate, value)
+
+    def _state_list(self, subject: str, predicate: str, items: list[str]) -> None:
+        links = [*(self._statements.blank_node() for _ in items), _NIL]
+        self._triples[subject, predicate, links[0]] = None
+        for item, (link, following) in zip(items, pairwise(links), strict=True):
+            self._triples[link, _FIRST, item] = None
+            self._triples[link, _REST, following] = None
+
+
+def _attributes(element: Element) -> dict[str, str]:
+    """All of them, @rel and @rev as texts. (Other lists of words that the tree makes, as of @class, concern nobody.)"""
+    own = cast("dict[str, str]", element_attributes(element))
+    for name in ("rel", "rev"):
+        if name in own:
+            own[name] = element.attr(name) or ""
+    return own
+
+
+def _drop_html_rel_words(own: dict[str, str]) -> None:
+    """HTML+RDFa §3.1: beside a @property, the words of @rel and @rev are HTML's, and mean nothing here."""
+    for name in ("rel", "rev"):
+        if name in own:
+            kept = " ".join(token for token in own[name].split(maxsplit=TERMS_MAX)[:TERMS_MAX] if ":" in token)
+            if kept:
+                own[name] = kept
+            else:
+                del own[name]

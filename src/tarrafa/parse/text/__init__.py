@@ -1,0 +1,1 @@
+"""Decodes and describes text: charset, language, fingerprints, dates, word counts."""

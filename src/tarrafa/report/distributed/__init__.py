@@ -1,0 +1,1 @@
+"""Report parts of several machines: gathering, wire format, requests and merge."""

@@ -1,0 +1,108 @@
+"""What does one machine hold of a collection?
+
+Where several nodes crawl, each keeps an archive, a link graph, an index and a triple store of its own: its *portion*.
+A report is made of the portions of all of them (`uniting`). Promises: nothing is changed; what is not there (a graph,
+an index) is None. Blocks for as long as the archive takes.
+Knows nothing of frontiers, and of how a portion travels.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import Annotated, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from tarrafa.archive.history import durable_lengths
+from tarrafa.errors import DataError
+from tarrafa.graph.graph_statistics import GraphStatistics, graph_statistics
+from tarrafa.report import local_measurements
+from tarrafa.report.schema import MissingNode, StoragePart
+from tarrafa.report.visit_rows import VisitReader, VisitRows
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, Amount, Count
+from tarrafa.triples.status import triples_status as statements_of
+
+Progress = Callable[[int, int], None]  # bytes of the archive read, of so many
+
+
+class PartRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of what: a collection, a period, a run. `agent` is whom robots.txt are read for."""
+
+    name: Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
+    agent: Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
+    since: Amount | None = None
+    until: Amount | None = None
+    run: Count | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        return (self.since, self.until, self.run) != (None, None, None)
+
+
+@dataclass(slots=True)
+class ReportPart:
+    """What was found. `storage`, `statements`: of all collections together."""
+
+    visits: VisitRows
+    storage: list[StoragePart]
+    indexed: int | None = None
+    statements: int | None = None
+    graph: GraphStatistics | None = None
+
+
+@dataclass(slots=True)
+class RemoteParts:
+    """The portions of other machines, by the names of their nodes; and of whom there is none."""
+
+    portions: dict[str, ReportPart] = field(default_factory=dict)
+    missing: list[MissingNode] = field(default_factory=list)
+
+
+class PendingParts(Protocol):
+    """Other machines are being asked."""
+
+    def wait(self) -> RemoteParts:
+        """Until all have answered, or will not."""
+
+    def stop(self) -> None:
+        """Nobody waits any more."""
+
+
+RequestRemoteParts = Callable[[PartRequest, Progress], PendingParts]
+
+
+def gather_local_part(
+    data: DataDirectory, asked: PartRequest, progress: Progress = lambda done, total: None
+) -> ReportPart:
+    """That of this machine."""
+    reader = VisitReader(
+        asked.name, asked.agent, -inf if asked.since is None else asked.since,
+        inf if asked.until is None else asked.until, asked.run,
+    )  # fmt: skip
+    total, done = sum(durable_lengths(data.archive).values()), 0
+
+    def tell(size: int) -> None:
+        nonlocal done
+        done += size
+        progress(done, total)
+
+    visits, indexed, graph = reader.read(data.archive, tell), _indexed(data, asked.name), _graph(data, asked.name)
+    statements = statements_of(data)
+    told = statements.statements if statements is not None else None
+    return ReportPart(visits, local_measurements.storage_sizes(data), indexed, told, graph)
+
+
+def _indexed(data: DataDirectory, name: str) -> int | None:
+    try:
+        return local_measurements.count_indexed(data, name)
+    except DataError:
+        return None
+
+
+def _graph(data: DataDirectory, name: str) -> GraphStatistics | None:
+    try:
+        return graph_statistics(data, name)
+    except DataError:
+        return None

@@ -1,0 +1,58 @@
+"""The process that tells another machine what this one holds.
+
+`python -m tarrafa.report.distributed.part_process`: started for one question, which comes by its standard input; the frames of the
+answer (`carrying`) go to its standard output, how far it is a few times a second before them. A process of its own,
+and a nice one: reading an archive takes a processor for as long as it takes, and searches and crawl come first.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from tarrafa.clock import boottime
+from tarrafa.errors import TarrafaError
+from tarrafa.report.distributed.local_part import PartRequest, gather_local_part
+from tarrafa.report.distributed.part_wire import REQUEST_BYTES_MAX, PartFailed, PartProgress, encode_frame, encode_part
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.process import die_with_parent
+
+NICE = 10
+PROGRESS_EVERY_S = 0.25
+WHY_CHARS_MAX = 300
+
+
+def _send_part(data: DataDirectory, asked: PartRequest) -> None:
+    out, told_at = sys.stdout.buffer, 0.0
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told_at
+        if boottime() - told_at >= PROGRESS_EVERY_S:
+            told_at = boottime()
+            out.write(encode_frame(PartProgress(done, total)))
+            out.flush()
+
+    try:
+        data.check_version()
+        for one in encode_part(gather_local_part(data, asked, tell)):
+            out.write(one)
+    except (TarrafaError, OSError) as error:
+        out.write(encode_frame(PartFailed(str(error)[:WHY_CHARS_MAX])))
+    out.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    options = parser.parse_args()
+    die_with_parent(options.parent)
+    os.nice(NICE)
+    asked = msgspec.msgpack.decode(sys.stdin.buffer.read(REQUEST_BYTES_MAX), type=PartRequest)
+    _send_part(DataDirectory(options.data), asked)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""What do the nodes of other machines hold?
+
+Asks all of them at once, each where it answers (`carrying` has what is said). Promises: a portion that holds together,
+or one word that says why there is none, whatever the other end does or sends: one that is silent for SILENCE_S, has no
+news for STALL_S, takes longer than LIMIT_S, or sends what it must not, is missing, and costs nobody else anything. When
+nobody waits any more, all of it ends within a second, there too. The token goes to the address that was named and
+nowhere else: no redirect is followed, no proxy is used, certificates are verified, and without TLS it leaves for no
+public address.
+Blocking.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+import pycurl
+
+from tarrafa.clock import boottime
+from tarrafa.fetch.node_client import may_send_secret, new_post_handle
+from tarrafa.report.distributed.local_part import PartRequest, Progress, RemoteParts, ReportPart
+from tarrafa.report.distributed.part_wire import CONTENT_TYPE, PATH, VERSION, PartReader
+from tarrafa.report.schema import MissingNode
+from tarrafa.runtime.heartbeat import printable_text
+from tarrafa.runtime.token import Token
+
+AT_ONCE = 16
+CONNECT_MAX_S = 5
+SILENCE_S = 30  # an end that lives says something every second
+STALL_S = 600  # it may have to wait in line there
+LIMIT_S = 3600
+UNASKED, AWAY, BROKEN, REFUSED, TROUBLE, OTHER_VERSION = "unasked", "away", "broken", "refused", "trouble", "version"
+MEANING = {401: REFUSED, 404: OTHER_VERSION, 409: OTHER_VERSION, 500: TROUBLE, 503: TROUBLE}
+
+log = logging.getLogger(__name__)
+
+
+class PartUnavailable(Exception):
+    """There is no portion; in one word, and for those who look into the log."""
+
+    def __init__(self, why: str, detail: str) -> None:
+        super().__init__(detail)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteNodes:
+    """Whom a report asks besides us: the names of nodes, and where they answer; an empty address: it does not."""
+
+    nodes: Sequence[tuple[str, str]]
+    token: Token
+    silence_s: int = SILENCE_S
+    stall_s: float = STALL_S
+    limit_s: int = LIMIT_S
+
+    def __call__(self, asked: PartRequest, progress: Progress) -> "PartRequests":
+        return PartRequests(self, asked, progress)
+
+    def fetch_part(self, url: str, asked: PartRequest, tell: Progress, stop: threading.Event) -> ReportPart:
+        """One of them. Raises `Lacking`."""
+        if not url:
+            raise PartUnavailable(UNASKED, "it does not answer others")
+        if not self.token:
+            raise PartUnavailable(REFUSED, "there is no token to ask it with")
+        with PartReader() as opening:
+            curl = self._curl(f"{url}{PATH}/{VERSION}", msgspec.msgpack.encode(asked))
+            _PartTransfer(opening, tell, stop, self.stall_s).perform(curl, url)
+            if opening.portion is None:
+                raise PartUnavailable(
+                    *((TROUBLE, opening.failed) if opening.failed else (BROKEN, "it ends in the middle"))
+                )
+            return opening.portion
+
+    def _curl(self, url: str, body: bytes) -> pycurl.Curl:
+        curl = new_post_handle(CONTENT_TYPE, self.token.secret)
+        curl.setopt(pycurl.URL, url.encode())
+        curl.setopt(pycurl.POSTFIELDS, body)
+        curl.setopt(pycurl.CONNECTTIMEOUT, CONNECT_MAX_S)
+        curl.setopt(pycurl.TIMEOUT, self.limit_s)
+        curl.setopt(pycurl.LOW_SPEED_LIMIT, 1)  # bytes a second
+        curl.setopt(pycurl.LOW_SPEED_TIME, self.silence_s)
+        return curl
+
+
+class PartRequests:
+    """All of them, asked in threads that keep nobody from ending."""
+
+    def __init__(self, neighbours: RemoteNodes, asked: PartRequest, progress: Progress) -> None:
+        self._neighbours, self._asked, self._progress = neighbours, asked, progress
+        self._nodes = list(neighbours.nodes)
+        self._read: dict[str, tuple[int, int]] = {}
+        self._found: dict[str, ReportPart | MissingNode] = {}
+        self._lock, self._stop = threading.Lock(), threading.Event()
+        self._turns = iter(self._nodes)
+        self._threads = [threading.Thread(target=self._fetch_in_turn, daemon=True) for _ in self._nodes[:AT_ONCE]]
+        for thread in self._threads:
+            thread.start()
+
+    def wait(self) -> RemoteParts:
+        for thread in self._threads:
+            thread.join()
+        gathered = RemoteParts()
+        for name, _ in self._nodes:
+            found = self._found.get(name) or MissingNode(name, TROUBLE)
+            if isinstance(found, MissingNode):
+                gathered.missing.append(found)
+            else:
+                gathered.portions[name] = found
+        return gathered
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _fetch_in_turn(self) -> None:
+        while True:
+            with self._lock:
+                name, url = next(self._turns, ("", ""))
+            if not name:
+                return
+            try:
+                self._found[name] = self._neighbours.fetch_part(
+                    url, self._asked, partial(self._update_progress, name), self._stop
+                )
+            except PartUnavailable as lacking:
+                log.warning("a report without node %s: %s", name, printable_text(str(lacking)))
+                self._found[name] = MissingNode(name, lacking.why)
+            except Exception:  # it is ours, and costs no more than that node
+                log.exception("a report without node %s", name)
+
+    def _update_progress(self, name: str, done: int, total: int) -> None:
+        with self._lock:
+            self._read[name] = (done, total)
+            self._progress(sum(one[0] for one in self._read.values()), sum(one[1] for one in self._read.values()))
+
+
+@dataclass(slots=True)
+class _PartTransfer:
+    """One answer, as it comes."""
+
+    opening: PartReader
+    tell: Progress
+    stop: threading.Event
+    stall_s: float
+    news_at: float = field(default_factory=boottime)
+    code: int = 0
+    kind: str = ""
+    lacking: PartUnavailable | None = None
+
+    def perform(self, curl: pycurl.Curl, url: str) -> None:
+        curl.setopt(pycurl.HEADERFUNCTION, self._head)
+        curl.setopt(pycurl.WRITEFUNCTION, self._take)
+        curl.setopt(pycurl.NOPROGRESS, 0)
+        curl.setopt(pycurl.XFERINFOFUNCTION, self._goes_on)
+        curl.setopt(pycurl.PREREQFUNCTION, lambda connected, *_: self._may_speak(connected, url))
+        try:
+            curl.perform()
+        except pycurl.error as error:
+            raise self.lacking or PartUnavailable(AWAY, str((*error.args, "")[1])) from None
+        finally:
+            curl.close()
+        if self.lacking is not None or self.code != 200:
+            raise self.lacking or self._refused()
+
+    def _goes_on(self, *_: object) -> int:
+        """Asked about once a second; anything but 0 ends it."""
+        return int(self.stop.is_set() or boottime() - self.news_at > self.stall_s)
+
+    def _may_speak(self, connected: str, url: str) -> int:
+        """The connection stands, and nothing has been said yet."""
+        if not may_send_secret(url, str(connected)):
+            self.lacking = PartUnavailable(UNASKED, "without TLS a token is sent to no public address")
+            return int(pycurl.PREREQFUNC_ABORT)
+        return int(pycurl.PREREQFUNC_OK)
+
+    def _head(self, line: bytes) -> None:
+        if line.startswith(b"HTTP/"):
+            words = line.split()
+            self.code, self.kind = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0, ""
+        elif line.lower().startswith(b"content-type:"):
+            self.kind = line.partition(b":")[2].strip().decode("latin-1")
+
+    def _refused(self) -> PartUnavailable:
+        return PartUnavailable(MEANING.get(self.code, BROKEN), f"HTTP {self.code}")
+
+    def _take(self, content: bytes) -> int:
+        try:
+            if self.code != 200:
+                raise self._refused()
+            if self.kind != CONTENT_TYPE:
+                raise PartUnavailable(BROKEN, "what answers there is no node of Tarrafa")
+            heard = self.opening.heard
+            self.opening.feed(content)
+            self.tell(*self.opening.read)
+            self.news_at = boottime() if self.opening.heard > heard else self.news_at
+        except ValueError as error:
+            self.lacking = PartUnavailable(BROKEN, str(error))
+        except OSError as error:
+            self.lacking = PartUnavailable(TROUBLE, f"there is no room for it here ({error.strerror})")
+        except PartUnavailable as lacking:
+            self.lacking = lacking
+        return len(content) if self.lacking is None else -1

@@ -1,0 +1,371 @@
+"""How does a portion travel?
+
+    POST URL/report/VERSION    an `Asked` in msgpack -> frames
+
+A frame is four bytes that say how long it is, and a message in msgpack, packed by zstandard. First come those that say
+how far the reading is, as many as somebody likes; then names, what hosts said, redirects and rows, some thousands in
+each; `Rest` is the last one, or `Failed`. Rows go column by column, of each value the first byte, then the second, and
+so on: so they pack best. VERSION is made of all these shapes: two ends that would misunderstand each other say so.
+
+Promises: whoever opens frames gets a portion that holds together, or a `ValueError`; nothing is unpacked beyond its
+bound, and no number points beyond its table.
+Knows nothing of sockets.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+import numpy as np
+import zstandard
+from msgspec import Meta
+from xxhash import xxh3_64_hexdigest
+
+from tarrafa.graph.graph_statistics import GraphStatistics
+from tarrafa.report.distributed.local_part import PartRequest, ReportPart
+from tarrafa.report.schema import StoragePart
+from tarrafa.report.visit_rows import (
+    NAME_CHARS_MAX,
+    NAMES_MAX,
+    REDIRECTS_MAX,
+    ROW,
+    LatestRedirect,
+    RobotsSummary,
+    Rows,
+    RowStore,
+    ServerHeader,
+    VisitRows,
+)
+from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, Amount, Count
+
+PATH = "/report"
+CONTENT_TYPE = "application/x-tarrafa-portion"
+REQUEST_BYTES_MAX = 64 << 10
+LENGTH_BYTES = 4
+FRAME_BYTES_MAX, UNPACKED_BYTES_MAX = 8 << 20, 16 << 20
+NAMES_PER_FRAME, ROWS_PER_FRAME = 1 << 12, 1 << 16
+HOSTS_MAX, ROWS_MAX = 1 << 22, 1 << 27  # of one machine
+COLLECTIONS_MAX, RUNS_MAX = 10_000, 100_000
+CONFIG_BYTES_MAX = 4 << 20
+PARTS_AT_ONCE = 8  # portions of several machines are held at once
+MOMENT_MAX, ELAPSED_MAX = 1e11, 1e7  # seconds: the year 5138; four months
+LEVEL = 1  # of zstandard: 3 saves 3 % of the bytes, and takes half as long again
+HOST_KEY = r"^[a-z]+://[^\s/]+:\d+$"
+FLAGS = 16
+
+HostKey = Annotated[str, Meta(pattern=HOST_KEY, max_length=TEXT_CHARS_MAX)]
+Short = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
+NameTable = Literal["types", "languages", "charsets", "collectors"]
+PartName = Literal["archive", "metadata", "frontier", "index", "graph", "triples", "other"]
+Kind = Literal["data", "index", "other"]
+REDIRECT_ROW = np.dtype([("url", "u8"), ("target", "u8"), ("visit", "u4"), ("code", "i2")])
+NUMBERED: dict[str, NameTable] = {
+    "type": "types",
+    "language": "languages",
+    "charset": "charsets",
+    "collector": "collectors",
+}
+
+
+CollectionTimes = Annotated[
+    list[tuple[Annotated[str, Meta(max_length=TEXT_CHARS_MAX)], Amount]], Meta(max_length=COLLECTIONS_MAX)
+]  # and when something was the last time
+
+
+class PartMessage(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """What a frame holds."""
+
+
+class PartKeepAlive(PartMessage, frozen=True):
+    """We live. It may stand anywhere."""
+
+
+class PartProgress(PartMessage, frozen=True):
+    """So many bytes of the archive, of so many."""
+
+    done: Count
+    total: Count
+
+
+class PartHosts(PartMessage, frozen=True):
+    keys: Annotated[list[HostKey], Meta(max_length=NAMES_PER_FRAME)]
+
+
+class PartNames(PartMessage, frozen=True):
+    """The next names of a table."""
+
+    table: NameTable
+    names: Annotated[list[Short], Meta(max_length=NAMES_PER_FRAME)]
+
+
+class PartServers(PartMessage, frozen=True):
+    """What hosts, by number, said that they run."""
+
+    told: Annotated[list[tuple[Count, ServerHeader]], Meta(max_length=NAMES_PER_FRAME)]
+
+
+class PartRobots(PartMessage, frozen=True):
+    """What hosts ask of us."""
+
+    told: Annotated[list[tuple[HostKey, RobotsSummary]], Meta(max_length=NAMES_PER_FRAME)]
+
+
+class PartSitemaps(PartMessage, frozen=True):
+    """Hosts that lead to some."""
+
+    keys: Annotated[list[HostKey], Meta(max_length=NAMES_PER_FRAME)]
+
+
+class PartRedirects(PartMessage, frozen=True):
+    """Redirects, as MOVE has them."""
+
+    content: bytes
+
+
+class PartRows(PartMessage, frozen=True):
+    """Visits, as ROW has them."""
+
+    content: bytes
+
+
+class PartEnd(PartMessage, frozen=True):
+    """All else, and how many rows there were."""
+
+    rows: Count
+    recorded: Count
+    deleted: Amount | None
+    revision: Annotated[int, Meta(ge=-1, le=1 << 60)]
+    config: Annotated[bytes, Meta(max_length=CONFIG_BYTES_MAX)]
+    names: CollectionTimes
+    runs: Annotated[list[tuple[Count, Amount]], Meta(max_length=RUNS_MAX)]
+    deletions: CollectionTimes
+    moved_whole: bool
+    storage: Annotated[list[tuple[PartName, Kind, Count]], Meta(max_length=20)]
+    indexed: Count | None
+    statements: Count | None
+    graph: GraphStatistics | None
+
+
+class PartFailed(PartMessage, frozen=True):
+    """Nothing more comes, for this reason."""
+
+    why: Annotated[str, Meta(max_length=1_000)]
+
+
+Frame = (
+    PartKeepAlive
+    | PartProgress
+    | PartHosts
+    | PartNames
+    | PartServers
+    | PartRobots
+    | PartSitemaps
+    | PartRedirects
+    | PartRows
+    | PartEnd
+    | PartFailed
+)
+_decode = msgspec.msgpack.Decoder(Frame).decode
+_encode = msgspec.msgpack.Encoder().encode
+T = TypeVar("T")
+
+
+def _version() -> str:
+    shapes = [msgspec.json.schema(tuple[PartRequest, Frame]), ROW.descr, REDIRECT_ROW.descr, sys.byteorder]
+    return xxh3_64_hexdigest(json.dumps(shapes, sort_keys=True).encode())[:8]
+
+
+VERSION = _version()
+
+
+# -- there -----------------------------------------------------------------------------------------------------------
+
+
+def encode_frame(message: PartMessage) -> bytes:
+    content = zstandard.ZstdCompressor(level=LEVEL).compress(_encode(message))
+    return len(content).to_bytes(LENGTH_BYTES, "big") + content
+
+
+def encode_part(portion: ReportPart) -> Iterator[bytes]:
+    """The frames of a portion, up to the last."""
+    visits = portion.visits
+    for keys in _batches(visits.hosts):
+        yield encode_frame(PartHosts(list(keys)))
+    for table in NUMBERED.values():
+        for names in _batches(getattr(visits, table)):
+            yield encode_frame(PartNames(table, list(names)))
+    for servers in _batches(list(visits.software.items())):
+        yield encode_frame(PartServers(list(servers)))
+    for rules in _batches(list(visits.rules.items())):
+        yield encode_frame(PartRobots(list(rules)))
+    for keys in _batches(sorted(visits.sitemaps)):
+        yield encode_frame(PartSitemaps(list(keys)))
+    moves = np.array([(url, one.target, one.visit, one.code) for url, one in visits.moved.items()], REDIRECT_ROW)
+    for begin in range(0, len(moves), ROWS_PER_FRAME):
+        yield encode_frame(PartRedirects(_columns_to_bytes(moves[begin : begin + ROWS_PER_FRAME])))
+    for begin in range(0, len(visits.rows), ROWS_PER_FRAME):
+        yield encode_frame(PartRows(_columns_to_bytes(visits.rows[begin : begin + ROWS_PER_FRAME])))
+    yield encode_frame(_part_end(portion))
+
+
+def _part_end(portion: ReportPart) -> PartEnd:
+    visits, (revision, config) = portion.visits, portion.visits.config
+    return PartEnd(
+        len(visits.rows), visits.recorded, visits.deleted if visits.deleted > -inf else None, revision,
+        config if len(config) <= CONFIG_BYTES_MAX else b"", _newest(visits.names),
+        sorted(visits.runs.items())[-RUNS_MAX:], _newest(visits.deletions), visits.moved_whole,
+        [(part.name, part.kind, part.bytes) for part in portion.storage],  # type: ignore[misc]
+        portion.indexed, portion.statements, portion.graph,
+    )  # fmt: skip
+
+
+def _newest(told: dict[str, float]) -> list[tuple[str, float]]:
+    return sorted(told.items(), key=lambda one: (-one[1], one[0]))[:COLLECTIONS_MAX]
+
+
+def _batches(items: Sequence[T]) -> Iterable[Sequence[T]]:
+    return (items[begin : begin + NAMES_PER_FRAME] for begin in range(0, len(items), NAMES_PER_FRAME))
+
+
+def _columns_to_bytes(rows: Rows) -> bytes:
+    """Column by column, byte by byte."""
+    columns = (np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ())
+    return b"".join(column.view(np.uint8).reshape(len(rows), -1).T.tobytes() for column in columns)
+
+
+# -- here ------------------------------------------------------------------------------------------------------------
+
+
+def _rows_from_bytes(content: bytes, kind: "np.dtype[Any]") -> Rows:
+    count, rest = divmod(len(content), kind.itemsize)
+    if rest or count > ROWS_PER_FRAME:
+        raise ValueError(f"{len(content):,} bytes are no rows")
+    rows, at, flat = np.empty(count, kind), 0, np.frombuffer(content, np.uint8)
+    for name in kind.names or ():
+        column, size = kind[name], kind[name].itemsize
+        plain = np.ascontiguousarray(flat[at : at + count * size].reshape(size, count).T)
+        rows[name] = plain.view(column)[:, 0] if count else 0
+        at += count * size
+    return rows
+
+
+def decode_frame(content: bytes) -> Frame:
+    """The message in a frame, without the length before it."""
+    try:
+        size = zstandard.frame_content_size(content)
+        if not 0 < size <= UNPACKED_BYTES_MAX:
+            raise ValueError(f"a frame of {size:,} bytes")
+        found: Frame = _decode(zstandard.ZstdDecompressor().decompress(content))
+        return found
+    except (zstandard.ZstdError, msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+class PartReader:
+    """Takes the bytes that come, as they come. Use it in a `with`; `portion` is there when the last frame is."""
+
+    def __init__(self) -> None:
+        self._waiting = bytearray()
+        self._store = RowStore(PARTS_AT_ONCE)
+        self._rows = 0
+        self._hosts: list[str] = []
+        self._tables: dict[str, list[str]] = {table: [] for table in NUMBERED.values()}
+        self._most = dict.fromkeys(("host", *NUMBERED), -1)  # the largest number in each column
+        self._software: dict[int, ServerHeader] = {}
+        self._rules: dict[str, RobotsSummary] = {}
+        self._sitemaps: set[str] = set()
+        self._moved: dict[int, LatestRedirect] = {}
+        self.heard = 0  # messages that were news
+        self.read = (0, 0)  # bytes of the archive there, of so many
+        self.failed = ""
+        self.portion: ReportPart | None = None
+
+    def __enter__(self) -> "PartReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.__exit__()
+
+    def feed(self, content: bytes) -> None:
+        """Raises `ValueError` as soon as it is clear that nothing good comes of it."""
+        self._waiting += content
+        while len(self._waiting) >= LENGTH_BYTES:
+            end = LENGTH_BYTES + int.from_bytes(self._waiting[:LENGTH_BYTES], "big")
+            if end > LENGTH_BYTES + FRAME_BYTES_MAX:
+                raise ValueError(f"a frame of {end:,} bytes")
+            if len(self._waiting) < end:
+                return
+            message = decode_frame(bytes(self._waiting[LENGTH_BYTES:end]))
+            del self._waiting[:end]
+            if (self.portion is not None or self.failed) and not isinstance(message, PartKeepAlive):
+                raise ValueError("more comes after the end")
+            self._handle(message)
+
+    def _handle(self, message: Frame) -> None:
+        self.heard += not isinstance(message, PartKeepAlive)
+        match message:
+            case PartKeepAlive():
+                pass
+            case PartProgress(done, total):
+                self.read = (min(done, total), total)
+            case PartHosts(keys):
+                self._hosts += keys
+                _require(len(self._hosts) <= HOSTS_MAX, "hosts")
+            case PartNames(table, names):
+                self._tables[table] += names
+                _require(len(self._tables[table]) <= NAMES_MAX + 1, table)
+            case PartServers(told):
+                self._software.update(told)
+                _require(len(self._software) <= HOSTS_MAX, "servers")
+            case PartRobots(rules):
+                self._rules.update(rules)
+                _require(len(self._rules) <= HOSTS_MAX, "robots.txt")
+            case PartSitemaps(keys):
+                self._sitemaps.update(keys)
+                _require(len(self._sitemaps) <= HOSTS_MAX, "sitemaps")
+            case PartRedirects(content):
+                for url, target, visit, code in _rows_from_bytes(content, REDIRECT_ROW).tolist():
+                    self._moved[url] = LatestRedirect(visit, code, target)
+                _require(len(self._moved) <= REDIRECTS_MAX, "redirects")
+            case PartRows(content):
+                self._take_rows(_rows_from_bytes(content, ROW))
+            case PartEnd():
+                self._end(message)
+            case PartFailed(why):
+                self.failed = why or "for no reason"
+
+    def _take_rows(self, rows: Rows) -> None:
+        self._rows += len(rows)
+        _require(self._rows <= ROWS_MAX, "visits")
+        if not len(rows):
+            return
+        at, elapsed = rows["at"], rows["elapsed_s"]
+        whole = ((at >= 0) & (at <= MOMENT_MAX) & (elapsed >= 0) & (elapsed <= ELAPSED_MAX)).all()  # no NaN passes
+        if not whole or int(rows["flags"].max()) >= FLAGS:
+            raise ValueError("visits that cannot be")
+        for column in self._most:
+            self._most[column] = max(self._most[column], int(rows[column].max()))
+        self._store.add_rows(rows)
+
+    def _end(self, rest: PartEnd) -> None:
+        tables = {"host": self._hosts} | {column: self._tables[table] for column, table in NUMBERED.items()}
+        numbers = (most < len(tables[column]) for column, most in self._most.items())
+        if rest.rows != self._rows or not all(numbers) or max(self._software, default=-1) >= len(self._hosts):
+            raise ValueError("what came does not hold together")
+        visits = VisitRows(
+            self._store.all(), self._hosts, tables["type"], tables["language"], tables["charset"],
+            tables["collector"], self._software, self._rules, self._sitemaps, self._moved, rest.moved_whole,
+            (rest.revision, rest.config), dict(rest.names), dict(rest.runs), dict(rest.deletions),
+            -inf if rest.deleted is None else rest.deleted, rest.recorded,
+        )  # fmt: skip
+        self.portion = ReportPart(
+            visits, [StoragePart(*part) for part in rest.storage], rest.indexed, rest.statements, rest.graph
+        )
+
+
+def _require(fits: bool, what: str) -> None:
+    if not fits:
+        raise ValueError(f"more {what} than one machine can have")

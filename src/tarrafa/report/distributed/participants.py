@@ -1,0 +1,41 @@
+"""Which machines took part, and how busy were they meanwhile?
+
+Promises: with what was noted of the time of the collection's runs, only nodes that were heard in that time are named,
+each as busy as it was then. Where nobody noted all of it, every node that is known is asked; better one too many is
+named than that its visits are missed in silence.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tarrafa.coordinator.monitoring.utilization import CpuUsage, UsageDuringRuns
+from tarrafa.coordinator.node.messages import Machine
+from tarrafa.report.schema import MachineUsage
+
+
+class ReportNode(NamedTuple):
+    """As whoever coordinates knows it. `address`: where it is asked for its portion; empty: it does not answer."""
+
+    name: str
+    machine: Machine | None  # None: another version told of it
+    address: str = ""
+    is_own: bool = False
+
+
+class Participants(NamedTuple):
+    machines: list[MachineUsage]
+    others: list[tuple[str, str]]  # to be asked, and where
+
+
+def find_participants(nodes: Iterable[ReportNode], meanwhile: UsageDuringRuns | None) -> Participants:
+    heard = meanwhile.nodes if meanwhile is not None else dict[str, CpuUsage]()
+    is_sure = meanwhile is not None and meanwhile.whole
+    machines, others = list[MachineUsage](), list[tuple[str, str]]()
+    for node in nodes:
+        used = heard.get(node.name)
+        if node.machine is not None and (used is not None or not heard):
+            mean, most = (used.mean, used.most) if used is not None else (None, None)
+            machines.append(MachineUsage(node.name, node.machine, mean, most or None))
+        if not node.is_own and (node.address or used is not None or not is_sure):
+            others.append((node.name, node.address))
+    return Participants(machines, others)

@@ -1,0 +1,121 @@
+"""What does the frontier say of a collection?
+
+Its numbers and its configuration; and of the pages that are kept fresh how often they change and how many copies are
+probably what the page says now (as `crawl/explain/freshness.py` has it for one page), some thousands at a time.
+Promises: asks whoever owns the frontier; while nothing runs, reads its file. A frontier that is not there is no error:
+the archive tells what it can.
+"""
+
+import asyncio
+from array import array
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tarrafa import config
+from tarrafa.clock import Clock
+from tarrafa.config import Collection
+from tarrafa.errors import DataError, TarrafaError, Unreachable
+from tarrafa.frontier.address import Address, connect, local_address
+from tarrafa.frontier.api import FIRST_HOST, CollectionRow, CollectionStatus, RevisitPage
+from tarrafa.frontier.store.sqlite_frontier import for_each_revisit_page, read_collections, read_overview
+from tarrafa.report.histograms import distribution
+from tarrafa.report.schema import FreshnessSummary
+from tarrafa.revisit.change_rate import DAY_S
+from tarrafa.runtime.data_dir import DataDirectory
+
+PAGES_PER_CALL = 5_000
+CHANGES_LEAST = 1 / 1024  # a day: once in three years
+
+
+@dataclass(slots=True)
+class FreshnessAccumulator:
+    """Adds up what is believed of pages."""
+
+    now: float
+    rates: "array[float]" = field(default_factory=lambda: array("f"))
+    fresh: float = 0.0
+    visits: int = 0
+    changes: int = 0
+
+    def add_pages(self, pages: list[RevisitPage]) -> None:
+        for page in pages:
+            history = page.history
+            self.rates.append(history.estimate * DAY_S)
+            self.visits += history.visits
+            self.changes += history.changes
+        rates = np.array([page.history.estimate for page in pages])
+        ages = np.maximum(self.now - np.array([page.history.last for page in pages]), 0.0)
+        self.fresh += float(np.exp(-rates * ages).sum())
+
+    def summary(self) -> FreshnessSummary | None:
+        if not self.rates:
+            return None
+        rates = np.frombuffer(self.rates, np.float32).astype(np.float64)
+        share = self.fresh / len(rates)
+        return FreshnessSummary(
+            len(rates), self.visits, self.changes, share, distribution(rates, 2.0, CHANGES_LEAST)
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFrontierFacts:
+    """What the frontier told. `trouble`: why it told nothing; `others`: the collections beside this one."""
+
+    now: float
+    status: CollectionStatus | None = None
+    config: Collection | None = None
+    freshness: FreshnessSummary | None = None
+    others: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+async def read_frontier_facts(data: DataDirectory, name: str, address: Address | None = None) -> ReportFrontierFacts:
+    now = Clock.from_environment().now()
+    try:
+        try:
+            frontier = await connect(address or local_address(data))
+        except Unreachable:
+            if address is not None:
+                raise
+            return await asyncio.to_thread(_read_offline, data, name, now)
+        try:
+            now = (await frontier.time()).now
+            statuses, rows = (await frontier.overview()).collections, await frontier.collections()
+            found = _facts_of(name, now, statuses, rows)
+            if found.status is None or not found.status.keeps_fresh:
+                return found
+            number = next(row.id for row in rows if row.name == name)
+            beliefs, host, url = FreshnessAccumulator(now), FIRST_HOST, b""
+            while some := await frontier.revisit_pages(number, host, url, PAGES_PER_CALL):
+                beliefs.add_pages(some)
+                host, url = some[-1].host, some[-1].id
+            return ReportFrontierFacts(now, found.status, found.config, beliefs.summary(), found.others)
+        finally:
+            await frontier.close()
+    except TarrafaError as error:
+        return ReportFrontierFacts(now, trouble=str(error))
+
+
+def _read_offline(data: DataDirectory, name: str, now: float) -> ReportFrontierFacts:
+    """While nobody owns the file."""
+    if not data.frontier.exists():
+        raise DataError(f"{data.frontier}: is not there")
+    statuses = read_overview(data.frontier).collections
+    found = _facts_of(name, now, statuses, read_collections(data.frontier))
+    if found.status is None or not found.status.keeps_fresh:
+        return found
+    beliefs = FreshnessAccumulator(now)
+    for_each_revisit_page(data.frontier, name, beliefs.add_pages)
+    return ReportFrontierFacts(now, found.status, found.config, beliefs.summary(), found.others)
+
+
+def _facts_of(
+    name: str, now: float, statuses: list[CollectionStatus], rows: list[CollectionRow]
+) -> ReportFrontierFacts:
+    status = next((one for one in statuses if one.name == name), None)
+    row = next((one for one in rows if one.name == name), None)
+    others = tuple(one.name for one in rows if one.name != name)
+    return ReportFrontierFacts(
+        now, status, config.decode_collection(row.config) if row is not None else None, None, others
+    )

@@ -1,0 +1,141 @@
+"""On what did it run, how much room does it take, and how quickly is it searched?
+
+What is measured on this machine, now: its processor and memory, the sizes of the files, and the time that a few
+questions take. The questions are made of the collection's own words, always the same for the same index: frequent,
+middling and rare ones, alone, in pairs, and as phrases from titles. Each is asked twice; the second time all that can
+be at hand is. (The search page keeps whole answers besides; that is not measured here.)
+"""
+
+import os
+import platform
+import shutil
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from tarrafa.coordinator.node.messages import Machine
+from tarrafa.errors import TarrafaError
+from tarrafa.index import schema, shards
+from tarrafa.index.reader import IndexReader
+from tarrafa.report.schema import SearchTime, StoragePart
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.search.query_builder import filter_query
+from tarrafa.search.request import SearchRequest
+from tarrafa.search.searcher import Searcher
+
+WORDS_PER_LETTER = 200
+LETTERS = "abcdefghijlmnoprstuv"
+WORD_CHARS_MIN = 4
+WORDS = 12
+TITLE_WORDS = 3
+CPU_INFO = Path("/proc/cpuinfo")
+MODEL_CHARS_MAX = 100
+
+
+def this_machine(data: DataDirectory) -> Machine:
+    """As it is now. How busy it is at this moment says nothing of the crawl: whoever noted that says it himself."""
+    page, disk, cores = os.sysconf("SC_PAGE_SIZE"), shutil.disk_usage(data.root), os.cpu_count() or 1
+    memory, free = page * os.sysconf("SC_PHYS_PAGES"), page * os.sysconf("SC_AVPHYS_PAGES")
+    load, (model, speed_mhz) = os.getloadavg()[0], _processor()
+    system = f"{platform.system()} {platform.release()}"
+    return Machine(cores, speed_mhz, min(load / cores, 1.0), load, memory, free, disk.total, disk.free, model, system)
+
+
+def _processor() -> tuple[str, float]:
+    """Its model and its speed in MHz, as far as the system tells."""
+    try:
+        lines = CPU_INFO.read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
+    speed = told.get("cpu MHz", "")
+    model = told.get("model name") or platform.processor()
+    return model[:MODEL_CHARS_MAX], float(speed) if speed.replace(".", "", 1).isdigit() else 0.0
+
+
+def storage_sizes(data: DataDirectory) -> list[StoragePart]:
+    """What the files take, by what they are for."""
+    pages = meta = 0
+    for path in _files(data.archive):
+        size = _size(path)
+        meta, pages = (meta + size, pages) if path.name.endswith(".meta.warc.gz") else (meta, pages + size)
+    frontier = sum(_size(path) for path in data.root.glob(f"{data.frontier.name}*") if path.is_file())
+    folders = {name: sum(map(_size, _files(data.root / name))) for name in ("index", "graph", "triples")}
+    known = pages + meta + frontier + sum(folders.values())
+    other = sum(map(_size, _files(data.root))) - known
+    return [
+        StoragePart("archive", "data", pages), StoragePart("metadata", "data", meta), StoragePart("frontier", "data", frontier),
+        *(StoragePart(name, "index", size) for name, size in folders.items()), StoragePart("other", "other", max(other, 0)),
+    ]  # fmt: skip
+
+
+def _files(folder: Path) -> list[Path]:
+    return [Path(at) / name for at, _, names in os.walk(folder) for name in names]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:  # a log or a segment that is gone by now
+        return 0
+
+
+def count_indexed(data: DataDirectory, collection: str) -> int | None:
+    """How many documents of a collection can be found; None, where nothing is indexed."""
+    there = [part for part in shards.parts(data) if schema.exists(part)]
+    if not there:
+        return None
+    wanted = filter_query(schema.COLLECTION, collection)
+    return sum(IndexReader(part).snapshot().top_matches(wanted, 1).total for part in there)
+
+
+def search_times(data: DataDirectory, collection: str) -> list[SearchTime]:
+    """Empty, where there is nothing to ask."""
+    try:
+        words = _words(data)
+        if not words:
+            return []
+        searcher = Searcher.open(data)
+        kinds = {"word": words, "pair": [f"{a} {b}" for a, b in pairwise(words)]}
+        found = [_time_queries(kind, texts, searcher, collection) for kind, texts in kinds.items()]
+        phrases = _phrases(words, searcher, collection)
+        return [*found, _time_queries("phrase", phrases, searcher, collection)] if phrases else found
+    except TarrafaError:
+        return []
+
+
+def _words(data: DataDirectory) -> list[str]:
+    """So many of the vocabulary, from the most frequent to the rarest."""
+    counts: dict[str, int] = {}
+    for part in shards.parts(data):
+        if schema.exists(part):
+            snapshot = IndexReader(part).snapshot()
+            for letter in LETTERS:
+                for word, count in snapshot.vocabulary_entries(letter, WORDS_PER_LETTER):
+                    if len(word) >= WORD_CHARS_MIN and word.isalpha():
+                        counts[word] = counts.get(word, 0) + count
+    ordered = sorted(counts, key=lambda word: (-counts[word], word))
+    step = max(1, len(ordered) // WORDS)
+    return ordered[::step][:WORDS]
+
+
+def _phrases(words: list[str], searcher: Searcher, collection: str) -> list[str]:
+    titles = [
+        hit.title for word in words for hit in searcher.search(SearchRequest(word, n=1, collection=collection)).hits
+    ]
+    spoken = [" ".join(word for word in title.split() if word.isalpha()) for title in titles]
+    return list(
+        dict.fromkeys(f'"{" ".join(words)}"' for text in spoken if len(words := text.split()[:TITLE_WORDS]) > 1)
+    )
+
+
+def _time_queries(kind: str, texts: list[str], searcher: Searcher, collection: str) -> SearchTime:
+    times: tuple[list[float], list[float]] = ([], [])
+    for text in texts:
+        for taken in times:
+            began = perf_counter()
+            searcher.search(SearchRequest(text, collection=collection))
+            taken.append(perf_counter() - began)
+    first, again = times
+    return SearchTime(kind, len(texts), median(first), max(first), median(again), max(again))

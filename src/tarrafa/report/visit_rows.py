@@ -1,0 +1,377 @@
+"""What does the archive say of a collection's visits? One pass, one small row for each.
+
+Promises: only metadata records and notes are decoded, and of them only what is counted. Memory holds the different
+names (hosts, types, languages) and up to ROWS_IN_MEMORY rows; more lie in a file without a name, which goes with us.
+What the Web can make up without end (types, charsets, languages, redirects) has a maximum.
+Knows nothing of tables: `counting` makes them.
+"""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Annotated, Any, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+import xxhash
+from fastwarc.warc import WarcRecordType
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from tarrafa.archive.history import durable_lengths, worker_of
+from tarrafa.archive.warc_reader import read_records
+from tarrafa.errors import DataError
+from tarrafa.fetch.robots import parse as parse_robots
+from tarrafa.model import HostNote, Outcome
+from tarrafa.parse.url import host_key
+from tarrafa.runtime.heartbeat import Amount
+
+ROWS_PER_CHUNK = 1 << 14
+ROWS_IN_MEMORY = 1 << 20  # some 60 MB
+NAMES_MAX = 60_000  # different types, languages, charsets or collectors; the others are one
+OTHER = "(other)"
+REDIRECTS_MAX = 1_000_000
+RULES_CACHED_MAX = 10_000
+NAME_CHARS_MAX = 100
+SMALL_MAX = (1 << 16) - 1
+RECORD_TYPES = WarcRecordType.metadata | WarcRecordType.resource
+
+KEPT, REQUESTED, GRACE, READ = 1, 2, 4, 8  # flags of a row; READ: there was a page to count links on
+ROW = np.dtype([
+    ("url", "u8"), ("at", "f8"), ("visit", "u4"), ("elapsed_s", "f4"), ("bytes", "u4"), ("host", "u4"),
+    ("external", "u4"), ("status", "i2"), ("depth", "u2"), ("type", "u2"), ("language", "u2"), ("charset", "u2"),
+    ("collector", "u2"), ("internal", "u2"), ("links", "u2"), ("flags", "u1"),
+])  # fmt: skip
+Rows = NDArray[np.void]
+OnBytesRead = Callable[[int], None]
+
+
+class NameInterner:
+    """Texts as small numbers, in the order in which they were met."""
+
+    def __init__(self, names_max: int = NAMES_MAX) -> None:
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._most = names_max
+
+    def number(self, name: str) -> int:
+        found = self._numbers.get(name)
+        if found is None:
+            if len(self.names) >= self._most and name != OTHER:
+                return self.number(OTHER)
+            found = self._numbers[name] = len(self.names)
+            self.names.append(name)
+        return found
+
+
+class RobotsSummary(NamedTuple):
+    """What a robots.txt asks of us, in short; and when that was noted."""
+
+    status: int
+    forbids: bool = False
+    closed: bool = False
+    delay_s: Amount = 0.0
+    at: Amount = 0.0
+
+
+class ServerHeader(NamedTuple):
+    """What a host says that it runs, and when it said so."""
+
+    at: Amount
+    text: Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
+
+
+class LatestRedirect(NamedTuple):
+    """Where a URL's newest redirect leads; both ends by their hash."""
+
+    visit: int
+    code: int
+    target: int
+
+
+class _Link(msgspec.Struct, array_like=True, gc=False):
+    url: str
+
+
+class _Page(msgspec.Struct):
+    language: str = ""
+    charset: str = ""
+    links: tuple[_Link, ...] = ()
+
+
+class _VisitMetadata(msgspec.Struct):
+    """As much of a record as is counted."""
+
+    collection: str
+    url: str
+    visit: int
+    depth: int
+    outcome: Outcome
+    page: _Page | None = None
+    worker: str = ""
+
+
+class _RunConfigured(msgspec.Struct, tag="collection"):
+    """From here on this file tells of that run, as it was configured then."""
+
+    collection: str
+    revision: int
+    config: msgspec.Raw
+    run: int = 1
+
+
+class _CollectionDeleted(msgspec.Struct, tag="deleted"):
+    """What was visited until then is nobody's any more."""
+
+    collection: str
+    at: float
+
+
+class _SkippedListing(msgspec.Struct, tag="listing"):
+    """Not counted."""
+
+
+class _SkippedRebuilt(msgspec.Struct, tag="rebuilt"):
+    """Not counted."""
+
+
+_Note = _RunConfigured | _CollectionDeleted | HostNote | _SkippedListing | _SkippedRebuilt
+_decode = msgspec.json.Decoder(_VisitMetadata).decode
+_decode_note: Callable[[bytes], _Note] = msgspec.json.Decoder(_Note).decode
+
+
+@dataclass(slots=True)
+class VisitRows:
+    """All visits of a collection, and what was noted beside them."""
+
+    rows: Rows
+    hosts: list[str]
+    types: list[str]
+    languages: list[str]
+    charsets: list[str]
+    collectors: list[str]
+    software: dict[int, ServerHeader]  # by host
+    rules: dict[str, RobotsSummary]  # by host key
+    sitemaps: set[str]  # host keys that lead to some
+    moved: dict[int, LatestRedirect]
+    moved_whole: bool
+    config: tuple[int, bytes]  # of the collection, as last noted, and its revision; empty: never
+    names: dict[str, float]  # collections that the archive speaks of, and when last, at whatever time
+    runs: dict[int, float]  # of the collection, and when each was seen last
+    deletions: dict[str, float]  # when a collection was deleted last, as far as the archive tells
+    deleted: float  # the same of this collection: what was visited until then is nobody's
+    recorded: int  # visits of the collection, in the period or not, deleted or not
+
+    def collections(self) -> set[str]:
+        """Those that are there still."""
+        return {name for name, at in self.names.items() if at > self.deletions.get(name, -np.inf)}
+
+    def runs_made(self) -> set[int]:
+        return {run for run, at in self.runs.items() if at > self.deleted}
+
+
+@dataclass(slots=True)
+class VisitReader:
+    """Reads an archive for one collection: all of it, one run, a period."""
+
+    name: str
+    user_agent: str
+    since: float = -np.inf
+    until: float = np.inf
+    run: int | None = None
+    _hosts: NameInterner = field(default_factory=lambda: NameInterner(1 << 31))
+    _types: NameInterner = field(default_factory=NameInterner)
+    _languages: NameInterner = field(default_factory=NameInterner)
+    _charsets: NameInterner = field(default_factory=NameInterner)
+    _collectors: NameInterner = field(default_factory=NameInterner)
+    _origins: dict[str, int] = field(default_factory=dict)
+    _software: dict[int, ServerHeader] = field(default_factory=dict)
+    _rules: dict[str, RobotsSummary] = field(default_factory=dict)
+    _sitemaps: set[str] = field(default_factory=set)
+    _judged: dict[bytes, RobotsSummary] = field(default_factory=dict)
+    _moved: dict[int, LatestRedirect] = field(default_factory=dict)
+    _moved_whole: bool = True
+    _config: tuple[int, bytes] = (-1, b"")
+    _names: dict[str, float] = field(default_factory=dict)
+    _runs: dict[int, float] = field(default_factory=dict)
+    _now_run: int = 1  # that the file tells of
+    _deletions: dict[str, float] = field(default_factory=dict)
+    _recorded: int = 0
+
+    def read(self, directory: Path, tell: OnBytesRead = lambda size: None) -> VisitRows:
+        with RowStore() as store:
+            for file, length in durable_lengths(directory).items():
+                self._read_file(directory / f"{file}.meta.warc.gz", worker_of(file), length, store, tell)
+            rows, deleted = store.all(), self._deletions.get(self.name, -np.inf)
+            rows = rows if deleted == -np.inf else rows[rows["at"] > deleted]
+            return VisitRows(
+                rows, self._hosts.names, self._types.names, self._languages.names, self._charsets.names,
+                self._collectors.names, self._software, self._rules, self._sitemaps, self._moved, self._moved_whole,
+                self._config, self._names, self._runs, self._deletions, deleted, self._recorded,
+            )  # fmt: skip
+
+    def _read_file(self, path: Path, worker: str, length: int, store: "RowStore", tell: OnBytesRead) -> None:
+        read, self._now_run = 0, 1
+        for position, raw, body in read_records(path, 0, length, RECORD_TYPES):
+            tell(position - read)
+            read = position
+            try:
+                if raw.record_type == WarcRecordType.resource:
+                    self._read_note(_decode_note(body), raw.record_date)
+                    continue
+                seen = _decode(body)
+            except msgspec.MsgspecError as error:
+                raise DataError(f"{path}: the record at {position} cannot be read: {error}") from None
+            at = seen.outcome.at
+            keep_latest(self._names, seen.collection, at)
+            if seen.collection == self.name:
+                keep_latest(self._runs, self._now_run, at)
+                self._recorded += 1
+                if self.since <= at < self.until and self.run in (None, self._now_run):
+                    store.add(self._row(seen, worker))
+        tell(length - read)
+
+    def _row(self, seen: _VisitMetadata, worker: str) -> tuple[Any, ...]:
+        outcome, page, url = seen.outcome, seen.page, seen.url
+        origin = url[: url.index("/", 8) + 1]
+        host = self._origins.get(origin)
+        if host is None:
+            host = self._origins[origin] = self._hosts.number(host_key(url))
+        key = xxhash.xxh3_64_intdigest(url.encode())
+        if outcome.server:
+            keep_newest(self._software, host, ServerHeader(outcome.at, outcome.server[:NAME_CHARS_MAX]))
+        if outcome.location:
+            self._note_redirect(key, seen)
+        internal = links = 0
+        if page is not None and page.links:
+            urls = {link.url for link in page.links}
+            urls.discard(url)
+            links, internal = len(urls), sum(one.startswith(origin) for one in urls)
+        flags = KEPT * outcome.kept | REQUESTED * outcome.requested | GRACE * outcome.grace | READ * (page is not None)
+        return (
+            key, outcome.at, seen.visit, outcome.elapsed_s, min(outcome.length, 0xFFFFFFFF), host,
+            min(outcome.external, 0xFFFFFFFF), outcome.status, min(seen.depth, SMALL_MAX),
+            self._types.number(outcome.type[:NAME_CHARS_MAX]),
+            self._languages.number(page.language[:NAME_CHARS_MAX] if page is not None else ""),
+            self._charsets.number(page.charset[:NAME_CHARS_MAX].lower() if page is not None else ""),
+            self._collectors.number((seen.worker or worker)[:NAME_CHARS_MAX]),
+            min(internal, SMALL_MAX), min(links, SMALL_MAX), flags,
+        )  # fmt: skip
+
+    def _note_redirect(self, key: int, seen: _VisitMetadata) -> None:
+        before = self._moved.get(key)
+        if before is None and len(self._moved) >= REDIRECTS_MAX:
+            self._moved_whole = False
+        elif before is None or before.visit < seen.visit:
+            target = xxhash.xxh3_64_intdigest(seen.outcome.location.encode())
+            self._moved[key] = LatestRedirect(seen.visit, seen.outcome.status, target)
+
+    def _read_note(self, note: _Note, noted: datetime | None) -> None:
+        """Robots.txt is the host's, whichever collection asked for it."""
+        at = noted.timestamp() if noted is not None else 0.0
+        if isinstance(note, HostNote):
+            if note.status:
+                keep_newest(self._rules, note.host, self._robots_summary(note)._replace(at=at))
+            if note.sitemaps:
+                self._sitemaps.add(note.host)
+        elif isinstance(note, _RunConfigured):
+            keep_latest(self._names, note.collection, at)
+            if note.collection == self.name:
+                self._now_run = note.run
+                if note.revision > self._config[0]:
+                    self._config = (note.revision, bytes(note.config))
+        elif isinstance(note, _CollectionDeleted):
+            keep_latest(self._deletions, note.collection, note.at)
+
+    def _robots_summary(self, note: HostNote) -> RobotsSummary:
+        if note.status != 200:
+            return RobotsSummary(note.status)
+        digest = xxhash.xxh3_128_digest(note.text)
+        found = self._judged.get(digest)
+        if found is None:
+            robots, agent = parse_robots(note.text), self.user_agent
+            forbids = robots.disallows_anything(agent)
+            closed = (
+                forbids and not robots.allows(agent, f"{note.host}/") and not robots.allows(agent, f"{note.host}/a")
+            )
+            found = RobotsSummary(200, forbids, closed, robots.crawl_delay(agent) or 0.0)
+            if len(self._judged) >= RULES_CACHED_MAX:
+                self._judged.clear()
+            self._judged[digest] = found
+        return found
+
+
+class RowStore:
+    """Rows, in memory while they are few. Use it in a `with`: what lies in a file is read from there until the end of
+    its array. `share`: of the memory for one, when several are held at once."""
+
+    def __init__(self, share: int = 1) -> None:
+        self._most = ROWS_IN_MEMORY // share
+        self._waiting: list[tuple[Any, ...]] = []
+        self._chunks: list[Rows] = []
+        self._held = 0  # rows in them
+        self._file: IO[bytes] | None = None
+        self._stored = 0
+
+    def __enter__(self) -> "RowStore":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()  # what is mapped stays mapped
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        self._waiting.append(row)
+        if len(self._waiting) >= ROWS_PER_CHUNK:
+            self._pack()
+
+    def add_rows(self, rows: Rows) -> None:
+        """Rows that came from elsewhere, some thousands at a time."""
+        self._chunks.append(rows)
+        self._held += len(rows)
+        if self._held >= self._most:
+            self._spill()
+
+    def all(self) -> Rows:
+        self._pack()
+        if self._file is None:
+            return np.concatenate(self._chunks) if self._chunks else np.empty(0, ROW)
+        self._spill()
+        self._file.flush()
+        return np.memmap(self._file, ROW, "r", shape=(self._stored,))
+
+    def _pack(self) -> None:
+        if self._waiting:
+            waiting, self._waiting = np.array(self._waiting, ROW), []
+            self.add_rows(waiting)
+
+    def _spill(self) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="tarrafa-report-")  # noqa: SIM115
+        for chunk in self._chunks:
+            self._file.write(chunk.tobytes())
+            self._stored += len(chunk)
+        self._chunks, self._held = [], 0
+
+
+Key = TypeVar("Key", str, int)
+Noted = TypeVar("Noted", RobotsSummary, ServerHeader)
+
+
+def keep_newest(found: dict[Key, Noted], key: Key, told: Noted) -> None:
+    """What was noted last holds, in whichever order it is read."""
+    before = found.get(key)
+    if before is None or before.at <= told.at:
+        found[key] = told
+
+
+def keep_latest(found: dict[Key, float], key: Key, at: float) -> None:
+    found[key] = max(at, found.get(key, 0.0))
+
+
+def count_names(numbers: NDArray[Any], names: Sequence[str]) -> dict[str, int]:
+    """How often each name stands among the numbers; those that never do are left out."""
+    counts = np.bincount(numbers, minlength=len(names)) if len(names) else np.empty(0, np.int64)
+    return {name: int(count) for name, count in zip(names, counts.tolist(), strict=True) if count}

@@ -1,0 +1,1 @@
+"""Runtime of a process: data directory, process identity, sandbox, heartbeat and token."""

@@ -1,0 +1,181 @@
+"""Who am I, who is my parent, is that other process still alive?
+
+Processes of one machine are named by (boot id, pid, start time): a pid alone is soon somebody else's. What could hurt
+is done by a process beside this one (`beside.py`): what such a child gives up, and how it hears and speaks, is here.
+"""
+
+import contextlib
+import ctypes
+import errno
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from tarrafa.clock import boot_id
+from tarrafa.errors import AccessRefused, FrontierError, TarrafaError, Unreachable
+
+PR_SET_PDEATHSIG = 1
+EXIT_ERROR = 2  # a message for a person was printed
+EXIT_UNAVAILABLE = 69  # EX_UNAVAILABLE: the frontier does not answer: start us again when it does
+EXIT_RETRY = 75  # EX_TEMPFAIL: the supervisor should simply start us again
+PR_SET_NO_NEW_PRIVS = 38
+CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
+SOCKET_CALLS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}  # AUDIT_ARCH_…, the number of socket()
+LENGTH_BYTES = 4
+READY = b"ready"
+
+
+class ProcessId(msgspec.Struct, frozen=True):
+    """Names a process among all those of all machines."""
+
+    boot: str
+    pid: int
+    started: int  # clock ticks after boot
+    space: str = ""  # the namespace that its pid is counted in
+
+
+def start_ticks(pid: int) -> int | None:
+    """Field 22 of /proc/PID/stat, or None when there is no such process (a zombie counts as gone)."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()  # the name may hold spaces and brackets
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def current_process() -> ProcessId:
+    return ProcessId(boot_id(), os.getpid(), start_ticks(os.getpid()) or 0, pid_namespace())
+
+
+def pid_namespace() -> str:
+    """Containers count their own pids: the same number elsewhere is another process."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def is_dead(process: ProcessId) -> bool:
+    """True only when the process provably ran where we do, and is gone. Of other machines nobody here can tell."""
+    here = process.boot == boot_id() and process.space in ("", pid_namespace())
+    return here and start_ticks(process.pid) != process.started
+
+
+def die_with_parent(parent_pid: int, death: signal.Signals = signal.SIGKILL) -> None:
+    """Die with the process that started us, and leave Ctrl-C in the terminal to it."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, death)
+    if os.getppid() != parent_pid:  # it died before prctl
+        os._exit(EXIT_RETRY)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def module_command(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module of ours. -P: nothing is imported from the folder that somebody stands in, where a
+    file named copy.py may lie that is not Python's."""
+    return [sys.executable, "-Pm", module, *arguments]
+
+
+def raise_file_limit(wanted: int) -> int:
+    """Allow this process so many open files, or as many as the system lets it have; how many that are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= soft < wanted:
+        soft = min(wanted, hard) if hard >= 0 else wanted
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return soft if soft >= 0 else wanted
+
+
+def drop_privileges() -> None:
+    """No network, no files written and no new privileges, as far as the system allows. Before any thread is started:
+    with more than one, nobody but root can leave the network."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        libc.unshare(CLONE_NEWUSER | CLONE_NEWNET)
+    _forbid_sockets(libc)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _forbid_sockets(libc: ctypes.CDLL) -> None:
+    """Have the kernel refuse new sockets: containers often do not let a process leave the network, but this they do."""
+    known = SOCKET_CALLS.get(os.uname().machine)
+    if known is None:
+        return
+    architecture, number = known
+    rules = (  # seccomp(2): is it our architecture, and that call? then EACCES; anything else is allowed
+        (0x20, 0, 0, 4), (0x15, 0, 3, architecture), (0x20, 0, 0, 0), (0x15, 0, 1, number),
+        (0x06, 0, 0, 0x00050000 | errno.EACCES), (0x06, 0, 0, 0x7FFF0000),
+    )  # fmt: skip
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *rule) for rule in rules))
+    whole = ctypes.create_string_buffer(struct.pack("HP", len(rules), ctypes.addressof(program)))
+    libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, whole, 0, 0)
+
+
+def limit_memory(more_bytes: int | None) -> None:
+    """Only so much beyond what this process has now; said again, beyond what it has then. None: no limit."""
+    if more_bytes is None:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        return
+    resource.setrlimit(
+        resource.RLIMIT_AS, (_address_space_and_resident_bytes()[0] + more_bytes, resource.RLIM_INFINITY)
+    )
+
+
+def resident_bytes() -> int:
+    """What this process has in memory now. (The most that it ever had, as getrusage tells it, is at first what whoever
+    started it had.)"""
+    return _address_space_and_resident_bytes()[1]
+
+
+def _address_space_and_resident_bytes() -> tuple[int, int]:
+    """Addresses, and what is in memory, in bytes."""
+    with open("/proc/self/statm") as file:  # noqa: PTH123
+        addresses, resident = file.read().split()[:2]
+    return int(addresses) * resource.getpagesize(), int(resident) * resource.getpagesize()
+
+
+def receive_message(line: socket.socket) -> bytearray:
+    """The next thing that whoever started us says; without him we end."""
+    return _receive_exactly(line, int.from_bytes(_receive_exactly(line, LENGTH_BYTES), "big"))
+
+
+def send_message(line: socket.socket, content: bytes) -> None:
+    line.sendall(len(content).to_bytes(LENGTH_BYTES, "big") + content)
+
+
+def _receive_exactly(line: socket.socket, count: int) -> bytearray:
+    whole = bytearray(count)
+    rest = memoryview(whole)
+    while rest:
+        got = line.recv_into(rest)
+        if not got:
+            os._exit(0)  # whoever started us is gone
+        rest = rest[got:]
+    return whole
+
+
+def run_child(main: Callable[[], None]) -> None:
+    """Run a child's main function.
+
+    What nobody here can mend becomes one line on stderr and exit status 2; without its frontier a child ends, to be
+    started again.
+    """
+    try:
+        main()
+    except TarrafaError as error:
+        if isinstance(error, FrontierError) and not isinstance(error, AccessRefused):
+            sys.stderr.write(f"{error}\n")
+            sys.exit(EXIT_UNAVAILABLE if isinstance(error, Unreachable) else EXIT_RETRY)
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"error: {error}\n")
+        sys.exit(EXIT_ERROR)

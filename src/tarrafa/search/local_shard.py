@@ -1,0 +1,385 @@
+"""What does the index on this disk answer?
+
+Promises: the newest commit answers; the moments of the last few answers are kept, so that what was found can still be
+shown after the next commit. A match is scored by its text times what links are worth *now*: tantivy orders by what they
+were worth when the page was indexed (`order`), and the quotient is made up for here. Known weakness: scores rank within
+a block of BLOCK matches only, so a page that comes 101st cannot enter the first block, however many have linked to it
+since; the follower writes such pages anew in time.
+Knows nothing of other shards, HTML or HTTP.
+"""
+
+import contextlib
+import random
+import threading
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from functools import partial
+from math import exp2, log2
+from operator import attrgetter
+from typing import NamedTuple
+
+from tantivy import Occur
+from tantivy import Query as Said
+
+from tarrafa.errors import DataError, QueryError
+from tarrafa.graph.reader import GraphReader
+from tarrafa.index import schema
+from tarrafa.index.document_fields import link_factor
+from tarrafa.index.reader import IndexMatches, IndexReader, IndexSnapshot
+from tarrafa.model import UrlId
+from tarrafa.parse.url import host_name, url_id
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.search.autocomplete import completions
+from tarrafa.search.bm25_length_norm import MeanLengths, global_score
+from tarrafa.search.curation import Curation, CurationRules
+from tarrafa.search.exclusion_filter import ExclusionFilter, QueryClause, exclude
+from tarrafa.search.query_builder import (
+    QueryBuilder,
+    RecordingTermStatistics,
+    TermStatistics,
+    domains_query,
+    filter_query,
+    page_query,
+    query_terms,
+    terms_of_texts,
+    urls_query,
+)
+from tarrafa.search.query_expansion import TERM_FREQUENCY_WEIGHT, feedback_terms
+from tarrafa.search.query_parser import QueryGroup, parse, with_filters
+from tarrafa.search.request import (
+    BLOCK_MATCHES,
+    Candidate,
+    CandidateBlock,
+    DocumentAddress,
+    HitDetails,
+    ScorePart,
+    SearchRequest,
+    ShardStatistics,
+    Sort,
+)
+from tarrafa.search.snippet import make_snippet
+from tarrafa.search.spelling import similar_words
+from tarrafa.search.vocabulary import WORDS_MAX, VocabularyCache
+
+SNAPSHOTS_KEPT_MAX = 8
+LINKING_MAX = 10_000  # pages that `link:` finds
+VOCABULARY_WAIT_S = 0.05  # with a vocabulary that is still being read
+RECENT_SHARE = 0.2  # what a page of today gains where new ones are preferred
+RECENT_HALF_S = 90 * 86_400.0  # after which half of that is left
+RENORMALIZED_MATCHES = 30  # matches of a shard whose texts are measured by the mean length of all: 1 ms
+DEFAULT_STANDING = (0, 1.0)  # who is not known: in-links and rank
+RESULTS_CHANGED = "The results have changed in between: please search again."
+SORT_FIELDS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
+
+Now = Callable[[], float]
+
+
+class _SearchContext(NamedTuple):
+    """What one question stands on: the newest commit, and what those who run the engine want at that moment."""
+
+    rules: CurationRules
+    left_out: list[QueryClause]
+    snapshot: IndexSnapshot
+
+
+class _CountedRequest(NamedTuple):
+    """What was counted last, for whoever then asks with nothing but those counts."""
+
+    counts: ShardStatistics
+    ground: _SearchContext
+    question: SearchRequest
+    said: Said
+
+
+class LocalShard:
+    """Stays open over many questions, in any number of threads, and sees each commit as it comes."""
+
+    def __init__(
+        self,
+        data: DataDirectory,
+        now: Now = time.time,
+        patience_s: float = VOCABULARY_WAIT_S,
+        words_max: int = WORDS_MAX,
+    ) -> None:
+        self._data, self._now, self._patience_s = data, now, patience_s
+        self._vocabularies = VocabularyCache(words_max)
+        self._index = IndexReader(data)
+        self._graph: GraphReader | None = None
+        self._curation = Curation(data)
+        self._withheld = ExclusionFilter(data)
+        self._moments: OrderedDict[int, IndexSnapshot] = OrderedDict()
+        self._lock = threading.Lock()
+        self._thread = threading.local()
+        self._next = first_snapshot_number()
+
+    @property
+    def name(self) -> str:
+        return "here"
+
+    def documents(self) -> int:
+        return self._index.snapshot().documents
+
+    def statistics(self, question: SearchRequest) -> ShardStatistics:
+        ground = self._context()
+        snapshot = ground.snapshot
+        counted = RecordingTermStatistics(snapshot)
+        said = self._build_query(question, ground.rules, counted, counted)
+        counted.counts[schema.LANGUAGE] = snapshot.languages()
+        counts = ShardStatistics(snapshot.documents, snapshot.written, snapshot.terms_total(), counted.counts)
+        self._thread.told = _CountedRequest(counts, ground, question, said)
+        return counts
+
+    def top_matches(self, question: SearchRequest, together: ShardStatistics, limit: int) -> CandidateBlock:
+        ground, said = self._query_in_context(question, together)
+        order = SORT_FIELDS.get(question.sort)
+        matches = ground.snapshot.top_matches(said, limit, weight=schema.STATIC, order=order)
+        if order is None:
+            matches = self._renormalized(matches, ground, question, together)
+        return CandidateBlock(self._moment(ground.snapshot), matches.total, self._scored(ground, matches, question))
+
+    def show(self, question: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
+        with self._lock:
+            snapshot = self._moments.get(moment)
+        if snapshot is None:
+            raise QueryError(RESULTS_CHANGED)
+        terms, others = query_terms(_parsed_query(question)), terms_of_texts(extra.word for extra in question.extras)
+        shown = [snapshot.stored_document(place) for place in places]
+        return [
+            HitDetails(
+                one.url, one.title, make_snippet(one.text, terms, one.language, others), one.updated, one.language,
+                one.type, host_name(one.url), one.declared,
+            )
+            for one in shown
+        ]  # fmt: skip
+
+    def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
+        ground, said = self._query_in_context(question, together)
+        key, snapshot = url_id(url), ground.snapshot
+        page = Said.const_score_query(page_query(key, question.collection), 0.0)
+        matches = snapshot.top_matches(
+            Said.boolean_query([(Occur.Must, said), (Occur.Must, page)]), BLOCK_MATCHES, schema.STATIC
+        )
+        ids = matches.ids()
+        if key not in ids:
+            return []
+        at = ids.index(key)
+        place, length, updated = (
+            matches.addresses()[at],
+            matches.field_values(schema.LENGTH)[at],
+            matches.field_values(schema.UPDATED)[at],
+        )
+        matching = self._query_builder(question, ground.rules, snapshot, together)
+        leaves = matching.score_components(_parsed_query(question), question.natural, question.extras)
+        stretch = _means(snapshot, together).penalty_ratio(length)
+        parts = [
+            ScorePart(leaf.kind, leaf.what, global_score(snapshot.score_of(leaf.query, place), leaf.most, stretch))
+            for leaf in leaves
+        ]
+        _, rank = self._standings([key], question.collection).get(key, DEFAULT_STANDING)
+        factors = [ScorePart("links", "", link_factor(rank))]
+        if question.recent:
+            factors.append(ScorePart("recent", "", self._recency(updated)))
+        lowered = self._lowered(ground, [key])
+        factors += [ScorePart("curated", "", factor) for factor in lowered.values()]
+        return [part for part in parts if part.value > 0] + factors
+
+    def find_urls(self, question: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
+        ground = self._context()
+        candidates = self._found(ground, question, ids)
+        return CandidateBlock(self._moment(ground.snapshot), len(candidates), candidates)
+
+    def _found(self, ground: _SearchContext, question: SearchRequest, ids: list[UrlId]) -> list[Candidate]:
+        """What `find` finds: where several collections have a page, the newest."""
+        parts = [(Occur.Must, urls_query(ids)), *ground.left_out]
+        if question.collection is not None:
+            parts.append((Occur.Must, filter_query(schema.COLLECTION, question.collection)))
+        matches = ground.snapshot.top_matches(Said.boolean_query(parts), BLOCK_MATCHES)
+        keys, updated = matches.ids(), matches.field_values(schema.UPDATED)
+        known = self._standings(keys, question.collection)
+        candidates = _candidates(
+            matches, [0.0] * len(keys), keys, [known.get(key, DEFAULT_STANDING)[0] for key in keys]
+        )
+        newest = {candidates[at].id: candidates[at] for at in sorted(range(len(keys)), key=updated.__getitem__)}
+        return [newest[key] for key in ids if key in newest]
+
+    def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
+        ground = self._context()
+        snapshot = ground.snapshot
+        vocabulary = self._vocabularies.newest(snapshot, self._patience_s)
+        found = exclude(Said.all_query(), ground.left_out) if ground.left_out else None
+        if before.strip():
+            said = self._build_query(SearchRequest(before, all_words=True), ground.rules, snapshot, snapshot)
+            found = exclude(said, ground.left_out)
+        return completions(snapshot, vocabulary, beginning, found, limit)
+
+    def similar_words(self, word: str, limit: int) -> list[tuple[str, int, int]]:
+        vocabulary = self._vocabularies.newest(self._index.snapshot(), self._patience_s)
+        return similar_words(vocabulary, word, limit) if vocabulary is not None else []
+
+    def expansion_terms(
+        self, question: SearchRequest, together: ShardStatistics, pages: int, limit: int
+    ) -> list[tuple[str, float]]:
+        if question.related:
+            ground = self._context()
+            candidates = self._found(ground, question, [url_id(question.related)])
+        else:
+            ground, said = self._query_in_context(question, together)
+            candidates = self._first(ground, said, question)[:pages]
+        often, snapshot = 1.0 if question.related else TERM_FREQUENCY_WEIGHT, ground.snapshot
+        return feedback_terms([snapshot.stored_document(one.place) for one in candidates], snapshot, limit, often)
+
+    def _first(self, ground: _SearchContext, said: Said, question: SearchRequest) -> list[Candidate]:
+        """The best, without exact copies."""
+        matches = ground.snapshot.top_matches(said, BLOCK_MATCHES, weight=schema.STATIC)
+        found: dict[object, Candidate] = {}
+        for one in sorted(self._scored(ground, matches, question), key=attrgetter("score"), reverse=True):
+            found.setdefault(one.id if one.content is None else one.content, one)
+        return list(found.values())
+
+    def _context(self) -> _SearchContext:
+        rules = self._curation.rules()
+        left_out = self._withheld.clauses(rules.blocked)  # before the snapshot: see there
+        return _SearchContext(rules, left_out, self._index.snapshot())
+
+    def _query_builder(
+        self, question: SearchRequest, rules: CurationRules, local: TermStatistics, together: TermStatistics
+    ) -> QueryBuilder:
+        linking = partial(self._linking, collection=question.collection)
+        return QueryBuilder(local, together, linking, rules.synonyms)
+
+    def _query_in_context(self, question: SearchRequest, together: ShardStatistics) -> tuple[_SearchContext, Said]:
+        """The question as tantivy takes it, less what must not be shown, and what it is asked of; as it was when it was
+        counted, if nobody else has counted."""
+        told: _CountedRequest | None = getattr(self._thread, "told", None)
+        if told is not None and told.counts is together and told.question == question:
+            return told.ground, exclude(told.said, told.ground.left_out)
+        ground = self._context()
+        return ground, exclude(self._build_query(question, ground.rules, ground.snapshot, together), ground.left_out)
+
+    def _build_query(
+        self, question: SearchRequest, rules: CurationRules, local: TermStatistics, together: TermStatistics
+    ) -> Said:
+        """Whoever counts `together` hears of every term that matters."""
+        query = with_filters(_parsed_query(question), question.language, question.after, question.before)
+        matching = self._query_builder(question, rules, local, together)
+        related = bool(question.related)
+        return matching.build(query, question.collection, question.natural, question.extras, related)
+
+    def _renormalized(
+        self, matches: IndexMatches, ground: _SearchContext, question: SearchRequest, together: ShardStatistics
+    ) -> IndexMatches:
+        """The matches as they would score by the mean length of all shards' texts, the best first; further down than
+        anybody looks, as they are."""
+        snapshot = ground.snapshot
+        means = _means(snapshot, together)
+        if means.are_close or not matches:
+            return matches
+        first = matches.first(RENORMALIZED_MATCHES)
+        matching, these = self._query_builder(question, ground.rules, snapshot, together), urls_query(first.ids())
+        places, stretches = first.addresses(), map(means.penalty_ratio, first.field_values(schema.LENGTH))
+        stretched, gained = dict(zip(places, stretches, strict=True)), defaultdict[DocumentAddress, float](float)
+        for leaf in matching.score_components(_parsed_query(question), question.natural, question.extras):
+            both = Said.boolean_query([(Occur.Must, leaf.query), (Occur.Must, Said.const_score_query(these, 0.0))])
+            for place, score in snapshot.scores(both, len(first) + BLOCK_MATCHES).items() if leaf.most else ():
+                if place in stretched:
+                    gained[place] += global_score(score, leaf.most, stretched[place]) - score
+        several = zip(first.scores, first.field_values(schema.STATIC), places, strict=True)
+        measured = [score + log2(2 + static) * gained[place] for score, static, place in several]
+        return matches.with_scores([*measured, *matches.scores[RENORMALIZED_MATCHES:]])
+
+    def _scored(self, ground: _SearchContext, matches: IndexMatches, question: SearchRequest) -> list[Candidate]:
+        """The matches in the order of the index, each with the score that ranks it in its block."""
+        ids = matches.ids()
+        known = self._standings(ids, question.collection)
+        standings = [known.get(key, DEFAULT_STANDING) for key in ids]
+        if question.sort is Sort.RELEVANCE:
+            # tantivy has multiplied by what links were worth when the page was indexed.
+            several = zip(matches.scores, matches.field_values(schema.STATIC), standings, strict=True)
+            scores = [score * link_factor(rank) / log2(2.0 + static) for score, static, (_, rank) in several]
+            if question.recent:
+                aged = zip(scores, matches.field_values(schema.UPDATED), strict=True)
+                scores = [score * self._recency(updated) for score, updated in aged]
+            lowered = self._lowered(ground, ids)
+            if lowered:
+                scores = [score * lowered.get(key, 1.0) for score, key in zip(scores, ids, strict=True)]
+        elif question.sort is Sort.LINKS:
+            scores = [float(in_links) for in_links, _ in standings]
+        else:
+            scores = [float(updated) for updated in matches.field_values(schema.UPDATED)]
+        in_links = [in_links for in_links, _ in standings]
+        return _candidates(matches, scores, ids, in_links)
+
+    def _lowered(self, ground: _SearchContext, ids: list[UrlId]) -> dict[UrlId, float]:
+        """What the scores of these pages are multiplied by, where their site is lowered."""
+        rules, snapshot = ground.rules, ground.snapshot
+        lowered = domains_query(rules.lowered)
+        if lowered is None or not ids:
+            return {}
+        both = Said.boolean_query([(Occur.Must, lowered), (Occur.Must, urls_query(ids))])
+        found = snapshot.top_matches(both, len(ids) + BLOCK_MATCHES)
+        hosts = (host_name(snapshot.stored_document(place).url) for place in found.addresses())
+        return dict(zip(found.ids(), map(rules.factor, hosts), strict=True))
+
+    def _recency(self, updated: int) -> float:
+        age_s = max(0.0, self._now() - updated)
+        return 1.0 + RECENT_SHARE * exp2(-age_s / RECENT_HALF_S)
+
+    def _standings(self, ids: list[UrlId], collection: str | None) -> dict[UrlId, tuple[int, float]]:
+        """In-links and ranks, fresh from the graph; without one, nobody links to anybody."""
+        graph = self._open_graph()
+        if graph is None:
+            return {}
+        try:
+            return graph.standings(ids, collection)
+        except DataError:
+            self._graph = None
+            return {}
+
+    def _linking(self, url: str, collection: str | None) -> list[UrlId]:
+        graph = self._open_graph()
+        return graph.linking_ids(url, collection, LINKING_MAX) if graph is not None else []
+
+    def _open_graph(self) -> GraphReader | None:
+        if self._graph is None:
+            with contextlib.suppress(DataError):
+                self._graph = GraphReader(self._data)
+        return self._graph
+
+    def _moment(self, snapshot: IndexSnapshot) -> int:
+        """Keep it until so many others have been asked for."""
+        with self._lock:
+            for number, kept in self._moments.items():
+                if kept is snapshot:
+                    self._moments.move_to_end(number)
+                    return number
+            number = self._next = self._next + 1
+            self._moments[number] = snapshot
+            if len(self._moments) > SNAPSHOTS_KEPT_MAX:
+                self._moments.popitem(last=False)
+            return number
+
+
+def _candidates(matches: IndexMatches, scores: list[float], ids: list[UrlId], in_links: list[int]) -> list[Candidate]:
+    copied = (schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH, schema.SITE_ID)
+    facts = map(matches.field_values, copied)
+    return list(map(Candidate, scores, ids, in_links, matches.addresses(), *facts, matches.scores))
+
+
+def _means(snapshot: IndexSnapshot, together: ShardStatistics) -> MeanLengths:
+    return MeanLengths(
+        snapshot.terms_total() / max(snapshot.documents, 1), together.length / max(together.documents, 1)
+    )
+
+
+def _parsed_query(question: SearchRequest) -> QueryGroup:
+    """What the text says; nothing, where a page is asked for instead of words."""
+    if question.related and not question.text.strip():
+        return QueryGroup()
+    return parse(question.text, question.all_words)
+
+
+def first_snapshot_number() -> int:
+    """Where a process begins to count: a number that another one, before it or beside it, has never come near. (The
+    clock's seconds would not do: there may be more commits than seconds, and clocks are set back.)"""
+    return random.SystemRandom().getrandbits(52)

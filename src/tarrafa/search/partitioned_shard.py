@@ -1,0 +1,209 @@
+"""What do several shards answer as one?
+
+An index may be kept in several parts (`index/shards`): to whoever asks, here or from another machine, they are one.
+Promises: the same answers as of one shard with all their documents, up to the last digits of scores; what was found can
+be shown as long as each part remembers its own moment. All parts answer or none: a part of this machine that does not
+is damaged, and that is said. A part that has nothing indexed yet is passed over; an index that was divided anew is
+taken up.
+Knows nothing of other machines.
+"""
+
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+import msgspec
+
+from tarrafa.errors import DataError, QueryError
+from tarrafa.index import schema, shards
+from tarrafa.model import UrlId
+from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
+from tarrafa.search import autocomplete, query_expansion, spelling
+from tarrafa.search.local_shard import RESULTS_CHANGED, VOCABULARY_WAIT_S, LocalShard, first_snapshot_number
+from tarrafa.search.request import (
+    BLOCK_MATCHES,
+    CandidateBlock,
+    DocumentAddress,
+    HitDetails,
+    ScorePart,
+    SearchRequest,
+    Shard,
+    ShardStatistics,
+    sum_statistics,
+)
+from tarrafa.search.scatter_gather import ShardThreads, merge_blocks, rank_block
+from tarrafa.search.vocabulary import WORDS_MAX
+
+SNAPSHOTS_KEPT_MAX = 256  # every commit of every part makes a new one
+LARGE_PART_DOCUMENTS = 50_000  # documents of a part: with fewer, Python's lock is what is waited for
+
+PartSnapshots = tuple[Sequence[Shard], tuple[int, ...]]
+
+
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+ShardCall = Callable[Concatenate["PartitionedShard", Given], Answer]
+
+
+def _retry_when_redivided(method: ShardCall[Given, Answer]) -> ShardCall[Given, Answer]:
+    """Parts that are not there any more, because the index was divided anew while they were asked, are no error: those
+    that took their place are asked."""
+
+    @wraps(method)
+    def ask(joined: "PartitionedShard", /, *given: Given.args, **named: Given.kwargs) -> Answer:
+        before = joined._parts()
+        try:
+            return method(joined, *given, **named)
+        except DataError:
+            if joined._parts() == before:
+                raise
+            return method(joined, *given, **named)
+
+    return ask
+
+
+class PartitionedShard:
+    """Asks all of them. `parts` gives those that there are now."""
+
+    def __init__(self, name: str, parts: Callable[[], Sequence[Shard]]) -> None:
+        self._name, self._parts = name, parts
+        self._moments: OrderedDict[int, PartSnapshots] = OrderedDict()
+        self._lock, self._threads = threading.Lock(), ShardThreads()
+        self._next = first_snapshot_number()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @_retry_when_redivided
+    def documents(self) -> int:
+        return sum(part.documents() for part in self._parts())
+
+    @_retry_when_redivided
+    def statistics(self, question: SearchRequest) -> ShardStatistics:
+        return sum_statistics(part.statistics(question) for part in self._parts())
+
+    @_retry_when_redivided
+    def top_matches(self, question: SearchRequest, together: ShardStatistics, limit: int) -> CandidateBlock:
+        parts = self._parts()
+        return self._join(parts, self._best(parts, question, together, limit), limit)
+
+    @_retry_when_redivided
+    def find_urls(self, question: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
+        parts = self._parts()
+        found = self._join(parts, [part.find_urls(question, ids) for part in parts], len(ids) * len(parts))
+        known = {one.id: one for one in reversed(found.candidates)}
+        several = [known[key] for key in ids if key in known]
+        return CandidateBlock(found.moment, len(several), several)
+
+    def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
+        return next((parts for one in self._parts() if (parts := one.explain_score(question, together, url))), [])
+
+    def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
+        answers = [part.complete(beginning, before, limit) for part in self._parts()]
+        return autocomplete.merge_completions(beginning, answers, limit)
+
+    def similar_words(self, word: str, limit: int) -> list[tuple[str, int, int]]:
+        return spelling.merge_similar_words(word, (part.similar_words(word, limit) for part in self._parts()), limit)
+
+    def expansion_terms(
+        self, question: SearchRequest, together: ShardStatistics, pages: int, limit: int
+    ) -> list[tuple[str, float]]:
+        parts = self._parts()
+        shares = [pages] * len(parts)
+        if len(parts) > 1 and not question.related:  # of the best pages of all, so many are here and so many there
+            blocks = self._best(parts, question, together, BLOCK_MATCHES)
+            different: dict[object, int] = {}
+            for one in rank_block(merge_blocks(blocks, BLOCK_MATCHES)):
+                different.setdefault(one.candidate.content or one.candidate.id, one.answer)
+            first = Counter(list(different.values())[:pages])
+            shares = [first[number] for number in range(len(parts))]
+        asked = [(part, share) for part, share in zip(parts, shares, strict=True) if share]
+        return query_expansion.merge_evidence(
+            [part.expansion_terms(question, together, share, limit) for part, share in asked], limit
+        )
+
+    def show(self, question: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
+        with self._lock:
+            known = self._moments.get(moment)
+        if known is None or (places and not known[0]):
+            raise QueryError(RESULTS_CHANGED)
+        parts, moments = known
+        shown: dict[DocumentAddress, HitDetails] = {}
+        for number, (part, one) in enumerate(zip(parts, moments, strict=True)):
+            own = [place for place in places if place[0] % len(parts) == number]
+            if own:
+                local = [(place[0] // len(parts), place[1]) for place in own]
+                shown |= zip(own, part.show(question, one, local), strict=True)
+        return [shown[place] for place in places]
+
+    def _best(
+        self, parts: Sequence[Shard], question: SearchRequest, together: ShardStatistics, limit: int
+    ) -> list[CandidateBlock]:
+        """What each finds. Large parts look at once: tantivy does so without Python's lock, each with a processor."""
+
+        def ask(part: Shard) -> CandidateBlock:
+            return part.top_matches(question, together, limit)
+
+        pool = self._threads.pool_for(len(parts))
+        if pool is None or sum(part.documents() for part in parts) < LARGE_PART_DOCUMENTS * len(parts):
+            return list(map(ask, parts))
+        others = [pool.submit(ask, part) for part in parts[1:]]
+        return [ask(parts[0]), *(other.result() for other in others)]
+
+    def _join(self, parts: Sequence[Shard], blocks: list[CandidateBlock], limit: int) -> CandidateBlock:
+        """What several found, each with a place that tells whose it is."""
+        moment = self._moment((parts, tuple(block.moment for block in blocks)))
+        if len(parts) == 1:
+            return msgspec.structs.replace(blocks[0], moment=moment)
+        found = [
+            msgspec.structs.replace(one, place=(one.place[0] * len(parts) + number, one.place[1]))
+            for one, number in merge_blocks(blocks, limit)
+        ]
+        return CandidateBlock(moment, sum(block.total for block in blocks), found)
+
+    def _moment(self, moment: PartSnapshots) -> int:
+        """Its number; it is kept until so many others have been asked for."""
+        with self._lock:
+            for number in reversed(self._moments):
+                if self._moments[number][1] == moment[1]:
+                    return number
+            number = self._next = self._next + 1
+            self._moments[number] = moment
+            if len(self._moments) > SNAPSHOTS_KEPT_MAX:
+                self._moments.popitem(last=False)
+            return number
+
+
+LOCAL_SHARD_NAME = "here"
+
+
+def open_local_shard(data: DataDirectory, patience_s: float = VOCABULARY_WAIT_S, or_nothing: bool = False) -> Shard:
+    """The index of a data directory, in however many parts it is; how long to wait for what is still being read. Where
+    nothing is indexed yet, that is a `DataError`, or, if so wanted, an index without documents."""
+    return PartitionedShard(LOCAL_SHARD_NAME, _LocalParts(data, patience_s, or_nothing))
+
+
+class _LocalParts:
+    """The parts that there are, looked up at each question by one small file."""
+
+    def __init__(self, data: DataDirectory, patience_s: float, or_nothing: bool) -> None:
+        self._data, self._path, self._patience_s = data, shards.path_of(data), patience_s
+        self._or_nothing = or_nothing
+        self._seen: tuple[int, ...] | None = None
+        self._all: list[tuple[DataDirectory, LocalShard]] = []
+
+    def __call__(self) -> list[Shard]:
+        seen = file_fingerprint(self._path)
+        if not self._all or seen != self._seen:
+            parts, patience_s = shards.parts(self._data), self._patience_s
+            words_max = WORDS_MAX // len(parts)
+            self._all = [(part, LocalShard(part, patience_s=patience_s, words_max=words_max)) for part in parts]
+            self._seen = seen
+        known = self._all
+        if len(known) == 1 and not self._or_nothing:
+            return [known[0][1]]
+        filled: list[Shard] = [shard for part, shard in known if schema.exists(part)]
+        return filled if filled or self._or_nothing else [known[0][1]]

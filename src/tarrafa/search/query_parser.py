@@ -1,0 +1,348 @@
+"""What does this search say?
+
+Promises: any string is a query or one `QueryError` with one sentence; never anything else. Text from the Web is read in
+one pass, with every length and depth bounded.
+
+    rede pesca      any of them, the more the better      site:ufmg.br       this host and everything below it
+    +rede           must be there                         host:www.a.br      this host only
+    -rede           must not be there                     inurl:pesca        in the address
+    "a phrase"      these words next to each other        intitle:"o mar"    in the title
+    peixe OR mar    one of them, as one thing             filetype:pdf       of this type, or MIME type
+    +(a OR b) -(c)  parentheses make one thing of many    lang:pt            in this language
+    pesc*           words that begin so                   after:2026-01 before:2026-06-30
+    -site:a.br      any condition can be turned round     link:http://a.br/  pages that link there
+    type:schema:Event, type:Event, type:schema:           that declare such a thing, or speak that vocabulary
+    type:schema:Event>=2026-01-01                         that declare one of that day or later
+
+An unclosed quote or parenthesis closes at the end; a sign, a parenthesis or a name that leads nowhere is left out.
+`OR` binds its two neighbours; alternatives that are all conditions are themselves a condition.
+Knows nothing of tantivy or of how words are analysed.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from tarrafa.errors import QueryError
+from tarrafa.parse.rdf.prefixes import expand_prefix
+from tarrafa.parse.url import canonical, host_name
+
+QUERY_CHARS_MAX = 1_000
+PARTS_MAX = 50
+NESTED_MAX = 10
+PREFIX_CHARS_MIN = 2
+FILE_TYPE_CHARS_MAX = 100
+IRI_CHARS_MAX = 500
+
+
+class Sign(Enum):
+    """What a part means for the whole."""
+
+    SHOULD = ""
+    MUST = "+"
+    MUST_NOT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryText:
+    """A word, or several that stand next to each other."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPrefix:
+    """Any word that begins so."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFilter:
+    """A property that a page must have. Dates are seconds since 1970; `value` is as the index holds it."""
+
+    field: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryGroup:
+    """Parts in the order in which they were said."""
+
+    parts: tuple[tuple[Sign, "QueryNode"], ...] = ()
+
+    def with_sign(self, sign: Sign) -> "list[QueryNode]":
+        return [node for found, node in self.parts if found is sign]
+
+    @property
+    def texts(self) -> list[str]:
+        """All words and phrases that speak for a page, those of groups included."""
+        return [node.text for node in self._scoring_nodes() if isinstance(node, QueryText)]
+
+    @property
+    def prefixes(self) -> list[str]:
+        return [node.text for node in self._scoring_nodes() if isinstance(node, QueryPrefix)]
+
+    def _scoring_nodes(self) -> "Iterator[QueryNode]":
+        for sign, node in self.parts:
+            if sign is not Sign.MUST_NOT:
+                yield from node._scoring_nodes() if isinstance(node, QueryGroup) else (node,)
+
+
+QueryNode = QueryText | QueryPrefix | QueryFilter | QueryGroup
+
+
+def is_condition(node: QueryNode) -> bool:
+    """Whether it only says which pages are meant, and speaks for none of them."""
+    return isinstance(node, QueryFilter) or (
+        isinstance(node, QueryGroup) and bool(node.parts) and all(is_condition(part) for _, part in node.parts)
+    )
+
+
+@lru_cache(1_000)  # each shard, and each phase of a search, reads it again
+def parse(text: str, all_words: bool = False) -> QueryGroup:
+    """Read a search. With `all_words`, plain words must all be there."""
+    if len(text) > QUERY_CHARS_MAX:
+        raise QueryError(f"The search is too long: {len(text):,} characters, at most {QUERY_CHARS_MAX:,} are read.")
+    query = _QueryParser(text.translate(_QUOTES), all_words).group(0)
+    if not any(sign is not Sign.MUST_NOT for sign, _ in query.parts):
+        raise QueryError(
+            "Only things to leave out: add at least one word to look for."
+            if query.parts
+            else "Type at least one word to look for."
+        )
+    return query
+
+
+def with_filters(query: QueryGroup, language: str = "", after: str = "", before: str = "") -> QueryGroup:
+    """The query with what was chosen beside it, checked as if it had been typed."""
+    chosen = (("lang", language), ("after", after), ("before", before))
+    more = ((Sign.MUST, QueryFilter(name, FIELDS[name](name, value))) for name, value in chosen if value)
+    return QueryGroup((*query.parts, *more))
+
+
+class ScoringSpan(NamedTuple):
+    """Where something that speaks for a page stands in a text, without its sign, its name and its quotation marks."""
+
+    start: int
+    end: int
+    sign: str
+    name: str
+    quoted: bool
+
+
+def scoring_spans(text: str) -> list[ScoringSpan]:
+    """What of a text speaks for pages: words, phrases, and what is wanted in titles. Beginnings of words do not, nor
+    does what is to be left out; a text that is too long says nothing."""
+    text, at = text.translate(_QUOTES).rstrip(), 0
+    found: list[ScoringSpan] = []
+    signs: list[str] = []  # of the parentheses around
+    while len(text) <= QUERY_CHARS_MAX and at < len(text):
+        match = _token(text, at)
+        assert match is not None, "whatever stands there, some part of the pattern takes it"
+        at = match.end()
+        if match["open"]:
+            signs.append(match["open"][:-1])
+        elif match["close"]:
+            del signs[-1:]
+        elif "-" not in (*signs, match["sign"]):
+            kind = "quoted" if match["quoted"] is not None else "bare"
+            name, (start, end) = (match["name"] or "").lower(), match.span(kind)
+            if start < end and name in ("", "intitle") and not (kind == "bare" and text[end - 1] == "*"):
+                found.append(ScoringSpan(start, end, match["sign"] or "", name, kind == "quoted"))
+    return found
+
+
+_QUOTES = str.maketrans(dict.fromkeys("“”„‟«»″", '"'))
+_sayable = re.compile(r"[^\W_]").search
+_words = re.compile(r"[^\W_]+").findall
+
+
+class _QueryParser:
+    """Goes through the text once, from left to right."""
+
+    def __init__(self, text: str, all_words: bool) -> None:
+        self._text, self._plain = text.rstrip(), Sign.MUST if all_words else Sign.SHOULD
+        self._at = self._count = 0
+
+    def group(self, depth: int) -> QueryGroup:
+        """What stands up to the closing parenthesis, or the end."""
+        if depth > NESTED_MAX:
+            raise QueryError(f"Too many parentheses inside each other: at most {NESTED_MAX} are read.")
+        units: list[list[tuple[Sign | None, QueryNode]]] = []  # each a row of alternatives
+        joined = False
+        while (match := self._next()) is not None:
+            if match["close"]:
+                if depth:
+                    break
+                continue
+            if match["or"]:
+                joined = bool(units)
+                continue
+            unit = self._unit(match, depth)
+            if unit is None:
+                continue
+            if joined:
+                units[-1].append(unit)
+            else:
+                units.append([unit])
+            joined = False
+        return QueryGroup(tuple(self._part(alternatives) for alternatives in units))
+
+    def _next(self) -> re.Match[str] | None:
+        if self._at >= len(self._text):
+            return None
+        match = _token(self._text, self._at)
+        assert match is not None, "whatever stands there, some part of the pattern takes it"
+        self._at = match.end()
+        return match
+
+    def _unit(self, match: re.Match[str], depth: int) -> tuple[Sign | None, QueryNode] | None:
+        """A sign, if there is one, and what it stands before; None for what says nothing."""
+        node: QueryNode | None
+        if match["open"]:
+            sign, node = match["open"][:-1], self.group(depth + 1)
+            if not any(found is not Sign.MUST_NOT for found, _ in node.parts):
+                if node.parts:
+                    raise QueryError("Only things to leave out in a pair of parentheses: add a word to look for.")
+                return None
+            if len(node.parts) == 1 and node.parts[0][0] is not Sign.MUST_NOT:
+                node = node.parts[0][1]
+        else:
+            sign, node = match["sign"], self._node(match)
+        if node is None:
+            return None
+        self._count += 1
+        if self._count > PARTS_MAX:
+            raise QueryError(f"The search has too many parts: at most {PARTS_MAX} words and phrases are read.")
+        return Sign(sign) if sign else None, node
+
+    def _part(self, alternatives: list[tuple[Sign | None, QueryNode]]) -> tuple[Sign, QueryNode]:
+        sign, node = alternatives[0]
+        if len(alternatives) > 1:
+            if any(other is Sign.MUST_NOT for other, _ in alternatives[1:]):
+                raise QueryError("OR joins things to look for: leave the minus sign out, or leave OR out.")
+            node = QueryGroup(tuple((Sign.SHOULD, one) for _, one in alternatives))
+        return sign or (Sign.MUST if is_condition(node) else self._plain), node
+
+    def _node(self, match: re.Match[str]) -> QueryNode | None:
+        body = match["quoted"] if match["quoted"] is not None else match["bare"] or ""
+        name = (match["name"] or "").lower()
+        if body.endswith(":") and body[:-1].lower() in FIELDS:  # a condition without a value
+            name, body = body[:-1].lower(), ""
+        if name:
+            return QueryFilter(name, FIELDS[name](name, body))
+        if not _sayable(body):
+            return None
+        if match["quoted"] is None and body.endswith("*"):
+            return _prefix(body)
+        return QueryText(body)
+
+
+def _prefix(body: str) -> QueryNode:
+    *before, last = _words(body)
+    if len(last) < PREFIX_CHARS_MIN:
+        raise QueryError(f"A beginning of a word needs at least {PREFIX_CHARS_MIN} letters before the star: ca*.")
+    if not before:
+        return QueryPrefix(last)
+    return QueryGroup(((Sign.MUST, QueryText(" ".join(before))), (Sign.MUST, QueryPrefix(last))))
+
+
+# -- the values of conditions, as the index holds them -----------------------------------------------------------------
+
+_language = re.compile(r"[a-zA-Z]{2,3}([-_]\w+)*").fullmatch
+_file_type = re.compile(r"\.?[\w+-]+|[\w.+-]+/[\w.+*-]+", re.ASCII).fullmatch
+_class = re.compile(
+    r"(?P<class>[\w.-]+|\w[\w.-]*:(?://\S*?|[^\s<>=]*))(?:(?P<compared>[<>]=?|=)(?P<day>[0-9]{4}(?:-[0-9]{1,2}){0,2}))?"
+).fullmatch
+_date = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?", re.ASCII).fullmatch
+
+
+def _language_value(name: str, body: str) -> str:
+    if not _language(body):
+        raise QueryError(f"lang: needs a language code such as lang:pt or lang:en, not {body[:40]!r}.")
+    return re.split(r"[-_]", body, maxsplit=1)[0].lower()
+
+
+def _host_value(name: str, body: str) -> str:
+    typed = body.strip().rstrip("/").strip(".")
+    url = canonical(typed if "://" in typed else f"http://{typed}/") if typed else None
+    if url is None:
+        raise QueryError(f"{name}: needs a host name such as {name}:example.br, not {body[:40]!r}.")
+    if "://" not in typed and urlsplit(url).path != "/":  # the address of a page, pasted, means its host
+        raise QueryError(
+            f"{name}: takes a host name alone, as in {name}:{host_name(url)}; for a part of it, add inurl:."
+        )
+    return host_name(url)
+
+
+def _words_value(name: str, body: str) -> str:
+    if not _sayable(body):
+        raise QueryError(f"{name}: needs a word such as {name}:pesca, not {body[:40]!r}.")
+    return body
+
+
+def _type_value(name: str, body: str) -> str:
+    if len(body) > FILE_TYPE_CHARS_MAX or not _file_type(body):
+        raise QueryError(f"filetype: needs a type such as filetype:pdf or filetype:text/html, not {body[:40]!r}.")
+    return body.lower().removeprefix(".")
+
+
+def _date_value(name: str, body: str) -> str:
+    """The first second of the day, month or year: `before` it, or from it on."""
+    match = _date(body)
+    try:
+        year, month, day = (int(part or 1) for part in match.groups()) if match else (0, 0, 0)
+        return str(int(datetime(year, month, day, tzinfo=UTC).timestamp()))
+    except (ValueError, OverflowError):
+        raise QueryError(f"{name}: needs a date such as {name}:2026-01-31, not {body[:40]!r}.") from None
+
+
+def _class_value(name: str, body: str) -> str:
+    """The kind of things as the index holds it and, after a space, how their day compares with which."""
+    match = _class(body)
+    if match is None or len(body) > IRI_CHARS_MAX:
+        raise QueryError(
+            f"type: needs a class such as type:schema:Event or type:Event, perhaps with a day of it as in "
+            f"type:schema:Event>=2026-01-31, not {body[:40]!r}."
+        )
+    said, compared, day = match["class"], match["compared"] or "", match["day"] or ""
+    kind = expand_prefix(said) if ":" in said else f":{said}"
+    if kind is None:
+        raise QueryError(
+            f"type: does not know the prefix of {said[:40]!r}: write the whole address, in quotation marks."
+        )
+    day = "-".join(part.zfill(2) for part in day.split("-") if part)
+    return f"{kind.lower()} {compared}{day}".rstrip()
+
+
+def _link_value(name: str, body: str) -> str:
+    url = canonical(body if "://" in body else f"http://{body}") if body.strip() else None
+    if url is None:
+        raise QueryError(f"link: needs a URL such as link:http://www.example.br/, not {body[:40]!r}.")
+    return url
+
+
+FIELDS: dict[str, Callable[[str, str], str]] = {
+    "site": _host_value,
+    "host": _host_value,
+    "inurl": _words_value,
+    "intitle": _words_value,
+    "filetype": _type_value,
+    "lang": _language_value,
+    "before": _date_value,
+    "after": _date_value,
+    "link": _link_value,
+    "type": _class_value,
+}
+
+_token = re.compile(rf"""\s*(?:
+      (?P<open>[+-]?\()  | (?P<close>\))  | (?P<or>(?:OR|\|)(?=[\s()"]|$))
+    | (?P<sign>[+-])?(?:(?P<name>(?i:{"|".join(FIELDS)})):)?(?:"(?P<quoted>[^"]*)(?:"|$)|(?P<bare>[^\s"()]+))
+    | \S
+    )""", re.VERBOSE).match  # fmt: skip

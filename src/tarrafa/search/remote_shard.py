@@ -1,0 +1,212 @@
+"""What does the index of another machine answer?
+
+Promises: the same as a shard here, or `ShardAway` with one line that says why, within the time limit, whatever the
+other end does or sends. Connections are kept and used again. A shard that is away costs one search its time limit, not
+every one: from then on everybody is told so at once, and a thread of its own asks after it, after growing pauses, until
+it answers; `close` ends that, and the connections (`peer`).
+Knows nothing of tantivy or of ranking.
+
+What does a shard answer that is known to be away?
+
+Promises: it is named, with one line that says why, and nobody is asked.
+"""
+
+import threading
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any, NoReturn
+
+from tarrafa.errors import DataError, QueryError, ShardUnavailable
+from tarrafa.fetch.node_client import NodeHttpClient, NodeRequestFailed, check_node_url
+from tarrafa.model import UrlId
+from tarrafa.runtime.token import TOKEN_VARIABLE, Token
+from tarrafa.search import shard_wire
+from tarrafa.search.request import (
+    CandidateBlock,
+    DocumentAddress,
+    HitDetails,
+    ScorePart,
+    SearchRequest,
+    ShardStatistics,
+)
+from tarrafa.search.shard_wire import CONTENT_TYPE, DECODE_ERRORS, METHODS, PATH, VERSION, one_line
+
+REQUEST_TIMEOUT_S = 2.0  # for one question; a search has three
+RETRY_PAUSE_S, RETRY_PAUSE_S_MAX = 1.0, 30.0  # before a shard that is away is asked after again
+NO_TOKEN = Token()
+NOT_A_SHARD = "what answers here is no shard of Tarrafa; `tarrafa serve --as-shard` is one"
+UNREADABLE_RESPONSE = "what it answers cannot be understood"
+WRONG_TOKEN = f"wrong token: --token-file or {TOKEN_VARIABLE} must be the same on both machines"
+
+
+class RemoteShard:
+    """The Protocol over HTTP, in any number of threads. People know it by its `name`, else by its address; `private`:
+    without TLS the token is sent to no public address."""
+
+    def __init__(
+        self,
+        url: str,
+        token: Token = NO_TOKEN,
+        limit_s: float = REQUEST_TIMEOUT_S,
+        pause_s: float = RETRY_PAUSE_S,
+        name: str = "",
+        private: bool = False,
+    ) -> None:
+        self._peer = NodeHttpClient(check_node_url(url, "--shard"), token.secret, CONTENT_TYPE, limit_s, private)
+        self._name = name or self._peer.url
+        self._trouble = ""
+        self._first_pause_s = self._pause_s = pause_s
+        self._lock, self._present, self._closed = threading.Lock(), threading.Event(), threading.Event()
+        self._present.set()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def documents(self) -> int:
+        found: int = self._ask("documents")
+        return found
+
+    def statistics(self, question: SearchRequest) -> ShardStatistics:
+        found: ShardStatistics = self._ask("statistics", question)
+        return found
+
+    def top_matches(self, question: SearchRequest, together: ShardStatistics, limit: int) -> CandidateBlock:
+        found: CandidateBlock = self._ask("best", question, together, limit)
+        self._check_block(found, limit)
+        self._pause_s = self._first_pause_s
+        return found
+
+    def show(self, question: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
+        found: list[HitDetails] = self._ask("show", question, moment, places)
+        self._check_response(len(found) == len(places))
+        return found
+
+    def find_urls(self, question: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
+        found: CandidateBlock = self._ask("find", question, ids)
+        self._check_block(found, len(ids))
+        return found
+
+    def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
+        found: list[ScorePart] = self._ask("why", question, together, url)
+        return found
+
+    def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = self._ask("complete", beginning, before, limit)
+        return found
+
+    def similar_words(self, word: str, limit: int) -> list[tuple[str, int, int]]:
+        found: list[tuple[str, int, int]] = self._ask("alike", word, limit)
+        return found
+
+    def expansion_terms(
+        self, question: SearchRequest, together: ShardStatistics, pages: int, limit: int
+    ) -> list[tuple[str, float]]:
+        found: list[tuple[str, float]] = self._ask("speaking", question, together, pages, limit)
+        self._check_response(all(isfinite(held) for _, held in found))
+        return found
+
+    def close(self) -> None:
+        """Ask it no more, nor after it."""
+        self._closed.set()
+        self._peer.close()
+
+    # -- whether it is there ---------------------------------------------------------------------------------------
+
+    def _ask(self, method: str, *arguments: object) -> Any:
+        if not self._present.is_set():
+            raise ShardUnavailable(self._trouble)
+        try:
+            return self._call(method, arguments)
+        except ShardUnavailable as error:
+            self._mark_unavailable(str(error))
+            raise
+
+    def _check_response(self, fits: bool) -> None:
+        """What it said must be an answer to what it was asked."""
+        if not fits:
+            self._mark_unavailable(UNREADABLE_RESPONSE)
+            raise ShardUnavailable(UNREADABLE_RESPONSE)
+
+    def _check_block(self, found: CandidateBlock, limit: int) -> None:
+        numbers = (number for one in found.candidates for number in (one.score, one.order))
+        self._check_response(len(found.candidates) <= limit and all(map(isfinite, numbers)))
+
+    def _mark_unavailable(self, trouble: str) -> None:
+        with self._lock:
+            if self._present.is_set():
+                self._trouble = trouble
+                self._present.clear()
+                threading.Thread(target=self._probe_until_back, name=f"asks after {self._name}", daemon=True).start()
+
+    def _probe_until_back(self) -> None:
+        """Until it answers. The pause goes on growing until it has answered a search, too."""
+        try:
+            while not self._closed.wait(self._pause_s) and not self._is_back():
+                pass
+        finally:
+            self._present.set()
+
+    def _is_back(self) -> bool:
+        self._pause_s = min(2 * self._pause_s, RETRY_PAUSE_S_MAX)
+        try:
+            self._call("documents", ())
+        except ShardUnavailable as error:
+            self._trouble = str(error)
+            return False
+        except DataError:  # it is there, if not well
+            pass
+        return True
+
+    # -- one question ----------------------------------------------------------------------------------------------
+
+    def _call(self, method: str, arguments: Sequence[object]) -> Any:
+        body = shard_wire.encode(arguments)
+        if len(body) > shard_wire.REQUEST_BYTES_MAX:
+            raise QueryError("The search is too long to be asked of other machines.")
+        try:
+            answer = self._peer.post(f"{PATH}/{VERSION}/{method}", body, shard_wire.RESPONSE_BYTES_MAX)
+        except NodeRequestFailed as error:
+            raise ShardUnavailable(str(error)) from None
+        code = answer.code
+        try:
+            if answer.type != CONTENT_TYPE:
+                raise ShardUnavailable(
+                    f"it has no time for us (HTTP {code})" if code == shard_wire.STATUS_INDEX_ERROR else NOT_A_SHARD
+                )
+            if code == 200:
+                return METHODS[method].result.decode(answer.body)
+            sentence = one_line(shard_wire.decode_message(answer.body))
+        except DECODE_ERRORS:
+            raise ShardUnavailable(UNREADABLE_RESPONSE) from None
+        raise _error_for(code, sentence)
+
+
+def _error_for(code: int, sentence: str) -> Exception:
+    """What it means that a shard will not answer."""
+    if code == shard_wire.STATUS_BAD_QUERY:
+        return QueryError(sentence)
+    if code == shard_wire.STATUS_INDEX_ERROR:
+        return DataError(sentence)
+    return ShardUnavailable(WRONG_TOKEN if code == shard_wire.STATUS_WRONG_TOKEN else sentence)
+
+
+class UnavailableShard:
+    """The Protocol, without anybody behind it."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self._name, self._why = name, why
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def _away(self, *_: object, **__: object) -> NoReturn:
+        raise ShardUnavailable(self._why)
+
+    documents = statistics = top_matches = show = find_urls = explain_score = complete = similar_words = (
+        expansion_terms
+    ) = _away
+
+    def close(self) -> None:
+        """There is nothing to close."""

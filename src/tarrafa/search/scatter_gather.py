@@ -1,0 +1,292 @@
+"""What do all shards answer to one question?
+
+Promises: whoever does not answer is named, asked no more, and the others answer without it; only if nobody does, that
+is an error. The matches of all are put together in the order in which their indexes found them, and cut into blocks of
+BLOCK (`merging`). Within a block the best stand first, copies are made one, and a site's third page and those after it
+are put behind those of others (`crowd`): nothing is hidden, and the first page shows more than one voice. For those who
+page on, or when copies made one hit of many, the next blocks follow.
+
+`total` counts the pages that match, less those that were found to be copies on the way to the hits asked for. It is
+exact as soon as all matches have been looked at (up to BLOCK of them: at once), and too high by the copies further down
+before. Where LOOKED_MAX matches do not make enough hits, it is the number of those that they make: no others can be
+shown. `copies` likewise counts what was met on the way.
+Knows nothing of what else could be asked (`searcher`).
+
+How do the answers of several shards become one?
+
+Promises: the same candidates, in the same blocks, as one index with all their documents would have given, up to the
+last digits of their scores. Every shard tells its matches in the order in which its index found them (`order`). Put
+together by that, with the first shard's first among equals, they are cut into blocks; within a block `score` ranks. A
+longer answer of the same shards begins as the shorter one: pages of results follow each other.
+Pure. Knows nothing of where shards are.
+
+The order among equals must be that of the shards, and not of ids: a shard that is asked for a hundred matches tells any
+hundred of a thousand equal ones, always the same, but not those with the smallest ids.
+
+Who asks several shards at once?
+
+Promises: any number of questions may ask at the same time; where there is one shard, nobody is started for it.
+Knows nothing of questions.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from operator import attrgetter
+from typing import TypeVar
+
+from tarrafa.errors import DataError, QueryError, ShardUnavailable
+from tarrafa.index import schema
+from tarrafa.model import Hit, ShardReport, UrlId
+from tarrafa.parse.url import canonical, url_id
+from tarrafa.search.duplicates import Deduplicator, DuplicateGroup, RankedCandidate
+from tarrafa.search.query_builder import common_words
+from tarrafa.search.query_expansion import TermEvidence
+from tarrafa.search.query_parser import parse
+from tarrafa.search.request import (
+    BLOCK_MATCHES,
+    MATCHES_MAX,
+    CandidateBlock,
+    HitDetails,
+    ScorePart,
+    SearchRequest,
+    Shard,
+    ShardStatistics,
+    Sort,
+    sum_statistics,
+)
+
+HITS_PER_SITE = 2  # hits of one site that keep their place in a block
+
+Answer = TypeVar("Answer")
+
+
+class ScatterGather:
+    """One question on its way through the shards. Those that do not answer are asked no more, nor by the questions that
+    follow it (`then`). Where there is no `pool`, there is one shard."""
+
+    def __init__(
+        self,
+        question: SearchRequest,
+        shards: Sequence[Shard],
+        pool: ThreadPoolExecutor | None,
+        away: dict[int, str] | None = None,
+    ) -> None:
+        self.question, self._shards, self._pool = question, shards, pool
+        self.ignored: list[str] = []
+        self.known = ShardStatistics()
+        self.total, self.found = 0, list[DuplicateGroup]()
+        self.away: dict[int, str] = {} if away is None else away
+        self._pinned: set[UrlId] = set()
+        self._answers: list[tuple[int, int]] = []  # shard and moment of each answer that candidates came in
+
+    def follow_up(self, question: SearchRequest) -> "ScatterGather":
+        """Another question, to the same shards, whoever has come or left meanwhile."""
+        return ScatterGather(question, self._shards, self._pool, self.away)
+
+    def find_groups(self, pinned: list[UrlId]) -> None:
+        """How many there are, and as many groups as are asked for."""
+        question = self.question
+        together = self.known = self.global_statistics()
+        where = question.collection
+        if where is not None and not together.frequency(schema.COLLECTION, where):
+            raise QueryError(f"Nothing is indexed of a collection named {where[:100]!r}.")
+        if question.natural and question.text.strip():
+            self.ignored = common_words(parse(question.text, question.all_words), together)
+        enough = MATCHES_MAX if question.like else question.offset + question.n + bool(question.related)
+        self.total, groups = self._collect_groups(together, pinned, enough)
+        self.found = groups.all
+        if question.like:
+            self.found = [[one] for one in groups.group_of(url_id(canonical(question.like) or question.like))]
+            self.total = len(self.found)
+        elif question.related:
+            own = groups.group_of(url_id(question.related))
+            self.found = [group for group in groups.all if group is not own]
+            self.total -= bool(own)
+
+    def count_matches(self) -> int:
+        """How many documents match, copies included."""
+        together = self.global_statistics()
+        return sum(block.total for block in self._best(together, 1).values())
+
+    def expansion_terms(self, pages: int, limit: int) -> list[TermEvidence]:
+        """The words of the best pages, or of the one that others are to be like; each shard tells of its own."""
+        if self.question.related:
+            return list(
+                self.ask_each(lambda shard: shard.expansion_terms(self.question, self.known, pages, limit)).values()
+            )
+        own = Counter(self._answers[group[0].answer][0] for group in self.found[:pages])
+
+        def told(number: int) -> TermEvidence:
+            return self._shards[number].expansion_terms(self.question, self.known, own[number], limit)
+
+        return list(self._gather(told, list(own)).values())
+
+    def _start_groups(self, pinned: list[UrlId]) -> Deduplicator:
+        """With these first; what else says the same, is their copy."""
+        groups = Deduplicator(apart=self.question.copies and not self.question.like and not self.question.related)
+        if pinned:
+            answers = self.ask_each(lambda shard: shard.find_urls(self.question, pinned))
+            found = {one.candidate.id: one for one in self._merged(answers, BLOCK_MATCHES)}
+            block = [found[key] for key in pinned if key in found]
+            groups.add(block)
+            groups.looked -= len(block)  # those that match are met again
+            self._pinned = {group[0].candidate.id for group in groups.all}
+        return groups
+
+    def explain_score(self, url: str) -> list[ScorePart]:
+        together = self.global_statistics()
+        answers = self.ask_each(lambda shard: shard.explain_score(self.question, together, url))
+        return next((parts for parts in answers.values() if parts), [])
+
+    def global_statistics(self) -> ShardStatistics:
+        """What all shards together know of the terms."""
+        return sum_statistics(self.ask_each(lambda shard: shard.statistics(self.question)).values())
+
+    def fetch_hits(self, groups: list[DuplicateGroup]) -> list[Hit]:
+        """What is seen of these, each asked of the shard that it came from."""
+        wanted: dict[int, list[int]] = {}
+        for place, group in enumerate(groups):
+            wanted.setdefault(group[0].answer, []).append(place)
+        by_shard: dict[int, list[tuple[int, list[int]]]] = {}
+        for answer, places in wanted.items():
+            number, moment = self._answers[answer]
+            by_shard.setdefault(number, []).append((moment, places))
+
+        def shown(number: int) -> dict[int, Hit]:
+            hits: dict[int, Hit] = {}
+            for moment, places in by_shard[number]:
+                found = [groups[place][0].candidate.place for place in places]
+                several = self._shards[number].show(self.question, moment, found)
+                hits |= {place: self._hit(groups[place], one) for place, one in zip(places, several, strict=True)}
+            return hits
+
+        hits: dict[int, Hit] = {}
+        for some in self._gather(shown, list(by_shard)).values():
+            hits |= some
+        return [hits[place] for place in sorted(hits)]
+
+    def _hit(self, group: DuplicateGroup, shown: HitDetails) -> Hit:
+        best = group[0].candidate
+        return Hit(
+            shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.updated, shown.language,
+            len(group) - 1, shown.type, shown.site, best.id in self._pinned, shown.declared,
+        )  # fmt: skip
+
+    def shard_reports(self) -> list[ShardReport]:
+        """Who was asked, and why somebody did not answer; nobody, where there is only one."""
+        if self._pool is None:
+            return []
+        return [ShardReport(shard.name, self.away.get(number, "")) for number, shard in enumerate(self._shards)]
+
+    def _collect_groups(self, together: ShardStatistics, pinned: list[UrlId], enough: int) -> tuple[int, Deduplicator]:
+        """Block by block, until there are enough groups or nothing is left to look at; the total, and the groups."""
+        groups = self._start_groups(pinned)
+        looked, limit = 0, -(-enough // BLOCK_MATCHES) * BLOCK_MATCHES
+        while True:
+            present = len(self.away)
+            answers = self._best(together, limit)
+            if looked and len(self.away) > present:  # the blocks of fewer shards are other blocks
+                groups, looked = self._start_groups(pinned), 0
+            found = self._merged(answers, limit)
+            total = sum(block.total for block in answers.values())
+            for start in range(looked, limit, BLOCK_MATCHES):
+                block = rank_block(found[start : start + BLOCK_MATCHES])
+                groups.add(demote_crowded_sites(block) if self._is_crowded() else block)
+                if len(groups.all) >= enough:
+                    return total - groups.looked + len(groups.all), groups
+            if limit >= min(total, MATCHES_MAX):
+                return len(groups.all), groups
+            looked, limit = limit, min(2 * limit, MATCHES_MAX)
+
+    def _best(self, together: ShardStatistics, limit: int) -> dict[int, CandidateBlock]:
+        return self.ask_each(lambda shard: shard.top_matches(self.question, together, limit))
+
+    def _merged(self, answers: dict[int, CandidateBlock], limit: int) -> list[RankedCandidate]:
+        found = merge_blocks(list(answers.values()), limit, len(self._answers))
+        self._answers += ((number, block.moment) for number, block in answers.items())
+        return found
+
+    def _is_crowded(self) -> bool:
+        question = self.question
+        return question.sort is Sort.RELEVANCE and not question.crowded and not question.like
+
+    def ask_each(self, ask: Callable[[Shard], Answer]) -> dict[int, Answer]:
+        """What each shard answers; at least one does."""
+        present = [number for number in range(len(self._shards)) if number not in self.away]
+        answers = self._gather(lambda number: ask(self._shards[number]), present)
+        if not answers:
+            raise ShardUnavailable(
+                "; ".join(f"{self._shards[number].name}: {why}" for number, why in self.away.items())
+            )
+        return answers
+
+    def _gather(self, ask: Callable[[int], Answer], numbers: list[int]) -> dict[int, Answer]:
+        """What these shards answer, all asked at once. Where there are others, one that cannot is only named."""
+        if self._pool is None:
+            try:
+                return {number: ask(number) for number in numbers}
+            except ShardUnavailable as error:
+                raise ShardUnavailable(f"{self._shards[0].name}: {error}") from None
+        asked = {number: self._pool.submit(ask, number) for number in numbers}
+        answers: dict[int, Answer] = {}
+        for number, future in asked.items():
+            try:
+                answers[number] = future.result()
+            except (ShardUnavailable, DataError) as error:
+                self.away[number] = str(error)
+        return answers
+
+
+def demote_crowded_sites(block: list[RankedCandidate]) -> list[RankedCandidate]:
+    """A block with the third page of a site and those after it behind the others."""
+    seen: Counter[int] = Counter()
+    first: list[RankedCandidate] = []
+    later: list[RankedCandidate] = []
+    for one in block:
+        site = one.candidate.site
+        seen[site] += 1
+        (first if seen[site] <= HITS_PER_SITE else later).append(one)
+    return first + later
+
+
+_order = attrgetter("candidate.order")
+_score, _id = attrgetter("candidate.score"), attrgetter("candidate.id")
+
+
+def merge_blocks(blocks: Sequence[CandidateBlock], limit: int, first: int = 0) -> list[RankedCandidate]:
+    """The matches of all, at most so many, each with the number of its block, counted from `first` on."""
+    found = [RankedCandidate(one, number) for number, block in enumerate(blocks, first) for one in block.candidates]
+    if len(blocks) > 1:
+        found.sort(key=_order, reverse=True)  # stable
+    return found[:limit]
+
+
+def rank_block(block: list[RankedCandidate]) -> list[RankedCandidate]:
+    """A block, the best first; ids break ties, so that nothing depends on segments or shards."""
+    block.sort(key=_id)
+    block.sort(key=_score, reverse=True)  # stable: two sorts by one key take half the time of one by two
+    return block
+
+
+THREADS_PER_SHARD, THREADS_MAX = 8, 512
+
+
+class ShardThreads:
+    """As many as so many shards need at once, made as they are needed. Those of a pool that has become too small end
+    when the last question that has it is answered."""
+
+    def __init__(self) -> None:
+        self._lock, self._most = threading.Lock(), 0
+        self._pool: ThreadPoolExecutor | None = None
+
+    def pool_for(self, shards: int) -> ThreadPoolExecutor | None:
+        """None: one shard is asked by whoever has the question."""
+        if shards < 2:
+            return None
+        wanted = min(THREADS_PER_SHARD * shards, THREADS_MAX)
+        with self._lock:
+            if self._pool is None or self._most < wanted:
+                self._pool, self._most = ThreadPoolExecutor(wanted, thread_name_prefix="asks shards"), wanted
+            return self._pool

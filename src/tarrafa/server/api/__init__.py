@@ -1,0 +1,1 @@
+"""REST API for programs, its registry and its OpenAPI document."""

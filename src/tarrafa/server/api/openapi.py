@@ -1,0 +1,189 @@
+"""How is that told to programs?
+
+OpenAPI 3.1, made of the register (`api`): nothing is written twice, so nothing can differ. msgspec's schemas are JSON
+Schema 2020-12, which is what 3.1 wants.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+from tarrafa import __version__
+from tarrafa.server.api.problem_details import MEDIA_TYPE, Problem
+from tarrafa.server.api.route_registry import API_BASE, PARAM_CHARS_MAX, ApiRegistry, ApiRoute, DocumentedRoute
+from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.role_and_csrf_guard import CSRF_HEADER
+
+OPENAPI_VERSION = "3.1.0"
+REFERENCE = "#/components/schemas/{name}"
+Json = dict[str, Any]
+
+_params = re.compile(r"\{([a-z_]+)(?::[a-z]+)?\}")
+STATUS_DESCRIPTIONS = {
+    400: "It cannot be understood; the sentence says what of it.",
+    401: "Nobody known asks: a token or a session is needed.",
+    403: "Whoever asks may not do this, or a page elsewhere made his browser ask.",
+    404: "There is no such thing.",
+    408: "The body did not come in time.",
+    413: "The body is longer than it may be.",
+    415: "The body is not JSON.",
+    429: "Too much was asked from this address; `Retry-After` says when to ask again.",
+    503: "It cannot be answered now.",
+}
+LOCAL_DESCRIPTIONS = {403: "It is told to those at the machine itself only."}
+
+
+class Error(msgspec.Struct, frozen=True):
+    """Why there is no answer, in one sentence."""
+
+    error: str
+
+
+def openapi_document(api: ApiRegistry, cookie: str, server: str = "/") -> Json:
+    """The whole document. `cookie` is the name of the session's."""
+    kinds = [kind for route in api.routes for kind in (route.body, route.answer) if kind is not None]
+    kinds += [kind for one in api.documented for kind in _response_types(one.answer)] + [Problem, Error]
+    asking = [*(route.query for route in api.routes), *(one.query for one in api.documented)]
+    queries = [query for query in asking if query is not None]
+    schemas, components = _short_schema_names(
+        *msgspec.json.schema_components([*kinds, *queries], ref_template=REFERENCE)
+    )
+    told = dict(zip([*map(_schema_key, kinds), *map(_schema_key, queries)], schemas, strict=True))
+    asked = {query.__name__ for query in queries}
+    paths: dict[str, Json] = {}
+    for route in api.routes:
+        at = paths.setdefault(_params.sub(r"{\1}", API_BASE + route.path), {})
+        at[route.method.lower()] = _operation(route, told, components)
+    for one in api.documented:
+        paths.setdefault(one.path, {})["get"] = _documented(one, told, components)
+    return {
+        "openapi": OPENAPI_VERSION,
+        "info": {
+            "title": "Tarrafa",
+            "version": __version__,
+            "description": f"What can be asked of this site, and what can be done. Routes below {API_BASE} keep their "
+            "names and shapes within their version; new fields and routes may be added.",
+        },
+        "servers": [{"url": server}],
+        "paths": paths,
+        "components": {
+            "schemas": {name: schema for name, schema in components.items() if name not in asked},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "session": {"type": "apiKey", "in": "cookie", "name": cookie},
+                "form": {"type": "apiKey", "in": "header", "name": CSRF_HEADER},
+            },
+        },
+    }
+
+
+def _short_schema_names(schemas: tuple[Json, ...], components: Json) -> tuple[list[Json], Json]:
+    """Shapes that share a name are told apart by their modules, whose paths are nobody's business: `ExplainTold`."""
+    text = msgspec.json.encode([schemas, components]).decode()
+    for name in components:
+        *_, module, last = ["", *name.split(".")]
+        if module:
+            short = module.title().replace("_", "") + last
+            text = text.replace(f'"{REFERENCE.format(name=name)}"', f'"{REFERENCE.format(name=short)}"')
+            text = text.replace(f'"{name}":', f'"{short}":')
+    found: tuple[list[Json], Json] = msgspec.json.decode(text, type=tuple[list[Json], Json])
+    return found
+
+
+def _operation(route: ApiRoute, told: dict[object, Json], components: Json) -> Json:
+    unsafe = route.method not in ("GET", "HEAD")
+    codes = [400, 404, 429, 503]
+    operation: Json = {
+        "summary": route.summary,
+        "operationId": _operation_id(route.method, route.path),
+        "tags": [API_BASE],
+        "parameters": [*_path(route.path), *_query(route.query, components)],
+        "responses": {},
+        "x-needs": route.need.name.lower(),
+    }
+    if route.body is not None:
+        content = {"application/json": {"schema": told[_schema_key(route.body)]}}
+        operation["requestBody"] = {"required": True, "content": content}
+    if unsafe:
+        codes += [403, 408, 413, 415]
+    if route.need is not AccessLevel.OPEN:
+        codes += [401, 403]
+        operation["security"] = [{"token": []}, {"session": [], "form": []} if unsafe else {"session": []}]
+    if route.text:
+        content = {route.text: {"schema": {"type": "string"}}}
+        operation["responses"][str(route.code)] = {"description": route.summary, "content": content}
+    elif route.answer is None:
+        operation["responses"]["204"] = {"description": "Done."}
+    else:
+        content = {"application/json": {"schema": told[_schema_key(route.answer)]}}
+        operation["responses"][str(route.code)] = {"description": route.summary, "content": content}
+    reference = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="Problem")}}}
+    for code in sorted(set(codes)):
+        operation["responses"][str(code)] = {"description": STATUS_DESCRIPTIONS[code], "content": reference}
+    return operation
+
+
+def _documented(one: DocumentedRoute, told: dict[object, Json], components: Json) -> Json:
+    schemas = [told[_schema_key(kind)] for kind in _response_types(one.answer)] or [{"type": "string"}]
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    responses: Json = {"200": {"description": one.summary, "content": {one.media_type: {"schema": schema}}}}
+    problem = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="Problem")}}}
+    error = {"application/json": {"schema": {"$ref": REFERENCE.format(name="Error")}}}
+    for code in one.codes:
+        told_as = error if one.need is AccessLevel.OPEN else problem
+        responses[str(code)] = {
+            "description": LOCAL_DESCRIPTIONS.get(code, STATUS_DESCRIPTIONS[code]),
+            "content": told_as,
+        }
+    responses["429"] = {"description": STATUS_DESCRIPTIONS[429], "content": problem}
+    operation: Json = {
+        "summary": one.summary,
+        "operationId": _operation_id("get", one.path),
+        "tags": ["search"],
+        "parameters": _query(one.query, components),
+        "responses": responses,
+        "x-needs": one.need.name.lower(),
+    }
+    if one.need is not AccessLevel.OPEN:
+        for code in (401, 403):
+            responses[str(code)] = {"description": STATUS_DESCRIPTIONS[code], "content": problem}
+        operation["security"] = [{"token": []}, {"session": []}]
+    return operation
+
+
+def _query(kind: type[msgspec.Struct] | None, components: Json) -> list[Json]:
+    """Each field of the type as a parameter of its own."""
+    if kind is None:
+        return []
+    schema = components[kind.__name__]
+    required = schema.get("required", [])
+    parameters = []
+    for name, field in schema["properties"].items():
+        described = dict(field)
+        one: Json = {"name": name, "in": "query", "required": name in required, "schema": described}
+        if "description" in described:
+            one["description"] = described.pop("description")
+        parameters.append(one)
+    return parameters
+
+
+def _path(path: str) -> list[Json]:
+    schema = {"type": "string", "minLength": 1, "maxLength": PARAM_CHARS_MAX}
+    return [{"name": name, "in": "path", "required": True, "schema": schema} for name in _params.findall(path)]
+
+
+def _response_types(answer: Any) -> tuple[Any, ...]:
+    """The types of which an answer is one."""
+    if answer is None:
+        return ()
+    return answer if isinstance(answer, tuple) else (answer,)
+
+
+def _operation_id(method: str, path: str) -> str:
+    words = re.findall(r"[A-Za-z0-9]+", path)
+    return "_".join([method.lower(), *words])
+
+
+def _schema_key(kind: Any) -> object:
+    return kind if isinstance(kind, type) else repr(kind)

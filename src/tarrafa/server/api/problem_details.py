@@ -1,0 +1,107 @@
+"""What is a program told that gets no answer?
+
+RFC 9457: `application/problem+json` with the code, its name, and one sentence. A browser that asked for a page hears
+the sentence as plain text where no page can be drawn.
+"""
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+
+from tarrafa.config import Complaint
+from tarrafa.errors import (
+    Busy,
+    ConfigError,
+    DataError,
+    FrontierError,
+    NoSuchThing,
+    PageTakenDown,
+    QueryError,
+    QueryLimitExceeded,
+    TarrafaError,
+)
+from tarrafa.server.page_responses import Forbidden, UnknownResource
+from tarrafa.server.page_texts import Texts
+from tarrafa.server.page_texts.console_texts import ConsoleTexts
+
+log = logging.getLogger(__name__)
+MEDIA_TYPE = "application/problem+json"
+API_PATH = "/api"
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Why there is no answer. `detail` is a sentence for people; `complaints` say where a collection is wrong."""
+
+    status: int
+    title: str
+    detail: str
+    type: str = "about:blank"
+    complaints: list[Complaint] | msgspec.UnsetType = msgspec.UNSET
+
+
+class RequestRefused(TarrafaError):
+    """Something that is not done: a code and a sentence, which is the name of a text where there is one."""
+
+    def __init__(self, code: int, sentence: str, headers: Mapping[str, str] | None = None, **values: object) -> None:
+        super().__init__(sentence)
+        self.code, self.sentence, self.headers, self.values = code, sentence, dict(headers or {}), values
+
+
+ERROR_STATUSES: dict[type[Exception], int] = {
+    UnknownResource: 404, NoSuchThing: 404, Forbidden: 403, ConfigError: 400, QueryError: 400, QueryLimitExceeded: 503, Busy: 503,
+    DataError: 503, FrontierError: 503, PageTakenDown: 451, ClientDisconnect: 400,
+}  # fmt: skip
+RETRY_AFTER_S = 5
+
+
+def status_and_message(error: Exception, words: ConsoleTexts, texts: Texts) -> tuple[int, str, dict[str, str]]:
+    """A code, a sentence and headers for whatever went wrong. What nobody foresaw is told to the log only."""
+    if isinstance(error, RequestRefused):
+        text = getattr(words, error.sentence, None)
+        named = text.format(**error.values) if isinstance(text, str) else error.sentence
+        return error.code, named, error.headers
+    if isinstance(error, HTTPException):
+        sentence = {404: words.no_such_address, 405: words.no_such_method}.get(error.status_code, error.detail)
+        return error.status_code, sentence, dict(error.headers or {})
+    code = next((code for kind, code in ERROR_STATUSES.items() if isinstance(error, kind)), 500)
+    if code == 500:
+        log.error("unexpected", exc_info=error)
+        return code, texts.internal, {}
+    if isinstance(error, ClientDisconnect):
+        return code, words.not_whole, {}
+    if isinstance(error, PageTakenDown):
+        return code, texts.taken_down, {}
+    sentence = getattr(texts, str(error)) if isinstance(error, UnknownResource | Forbidden) else str(error)
+    return code, sentence, {"Retry-After": str(RETRY_AFTER_S)} if code == 503 else {}
+
+
+def problem_response(
+    code: int, sentence: str, headers: Mapping[str, str] | None = None, complaints: list[Complaint] | None = None
+) -> Response:
+    try:
+        title = HTTPStatus(code).phrase
+    except ValueError:
+        title = "Problem"
+    body = msgspec.json.encode(Problem(code, title, sentence, complaints=complaints or msgspec.UNSET))
+    response = Response(body, code, dict(headers or {}), MEDIA_TYPE)
+    if code == 413:
+        response.headers["Connection"] = "close"  # the rest of the body is not read
+    return response
+
+
+def refusal_response(request: Request, code: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+    """As a program hears it, or in plain text."""
+    if wants_json(request):
+        return problem_response(code, sentence, headers)
+    return PlainTextResponse(f"{sentence}\n", code, headers)
+
+
+def wants_json(request: Request) -> bool:
+    """Whether a program asks, as far as that can be seen."""
+    path, accept = request.url.path, request.headers.get("accept", "")
+    return path.startswith(f"{API_PATH}/") or path.endswith(".json") or ("json" in accept and "text/html" not in accept)

@@ -1,0 +1,135 @@
+"""What could be asked before there was a console?
+
+The addresses that search and relations have always had, for the document at /api/openapi.json: they are answered where
+they always were (`serve/app`), and stay there. Their parameters are described here, once more than they are read;
+a test asks every one of them as the document says.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from tarrafa.crawl.explain.page_and_site import PageDetails, SiteDetails
+from tarrafa.frontier.api import FrontierOverview
+from tarrafa.model import SearchResult
+from tarrafa.search.request import HITS_MAX, RESULT_DEPTH_MAX
+from tarrafa.server.api.route_registry import DocumentedRoute
+from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.entities.routes import EntityResponse, EntitySearchResponse, FacetListResponse
+from tarrafa.server.page_site_routes import LIST_ITEMS_MAX
+from tarrafa.server.search.feeds import SUGGESTIONS_TYPE
+from tarrafa.server.search.query_log import QueryReport
+
+SwitchParam = Annotated[Literal["", "0", "1"], Meta(description="1: on")]
+OffsetParam = Annotated[int, Meta(ge=0, le=1_000_000, description="how many to skip")]
+HitCount = Annotated[int, Meta(ge=1, le=HITS_MAX, description="how many")]
+ListCount = Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX, description="how many of each list")]
+TextParam = Annotated[str, Meta(max_length=1_000)]
+CollectionParam = Annotated[str, Meta(max_length=100, description="only this collection")]
+
+
+class DocumentedSearchParams(msgspec.Struct, frozen=True):
+    """A search: docs/search-api.md."""
+
+    q: Annotated[str, Meta(max_length=1_000, description="the search, in the query language")]
+    n: HitCount = 10
+    offset: Annotated[int, Meta(ge=0, le=RESULT_DEPTH_MAX, description="how many to skip")] = 0
+    all: SwitchParam = ""
+    natural: SwitchParam = ""
+    expand: SwitchParam = ""
+    recent: SwitchParam = ""
+    sort: Literal["", "relevance", "date", "links"] = ""
+    lang: Annotated[str, Meta(max_length=20, description="pt, en, …")] = ""
+    time: Literal["", "day", "week", "month", "year"] = ""
+    after: Annotated[str, Meta(max_length=10, description="a date: changed from it on")] = ""
+    before: Annotated[str, Meta(max_length=10, description="a date: changed before it")] = ""
+    collection: CollectionParam = ""
+    copies: SwitchParam = ""
+    crowded: SwitchParam = ""
+    like: Annotated[TextParam, Meta(description="a URL: only it and its copies")] = ""
+    related: Annotated[TextParam, Meta(description="a URL: pages that say similar things")] = ""
+
+
+class DocumentedSuggestParams(msgspec.Struct, frozen=True):
+    """How a text may go on."""
+
+    q: TextParam
+
+
+class DocumentedPageParams(msgspec.Struct, frozen=True):
+    """A page."""
+
+    url: TextParam
+    collection: CollectionParam = ""
+    n: ListCount = 50
+    offset: OffsetParam = 0
+
+
+class DocumentedSiteParams(msgspec.Struct, frozen=True):
+    """A site or a host."""
+
+    name: TextParam
+    collection: CollectionParam = ""
+    n: ListCount = 50
+    offset: OffsetParam = 0
+
+
+class DocumentedEntitiesParams(
+    msgspec.Struct, frozen=True, rename={"of_class": "class", "not_class": "not", "kind": "list"}
+):
+    """Things, or with `list` what they can be chosen by: docs/data.md."""
+
+    q: Annotated[TextParam, Meta(description="words in any property")] = ""
+    vocabulary: TextParam = ""
+    of_class: TextParam = ""
+    not_class: TextParam = ""
+    where: Annotated[list[TextParam], Meta(max_length=8, description="a condition: price<50")] = []
+    collection: CollectionParam = ""
+    kind: Literal["", "vocabularies", "classes", "properties"] = ""
+    filter: Annotated[str, Meta(max_length=200, description="with `list`: a part of a name")] = ""
+    n: HitCount = 10
+    offset: OffsetParam = 0
+
+
+class DocumentedEntityParams(msgspec.Struct, frozen=True):
+    """A thing, by its key."""
+
+    key: Annotated[str, Meta(max_length=4_000)]
+
+
+def documented_routes(has_status: bool) -> list[DocumentedRoute]:
+    """All of it. The crawl's state is there where somebody can tell it."""
+    suggestions: Any = tuple[str, list[str]]
+    found = [
+        DocumentedRoute(
+            "/search.json", "Search the pages that were crawled", DocumentedSearchParams, SearchResult, codes=(400, 503)
+        ),
+        DocumentedRoute(
+            "/suggest", "How a text may go on", DocumentedSuggestParams, suggestions, SUGGESTIONS_TYPE, codes=(503,)
+        ),
+        DocumentedRoute(
+            "/page.json", "All that is known of a page", DocumentedPageParams, PageDetails, codes=(400, 404, 503)
+        ),
+        DocumentedRoute(
+            "/site.json", "All that is known of a site", DocumentedSiteParams, SiteDetails, codes=(400, 404, 503)
+        ),
+        DocumentedRoute(
+            "/data.json",
+            "What pages say of things",
+            DocumentedEntitiesParams,
+            (EntitySearchResponse, FacetListResponse),
+            codes=(400, 503),
+        ),
+        DocumentedRoute(
+            "/thing.json", "All that is said of a thing", DocumentedEntityParams, EntityResponse, codes=(400, 404, 503)
+        ),
+        DocumentedRoute("/queries.json", "What people ask", None, QueryReport, codes=(403, 503)),
+        DocumentedRoute("/healthz", "Whether we live", None, None, "text/plain; charset=utf-8", codes=()),
+    ]
+    if has_status:
+        state = DocumentedRoute(
+            "/status.json", "The crawl's state", None, FrontierOverview, codes=(503,), need=AccessLevel.VIEWER
+        )
+        found.append(state)
+    return found

@@ -1,0 +1,191 @@
+"""Which programs may ask what, and how?
+
+Every route below /api/v1 is registered here with its method, address, summary, need, and the msgspec types of its
+query, body and answer; from that come the route itself, the document (`openapi`) and the page at /api. Promises: a
+handler is called only with what could be decoded; what cannot is 400 and a sentence that names the field; a body is
+read no further than it may be long; every error is a `Problem`. Names that were once given are kept within a version.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+from starlette.datastructures import QueryParams
+from starlette.responses import Response
+
+from tarrafa.server.api.problem_details import API_PATH, RequestRefused
+from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+
+API_VERSION = "v1"
+API_BASE = f"{API_PATH}/{API_VERSION}"
+BODY_BYTES_MAX = 1 << 20
+PARAMETERS_MAX = 100
+PARAM_CHARS_MAX = 2_000
+
+_strange_value = re.compile(r"Invalid enum value .*(?= - at `\$[^`]*`\Z)|Invalid enum value .*", re.DOTALL)
+_strange_field = re.compile(
+    r"unknown field `(?![A-Za-z_]\w{0,39}`(?: - at `\$[^`]*`)?\Z).*`(?=(?: - at `\$[^`]*`)?\Z)", re.DOTALL | re.ASCII
+)
+
+
+@dataclass(slots=True)
+class ApiCall:
+    """A question that was understood. `query` and `body` are of the types that the route declares."""
+
+    visit: ConsoleRequest
+    query: Any
+    body: Any
+
+    def param(self, name: str) -> str:
+        return self.visit.param(name)
+
+
+ApiHandler = Callable[[ApiCall], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRoute:
+    """What can be asked. `answer` None: there is nothing to say, 204; or it is text, of the type that `text` names.
+    `path` is below BASE, as in `/hosts/{host}`."""
+
+    method: str
+    path: str
+    summary: str
+    need: AccessLevel
+    handler: ApiHandler
+    query: type[msgspec.Struct] | None = None
+    body: Any = None
+    answer: Any = None
+    code: int = 200
+    action: str = ""
+    harmless: str = ""
+    audited: bool = True
+    body_bytes_max: int = BODY_BYTES_MAX
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentedRoute:
+    """What is answered elsewhere, by GET: `path` is the whole address, `answer` a type, several of which it is one, or
+    None where it is text; `need`: whom it is for, but for those who sit at this machine."""
+
+    path: str
+    summary: str
+    query: type[msgspec.Struct] | None = None
+    answer: Any = None
+    media_type: str = "application/json"
+    codes: tuple[int, ...] = (400,)
+    need: AccessLevel = AccessLevel.OPEN
+
+
+class ApiRegistry:
+    """The register."""
+
+    def __init__(self) -> None:
+        self.routes: list[ApiRoute] = []
+        self.documented: list[DocumentedRoute] = []
+
+    def route(
+        self,
+        method: str,
+        path: str,
+        summary: str,
+        need: AccessLevel,
+        *,
+        query: type[msgspec.Struct] | None = None,
+        body: Any = None,
+        answer: Any = None,
+        code: int = 200,
+        action: str = "",
+        harmless: str = "",
+        audited: bool = True,
+        body_bytes_max: int = BODY_BYTES_MAX,
+        text: str = "",
+    ) -> Callable[[ApiHandler], ApiHandler]:
+        """Registers the coroutine that it decorates."""
+
+        def register(handler: ApiHandler) -> ApiHandler:
+            self.routes.append(
+                ApiRoute(method, path, summary, need, handler, query, body, answer, code, action, harmless, audited,
+                         body_bytes_max, text)
+            )  # fmt: skip
+            return handler
+
+        return register
+
+    def guarded_routes(self) -> list[GuardedRoute]:
+        return [
+            GuardedRoute(one.method, API_BASE + one.path, one.need, _endpoint(one), one.action, one.harmless, one.audited,
+                 one.body_bytes_max)
+            for one in self.routes
+        ]  # fmt: skip
+
+
+def _endpoint(route: ApiRoute) -> Callable[[ConsoleRequest], Awaitable[Response]]:
+    decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
+
+    async def answer(visit: ConsoleRequest) -> Response:
+        if any(len(str(value)) > PARAM_CHARS_MAX for value in visit.request.path_params.values()):
+            raise RequestRefused(404, "no_such_address")
+        query = read_query(visit.request.query_params, route.query)
+        body = _decode_body(visit.body, decoder) if decoder is not None else None
+        said = await route.handler(ApiCall(visit, query, body))
+        if isinstance(said, Response):
+            return said
+        if isinstance(said, str) and route.text:
+            return Response(said, route.code, media_type=route.text)
+        if said is None and route.answer is None:
+            return Response(status_code=204)
+        return Response(msgspec.json.encode(said), route.code, media_type="application/json")
+
+    return answer
+
+
+def _decode_body(body: bytes, decoder: "msgspec.json.Decoder[Any]") -> Any:
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise RequestRefused(400, "bad_body", error=decode_error_text(error)) from None
+
+
+def read_query(given: QueryParams, kind: type[msgspec.Struct] | None) -> Any:
+    """The parameters as the route declares them; one that it does not know is an error, because it would be ignored."""
+    items = given.multi_items()
+    if len(items) > PARAMETERS_MAX:
+        raise RequestRefused(400, "too_many_fields", most=str(PARAMETERS_MAX))
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)} if kind is not None else {}
+    for name, value in items:
+        if name not in fields:
+            known = ", ".join(fields) or "none"
+            raise RequestRefused(400, "unknown_parameter", name=name[:60], known=known)
+        if len(value) > PARAM_CHARS_MAX:
+            raise RequestRefused(400, "bad_query", error=f"longer than {PARAM_CHARS_MAX:,} characters - at `$.{name}`")
+    if kind is None:
+        return None
+    many = _list_parameters(kind)
+    values = {name: given.getlist(name) if name in many else given[name] for name in given}
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise RequestRefused(400, "bad_query", error=decode_error_text(error)) from None
+
+
+@cache
+def _list_parameters(kind: type[msgspec.Struct]) -> frozenset[str]:
+    """The parameters that may be given often."""
+    described = inspect.type_info(kind)
+    assert isinstance(described, inspect.StructType)
+    lists = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
+    return frozenset(field.encode_name for field in described.fields if isinstance(field.type, lists))
+
+
+def decode_error_text(error: Exception) -> str:
+    """msgspec's own words, which name the field and never the value: they are shown, and the audit keeps them. Its two
+    exceptions are left out: what none of a few words is, and a field that could not be one."""
+    text = _strange_field.sub("unknown field `…`", _strange_value.sub("Invalid enum value", str(error)))
+    return text[:300]

@@ -1,0 +1,153 @@
+"""Which address answers what?
+
+    /  /search.json  .csv  .rss  .atom     the search page, its results, and the same for programs (searching.py)
+    /why  /help                            why a result; how to search
+    /suggest  /opensearch.xml              how a text may go on; how a browser adds this search
+    /page  /site  /page.json  /site.json   all that is known of a page or a site (relations.py)
+    /data  /thing  /data.json  /thing.json what pages say of things, and who says it (things.py)
+    /status  /status.json                  the crawl, if somebody can tell, for those on this machine or signed in
+    /queries.json                          what people ask, for those on this machine
+    /sparql                                what pages state, asked by SPARQL, and an editor (sparql.py)
+    /healthz                               for those who watch the process
+    /api  /api/openapi.json                what programs can ask (console/)
+    /console/  /api/v1/                    for those who run it, where there is a console
+    /suggest-site                          a form for everybody, where somebody has switched it on
+    /static/                               style, script, logo
+    /crawl/v1/                             for crawlers elsewhere (crawlers/app.py), where they are served
+    /nodes/v1/                             for other machines that take part (console/joined.py)
+    /shard/                                for those who search over several machines (shard.py), where it is served
+
+Promises: the loop never waits for a disk (search and graph run in threads).
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+
+from tarrafa.clock import Clock
+from tarrafa.coordinator.node.coordinator_client import NODES_PATH as NODES_PATH
+from tarrafa.errors import TarrafaError
+from tarrafa.frontier.address import Address
+from tarrafa.frontier.api import FrontierOverview
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.search.searcher import Searcher
+from tarrafa.search.shard_wire import PATH as SHARD_PATH
+from tarrafa.server.api.problem_details import API_PATH
+from tarrafa.server.assets import StaticAssets
+from tarrafa.server.auth.authentication import AccessLevel, Authenticator
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute, check_all_guarded, guard_routes
+from tarrafa.server.console.console import Console, api_error_response
+from tarrafa.server.crawler_api import PATH as CRAWLERS_PATH
+from tarrafa.server.entities.routes import EntityRoutes
+from tarrafa.server.page_responses import Forbidden, PageResponses, json_response
+from tarrafa.server.page_site_routes import PageSiteRoutes
+from tarrafa.server.rate_limit import RateLimit, RateLimitMiddleware
+from tarrafa.server.search.query_log import QueryLog, query_report
+from tarrafa.server.search.result_cache import index_version
+from tarrafa.server.search.routes import SearchRoutes
+from tarrafa.server.security_headers import SecurityHeadersMiddleware
+from tarrafa.server.sparql.endpoint import SparqlEndpoint
+from tarrafa.triples.sparql_pool import SparqlPool
+
+StatusSource = Callable[[], Awaitable[FrontierOverview]]
+
+
+class StatusRoutes:
+    """What is neither search nor relations: the crawl's state, what people ask, whether we live."""
+
+    def __init__(
+        self, data: DataDirectory, replies: PageResponses, status: StatusSource | None, entry: Authenticator
+    ) -> None:
+        self._data, self._replies, self._status, self._entry = data, replies, status, entry
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            *(self._guarded_routes(self._status) if self._status is not None else []),
+            Route("/queries.json", self.queries),
+            Route("/healthz", self.health),
+        ]
+
+    def _guarded_routes(self, status: StatusSource) -> list[BaseRoute]:
+        """The state of the crawl names people and machines: it is no part of the search, which is for everybody."""
+
+        async def told(visit: ConsoleRequest) -> Response:
+            return self._replies.html(visit.request, "status.html", overview=await status())
+
+        async def told_json(visit: ConsoleRequest) -> Response:
+            return json_response(await status())
+
+        doors = [
+            GuardedRoute("GET", "/status", AccessLevel.VIEWER, told, here=True),
+            GuardedRoute("GET", "/status.json", AccessLevel.VIEWER, told_json, here=True),
+        ]
+        return guard_routes(doors, self._entry, self._replies)
+
+    def queries(self, request: Request) -> Response:
+        if not self._entry.is_local(request):
+            raise Forbidden("only_here")
+        return json_response(query_report(self._data, time.time()))
+
+    def health(self, request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+
+def create_app(
+    data: DataDirectory,
+    status: StatusSource | None = None,
+    crawlers: Starlette | None = None,
+    searcher: Searcher | None = None,
+    shard: Starlette | None = None,
+    queries: QueryLog | None = None,
+    public: str = "",
+    address: Address | None = None,
+    asking: SparqlPool | None = None,
+    console: Console | None = None,
+    rate: RateLimit | None = None,
+    nodes: Starlette | None = None,
+) -> Starlette:
+    """The whole site. `status` tells the crawl's state, where somebody can; `crawlers` answers crawlers elsewhere,
+    `shard` those who search over several machines; `searcher` is by default over the index that is here; `queries`
+    notes what is asked; `public` is the address that the site is known by, `address` that of a frontier elsewhere;
+    `asking` asks the triple store, and is closed by whoever gave it. `console` is for those who run it; `rate` is how
+    much others may ask; `nodes` lets other machines join."""
+    searcher = searcher or Searcher.open(data)
+    suggests = console.suggests if console is not None else lambda: False
+    clock = Clock.from_environment()
+    entered = console or Console(Authenticator(data, clock.now, public=public, signs_in=False))
+    replies = PageResponses(data, entered.entry.may_be_signed_in if status is not None else None, public, suggests)
+    note = queries.record if queries is not None else None
+    search = SearchRoutes(searcher, replies, lambda: (searcher.present_shards, index_version(data)), note, time.time)
+    routes = [
+        *search.routes(),
+        *EntityRoutes(data, replies).routes(),
+        *PageSiteRoutes(data, replies, searcher, address).routes(),
+        *SparqlEndpoint(data, replies, asking or SparqlPool(data)).routes(),
+        *StatusRoutes(data, replies, status, entered.entry).routes(),
+        *entered.routes(replies, status is not None, bare=console is None),
+        Mount("/static", StaticAssets()),
+        *([Mount(CRAWLERS_PATH, crawlers)] if crawlers is not None else []),
+        *([Mount(SHARD_PATH, shard)] if shard is not None else []),
+        *([Mount(NODES_PATH, nodes)] if nodes is not None else []),
+    ]
+    check_all_guarded(routes)
+
+    async def trouble(request: Request, error: Exception) -> Response:
+        """A path with a line end in it is below no mount, and still what a program asked."""
+        tell = api_error_response if request.url.path.startswith(f"{API_PATH}/") else replies.error_response
+        return await tell(request, error)
+
+    kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, Exception)
+    throttle = (
+        [Middleware(RateLimitMiddleware, limit=rate, exempt=entered.entry.has_valid_token)] if rate is not None else []
+    )
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(SecurityHeadersMiddleware, secure=public.startswith("https://")), *throttle],
+        exception_handlers=dict.fromkeys(kinds, trouble),
+    )

@@ -1,0 +1,37 @@
+"""Which style and which script belong to this version of the page?
+
+Promises: a browser asks for each of them once, and for the new one as soon as it changes: its address holds a
+fingerprint of what it says. Asked for without one, it is looked after each time.
+"""
+
+import hashlib
+from functools import cache
+from importlib import resources
+
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+PACKAGE, FOLDER = "tarrafa.server", "static"
+CACHE_FOREVER = "public, max-age=31536000, immutable"
+
+
+@cache
+def asset_url(name: str) -> str:
+    """The address of a file of ours."""
+    content = resources.files(PACKAGE).joinpath(FOLDER, name).read_bytes()
+    return f"/{FOLDER}/{name}?v={hashlib.blake2s(content, digest_size=6).hexdigest()}"
+
+
+class StaticAssets(StaticFiles):
+    """The files."""
+
+    def __init__(self) -> None:
+        super().__init__(packages=[(PACKAGE, FOLDER)])
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        asked = f"/{FOLDER}/{path}?{scope['query_string'].decode('latin-1')}"
+        if response.status_code < 400 and asked == asset_url(path):
+            response.headers["Cache-Control"] = CACHE_FOREVER
+        return response

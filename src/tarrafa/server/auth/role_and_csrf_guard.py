@@ -1,0 +1,291 @@
+"""Whom is it for, and was it he who sent it?
+
+A `Door` is one method at one address, and says whom it is for. A `Gate` stands at an address, and before anything else
+happens finds out who asks (401 and 403), whether a page elsewhere made his browser ask (403), and how much he says
+(413); in the end it writes down what was done or refused. Promises: an unsafe method is for admins, unless the door
+says in a sentence why others do no harm by it; nothing else can be built.
+Knows nothing of what is behind the door.
+"""
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import Receive, Scope, Send
+
+from tarrafa.coordinator.definitions.draft import InvalidDraft
+from tarrafa.errors import TarrafaError
+from tarrafa.server.api.problem_details import API_PATH, RequestRefused, problem_response, status_and_message
+from tarrafa.server.auth.authentication import ANONYMOUS, AccessLevel, Authenticator, Principal
+from tarrafa.server.auth.bearer_token import read_body
+from tarrafa.server.auth.request_origin import is_cross_site
+from tarrafa.server.page_responses import PageResponses
+from tarrafa.server.page_texts.console_english import CONSOLE_ENGLISH
+from tarrafa.server.page_texts.console_pages import board_texts
+from tarrafa.server.page_texts.console_portuguese import CONSOLE_PORTUGUESE
+from tarrafa.server.page_texts.console_texts import ConsoleTexts
+from tarrafa.server.page_texts.english import ENGLISH
+from tarrafa.server.page_texts.interface_language import LANGUAGES
+
+CONSOLE_PATH, LOGIN_PATH = "/console", "/console/login"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+FORM_TYPE = "application/x-www-form-urlencoded"
+JSON_TYPE = "application/json"
+CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
+FORM_BYTES_MAX = 1 << 20
+FIELDS_MAX = 2_000
+BODY_S_MAX = 30.0  # a body comes in that time, or not at all
+NEXT_CHARS_MAX = 2_000
+PROGRAM_SUFFIXES = (".json", "/metrics")  # how such addresses end: what is wrong is told there as to a program
+CONSOLE_TEXTS = {words.code: words for words in (CONSOLE_ENGLISH, CONSOLE_PORTUGUESE)}
+log = logging.getLogger(__name__)
+
+Handler = Callable[["ConsoleRequest"], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedRoute:
+    """One method at one address. `action` is what the audit calls it; `harmless` says why others than admins may use
+    an unsafe method; `audited` is off only for what programs say every second. `here`: whoever sits at this machine may
+    look, signed in or not (numbers, for a program that collects them)."""
+
+    method: str
+    path: str
+    need: AccessLevel
+    handler: Handler
+    action: str = ""
+    harmless: str = ""
+    audited: bool = True
+    body_bytes_max: int = FORM_BYTES_MAX
+    here: bool = False
+
+    def __post_init__(self) -> None:
+        where = f"{self.method} {self.path}"
+        if not isinstance(self.need, AccessLevel):
+            raise TypeError(f"{where}: must say whom it is for")
+        if self.is_unsafe and self.need is not AccessLevel.ADMIN and not self.harmless:
+            raise TypeError(f"{where}: changes something, and is not for admins only; say why it is harmless")
+        if self.here and (self.is_unsafe or self.need is AccessLevel.ADMIN):
+            raise TypeError(f"{where}: only what viewers may see can be for whoever sits here")
+
+    @property
+    def is_unsafe(self) -> bool:
+        return self.method not in SAFE_METHODS
+
+    @property
+    def is_for_programs(self) -> bool:
+        return self.path.startswith(f"{API_PATH}/") or self.path.endswith(PROGRAM_SUFFIXES)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleFormData:
+    """What the fields of a form say."""
+
+    fields: list[tuple[str, str]]
+
+    def get(self, name: str, default: str = "") -> str:
+        return next((value for key, value in self.fields if key == name), default)
+
+    def all(self, name: str) -> list[str]:
+        return [value for key, value in self.fields if key == name]
+
+
+@dataclass(slots=True)
+class ConsoleRequest:
+    """One request that was let in: who asks, what he says, and how he is answered."""
+
+    request: Request
+    route: GuardedRoute
+    authenticator: Authenticator
+    responses: PageResponses
+    principal: Principal = ANONYMOUS
+    body: bytes = b""
+    form: ConsoleFormData = field(default_factory=lambda: ConsoleFormData([]))
+    subject: str = ""
+    detail: str = ""
+
+    @property
+    def texts(self) -> ConsoleTexts:
+        """What the console says, in the language of whoever asks; to programs English."""
+        return CONSOLE_ENGLISH if self.route.is_for_programs else CONSOLE_TEXTS[self.responses.texts(self.request).code]
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether he may change something, and see what only those need to see."""
+        return self.principal.role >= AccessLevel.ADMIN
+
+    def param(self, name: str) -> str:
+        """A part of the address."""
+        return str(self.request.path_params[name])
+
+    def audit_note(self, subject: str, detail: str = "") -> None:
+        """What the audit shall say of this action. Never a secret."""
+        self.subject, self.detail = subject, detail
+
+    def template_values(self) -> dict[str, Any]:
+        """What every template of the console sees: `b`, its words, `csrf`, for forms, and whether there may be any."""
+        return {"b": board_texts(self.texts.code), "csrf": self.principal.csrf, "may_act": self.is_admin, "section": ""}
+
+    def html(self, template: str, code: int = 200, **values: Any) -> Response:
+        """A page of the console. Templates also see `c` (the words of its frame) and `who`."""
+        mine = self.template_values() | {"c": self.texts, "who": self.principal, "Need": AccessLevel}
+        return self.responses.html(self.request, template, code, **(mine | values))
+
+    def redirect(self, path: str) -> Response:
+        """Look there: the answer to a form that was taken."""
+        return RedirectResponse(path, 303)
+
+
+class RouteGuard:
+    """All doors at one address."""
+
+    def __init__(self, doors: Iterable[GuardedRoute], entry: Authenticator, replies: PageResponses) -> None:
+        self.doors = {door.method: door for door in doors}
+        self._entry, self._replies = entry, replies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        door = self.doors["GET" if request.method == "HEAD" else request.method]
+        visit = ConsoleRequest(request, door, self._entry, self._replies)
+        sentence = ""
+        try:
+            await self._authorize(visit)
+            response = await door.handler(visit)
+        except Exception as error:
+            response, sentence = self._error_response(visit, error)
+        if door.is_unsafe and door.audited:
+            await self._write_audit(visit, response.status_code, sentence)
+        if not response.headers.get("cache-control"):
+            response.headers["Cache-Control"] = "no-store"
+        # A browser told `no-referrer` sends forms with `Origin: null`, by which nobody can tell whose they are.
+        response.headers["Referrer-Policy"] = "same-origin"
+        await response(scope, receive, send)
+
+    async def _authorize(self, visit: ConsoleRequest) -> None:
+        visit.principal = who = await self._entry.identify(visit.request)
+        need = visit.route.need
+        if who.role < need and visit.route.here and self._entry.is_local(visit.request):
+            visit.principal = who = Principal("local", AccessLevel.VIEWER)
+        if who.role < need:
+            if who.is_anonymous and not self._entry.signs_in:
+                raise RequestRefused(403, "only_at_the_machine")
+            if who.is_anonymous:
+                raise RequestRefused(401, "sign_in_first", {"WWW-Authenticate": "Bearer"})
+            raise RequestRefused(403, "not_allowed", name=who.name)
+        if not visit.route.is_unsafe:
+            return
+        if who.how != "bearer" and is_cross_site(visit.request, self._entry.public):
+            raise RequestRefused(403, "from_elsewhere")
+        await self._read_request_body(visit)
+        if who.how in ("session", "local") and not _has_valid_csrf_token(visit):
+            raise RequestRefused(403, "form_too_old")
+
+    async def _read_request_body(self, visit: ConsoleRequest) -> None:
+        kind = visit.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        try:
+            async with asyncio.timeout(BODY_S_MAX):
+                body = await read_body(visit.request, visit.route.body_bytes_max)
+        except TimeoutError:
+            raise RequestRefused(408, "not_whole") from None
+        if body is None:
+            raise RequestRefused(413, "too_large", most=f"{visit.route.body_bytes_max:,}")
+        wanted = JSON_TYPE if visit.route.is_for_programs else FORM_TYPE
+        if body and kind != wanted:
+            raise RequestRefused(415, "wrong_type", type=wanted)
+        visit.body = body
+        if not visit.route.is_for_programs:
+            visit.form = parse_form(body) if len(body) <= FORM_BYTES_MAX else await asyncio.to_thread(parse_form, body)
+
+    def _error_response(self, visit: ConsoleRequest, error: Exception) -> tuple[Response, str]:
+        """The answer, and what the audit says of it."""
+        request, words = visit.request, visit.texts
+        texts = ENGLISH if visit.route.is_for_programs else LANGUAGES[words.code]
+        code, sentence, headers = status_and_message(error, words, texts)
+        if visit.route.is_for_programs:
+            complaints = error.complaints if isinstance(error, InvalidDraft) else None
+            return problem_response(code, sentence, headers, complaints), sentence
+        if code == 401 and not visit.route.is_unsafe:
+            asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            return RedirectResponse(f"{LOGIN_PATH}?next={quote(asked[:NEXT_CHARS_MAX])}", 303), sentence
+        if not self._entry.signs_in:
+            return self._replies.html(request, "problem.html", code, sentence=sentence), sentence
+        response = visit.html("console/refused.html", code, sentence=sentence, is_stranger=code == 401)
+        response.headers.update(headers)
+        return response, sentence
+
+    async def _write_audit(self, visit: ConsoleRequest, code: int, sentence: str) -> None:
+        door, request, refused = visit.route, visit.request, code >= 400
+        name = visit.principal.name
+        who = name if not visit.principal.is_anonymous else f"{name} ({self._entry.client_address_of(request)})"
+        subject = visit.subject or " ".join(map(str, request.path_params.values()))
+        detail = visit.detail or (f"{code}: {sentence}" if refused else "")
+        action = door.action or f"{door.method} {door.path}"
+        try:
+            await asyncio.to_thread(self._entry.audit.record, who, action, subject, detail, refused=refused)
+        except TarrafaError as error:
+            log.error("the audit could not be written: %s", error)
+
+
+def parse_form(body: bytes) -> ConsoleFormData:
+    try:
+        text = body.decode("ascii")
+        fields = parse_qsl(text, keep_blank_values=True, errors="replace", max_num_fields=FIELDS_MAX)
+    except UnicodeError:
+        raise RequestRefused(400, "not_understood") from None
+    except ValueError:
+        raise RequestRefused(400, "too_many_fields", most=f"{FIELDS_MAX:,}") from None
+    return ConsoleFormData(fields)
+
+
+def _has_valid_csrf_token(visit: ConsoleRequest) -> bool:
+    """Whether one of our own pages sent it: it brings along what only they were told. A page elsewhere cannot send JSON
+    or use another method than POST without asking first, which is never allowed: so a program at this machine needs no
+    more than that."""
+    request, given = visit.request, visit.request.headers.get(CSRF_HEADER, "") or visit.form.get(CSRF_FIELD)
+    if hmac.compare_digest(given.encode(errors="replace"), visit.principal.csrf.encode()):
+        return True
+    is_json = request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON_TYPE
+    return visit.principal.how == "local" and visit.route.is_for_programs and (is_json or request.method != "POST")
+
+
+def safe_redirect_path(text: str) -> str:
+    """Where to go after signing in: an address of this site, whatever a link to the sign-in page said."""
+    plain = text.startswith("/") and not text.startswith(("//", "/\\")) and len(text) <= NEXT_CHARS_MAX
+    return text if plain and text.isprintable() and "\\" not in text and LOGIN_PATH not in text else CONSOLE_PATH
+
+
+def guard_routes(
+    doors: Iterable[GuardedRoute], entry: Authenticator, replies: PageResponses, below: str = ""
+) -> list[BaseRoute]:
+    """The routes: one per address, so that an address knows all its methods. `below`: where they are mounted."""
+    by_path: dict[str, list[GuardedRoute]] = {}
+    for door in doors:
+        at = by_path.setdefault(door.path, [])
+        if any(other.method == door.method for other in at):
+            raise TypeError(f"{door.method} {door.path}: there is such a door already")
+        at.append(door)
+    return [
+        Route(path.removeprefix(below) or "/", RouteGuard(at, entry, replies), methods=[door.method for door in at])
+        for path, at in by_path.items()
+    ]
+
+
+def check_all_guarded(
+    routes: Iterable[BaseRoute], under: tuple[str, ...] = (CONSOLE_PATH, API_PATH), before: str = ""
+) -> None:
+    """Nothing below these addresses without a gate."""
+    for route in routes:
+        if isinstance(route, Mount) and route.routes:
+            check_all_guarded(route.routes, under, before + route.path)
+            continue
+        path = before + str(getattr(route, "path", ""))
+        is_guarded = isinstance(route, Route) and isinstance(route.endpoint, RouteGuard)
+        if path.startswith(under) and not is_guarded:
+            raise TypeError(f"{path}: does not say whom it is for; it needs a door")

@@ -1,0 +1,124 @@
+"""Who is that browser?
+
+Promises: a session is 256 random bits that only its browser knows; here only their hash is kept, in
+`DATA/coordinator.sqlite`, so that a restart signs nobody out and whoever reads the file cannot enter. It ends
+IDLE_S after its last use, ABSOLUTE_S after it began, when somebody signs out, and when the account's mark is another.
+At most SESSIONS_MAX are kept, PER_ACCOUNT_MAX of one account: those used last. Asking costs no disk.
+Knows nothing of HTTP or of passwords.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import threading
+from collections.abc import Callable
+from typing import cast
+
+import msgspec
+from msgspec.structs import replace
+
+from tarrafa.coordinator.audit import FILE, open_coordinator_db
+from tarrafa.runtime.data_dir import DataDirectory
+
+ID_BYTES = 32
+IDLE_S, ABSOLUTE_S = 8 * 3_600.0, 7 * 86_400.0
+LAST_USE_EVERY_S = 60.0  # how exactly the last use is written down
+SESSIONS_MAX, PER_ACCOUNT_MAX = 1_000, 20
+ID_CHARACTERS = len(secrets.token_urlsafe(ID_BYTES))
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS sessions (
+    id BLOB PRIMARY KEY, account TEXT NOT NULL, mark TEXT NOT NULL, begun REAL NOT NULL, seen REAL NOT NULL
+) WITHOUT ROWID;
+"""
+
+
+_Row = tuple[bytes, str, str, float, float]
+
+
+class LoginSession(msgspec.Struct, frozen=True):
+    """Somebody who signed in. `id` is the hash of what his browser knows."""
+
+    id: bytes
+    account: str
+    mark: str
+    begun: float
+    seen: float
+
+
+def csrf_token(secret: str) -> str:
+    """What a form of this session must bring along. Nobody who does not know the session can make it."""
+    return hmac.new(secret.encode(), b"tarrafa form", hashlib.sha256).hexdigest()
+
+
+class LoginSessions:
+    """Those of one data directory; one process has them."""
+
+    def __init__(self, data: DataDirectory, now: Callable[[], float]) -> None:
+        self._path, self._now, self._lock = data.root / FILE, now, threading.Lock()
+        self._known: dict[bytes, LoginSession] = {}
+
+    def load(self) -> None:
+        """Those of before the restart. It waits for the disk, as nothing else here does."""
+        with self._lock, open_coordinator_db(self._path, schema=SCHEMA) as connection:
+            rows = connection.execute("SELECT id, account, mark, begun, seen FROM sessions").fetchall()
+            found = [LoginSession(*cast(_Row, row)) for row in rows]
+            gone = [session for session in found if self._is_expired(session)]
+            connection.executemany("DELETE FROM sessions WHERE id = ?", [(session.id,) for session in gone])
+        self._known = {session.id: session for session in found if not self._is_expired(session)}
+
+    async def begin(self, account: str, mark: str) -> str:
+        """A new one; what is given back is for the browser alone."""
+        secret, now = secrets.token_urlsafe(ID_BYTES), self._now()
+        session = LoginSession(_hash(secret), account, mark, now, now)
+        self._known[session.id] = session
+        dropped = self._excess_sessions(account)
+        for one in dropped:
+            self._known.pop(one.id, None)
+        await asyncio.to_thread(self._write, [session], dropped)
+        return secret
+
+    async def find(self, secret: str) -> LoginSession | None:
+        """Whose browser it is; None if nobody's any more."""
+        if len(secret) != ID_CHARACTERS or not secret.isascii():
+            return None
+        session = self._known.get(_hash(secret))
+        if session is None:
+            return None
+        if self._is_expired(session):
+            await self.end(session)
+            return None
+        now = self._now()
+        if now - session.seen >= LAST_USE_EVERY_S:
+            session = self._known[session.id] = replace(session, seen=now)
+            await asyncio.to_thread(self._touch, session)
+        return session
+
+    async def end(self, session: LoginSession) -> None:
+        self._known.pop(session.id, None)
+        await asyncio.to_thread(self._write, [], [session])
+
+    def _is_expired(self, session: LoginSession) -> bool:
+        now = self._now()
+        return now - session.seen > IDLE_S or now - session.begun > ABSOLUTE_S
+
+    def _excess_sessions(self, account: str) -> list[LoginSession]:
+        by_use = sorted(self._known.values(), key=lambda session: -session.seen)
+        own = [session for session in by_use if session.account == account]
+        return [*own[PER_ACCOUNT_MAX:], *by_use[SESSIONS_MAX:]]
+
+    def _touch(self, session: LoginSession) -> None:
+        """One that ended meanwhile stays so."""
+        with self._lock, open_coordinator_db(self._path, schema=SCHEMA) as connection:
+            connection.execute("UPDATE sessions SET seen = ? WHERE id = ?", (session.seen, session.id))
+
+    def _write(self, begun: list[LoginSession], ended: list[LoginSession]) -> None:
+        with self._lock, open_coordinator_db(self._path, schema=SCHEMA) as connection:
+            rows = [msgspec.structs.astuple(session) for session in begun]
+            connection.executemany("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", rows)
+            connection.executemany("DELETE FROM sessions WHERE id = ?", [(session.id,) for session in ended])
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

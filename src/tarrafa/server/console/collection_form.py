@@ -1,0 +1,308 @@
+"""How does somebody say what is to be crawled?
+
+Promises: a form says what a file can say, with the same complaints, each at its field, and nothing typed is lost; what
+is wrong changes nothing. A new collection begins empty, from a preset, or as a copy. Every version is kept and shown
+with what changed. Before anything starts, or is even saved, one can see which URLs are in or out, and how much it will
+be.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from starlette.responses import PlainTextResponse, Response
+
+from tarrafa.config import Collection, Complaint, redact_collection
+from tarrafa.coordinator.coordinator import Coordinator
+from tarrafa.coordinator.definitions import collection_edits, form, presets, toml_writer
+from tarrafa.coordinator.definitions import draft as drafts
+from tarrafa.coordinator.definitions.draft import Draft, InvalidDraft
+from tarrafa.coordinator.definitions.fields import CollectionField, collection_fields
+from tarrafa.coordinator.definitions.presets import PresetRequest
+from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate
+from tarrafa.coordinator.dry_run.dry_run import DryRun, ScopeCheckResponse
+from tarrafa.coordinator.dry_run.scope_check import URLS_MAX
+from tarrafa.coordinator.field_texts import Words
+from tarrafa.coordinator.field_texts.complaint_translations import translated
+from tarrafa.coordinator.field_texts.languages import words_of
+from tarrafa.coordinator.monitoring.collection_view import version_changes
+from tarrafa.errors import ConfigError
+from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.page_responses import json_response
+
+FORM_BYTES_MAX = 64 << 20  # a million roots
+PRESET_PARAMS = ("root", "country", "contact")
+NON_FIELD_NAMES = ("revision", "csrf", "start", "whole", "toml", "copy", "urls", "try")
+ENTRIES_SHOWN = 10  # of a list that is too long for a form
+
+
+@dataclass(frozen=True, slots=True)
+class FormFieldView:
+    """A field as the form shows it."""
+
+    field: CollectionField
+    label: str
+    help: str
+    values: list[str]
+    usual: list[str]
+    wrong: list[str]
+    choices: list[tuple[str, str]]
+    kept: int = 0  # so many entries, too many to be shown here, stay as they are
+    first: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.values)
+
+    @property
+    def id(self) -> str:
+        return f"f-{self.field.name.replace('.', '-')}"
+
+
+@dataclass(frozen=True, slots=True)
+class FormDryRun:
+    """What came of trying what stands in the form."""
+
+    urls: str = ""
+    is_wanted: bool = False
+    judged: ScopeCheckResponse | None = None
+    estimate: CrawlEstimate | None = None
+
+
+class CollectionFormPages:
+    """The pages about what a collection is."""
+
+    def __init__(self, coordinator: Coordinator, rehearsal: DryRun) -> None:
+        self._coordinator, self._rehearsal = coordinator, rehearsal
+
+    def guarded_routes(self) -> list[GuardedRoute]:
+        admin, look = AccessLevel.ADMIN, AccessLevel.VIEWER
+        at, most = "/console/c/{name}", FORM_BYTES_MAX
+        return [
+            GuardedRoute("GET", "/console/new", admin, self.new),
+            GuardedRoute("POST", "/console/new", admin, self.create, "create a collection", body_bytes_max=most),
+            GuardedRoute("GET", "/console/new/try", admin, self.redirect_to_form),
+            GuardedRoute(
+                "POST", "/console/new/try", admin, self.dry_run_new, "try a form", body_bytes_max=most, audited=False
+            ),
+            GuardedRoute("GET", f"{at}/edit", admin, self.edit),
+            GuardedRoute("GET", f"{at}/edit/try", admin, self.redirect_to_form),
+            GuardedRoute(
+                "POST", f"{at}/edit/try", admin, self.dry_run_edit, "try a form", body_bytes_max=most, audited=False
+            ),
+            GuardedRoute("POST", f"{at}/edit", admin, self.save, "edit a collection", body_bytes_max=most),
+            GuardedRoute("GET", f"{at}/toml", look, self.toml),
+            GuardedRoute("GET", f"{at}/versions", look, self.versions),
+            GuardedRoute("GET", f"{at}/versions.json", look, self.versions_json),
+            GuardedRoute("GET", f"{at}/dry-run", look, self.dry_run_page),
+            GuardedRoute("GET", f"{at}/dry-run.json", look, self.dry_run_json),
+            GuardedRoute("POST", f"{at}/dry-run", look, self.dry_run, "dry run", "it changes nothing", audited=False),
+        ]
+
+    # -- a new one ----------------------------------------------------------------------------------------------------
+
+    async def new(self, visit: ConsoleRequest) -> Response:
+        asked = visit.request.query_params
+        if asked.get("copy"):
+            original = await self._config(asked["copy"])
+            typed = await asyncio.to_thread(form.form_from_collection, original)
+            return await self._form(visit, typed | {"name": [f"{original.name}-2"]}, origin=original)
+        preset = asked.get("preset", "")
+        if not preset:
+            return await self._form(visit, {})
+        wish = PresetRequest(asked.get("root", ""), country=asked.get("country", ""), contact=asked.get("contact", ""))
+        if not wish.root:
+            return await self._form(visit, {}, preset=preset)
+        try:
+            made = drafts.draft_from_table(presets.preset_table(preset, wish))
+        except ConfigError as error:
+            return await self._form(visit, {}, preset=preset, sentence=str(error), code=400)
+        shown = form.form_from_collection(made.collection) if made.collection is not None else {}
+        return await self._form(visit, shown | {"name": []}, made.complaints, preset)
+
+    async def create(self, visit: ConsoleRequest) -> Response:
+        typed = _typed_fields(visit)
+        origin = await self._copied_collection(visit, typed)
+        draft = await asyncio.to_thread(drafts.draft_from_form, typed, None, origin)
+        start = bool(visit.form.get("start"))
+        try:
+            made = await collection_edits.create_collection(self._coordinator, draft, visit.principal.name, start=start)
+        except InvalidDraft as error:
+            visit.detail = collection_edits.complaints_for_audit(error.complaints)
+            return await self._form(visit, typed, error.complaints, origin=origin, code=400)
+        visit.audit_note(made.name)
+        return visit.redirect(f"/console/c/{made.name}")
+
+    async def redirect_to_form(self, visit: ConsoleRequest) -> Response:
+        """Whoever comes to what was tried by a link, in the other language perhaps."""
+        asked = visit.request.url
+        return visit.redirect(asked.path.removesuffix("/try") + (f"?{asked.query}" if asked.query else ""))
+
+    async def dry_run_new(self, visit: ConsoleRequest) -> Response:
+        typed = _typed_fields(visit)
+        origin = await self._copied_collection(visit, typed)
+        draft = await asyncio.to_thread(drafts.trial_draft_from_form, typed, None, origin)
+        return await self._form_dry_run(visit, typed, draft, origin=origin)
+
+    async def _copied_collection(self, visit: ConsoleRequest, typed: Mapping[str, list[str]]) -> Collection | None:
+        copied = visit.form.get("copy")
+        return await self._config(copied) if copied and typed.get(form.KEPT) else None
+
+    # -- one that is there --------------------------------------------------------------------------------------------
+
+    async def edit(self, visit: ConsoleRequest) -> Response:
+        collection = await self._config(visit.param("name"))
+        typed = await asyncio.to_thread(form.form_from_collection, collection)
+        return await self._form(visit, typed, editing=collection.name, origin=collection)
+
+    async def save(self, visit: ConsoleRequest) -> Response:
+        name, typed = visit.param("name"), _typed_fields(visit)
+        before = await self._config(name)
+        draft = await asyncio.to_thread(drafts.draft_from_form, typed, before)
+        try:
+            given = visit.form.get("revision")
+            revision = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else None
+            changes = await collection_edits.edit_collection(
+                self._coordinator, before, draft, visit.principal.name, revision
+            )
+        except InvalidDraft as error:
+            visit.audit_note(name, collection_edits.complaints_for_audit(error.complaints))
+            return await self._form(visit, typed, error.complaints, editing=name, origin=before, code=400)
+        visit.audit_note(name, collection_edits.changes_for_audit(changes))
+        return visit.redirect(f"/console/c/{name}")
+
+    async def dry_run_edit(self, visit: ConsoleRequest) -> Response:
+        name, typed = visit.param("name"), _typed_fields(visit)
+        before = await self._config(name)
+        draft = await asyncio.to_thread(drafts.trial_draft_from_form, typed, before)
+        return await self._form_dry_run(visit, typed, draft, origin=before, editing=name)
+
+    async def toml(self, visit: ConsoleRequest) -> Response:
+        collection = await self._config(visit.param("name"))
+        collection = collection if visit.is_admin else redact_collection(collection)
+        named = {"Content-Disposition": f'attachment; filename="{collection.name}.toml"'}
+        return PlainTextResponse(await asyncio.to_thread(toml_writer.collection_to_toml, collection), headers=named)
+
+    async def versions(self, visit: ConsoleRequest) -> Response:
+        name = visit.param("name")
+        return self._page(
+            visit, "console/versions.html", name=name, rows=await version_changes(self._coordinator, name)
+        )
+
+    async def versions_json(self, visit: ConsoleRequest) -> Response:
+        return json_response(await version_changes(self._coordinator, visit.param("name")))
+
+    # -- before it starts ---------------------------------------------------------------------------------------------
+
+    async def dry_run_page(self, visit: ConsoleRequest) -> Response:
+        return await self._dry_run_response(visit, "")
+
+    async def dry_run(self, visit: ConsoleRequest) -> Response:
+        return await self._dry_run_response(visit, visit.form.get("urls"))
+
+    async def dry_run_json(self, visit: ConsoleRequest) -> Response:
+        collection = await self._config(visit.param("name"))
+        return json_response({"name": collection.name, "estimate": await self._rehearsal.estimate(collection)})
+
+    async def _dry_run_response(self, visit: ConsoleRequest, urls: str) -> Response:
+        collection, words = await self._config(visit.param("name")), _words(visit)
+        judged, sentence = ScopeCheckResponse([], []), ""
+        try:
+            judged = await self._rehearsal.check_scope(collection, urls.splitlines(), words)
+        except ConfigError as error:
+            sentence = str(error)
+        return self._page(
+            visit, "console/dry_run.html", 400 if sentence else 200, name=collection.name, urls=urls,
+            verdicts=judged.verdicts, sentence=sentence, unknown=judged.unknown,
+            estimate=await self._rehearsal.estimate(collection, words), most=URLS_MAX,
+        )  # fmt: skip
+
+    async def _form_dry_run(
+        self,
+        visit: ConsoleRequest,
+        typed: Mapping[str, list[str]],
+        draft: Draft,
+        origin: Collection | None,
+        editing: str = "",
+    ) -> Response:
+        """The form as it was sent, with what would come of it."""
+        urls, wants_estimate, words = visit.form.get("urls"), visit.form.get("try") == "estimate", _words(visit)
+        tried, complaints, sentence = FormDryRun(urls, True), draft.complaints, ""
+        if draft.collection is not None:
+            try:
+                if wants_estimate:
+                    tried = replace(tried, estimate=await self._rehearsal.estimate(draft.collection, words))
+                else:
+                    judged = await self._rehearsal.check_scope(draft.collection, urls.splitlines(), words)
+                    tried = replace(tried, judged=judged)
+            except ConfigError as error:
+                sentence = str(error)
+        code = 400 if complaints or sentence else 200
+        return await self._form(
+            visit, typed, complaints, sentence=sentence, editing=editing, origin=origin, code=code, tried=tried
+        )
+
+    # -- how it is drawn ----------------------------------------------------------------------------------------------
+
+    async def _form(
+        self,
+        visit: ConsoleRequest,
+        typed: Mapping[str, list[str]],
+        complaints: list[Complaint] = [],  # noqa: B006 (nobody changes it)
+        preset: str = "",
+        sentence: str = "",
+        editing: str = "",
+        origin: Collection | None = None,
+        code: int = 200,
+        tried: FormDryRun = FormDryRun(),  # noqa: B008 (nobody changes it)
+    ) -> Response:
+        """`origin`: whose long lists are kept."""
+        words, usual = _words(visit), form.default_form()
+        kept = await asyncio.to_thread(form.long_lists, origin) if typed.get(form.KEPT) else {}
+        wrong: dict[str, list[str]] = {}
+        for one in complaints:
+            said = translated(one.message, words.code)
+            wrong.setdefault(f"{one.section}.{one.key}".strip("."), []).append(said)
+        sections: dict[str, list[FormFieldView]] = {}
+        for field in collection_fields().values():
+            named = words.of(field.name)
+            choices = [(value, words.choice(field.name, value)) for value in field.choices]
+            long = kept.get(field.name, ()) if field.name in typed.get(form.KEPT, ()) else ()
+            shown = FormFieldView(field, named.label, named.help, list(typed.get(field.name, [])), usual[field.name],
+                          wrong.pop(field.name, []), choices, len(long), long[:ENTRIES_SHOWN])  # fmt: skip
+            sections.setdefault(field.section, []).append(shown)
+        others = [sentence] * bool(sentence) + [message for messages in wrong.values() for message in messages]
+        asked = visit.request.query_params
+        return self._page(
+            visit, "console/define.html", code, sections=sections, words=words, others=others, editing=editing,
+            revision=visit.form.get("revision") or self._revision(editing), preset=preset,
+            presets=presets.preset_titles(words.code), wish={name: asked.get(name, "") for name in PRESET_PARAMS},
+            count=len(complaints) + bool(sentence), copied="" if editing or origin is None else origin.name,
+            tried=tried,
+        )  # fmt: skip
+
+    def _revision(self, name: str) -> int | str:
+        """Of what is in force, for the form: when it comes back, somebody else may have changed it."""
+        status = self._coordinator.status(name)
+        return status.revision if status is not None else ""
+
+    def _page(self, visit: ConsoleRequest, template: str, code: int = 200, **values: Any) -> Response:
+        return visit.html(template, code, section="/console", **values)
+
+    async def _config(self, name: str) -> Collection:
+        return await self._coordinator.config_in_force(name)
+
+
+def _typed_fields(visit: ConsoleRequest) -> dict[str, list[str]]:
+    """What was typed, field by field; what the form says besides is not a collection's."""
+    found: dict[str, list[str]] = {}
+    for name, value in visit.form.fields:
+        if name not in NON_FIELD_NAMES:
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _words(visit: ConsoleRequest) -> Words:
+    return words_of(visit.texts.code)

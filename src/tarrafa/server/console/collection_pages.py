@@ -1,0 +1,108 @@
+"""What does whoever runs the crawl see, and what can he do with a collection?
+
+Promises: every page is drawn whole by the server, and then kept up to date by pieces that the same templates draw
+(`streaming`); each can also be had as JSON; whoever may only look sees no buttons.
+"""
+
+from typing import Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from tarrafa.coordinator.coordinator import Coordinator
+from tarrafa.coordinator.monitoring.collection_view import collection_detail, find_collection
+from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot, SystemSnapshot
+from tarrafa.coordinator.states import ACTIONS
+from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.console.live_updates import LiveUpdates
+from tarrafa.server.page_responses import json_response
+
+CHART_SPANS_S = {"15m": 900.0, "3h": 10_800.0, "1d": 86_400.0, "30d": 2_592_000.0, "all": 1e12}
+LIVE_PARTS = {"numbers": "numbers_part", "acts": "acts_part", "seen": "seen_part"}
+
+
+class CollectionPages:
+    """The pages about collections as they are."""
+
+    def __init__(self, coordinator: Coordinator, streams: LiveUpdates) -> None:
+        self._coordinator, self._streams = coordinator, streams
+
+    def guarded_routes(self) -> list[GuardedRoute]:
+        look, at = AccessLevel.VIEWER, "/console/c/{name}"
+        return [
+            GuardedRoute("GET", "/console", look, self.overview),
+            GuardedRoute("GET", "/console.json", look, self.overview_json),
+            GuardedRoute("GET", "/console/live", look, self.overview_live),
+            GuardedRoute("GET", f"{at}.json", look, self.collection_json),
+            GuardedRoute("GET", at, look, self.collection),
+            GuardedRoute("GET", f"{at}/live", look, self.collection_live),
+            GuardedRoute("GET", f"{at}/samples.json", look, self.samples),
+            GuardedRoute("POST", f"{at}/act", AccessLevel.ADMIN, self.act, "act on a collection"),
+            GuardedRoute("GET", f"{at}/delete", AccessLevel.ADMIN, self.confirm_delete),
+        ]
+
+    async def overview(self, visit: ConsoleRequest) -> Response:
+        return self._page(visit, "console/overview.html", picture=self._coordinator.snapshot())
+
+    async def overview_json(self, visit: ConsoleRequest) -> Response:
+        return json_response(self._coordinator.snapshot())
+
+    async def overview_live(self, visit: ConsoleRequest) -> Response:
+        parts = {"overview": "console/overview_part.html"}
+        return self._streams.stream(
+            visit, lambda picture: {place: (file, {"picture": picture}) for place, file in parts.items()}
+        )
+
+    def _detail_values(self, one: CollectionSnapshot) -> dict[str, Any]:
+        seen = msgspec.structs.asdict(collection_detail(self._coordinator, one))
+        del seen["collection"]
+        return seen
+
+    async def collection(self, visit: ConsoleRequest) -> Response:
+        picture, one = self._found(visit)
+        asked = visit.request.query_params.get("span", "")
+        span, seen = asked if asked in CHART_SPANS_S else "15m", self._detail_values(one)
+        return self._page(visit, "console/collection.html", picture=picture, one=one, span=span, **seen)
+
+    async def collection_json(self, visit: ConsoleRequest) -> Response:
+        _, one = self._found(visit)
+        return json_response(collection_detail(self._coordinator, one))
+
+    async def collection_live(self, visit: ConsoleRequest) -> Response:
+        name = self._found(visit)[1].name
+
+        def parts(picture: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
+            one = find_collection(picture, name)
+            values = {"picture": picture, "one": one} | self._detail_values(one)
+            return {place: (f"console/{file}.html", values) for place, file in LIVE_PARTS.items()}
+
+        return self._streams.stream(visit, parts, lambda picture: {"sample": find_collection(picture, name).sample})
+
+    async def samples(self, visit: ConsoleRequest) -> Response:
+        name, now = self._found(visit)[1].name, self._coordinator.now()
+        asked = visit.request.query_params.get("span", "")
+        since = now - CHART_SPANS_S.get(asked, CHART_SPANS_S["15m"])
+        samples = self._coordinator.curves.between(name, since, now)
+        return json_response({"samples": samples, "since": None if asked == "all" else since, "until": now})
+
+    async def act(self, visit: ConsoleRequest) -> Response:
+        name, action = visit.param("name"), visit.form.get("action")
+        visit.audit_note(name, action if action in ACTIONS else "")
+        self._found(visit)
+        if action not in ACTIONS:
+            raise HTTPException(400, "there is no such action")
+        await self._coordinator.act(name, action, visit.principal.name)
+        return visit.redirect("/console" if action == "delete" else f"/console/c/{name}")
+
+    async def confirm_delete(self, visit: ConsoleRequest) -> Response:
+        picture, one = self._found(visit)
+        return self._page(visit, "console/delete.html", picture=picture, one=one)
+
+    def _found(self, visit: ConsoleRequest) -> tuple[SystemSnapshot, CollectionSnapshot]:
+        picture = self._coordinator.snapshot()
+        return picture, find_collection(picture, visit.param("name"))
+
+    def _page(self, visit: ConsoleRequest, template: str, **values: Any) -> Response:
+        return visit.html(template, section="/console", **values)

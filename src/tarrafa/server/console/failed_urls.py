@@ -1,0 +1,89 @@
+"""What ended alike in a collection, and what helps?
+
+The page about one status of one collection: what it means, what usually helps, where it happened, and one button: try
+them all again. The same for programs.
+"""
+
+from typing import Literal
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from tarrafa.coordinator.failures import FailureDetail, Failures, RetryResponse
+from tarrafa.server.api.route_registry import ApiCall, ApiRegistry
+from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.page_responses import json_response
+from tarrafa.server.page_texts.status_help import help_with
+from tarrafa.server.search.params import address
+
+PAGE_PATH, API_ROUTE = "/console/c/{name}/status/{status}", "/collections/{name}/statuses/{status}"
+AUDIT_ACTION = "act on a status"
+DIGITS_MAX = 9
+
+
+class StatusActionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to do with all URLs that ended so."""
+
+    action: Literal["retry"]
+
+
+class FailedUrlPages:
+    """The pages about statuses, and the routes."""
+
+    def __init__(self, alike: Failures) -> None:
+        self._alike = alike
+
+    def guarded_routes(self) -> list[GuardedRoute]:
+        return [
+            GuardedRoute("GET", f"{PAGE_PATH}.json", AccessLevel.VIEWER, self.page_json),
+            GuardedRoute("GET", PAGE_PATH, AccessLevel.VIEWER, self.page),
+            GuardedRoute("POST", f"{PAGE_PATH}/act", AccessLevel.ADMIN, self.retry_from_form, AUDIT_ACTION),
+        ]
+
+    def register(self, api: ApiRegistry) -> None:
+        api.route("GET", API_ROUTE, "What ended with one status", AccessLevel.VIEWER, answer=FailureDetail)(
+            self.get_status
+        )
+        api.route(
+            "POST", f"{API_ROUTE}/actions", "Try again what ended so", AccessLevel.ADMIN, body=StatusActionRequest, answer=RetryResponse,
+            action=AUDIT_ACTION,
+        )(self.retry)  # fmt: skip
+
+    async def page(self, visit: ConsoleRequest) -> Response:
+        told, asked = await self._failed_urls(visit), visit.request.query_params
+        retried = asked.get("retried", "")
+        return visit.html(
+            "console/status.html", section="/console", told=told,
+            helping=help_with(told.counted.status, visit.texts.code),
+            errors={seen.url: seen.error for seen in told.seen if seen.error},
+            retried=int(retried) if retried.isdecimal() and len(retried) <= DIGITS_MAX else None,
+            more=bool(asked.get("more")),
+        )  # fmt: skip
+
+    async def page_json(self, visit: ConsoleRequest) -> Response:
+        return json_response(await self._failed_urls(visit))
+
+    async def retry_from_form(self, visit: ConsoleRequest) -> Response:
+        if visit.form.get("action") != "retry":
+            raise HTTPException(400, "there is no such action")
+        done = await self._retry_all(visit)
+        here = f"/console/c/{visit.param('name')}/status/{visit.param('status')}"  # both were found
+        return visit.redirect(address(here, retried=str(done.urls), more="1" if done.more else ""))
+
+    async def get_status(self, call: ApiCall) -> FailureDetail:
+        return await self._failed_urls(call.visit)
+
+    async def retry(self, call: ApiCall) -> RetryResponse:
+        return await self._retry_all(call.visit)
+
+    async def _failed_urls(self, visit: ConsoleRequest) -> FailureDetail:
+        return await self._alike.describe(visit.param("name"), visit.param("status"))
+
+    async def _retry_all(self, visit: ConsoleRequest) -> RetryResponse:
+        name, status = visit.param("name"), visit.param("status")
+        visit.audit_note(name, f"retry {status}")
+        done = await self._alike.retry(name, status, visit.principal.name)
+        visit.audit_note(name, f"retry {status}: {done.urls:,} URLs{' and more' if done.more else ''}")
+        return done

@@ -1,0 +1,76 @@
+"""How does a page stay up to date?
+
+A browser's EventSource hears once a second which pieces of the page look otherwise, drawn by the templates that drew
+them first. Promises: no more listeners at once than STREAMS_MAX, none for longer than STREAM_S_MAX (a browser asks
+again by itself); a listener whose rights end hears no more when he asks again.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+
+from tarrafa.coordinator.monitoring.snapshot import SystemSnapshot
+from tarrafa.errors import NoSuchThing
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
+
+EVERY_S = 1.0
+STREAM_S_MAX = 300.0
+STREAMS_MAX = 100
+RETRY_MS = 2_000
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+PageParts = Callable[
+    [SystemSnapshot], dict[str, tuple[str, dict[str, Any]]]
+]  # id in the page -> template and its values
+
+
+class LiveUpdates:
+    """All listeners of a console."""
+
+    def __init__(self, picture: Callable[[], SystemSnapshot]) -> None:
+        self._picture = picture
+        self._count = 0
+        self._ending = asyncio.Event()
+
+    def close(self) -> None:
+        """Nobody waits for us when we end."""
+        self._ending.set()
+
+    def stream(
+        self, visit: ConsoleRequest, parts: PageParts, more: Callable[[SystemSnapshot], dict[str, Any]] | None = None
+    ) -> Response:
+        if self._count >= STREAMS_MAX:
+            raise HTTPException(503, "too many look on; load the page again to see it as it is now")
+
+        def news() -> bytes:
+            picture = self._picture()
+            drawn = {place: render_part(visit, file, **values) for place, (file, values) in parts(picture).items()}
+            return msgspec.json.encode({"parts": drawn, **(more(picture) if more is not None else {})})
+
+        return StreamingResponse(self._events(news), media_type="text/event-stream", headers=HEADERS)
+
+    async def _events(self, news: Callable[[], bytes]) -> AsyncIterator[bytes]:
+        self._count += 1
+        until = time.monotonic() + STREAM_S_MAX
+        try:
+            yield b"retry: %d\n\n" % RETRY_MS
+            while time.monotonic() < until and not self._ending.is_set():
+                yield b"data: " + news() + b"\n\n"
+                try:
+                    await asyncio.wait_for(self._ending.wait(), EVERY_S)
+                except TimeoutError:
+                    continue
+        except NoSuchThing:  # what it was about is gone
+            return
+        finally:
+            self._count -= 1
+
+
+def render_part(visit: ConsoleRequest, template: str, **values: Any) -> str:
+    """A piece of a page."""
+    return visit.responses.render(visit.request, template, **(visit.template_values() | values))

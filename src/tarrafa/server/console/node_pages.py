@@ -1,0 +1,102 @@
+"""How do the machines fare, and what are they told?
+
+Promises: all nodes live in one table, what is dead or silent in red; each with its latest log lines, and with limits
+that it obeys within seconds.
+"""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from tarrafa.coordinator.coordinator import Coordinator
+from tarrafa.coordinator.monitoring.collection_view import find_node
+from tarrafa.coordinator.monitoring.snapshot import NodeSnapshot, SystemSnapshot, cluster_totals
+from tarrafa.coordinator.node import orders as ordering
+from tarrafa.coordinator.node.messages import ROLES
+from tarrafa.coordinator.node.orders import NodeOrdersForm
+from tarrafa.errors import ConfigError
+from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.console.live_updates import LiveUpdates
+from tarrafa.server.page_responses import json_response
+
+
+class NodePages:
+    """The pages about nodes."""
+
+    def __init__(self, coordinator: Coordinator, streams: LiveUpdates, now: Any) -> None:
+        self._coordinator, self._streams, self._now = coordinator, streams, now
+
+    def guarded_routes(self) -> list[GuardedRoute]:
+        look, at = AccessLevel.VIEWER, "/console/nodes/{node}"
+        return [
+            GuardedRoute("GET", "/console/nodes", look, self.nodes_page),
+            GuardedRoute("GET", "/console/nodes.json", look, self.nodes_json),
+            GuardedRoute("GET", "/console/nodes-live", look, self.nodes_live),
+            GuardedRoute("GET", f"{at}.json", look, self.node_json),
+            GuardedRoute("GET", at, look, self.node_page),
+            GuardedRoute("GET", f"{at}/live", look, self.node_live),
+            GuardedRoute("POST", f"{at}/orders", AccessLevel.ADMIN, self.save_node_settings, "order a node"),
+            GuardedRoute("POST", f"{at}/forget", AccessLevel.ADMIN, self.forget_node, "forget a node"),
+        ]
+
+    async def nodes_page(self, visit: ConsoleRequest) -> Response:
+        return self._page(visit, "console/nodes.html", picture=self._coordinator.snapshot())
+
+    async def nodes_json(self, visit: ConsoleRequest) -> Response:
+        picture = self._coordinator.snapshot()
+        return json_response({"nodes": picture.nodes, "totals": picture.totals})
+
+    async def nodes_live(self, visit: ConsoleRequest) -> Response:
+        return self._streams.stream(visit, lambda picture: {"nodes": ("console/nodes_part.html", {"picture": picture})})
+
+    async def node_page(self, visit: ConsoleRequest) -> Response:
+        one = self._found(visit, self._coordinator.snapshot())
+        return self._node_response(visit, one, ordering.form_from_orders(one.node.orders))
+
+    async def node_json(self, visit: ConsoleRequest) -> Response:
+        return json_response(self._found(visit, self._coordinator.snapshot()))
+
+    async def node_live(self, visit: ConsoleRequest) -> Response:
+        self._found(visit, self._coordinator.snapshot())
+
+        def parts(picture: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
+            one = self._found(visit, picture)
+            return {"node": ("console/node_part.html", {"one": one, "picture": _single_node_picture(picture, one)})}
+
+        return self._streams.stream(visit, parts)
+
+    async def save_node_settings(self, visit: ConsoleRequest) -> Response:
+        one, form = self._found(visit, self._coordinator.snapshot()), visit.form
+        typed = NodeOrdersForm(*(form.get(name).strip() for name in NodeOrdersForm.__struct_fields__))
+        try:
+            orders = ordering.orders_from_form(typed, form.all("roles"), paused=bool(form.get("paused")))
+        except ConfigError as error:
+            return self._node_response(visit, one, typed, str(error), 400)
+        visit.audit_note(one.node.name, str(orders))
+        self._coordinator.nodes.set_orders(one.node.name, orders, self._now())
+        return visit.redirect(f"/console/nodes/{one.node.name}")
+
+    async def forget_node(self, visit: ConsoleRequest) -> Response:
+        name = visit.param("node")
+        visit.audit_note(name)
+        self._coordinator.nodes.forget(name, self._now())
+        return visit.redirect("/console/nodes")
+
+    def _node_response(
+        self, visit: ConsoleRequest, one: NodeSnapshot, typed: NodeOrdersForm, sentence: str = "", code: int = 200
+    ) -> Response:
+        picture = _single_node_picture(self._coordinator.snapshot(), one)
+        return self._page(
+            visit, "console/node.html", code, picture=picture, one=one, typed=typed, sentence=sentence, roles=ROLES
+        )
+
+    def _found(self, visit: ConsoleRequest, picture: SystemSnapshot) -> NodeSnapshot:
+        return find_node(picture, visit.param("node"))
+
+    def _page(self, visit: ConsoleRequest, template: str, code: int = 200, **values: Any) -> Response:
+        return visit.html(template, code, section="/console/nodes", **values)
+
+
+def _single_node_picture(picture: SystemSnapshot, one: NodeSnapshot) -> SystemSnapshot:
+    return SystemSnapshot(picture.at, picture.trouble, [], [], [one], cluster_totals([one]))

@@ -1,0 +1,191 @@
+"""What does the Web of a collection look like, on a page?
+
+Promises: a report is made when somebody asks for it, beside everything else, and the page says how far it is; those
+made before stay, can be opened, taken along as files, and compared with.
+"""
+
+import asyncio
+import time
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, Response
+
+from tarrafa.coordinator.coordinator import Coordinator
+from tarrafa.coordinator.monitoring.collection_view import current_snapshot, find_collection
+from tarrafa.coordinator.node.search_peers import PeerAddress, peer_addresses
+from tarrafa.report import writers
+from tarrafa.report.distributed.part_requests import RemoteNodes
+from tarrafa.report.distributed.participants import ReportNode, find_participants
+from tarrafa.report.report_store import ReportStore
+from tarrafa.report.report_texts.languages import LANGUAGES
+from tarrafa.report.schema import CollectionReport
+from tarrafa.runtime.token import Token
+from tarrafa.server.api.collection_routes import COLLECTION_PATH
+from tarrafa.server.api.route_registry import ApiCall, ApiRegistry
+from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.console.live_updates import LiveUpdates
+from tarrafa.server.page_responses import json_response
+
+REPORTS_SHOWN, RUNS_SHOWN = 20, 100
+
+
+ReportTime = Annotated[str, Meta(max_length=15, pattern=r"^(\d{8}-\d{6})?$", description="20261116-140200")]
+
+
+RunNumber = Annotated[int, Meta(ge=1, lt=10**9)]
+
+
+class ReportParams(msgspec.Struct, frozen=True):
+    """Which one; by default the newest."""
+
+    at: ReportTime = ""
+
+
+class MakeReportRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """With which former one it is compared, if any; `hl`: the language of its files; `run`: only that one of its runs,
+    else all of them together."""
+
+    earlier: ReportTime = ""
+    hl: Literal["en", "pt"] = "en"
+    run: RunNumber | None = None
+
+
+class ReportProgressView(msgspec.Struct, frozen=True):
+    """A report that is being made: which part of the archives is read; or why it was not made."""
+
+    share: float
+    trouble: str
+
+
+class ReportListResponse(msgspec.Struct, frozen=True):
+    """When reports were made, the newest first; and the one that is being made."""
+
+    moments: list[str]
+    making: ReportProgressView | None
+
+
+class ReportPages:
+    """The pages and routes about reports. `token`: what other nodes are asked with."""
+
+    def __init__(self, coordinator: Coordinator, streams: LiveUpdates, desk: ReportStore, token: Token) -> None:
+        self._coordinator, self._streams, self._desk, self._token = coordinator, streams, desk, token
+
+    def guarded_routes(self) -> list[GuardedRoute]:
+        look, at = AccessLevel.VIEWER, "/console/c/{name}/report"
+        return [
+            GuardedRoute("GET", "/console/report.css", AccessLevel.OPEN, self.style),
+            GuardedRoute("GET", f"{at}.json", look, self.report_json),
+            GuardedRoute("GET", at, look, self.report_page),
+            GuardedRoute("GET", f"{at}/live", look, self.live),
+            GuardedRoute("GET", f"{at}/{{moment}}/{{file:path}}", look, self.report_file),
+            GuardedRoute("POST", at, AccessLevel.ADMIN, self.start_report, "make a report"),
+        ]
+
+    def register(self, api: ApiRegistry) -> None:
+        look, at = AccessLevel.VIEWER, f"{COLLECTION_PATH}/reports"
+        api.route("GET", at, "Its reports", look, answer=ReportListResponse)(self.list_reports)
+        api.route(
+            "POST", at, "Make a report; one at a time", AccessLevel.ADMIN, body=MakeReportRequest, answer=ReportListResponse, code=202,
+            action="make a report",
+        )(self.make_report)  # fmt: skip
+        api.route(
+            "GET",
+            f"{COLLECTION_PATH}/report",
+            "A report that was made",
+            look,
+            query=ReportParams,
+            answer=CollectionReport,
+        )(self.get_report)
+
+    async def style(self, visit: ConsoleRequest) -> Response:
+        return Response(writers.stylesheet(), media_type="text/css", headers={"Cache-Control": "max-age=3600"})
+
+    async def report_page(self, visit: ConsoleRequest) -> Response:
+        name = self._name(visit)
+        moments = self._desk.moments(name)
+        moment = visit.request.query_params.get("at", "") or (moments[0] if moments else "")
+        runs = self._coordinator.ledger.runs(name)[:RUNS_SHOWN]
+        article = ""
+        if moment:
+            texts, drawn = LANGUAGES[visit.texts.code], self._desk.plots(name, moment)
+            article = writers.report_article(
+                self._desk.read(name, moment), texts, drawn, plots=f"/console/c/{name}/report/{moment}/plots/"
+            )
+        return visit.html(
+            "console/report.html", section="/console", name=name, moment=moment, article=article,
+            moments={one: self._desk.run_of(name, one) for one in moments[:REPORTS_SHOWN]}, making=self._report_in_progress(name),
+            runs=runs, usual_run=next((one.number for one in runs if one.visits), None) if len(runs) > 1 else None,
+        )  # fmt: skip
+
+    async def report_json(self, visit: ConsoleRequest) -> Response:
+        return json_response(self._desk.read(self._name(visit), visit.request.query_params.get("at", "")))
+
+    async def live(self, visit: ConsoleRequest) -> Response:
+        name = self._name(visit)
+        begun_with = self._desk.moments(name)[:1]
+
+        def more(picture: Any) -> dict[str, Any]:
+            return {"done": self._desk.moments(name)[:1] != begun_with}
+
+        def parts(picture: Any) -> dict[str, tuple[str, dict[str, Any]]]:
+            return {"making": ("console/making_part.html", {"making": self._report_in_progress(name)})}
+
+        return self._streams.stream(visit, parts, more)
+
+    async def start_report(self, visit: ConsoleRequest) -> Response:
+        wanted = visit.form.get("run")
+        run = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else None
+        self._start_report(visit, visit.texts.code, visit.form.get("earlier"), run)
+        return visit.redirect(f"/console/c/{visit.param('name')}/report")
+
+    def _start_report(self, visit: ConsoleRequest, language: str, earlier: str, run: int | None) -> None:
+        name = self._name(visit)
+        visit.audit_note(name)
+        nodes, now = [one.node for one in self._coordinator.snapshot().nodes], self._coordinator.now()
+        reached = peer_addresses(self._coordinator.nodes.search_nodes(time.time()))
+        machines, others = find_participants(
+            (
+                ReportNode(one.name, one.beat.machine, reached.get(one.name, PeerAddress()).url, one.own)
+                for one in nodes
+            ),
+            self._coordinator.use.during_runs(name, now, run),
+        )
+        self._desk.start_report(
+            name, LANGUAGES[language], now, machines, earlier, RemoteNodes(others, self._token), run
+        )
+
+    async def report_file(self, visit: ConsoleRequest) -> Response:
+        found = self._desk.file(self._name(visit), visit.param("moment"), visit.param("file"))
+        if found is None:
+            raise HTTPException(404)
+        return FileResponse(found)
+
+    # -- for programs -------------------------------------------------------------------------------------------------
+
+    async def list_reports(self, call: ApiCall) -> ReportListResponse:
+        return self._report_list(self._name(call.visit))
+
+    async def get_report(self, call: ApiCall) -> CollectionReport:
+        asked: ReportParams = call.query
+        return await asyncio.to_thread(self._desk.read, self._name(call.visit), asked.at)
+
+    async def make_report(self, call: ApiCall) -> ReportListResponse:
+        asked: MakeReportRequest = call.body
+        self._start_report(call.visit, asked.hl, asked.earlier, asked.run)
+        return self._report_list(call.param("name"))
+
+    def _report_list(self, name: str) -> ReportListResponse:
+        making = self._report_in_progress(name)
+        told = ReportProgressView(making.share, making.trouble) if making is not None else None
+        return ReportListResponse(self._desk.moments(name), told)
+
+    def _report_in_progress(self, name: str) -> Any:
+        making = self._desk.making
+        return making if making is not None and making.name == name else None
+
+    def _name(self, visit: ConsoleRequest) -> str:
+        return find_collection(current_snapshot(self._coordinator), visit.param("name")).name

@@ -1,0 +1,213 @@
+"""How do visitors suggest a site, and who reads it?
+
+A form for everybody at /suggest-site, which is not there unless somebody has switched it on, and a page for admins on
+which suggestions become roots of a collection, or not. Promises: of whoever suggests nothing is kept, neither in the
+list nor in the audit; from one address come only so many, and what a machine fills in is thanked for and thrown away.
+"""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from tarrafa.coordinator.coordinator import Coordinator
+from tarrafa.coordinator.definitions import collection_edits
+from tarrafa.coordinator.definitions.draft import InvalidDraft
+from tarrafa.coordinator.suggestions import LISTED_MAX, WAITING_MAX, Suggestions, SuggestionsResponse
+from tarrafa.errors import Busy, ConfigError
+from tarrafa.parse.url import URL_LENGTH_MAX
+from tarrafa.server.api.route_registry import ApiCall, ApiRegistry
+from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.page_responses import json_response
+from tarrafa.server.rate_limit import TokenBuckets
+from tarrafa.server.search.params import integer_param
+
+FORM_PATH, PAGE_PATH = "/suggest-site", "/console/suggestions"
+SUGGESTIONS_PER_S = 0.05  # of one address, after a few at once
+FORM_BYTES_MAX = 32 << 10
+TYPED_CHARS_SHOWN = 500
+HONEYPOT_FIELD = "website"  # a field that no person sees
+SUGGESTING_IS_HARMLESS = "it adds a line to a list that people read, and nothing else"
+AUDIT_ACTION = "decide on suggestions"
+
+DecisionVerb = Literal["accept", "reject"]
+
+
+class SuggestionsParams(msgspec.Struct, frozen=True):
+    """Which of those that wait."""
+
+    offset: Annotated[int, Meta(ge=0, le=WAITING_MAX, description="how many to skip")] = 0
+    n: Annotated[int, Meta(ge=1, le=LISTED_MAX, description="how many")] = LISTED_MAX
+
+
+class SuggestionsSwitch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether visitors can suggest sites."""
+
+    is_on: bool
+
+
+class DecisionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What becomes of suggestions: accepted, they are roots of the collection."""
+
+    decision: DecisionVerb
+    urls: Annotated[list[Annotated[str, Meta(max_length=URL_LENGTH_MAX)]], Meta(min_length=1, max_length=LISTED_MAX)]
+    collection: Annotated[str, Meta(max_length=100)] = ""
+
+
+class SuggestionPages:
+    """The form, the page and the routes."""
+
+    def __init__(self, coordinator: Coordinator, suggestions: Suggestions) -> None:
+        self._coordinator, self._suggestions = coordinator, suggestions
+        self._buckets = TokenBuckets(SUGGESTIONS_PER_S)
+
+    def guarded_routes(self) -> list[GuardedRoute]:
+        admin, anybody, most = AccessLevel.ADMIN, AccessLevel.OPEN, FORM_BYTES_MAX
+        return [
+            GuardedRoute("GET", FORM_PATH, anybody, self.suggest_form),
+            GuardedRoute(
+                "POST",
+                FORM_PATH,
+                anybody,
+                self.suggest,
+                harmless=SUGGESTING_IS_HARMLESS,
+                audited=False,
+                body_bytes_max=most,
+            ),
+            GuardedRoute("GET", PAGE_PATH, admin, self.page),
+            GuardedRoute("GET", f"{PAGE_PATH}.json", admin, self.page_json),
+            GuardedRoute("POST", f"{PAGE_PATH}/switch", admin, self.switch, "switch suggestions on or off"),
+            GuardedRoute("POST", f"{PAGE_PATH}/decide", admin, self.decide, AUDIT_ACTION),
+        ]
+
+    def register(self, api: ApiRegistry) -> None:
+        admin, route = AccessLevel.ADMIN, api.route
+        route(
+            "GET", "/suggestions", "What visitors suggest", admin, query=SuggestionsParams, answer=SuggestionsResponse
+        )(self.list_suggestions)
+        route(
+            "PUT", "/suggestions", "Whether visitors can suggest sites", admin, body=SuggestionsSwitch, answer=SuggestionsSwitch,
+            action="switch suggestions on or off",
+        )(self.switch_by_api)  # fmt: skip
+        route(
+            "POST", "/suggestions/decisions", "Accept suggestions or reject them", admin, body=DecisionRequest,
+            answer=SuggestionsResponse, action=AUDIT_ACTION,
+        )(self.decide_by_api)  # fmt: skip
+
+    # -- for everybody ------------------------------------------------------------------------------------------------
+
+    async def suggest_form(self, visit: ConsoleRequest) -> Response:
+        self._require_switched_on()
+        return self._form_response(visit, thanks=bool(visit.request.query_params.get("done")))
+
+    async def suggest(self, visit: ConsoleRequest) -> Response:
+        self._require_switched_on()
+        typed, thanks = visit.form.get("url").strip(), visit.redirect(f"{FORM_PATH}?done=1")
+        wait_s = self._buckets.take(visit.authenticator.client_address_of(visit.request))
+        words = visit.template_values()["b"]
+        if wait_s:
+            response = self._form_response(visit, 429, typed, words.suggest_too_many)
+            response.headers["Retry-After"] = str(math.ceil(wait_s))
+            return response
+        if visit.form.get(HONEYPOT_FIELD):
+            return thanks
+        try:
+            await asyncio.to_thread(self._suggestions.suggest, typed, self._coordinator.now())
+        except ConfigError:
+            return self._form_response(visit, 400, typed, words.suggest_wrong)
+        except Busy:
+            return self._form_response(visit, 503, typed, words.suggest_full)
+        return thanks
+
+    def _form_response(
+        self, visit: ConsoleRequest, code: int = 200, typed: str = "", sentence: str = "", thanks: bool = False
+    ) -> Response:
+        shown = typed[:TYPED_CHARS_SHOWN]
+        return visit.html(
+            "suggest_site.html",
+            code,
+            typed=shown,
+            sentence=sentence,
+            thanks=thanks,
+            trap=HONEYPOT_FIELD,
+            form=FORM_PATH,
+        )
+
+    def _require_switched_on(self) -> None:
+        if not self._suggestions.is_on:
+            raise HTTPException(404)
+
+    # -- for those who decide -----------------------------------------------------------------------------------------
+
+    async def page(self, visit: ConsoleRequest) -> Response:
+        return await self._page_response(visit)
+
+    async def page_json(self, visit: ConsoleRequest) -> Response:
+        return json_response(await asyncio.to_thread(self._suggestions.list_waiting, _offset(visit)))
+
+    async def switch(self, visit: ConsoleRequest) -> Response:
+        on = bool(visit.form.get("on"))
+        visit.audit_note("suggestions", "on" if on else "off")
+        await asyncio.to_thread(self._suggestions.set_enabled, on=on)
+        return visit.redirect(PAGE_PATH)
+
+    async def decide(self, visit: ConsoleRequest) -> Response:
+        form = visit.form
+        urls, verb, name = form.all("url")[:LISTED_MAX], form.get("decision"), form.get("collection")
+        decision: DecisionVerb | None = next((one for one in ("accept", "reject") if one == verb), None)
+        if decision is None:
+            raise HTTPException(400, "there is no such decision")
+        try:
+            await self._decide(visit, urls, decision, name)
+        except InvalidDraft as error:
+            return await self._page_response(visit, 400, error.complaints[0].message, urls, name)
+        return visit.redirect(PAGE_PATH)
+
+    async def _page_response(
+        self, visit: ConsoleRequest, code: int = 200, sentence: str = "", chosen: Sequence[str] = (), name: str = ""
+    ) -> Response:
+        offset = _offset(visit)
+        told = await asyncio.to_thread(self._suggestions.list_waiting, offset)
+        names = [one.name for one in self._coordinator.snapshot().collections]
+        return visit.html(
+            "console/suggestions.html", code, section=PAGE_PATH, told=told, names=names, sentence=sentence, chosen=chosen,
+            name=name, offset=offset, step=LISTED_MAX, form=FORM_PATH,
+        )  # fmt: skip
+
+    async def _decide(self, visit: ConsoleRequest, urls: Sequence[str], verb: DecisionVerb, name: str) -> None:
+        """First the collection, then the list: who is interrupted in between decides once more, which changes
+        nothing twice."""
+        waiting = await asyncio.to_thread(self._suggestions.filter_waiting, urls)
+        visit.audit_note(name if verb == "accept" else "suggestions", f"{verb}: {' '.join(waiting)}")
+        if verb == "accept":
+            await collection_edits.add_roots(self._coordinator, name, waiting, visit.principal.name)
+            await asyncio.to_thread(self._suggestions.decide, waiting, "accepted", name)
+        else:
+            await asyncio.to_thread(self._suggestions.decide, waiting, "rejected")
+
+    # -- for programs -------------------------------------------------------------------------------------------------
+
+    async def list_suggestions(self, call: ApiCall) -> SuggestionsResponse:
+        asked: SuggestionsParams = call.query
+        return await asyncio.to_thread(self._suggestions.list_waiting, asked.offset, asked.n)
+
+    async def switch_by_api(self, call: ApiCall) -> SuggestionsSwitch:
+        asked: SuggestionsSwitch = call.body
+        call.visit.audit_note("suggestions", "on" if asked.is_on else "off")
+        await asyncio.to_thread(self._suggestions.set_enabled, on=asked.is_on)
+        return asked
+
+    async def decide_by_api(self, call: ApiCall) -> SuggestionsResponse:
+        asked: DecisionRequest = call.body
+        await self._decide(call.visit, asked.urls, asked.decision, asked.collection)
+        return await asyncio.to_thread(self._suggestions.list_waiting)
+
+
+def _offset(visit: ConsoleRequest) -> int:
+    return min(max(0, integer_param(visit.request.query_params, "offset", 0)), WAITING_MAX)

@@ -1,0 +1,89 @@
+"""What about this URL, this host, and what can be done about it?
+
+Promises: what is told is what `tarrafa explain` tells. A host can be blocked, slowed down, retried and forgotten: the
+first two are edits of a collection, so that they have a version and can be taken back like any other. Before a host is
+forgotten people see what is lost; afterwards, who did it and when.
+"""
+
+import asyncio
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from tarrafa.coordinator.host_actions import HOST_ACTIONS, HostActions, last_forgotten, parse_url_or_host
+from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
+from tarrafa.crawl.explain.explain import Explanation, explain
+from tarrafa.crawl.sentences import tongue
+from tarrafa.errors import ConfigError
+from tarrafa.parse.url import host_key
+from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.page_responses import json_response
+from tarrafa.server.page_texts.console_pages import board_texts
+from tarrafa.server.search.params import address
+
+LOOKUP_PATH = "/console/look"
+
+
+class UrlLookupPages:
+    """The page about one URL and its host."""
+
+    def __init__(self, home: CoordinatorNode, hosts: HostActions) -> None:
+        self._home, self._coordinator, self._hosts = home, home.coordinator, hosts
+
+    def guarded_routes(self) -> list[GuardedRoute]:
+        return [
+            GuardedRoute("GET", LOOKUP_PATH, AccessLevel.VIEWER, self.lookup_page),
+            GuardedRoute("GET", f"{LOOKUP_PATH}.json", AccessLevel.VIEWER, self.lookup_json),
+            GuardedRoute("GET", f"{LOOKUP_PATH}/forget", AccessLevel.ADMIN, self.confirm_forget),
+            GuardedRoute("POST", f"{LOOKUP_PATH}/host", AccessLevel.ADMIN, self.act_on_host, "act on a host"),
+        ]
+
+    async def lookup_page(self, visit: ConsoleRequest) -> Response:
+        asked = visit.request.query_params
+        typed, done = asked.get("url", "").strip(), asked.get("done", "")
+        if not typed:
+            return self._page(visit, typed="", found=None)
+        try:
+            found = await self._explain(typed, visit.texts.code)
+        except ConfigError:
+            wrong = board_texts(visit.texts.code).look_wrong
+            return self._page(visit, 400, typed=typed, found=None, sentence=wrong)
+        gone = (
+            await asyncio.to_thread(last_forgotten, visit.authenticator.audit, found.url)
+            if found.host is None
+            else None
+        )
+        return self._page(visit, typed=typed, found=found, done=bool(done) and gone is None, gone=gone)
+
+    async def confirm_forget(self, visit: ConsoleRequest) -> Response:
+        """What is lost, before anything is."""
+        typed = visit.request.query_params.get("url", "").strip()
+        found = await self._explain(typed, visit.texts.code) if typed else None
+        if found is None or found.host is None:
+            return visit.redirect(address(LOOKUP_PATH, url=typed))
+        return visit.html("console/forget.html", section=LOOKUP_PATH, found=found, host=found.host)
+
+    async def lookup_json(self, visit: ConsoleRequest) -> Response:
+        return json_response(await self._explain(visit.request.query_params.get("url", "").strip()))
+
+    async def _explain(self, typed: str, code: str = "en") -> Explanation:
+        now, address = self._coordinator.now(), self._home.frontier_address
+        reasons = {one.name: one.reason.in_language(code) for one in self._coordinator.snapshot().collections}
+        return await explain(self._home.data, parse_url_or_host(typed), None, now, address, tongue(code), reasons)
+
+    async def act_on_host(self, visit: ConsoleRequest) -> Response:
+        form = visit.form
+        url, action, name = parse_url_or_host(form.get("url")), form.get("action"), form.get("collection")
+        asked = next((one for one in HOST_ACTIONS if one == action), None)
+        if asked is None:
+            raise HTTPException(400, "there is no such action")
+        visit.audit_note(host_key(url), f"{asked} in {name}" if name else asked)
+        await self._hosts.act(url, asked, visit.principal.name, name, form.get("delay"))
+        return visit.redirect(address(LOOKUP_PATH, url=url, done="1"))
+
+    def _page(
+        self, visit: ConsoleRequest, code: int = 200, sentence: str = "", done: bool = False, **values: Any
+    ) -> Response:
+        return visit.html("console/look.html", code, section=LOOKUP_PATH, sentence=sentence, done=done, **values)

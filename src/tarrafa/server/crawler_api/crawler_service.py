@@ -1,0 +1,354 @@
+"""Who is calling, what is it told, and what became of what it said?
+
+Behind each crawler stands a `Relay`, opened by its first call and renewed by every other; the notebook remembers enough
+to open it again after we were killed. Promises: what was acknowledged is not lost; any call may be repeated; two
+crawlers never hold one host; a crawler that falls silent loses its hosts by the frontier's own rule, and hears so.
+Knows nothing of HTTP.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from weakref import WeakValueDictionary
+
+from tarrafa.clock import Clock
+from tarrafa.crawl.relay.crawler_result import merge_links
+from tarrafa.crawl.relay.relay import Relay
+from tarrafa.crawl.relay.remote_fetch import FetchTask, SettledVisit, VisitKey
+from tarrafa.errors import DataError, FrontierError, LeaseLost, NameTaken, TarrafaError
+from tarrafa.frontier.address import Address, connect, local_address
+from tarrafa.frontier.clock_sync import sync_clock
+from tarrafa.graph.reader import GraphReader
+from tarrafa.graph.store import graph_exists
+from tarrafa.model import Link, Outcome, UrlRole
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.server.crawler_api.conversion import (
+    parse_url_id,
+    reported_status,
+    round_to_ms,
+    to_fetch_result,
+    to_visit_message,
+    worker_name,
+)
+from tarrafa.server.crawler_api.crawler_store import AssignedVisit, CrawlerStore
+from tarrafa.server.crawler_api.errors import (
+    ConflictingCall,
+    CrawlerApiError,
+    LostVisit,
+    MalformedCall,
+    TooManyCrawlers,
+    UnknownVisit,
+)
+from tarrafa.server.crawler_api.inlink_changes import in_links_of, inlink_changes
+from tarrafa.server.crawler_api.messages import (
+    CrawlerChangesRequest,
+    CrawlerChangesResponse,
+    CrawlerLeaveRequest,
+    CrawlerLeaveResponse,
+    CrawlerLinksRequest,
+    CrawlerLinksResponse,
+    CrawlerTypeRequest,
+    CrawlerTypeResponse,
+    CrawlerWorkRequest,
+    CrawlerWorkResponse,
+    VisitMessage,
+)
+
+CRAWLERS_MAX = 100  # at once
+IN_LINKS_SHOWN = 1_000  # of one visit
+RETRY_S = 1.0
+SWEEP_EVERY_S = 10.0
+
+
+class CrawlerService:
+    """The conversations. Use it in an `async with`."""
+
+    def __init__(self, data: DataDirectory, address: Address | None = None, clock: Clock | None = None) -> None:
+        self._data, self._address, self._clock = data, address or local_address(data), clock or Clock.from_environment()
+        self._notebook: CrawlerStore | None = None
+        self._graph: GraphReader | None = None
+        self._relays: dict[str, Relay] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._sweeping: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "CrawlerService":
+        self._notebook = await asyncio.to_thread(CrawlerStore, self._data.crawlers)
+        self._sweeping = asyncio.create_task(self._close_idle_relays())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Crawlers go on when we are back: nothing is handed back in their name."""
+        assert self._sweeping is not None
+        self._sweeping.cancel()
+        await asyncio.gather(self._sweeping, return_exceptions=True)
+        for name in list(self._relays):
+            await self._close(name)
+        self._open_store.close()
+
+    # -- the conversations -------------------------------------------------------------------------------------
+
+    async def work(self, asked: CrawlerWorkRequest) -> CrawlerWorkResponse:
+        """*Give me work*: everything that the crawler is to fetch now, what it was told before included."""
+        try:
+            return await self._work(asked)
+        except LostVisit:  # only now it came out; it begins anew
+            return await self._work(asked)
+
+    async def _work(self, asked: CrawlerWorkRequest) -> CrawlerWorkResponse:
+        async with self._relay(asked.crawler, joins=True) as relay:
+            assert relay is not None
+            errands = await relay.lease_fetch_tasks(asked.hosts, restarted=asked.restarted)
+            visits = await self._visit_messages(asked.crawler, errands)
+            if visits or not asked.hosts:
+                return CrawlerWorkResponse(asked.crawler, round_to_ms(await relay.renew()), visits)
+            running = await relay.is_any_running()
+            reason = "nothing may be visited now" if running else "no collection is running"
+            return CrawlerWorkResponse(asked.crawler, round_to_ms(await relay.renew()), [], RETRY_S, reason, running)
+
+    async def links(self, asked: CrawlerLinksRequest) -> CrawlerLinksResponse:
+        """*Here are new links and who points to them*: durable when this returns, delivered when the visit is over."""
+        key = (parse_url_id(asked.source, "from"), asked.visit)
+        self._data.check_space()
+        async with self._relay(asked.crawler) as relay:
+            errand = await self._errand(relay, key)
+            if relay is None or errand is None:
+                await self._finished_visit(relay, asked.crawler, key)
+                raise LostVisit(f"{asked.source}: visit {asked.visit} is over; nothing can be added to it")
+            if errand.visit is None:
+                raise ConflictingCall(f"{asked.source}: robots.txt leads nowhere; bring it as it is")
+            told = [Link(one.url, one.anchor, one.rel) for one in asked.targets]
+            async with self._lock_of(asked.crawler):
+                if not errand.is_open:
+                    raise LostVisit(f"{asked.source}: visit {asked.visit} is over; nothing can be added to it")
+                before = await asyncio.to_thread(self._open_store.links, asked.crawler, *key)
+                identity = errand.session.admission.identity
+                links, unusable = merge_links(errand.visit.url, identity, told, before, asked.base, asked.charset)
+                await asyncio.to_thread(self._open_store.save_links, asked.crawler, *key, links)
+            return CrawlerLinksResponse(round_to_ms(relay.send_time_left_s()), len(links), unusable)
+
+    async def type(self, asked: CrawlerTypeRequest) -> CrawlerTypeResponse:
+        """*This URL is of that type*, or gone: the end of a visit, and what comes next on its host."""
+        key = (parse_url_id(asked.url, "url"), asked.visit)
+        status = reported_status(asked)
+        self._data.check_space()
+        async with self._relay(asked.crawler) as relay:
+            errand = await self._errand(relay, key)
+            if relay is None or errand is None:
+                settled = await self._finished_visit(relay, asked.crawler, key)
+                return await self._type_response(relay, asked.crawler, settled, repeated=True)
+            if status == 200 and not asked.type and errand.visit is not None and errand.visit.role == UrlRole.PAGE:
+                raise MalformedCall("type: a page that is there (200) has one, such as text/html")
+            async with self._lock_of(asked.crawler):  # no more links are taken from here on
+                links = await asyncio.to_thread(self._open_store.links, asked.crawler, *key)
+                relay.accept_result(errand, to_fetch_result(asked, status, links))
+            settled = await relay.wait_until_settled(errand)
+            await asyncio.to_thread(self._open_store.delete_links, asked.crawler, *key)
+            return await self._type_response(relay, asked.crawler, settled)
+
+    async def changes(self, asked: CrawlerChangesRequest) -> CrawlerChangesResponse:
+        """*What changed in the in-links of what is mine?* Needs no frontier; if there is one, the lease is renewed."""
+        with contextlib.suppress(FrontierError, CrawlerApiError):
+            async with self._relay(asked.crawler):
+                pass
+        async with self._lock_of(asked.crawler):
+            return await asyncio.to_thread(self._changes, asked)
+
+    async def leave(self, asked: CrawlerLeaveRequest) -> CrawlerLeaveResponse:
+        """*I am leaving*: its hosts are free at once."""
+        async with self._relay(asked.crawler) as relay:
+            if relay is None:
+                return CrawlerLeaveResponse(False)
+            await relay.leave()
+        await self._forget(asked.crawler, relay)
+        return CrawlerLeaveResponse(True)
+
+    # -- what is told ------------------------------------------------------------------------------------------
+
+    async def _visit_messages(self, crawler: str, errands: Sequence[FetchTask]) -> list[VisitMessage]:
+        return await asyncio.to_thread(self._record_and_describe, crawler, errands) if errands else []
+
+    def _record_and_describe(self, crawler: str, errands: Sequence[FetchTask]) -> list[VisitMessage]:
+        """What a crawler is told of is written down first, or a repeated call could not be told from a false one."""
+        told: list[VisitMessage] = []
+        given: list[AssignedVisit] = []
+        graph = self._find_graph()
+        for errand in errands:
+            visit, collection = errand.visit, errand.session.collection.name
+            links, total = in_links_of(graph, errand.key[0], collection, IN_LINKS_SHOWN) if visit else ([], 0)
+            if visit is not None:
+                is_all = len(links) < IN_LINKS_SHOWN
+                given.append(AssignedVisit(visit.id, visit.number, errand.host, collection, tuple(links), is_all))
+            clock = errand.session.services.clock
+            wait_s = (errand.not_before - clock.now()) / clock.scale
+            told.append(to_visit_message(errand, wait_s, links, total))
+        if given:
+            self._open_store.record_visits(crawler, given)
+        return told
+
+    async def _type_response(
+        self, relay: Relay | None, crawler: str, settled: SettledVisit, *, repeated: bool = False
+    ) -> CrawlerTypeResponse:
+        following = relay.next_fetch_task(settled.host) if relay is not None else None
+        told = await self._visit_messages(crawler, [following] if following is not None else [])
+        left_s = round_to_ms(relay.send_time_left_s()) if relay is not None else 0.0
+        outcome = settled.outcome
+        return CrawlerTypeResponse(
+            left_s, outcome.status, outcome.kept, settled.finished, repeated, told[0] if told else None
+        )
+
+    def _changes(self, asked: CrawlerChangesRequest) -> CrawlerChangesResponse:
+        graph = GraphReader(self._data) if self._graph is None and graph_exists(self._data) else self._graph
+        self._graph = graph
+        return inlink_changes(self._open_store, graph, asked.crawler, worker_name(asked.crawler), asked.after)
+
+    def _find_graph(self) -> GraphReader | None:
+        """The graph, if there is one that can be read: work is to be had without."""
+        if self._graph is None:
+            with contextlib.suppress(DataError):
+                self._graph = GraphReader(self._data)
+        return self._graph
+
+    # -- what was said -----------------------------------------------------------------------------------------
+
+    async def _errand(self, relay: Relay | None, key: VisitKey) -> FetchTask | None:
+        return await relay.find_fetch_task(key) if relay is not None and relay.settled_visit(key) is None else None
+
+    async def _finished_visit(self, relay: Relay | None, crawler: str, key: VisitKey) -> SettledVisit:
+        """What became of a visit that is no longer under way, if it was this crawler who finished it."""
+        settled = relay.settled_visit(key) if relay is not None else None
+        if settled is not None:
+            return settled
+        if not key[1]:
+            raise LostVisit("this robots.txt is not wanted, or not any more; ask for work")
+        given = await asyncio.to_thread(self._open_store.find_visit, crawler, *key)
+        if given is None:
+            raise UnknownVisit(f"{key[0].hex()}: crawler {crawler!r} was never given visit {key[1]} of this URL")
+        async with contextlib.AsyncExitStack() as stack:
+            if relay is None:
+                frontier = await connect(self._address, self._clock)
+                stack.push_async_callback(frontier.close)
+                facts = await frontier.look_up(given.host, given.id)
+            else:
+                facts = await relay.look_up(given.host, given.id)
+        for url in facts.urls:
+            for past in url.history:
+                mine = url.collection == given.collection and past.worker == worker_name(crawler)
+                if mine and past.number == key[1]:
+                    return SettledVisit(given.host, Outcome(past.status, past.at, kept=url.state == "fetched"))
+        await asyncio.to_thread(self._open_store.delete_links, crawler, *key)
+        raise LostVisit(
+            f"{key[0].hex()}: visit {key[1]} is no longer with crawler {crawler!r}, who was silent for too long"
+            " or took longer than the document's time limit; ask for work"
+        )
+
+    # -- relays ------------------------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def _relay(self, crawler: str, *, joins: bool = False) -> AsyncIterator[Relay | None]:
+        """The crawler's relay, its lease renewed; None if it does not take part, and is not to begin."""
+        async with self._lock_of(crawler):
+            relay = await self._renewed_relay(crawler)
+            if relay is None and joins:
+                relay = await self._join_relay(crawler)
+        try:
+            yield relay
+        except LeaseLost:
+            await self._forget(crawler, relay)
+            raise LostVisit(
+                f"crawler {crawler!r} was silent for too long, and has lost its hosts; ask for work"
+            ) from None
+        except CrawlerApiError:
+            raise
+        except TarrafaError:  # whatever it is, everything begins anew from what the frontier knows
+            async with self._lock_of(crawler):
+                if self._relays.get(crawler) is relay:  # else another call has begun anew already
+                    await self._close(crawler)
+            raise
+
+    async def _renewed_relay(self, crawler: str) -> Relay | None:
+        relay = self._relays.get(crawler)
+        try:
+            if relay is not None and relay.failure is None and await self._is_alive(relay):
+                return relay
+            await self._close(crawler)
+            worker = await asyncio.to_thread(self._open_store.worker_of, crawler)
+            return await self._resume_relay(crawler, worker) if worker is not None else None
+        except LeaseLost:
+            await self._close(crawler)
+            await asyncio.to_thread(self._open_store.set_worker, crawler, None)
+            return None
+        except TarrafaError:
+            await self._close(crawler)
+            raise
+
+    async def _is_alive(self, relay: Relay) -> bool:
+        """Renew its lease; where its line is broken, another one may be had."""
+        try:
+            await relay.renew()
+        except LeaseLost:
+            raise
+        except FrontierError:
+            return False
+        return True
+
+    async def _resume_relay(self, crawler: str, worker: int) -> Relay:
+        """As the worker that it was: we were restarted, or the frontier was."""
+        relay = await self._open_relay(crawler)
+        await relay.resume(worker, await asyncio.to_thread(self._open_store.visit_keys, crawler))
+        return relay
+
+    async def _join_relay(self, crawler: str) -> Relay:
+        relay = await self._open_relay(crawler)
+        try:
+            number = await relay.join()
+        except NameTaken as error:
+            await self._close(crawler)
+            raise FrontierError(f"{error}; if we were killed a moment ago, ask again in half a minute") from None
+        except TarrafaError:
+            await self._close(crawler)
+            raise
+        await asyncio.to_thread(self._open_store.set_worker, crawler, number)
+        return relay
+
+    async def _open_relay(self, crawler: str) -> Relay:
+        if len(self._relays) >= CRAWLERS_MAX:
+            raise TooManyCrawlers(f"{CRAWLERS_MAX} crawlers are at work already; ask again later")
+        name = worker_name(crawler)
+        frontier = await connect(self._address, self._clock, self._data.outbox / name)
+        try:
+            agreed = await sync_clock(frontier, self._clock)
+        except BaseException:
+            await frontier.close()
+            raise
+        relay = self._relays[crawler] = Relay(self._data, name, self._address, frontier, agreed)
+        return relay
+
+    async def _close(self, crawler: str) -> None:
+        relay = self._relays.pop(crawler, None)
+        if relay is not None:
+            await relay.abandon()
+
+    async def _forget(self, crawler: str, relay: Relay | None) -> None:
+        """It is no worker any more, unless another call has made it one meanwhile."""
+        async with self._lock_of(crawler):
+            if self._relays.get(crawler) is relay:
+                await self._close(crawler)
+                await asyncio.to_thread(self._open_store.set_worker, crawler, None)
+
+    async def _close_idle_relays(self) -> None:
+        """Close what nobody has called for so long that its lease is over."""
+        while True:
+            await asyncio.sleep(SWEEP_EVERY_S)
+            for name in [name for name, relay in self._relays.items() if relay.is_lease_expired()]:
+                async with self._lock_of(name):
+                    relay = self._relays.get(name)
+                    if relay is not None and relay.is_lease_expired():
+                        await self._close(name)
+
+    def _lock_of(self, crawler: str) -> asyncio.Lock:
+        return self._turns.setdefault(crawler, asyncio.Lock())
+
+    @property
+    def _open_store(self) -> CrawlerStore:
+        assert self._notebook is not None, "not opened"
+        return self._notebook

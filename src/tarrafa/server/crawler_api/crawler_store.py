@@ -1,0 +1,287 @@
+"""What must not be forgotten between two calls of a crawler?
+
+One SQLite file, `DATA/crawlers.sqlite`, written by the one process that serves crawlers: as which worker each takes
+part, which visits it was told of, the links that it has brought and whose visit is not over, which in-links it has been
+told, and the last answer that it has not acknowledged. Promises: what a method has returned for survives a power cut;
+repeating any of them is harmless. Lost, nothing of the crawl is: crawlers join anew and are told their in-links again.
+Knows nothing of frontiers, graphs or HTTP.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+
+from tarrafa.errors import DataError, DiskFull, Locked
+from tarrafa.model import HostId, Link, UrlId
+from tarrafa.runtime.data_dir import SQLITE_BUSY_TIMEOUT_MS, try_lock
+
+FORMAT = 1
+ID_BYTES = 16
+VISITS_KEPT = 10_000  # of each crawler: for calls that are repeated
+TRIM_EVERY = 500  # visits
+
+SCHEMA = """
+CREATE TABLE crawler (
+    name TEXT PRIMARY KEY, worker INTEGER,
+    incarnation INTEGER NOT NULL DEFAULT 0, stamp INTEGER NOT NULL DEFAULT 0, -- how far it has heard of its in-links
+    cursor INTEGER NOT NULL DEFAULT 0, pending BLOB                           -- the last answer, not acknowledged
+) WITHOUT ROWID;
+CREATE TABLE visit (
+    place INTEGER PRIMARY KEY, crawler TEXT NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL,
+    host INTEGER NOT NULL, collection TEXT NOT NULL, UNIQUE (crawler, id, number)
+);
+CREATE INDEX visit_crawler ON visit (crawler, place);
+CREATE TABLE links (
+    crawler TEXT NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL,
+    PRIMARY KEY (crawler, id, number)
+) WITHOUT ROWID;
+CREATE TABLE told (
+    crawler TEXT NOT NULL, collection TEXT NOT NULL, id BLOB NOT NULL, ids BLOB NOT NULL,
+    PRIMARY KEY (crawler, collection, id)
+) WITHOUT ROWID;
+"""
+
+
+class AssignedVisit(msgspec.Struct, frozen=True):
+    """A visit that a crawler was told of, and the in-links that it was told with it: all there are, or the first."""
+
+    id: UrlId
+    number: int
+    host: HostId
+    collection: str
+    in_links: tuple[UrlId, ...] = ()
+    all_in_links: bool = False
+
+
+class InlinkDifference(msgspec.Struct, frozen=True, array_like=True):
+    """What is new about the in-links of one URL."""
+
+    collection: str
+    id: UrlId
+    url: str
+    new: list[UrlId]
+    gone: list[UrlId]
+    total: int
+
+
+class PendingChanges(msgspec.Struct, frozen=True, array_like=True):
+    """An answer that waits to be acknowledged, and how far whoever does so has heard."""
+
+    cursor: int
+    stamp: int
+    differences: list[InlinkDifference]
+    more: bool = False
+
+
+class InlinkCursor(msgspec.Struct, frozen=True):
+    """How far a crawler has heard of its in-links."""
+
+    incarnation: int
+    stamp: int
+    cursor: int
+    pending: PendingChanges | None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_links = msgspec.msgpack.Decoder(tuple[Link, ...]).decode
+_decode_pending = msgspec.msgpack.Decoder(PendingChanges).decode
+
+
+class CrawlerStore:
+    """Every method is one transaction; they may be called from any thread."""
+
+    def __init__(self, path: Path) -> None:
+        lock = try_lock(path.with_name(path.name + ".lock"))
+        if lock is None:
+            raise Locked(f"{path}: another process serves crawlers here already")
+        self._lock, self._path = lock, path
+        self._turn = threading.Lock()
+        self._given = 0
+        try:
+            with self._translated_errors():
+                self._connection = _open(path)
+        except BaseException:
+            lock.close()
+            raise
+
+    def close(self) -> None:
+        with self._turn:
+            self._connection.close()
+            self._lock.close()
+
+    # -- who it is ---------------------------------------------------------------------------------------------
+
+    def worker_of(self, crawler: str) -> int | None:
+        """The worker that it takes part as, if it does."""
+        with self._transaction():
+            row = self._row("SELECT worker FROM crawler WHERE name = ?", (crawler,))
+            return None if row is None else row[0]
+
+    def set_worker(self, crawler: str, worker: int | None) -> None:
+        with self._transaction():
+            self._run(
+                "INSERT INTO crawler (name, worker) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET worker = ?2",
+                (crawler, worker),
+            )
+
+    # -- visits ------------------------------------------------------------------------------------------------
+
+    def record_visits(self, crawler: str, visits: Iterable[AssignedVisit]) -> None:
+        """The crawler is being told of these visits and of their in-links."""
+        with self._transaction():
+            for visit in visits:
+                self._run(
+                    "INSERT OR IGNORE INTO visit (crawler, id, number, host, collection) VALUES (?, ?, ?, ?, ?)",
+                    (crawler, visit.id, visit.number, visit.host, visit.collection),
+                )
+                self._run("DELETE FROM links WHERE crawler = ? AND id = ? AND number < ?", (crawler, *_key(visit)))
+                before = [] if visit.all_in_links else self._known_inlinks(crawler, visit.collection, visit.id)
+                self._save_known_inlinks(crawler, visit.collection, visit.id, [*before, *visit.in_links])
+                self._given += 1
+            if self._given >= TRIM_EVERY:
+                self._given = 0
+                self._trim(crawler)
+
+    def visit_keys(self, crawler: str) -> frozenset[tuple[UrlId, int]]:
+        """The visits that it was told of, the newest some thousand."""
+        with self._transaction():
+            return frozenset(self._rows("SELECT id, number FROM visit WHERE crawler = ?", (crawler,)))
+
+    def find_visit(self, crawler: str, url: UrlId, number: int) -> AssignedVisit | None:
+        with self._transaction():
+            row = self._row(
+                "SELECT host, collection FROM visit WHERE crawler = ? AND id = ? AND number = ?", (crawler, url, number)
+            )
+            return None if row is None else AssignedVisit(url, number, *row)
+
+    def _trim(self, crawler: str) -> None:
+        row = self._row(
+            "SELECT place FROM visit WHERE crawler = ? ORDER BY place DESC LIMIT 1 OFFSET ?",
+            (crawler, VISITS_KEPT),
+        )
+        if row is not None:
+            self._run("DELETE FROM visit WHERE crawler = ? AND place <= ?", (crawler, row[0]))
+        self._run(
+            "DELETE FROM links WHERE crawler = ? AND NOT EXISTS (SELECT 1 FROM visit WHERE visit.crawler ="
+            " links.crawler AND visit.id = links.id AND visit.number = links.number)",
+            (crawler,),
+        )
+
+    # -- links of visits that are not over -----------------------------------------------------------------------
+
+    def links(self, crawler: str, url: UrlId, number: int) -> tuple[Link, ...]:
+        with self._transaction():
+            row = self._row(
+                "SELECT content FROM links WHERE crawler = ? AND id = ? AND number = ?", (crawler, url, number)
+            )
+            return () if row is None else _decode_links(row[0])
+
+    def save_links(self, crawler: str, url: UrlId, number: int, links: tuple[Link, ...]) -> None:
+        with self._transaction():
+            self._run("INSERT OR REPLACE INTO links VALUES (?, ?, ?, ?)", (crawler, url, number, _encode(links)))
+
+    def delete_links(self, crawler: str, url: UrlId, number: int) -> None:
+        """The visit is over."""
+        with self._transaction():
+            self._run("DELETE FROM links WHERE crawler = ? AND id = ? AND number <= ?", (crawler, url, number))
+
+    # -- in-links ------------------------------------------------------------------------------------------------
+
+    def inlink_cursor(self, crawler: str) -> InlinkCursor:
+        with self._transaction():
+            sql = "SELECT incarnation, stamp, cursor, pending FROM crawler WHERE name = ?"
+            incarnation, stamp, cursor, pending = self._row(sql, (crawler,)) or (0, 0, 0, None)
+            return InlinkCursor(incarnation, stamp, cursor, None if pending is None else _decode_pending(pending))
+
+    def known_inlinks(self, crawler: str, collection: str, url: UrlId) -> list[UrlId]:
+        """The in-links of a URL that it has been told of, and that have not gone since."""
+        with self._transaction():
+            return self._known_inlinks(crawler, collection, url)
+
+    def save_pending(self, crawler: str, incarnation: int, stamp: int, pending: PendingChanges | None) -> None:
+        """The crawler has heard everything up to a stamp, and is being told what is pending."""
+        with self._transaction():
+            self._run(
+                "INSERT INTO crawler (name, incarnation, stamp, pending) VALUES (?1, ?2, ?3, ?4)"
+                " ON CONFLICT DO UPDATE SET incarnation = ?2, stamp = ?3, pending = ?4",
+                (crawler, incarnation, stamp, None if pending is None else _encode(pending)),
+            )
+
+    def acknowledge(self, crawler: str, pending: PendingChanges) -> None:
+        """It has heard what was pending."""
+        with self._transaction():
+            for one in pending.differences:
+                gone = frozenset(one.gone)
+                before = self._known_inlinks(crawler, one.collection, one.id)
+                self._save_known_inlinks(
+                    crawler, one.collection, one.id, [old for old in before if old not in gone] + one.new
+                )
+            self._run(
+                "UPDATE crawler SET stamp = ?, cursor = ?, pending = NULL WHERE name = ?",
+                (pending.stamp, pending.cursor, crawler),
+            )
+
+    def _known_inlinks(self, crawler: str, collection: str, url: UrlId) -> list[UrlId]:
+        row = self._row(
+            "SELECT ids FROM told WHERE crawler = ? AND collection = ? AND id = ?", (crawler, collection, url)
+        )
+        ids: bytes = b"" if row is None else row[0]
+        return [ids[start : start + ID_BYTES] for start in range(0, len(ids), ID_BYTES)]
+
+    def _save_known_inlinks(self, crawler: str, collection: str, url: UrlId, ids: Iterable[UrlId]) -> None:
+        joined = b"".join(dict.fromkeys(ids))
+        if joined:
+            self._run("INSERT OR REPLACE INTO told VALUES (?, ?, ?, ?)", (crawler, collection, url, joined))
+        else:
+            self._run("DELETE FROM told WHERE crawler = ? AND collection = ? AND id = ?", (crawler, collection, url))
+
+    # -- SQLite --------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._turn, self._translated_errors(), self._connection:
+            yield
+
+    @contextlib.contextmanager
+    def _translated_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (apsw.FullError, apsw.IOError) as error:
+            raise DiskFull(f"{self._path}: the disk is full or cannot be written ({error}); free some space") from None
+        except apsw.Error as error:
+            raise DataError(
+                f"{self._path}: cannot be used ({error}); take it away, and crawlers join anew: nothing else is lost"
+            ) from None
+
+    def _rows(self, sql: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, values).fetchall()
+
+    def _row(self, sql: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
+        return self._connection.execute(sql, values).fetchone()
+
+    def _run(self, sql: str, values: tuple[object, ...]) -> None:
+        self._connection.execute(sql, values)
+
+
+def _key(visit: AssignedVisit) -> tuple[UrlId, int]:
+    return visit.id, visit.number
+
+
+def _open(path: Path) -> apsw.Connection:
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
+    connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", "full")  # what was acknowledged survives a power cut
+    found = connection.pragma("user_version")
+    if found not in (0, FORMAT):
+        raise DataError(f"{path}: written by another Tarrafa (format {found}, this one reads {FORMAT})")
+    with connection:
+        if not found:
+            connection.execute(SCHEMA)
+            connection.pragma("user_version", FORMAT)
+    return connection

@@ -1,0 +1,1 @@
+"""Entity search: entities in structured data, their facets and pages."""

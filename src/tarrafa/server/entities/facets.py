@@ -1,0 +1,181 @@
+"""What can be chosen of things?
+
+Promises: what is offered was really crawled, with counts, those on most pages first, however many there are a few of
+them at a time; every choice is a plain link that keeps all the others, and what was chosen can be taken back one by
+one. The step that is probably next lies open.
+Knows nothing of HTML.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tarrafa.parse.rdf.entity import vocabulary_of
+from tarrafa.parse.rdf.prefixes import shorten_iri
+from tarrafa.server.entities.params import OPERATORS, EntityParams
+from tarrafa.server.jinja_environment import term_name
+from tarrafa.server.page_texts import Texts
+from tarrafa.triples.entity_reader import CONDITIONS_MAX, EntityCondition, EntityReader, TermCount, TermCounts
+
+FACET_VALUES_SHOWN = 10  # of a list, beside the results
+FACET_VALUES_PER_PAGE = 100  # on a page of its own
+COLLECTIONS_MAX = 50
+FACET_KINDS = ("vocabularies", "classes", "properties")
+
+
+@dataclass(frozen=True, slots=True)
+class FacetValue:
+    """A name that can be chosen. `source` tells namesakes apart; `other` is everything but this, where that can be."""
+
+    label: str
+    source: str
+    iri: str
+    counted: TermCount
+    this: str
+    other: str = ""
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """`whole` leads to the whole list, where this is only its beginning."""
+
+    kind: str
+    title: str
+    offers: list[FacetValue]
+    total: int
+    whole: str
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveFilter:
+    """What was chosen, and the link that takes it back."""
+
+    kind: str
+    label: str
+    title: str
+    without: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionRow:
+    """A condition in the form."""
+
+    label: str
+    iri: str
+    short: str
+    condition: EntityCondition
+    without: str
+
+
+def facet_names(
+    reader: EntityReader, kind: str, wanted: EntityParams, n: int, offset: int = 0, holding: str = ""
+) -> TermCounts:
+    """Vocabularies, classes of the chosen one, or properties of the chosen class."""
+    if kind == "vocabularies":
+        return reader.vocabularies(offset, n, holding)
+    if kind == "classes":
+        return reader.classes(wanted.vocabulary, offset, n, holding)
+    whose = "" if wanted.of_class else wanted.vocabulary  # a class is described in whichever vocabularies
+    return reader.properties(wanted.of_class, whose, offset, n, holding)
+
+
+def vocabulary_name(iri: str) -> str:
+    """`schema` for https://schema.org/; what nobody knows in short, by its address."""
+    short = shorten_iri(iri)
+    return short.removesuffix(":") if short != iri else iri.partition("://")[2].rstrip("/#") or iri
+
+
+def facets(reader: EntityReader, wanted: EntityParams, texts: Texts) -> list[Facet]:
+    opened = {
+        "vocabularies": not (wanted.vocabulary or wanted.of_class or wanted.not_class),
+        "classes": not (wanted.of_class or wanted.not_class),
+        "properties": bool(wanted.of_class or wanted.vocabulary) and not wanted.where,
+    }
+    found = []
+    for kind in FACET_KINDS:
+        counts = facet_names(reader, kind, wanted, FACET_VALUES_SHOWN)
+        whole = wanted.address(more=[("list", kind)]) if counts.total > len(counts.names) else ""
+        title = texts.data_lists[kind]
+        found.append(Facet(kind, title, facet_values(kind, counts, wanted, texts), counts.total, whole, opened[kind]))
+    return found
+
+
+def facet_values(kind: str, counts: TermCounts, wanted: EntityParams, texts: Texts) -> list[FacetValue]:
+    offer: dict[str, Callable[[TermCount, EntityParams, Texts], FacetValue]] = {
+        "vocabularies": _vocabulary_value,
+        "classes": _class_value,
+        "properties": _property_value,
+    }
+    return [offer[kind](one, wanted, texts) for one in counts.names]
+
+
+def _vocabulary_value(one: TermCount, wanted: EntityParams, texts: Texts) -> FacetValue:
+    chosen = one.iri == wanted.vocabulary
+    return FacetValue(vocabulary_name(one.iri), "", one.iri, one, wanted.address(vocabulary=one.iri), chosen=chosen)
+
+
+def _class_value(one: TermCount, wanted: EntityParams, texts: Texts) -> FacetValue:
+    this = wanted.address(of_class=one.iri, not_class="" if one.iri == wanted.not_class else wanted.not_class)
+    other = wanted.address(not_class=one.iri, of_class="" if one.iri == wanted.of_class else wanted.of_class)
+    return FacetValue(
+        term_name(one.iri, texts), _source(one.iri), one.iri, one, this, other, one.iri == wanted.of_class
+    )
+
+
+def _property_value(one: TermCount, wanted: EntityParams, texts: Texts) -> FacetValue:
+    """Choosing it asks that it be there; the words come into its field."""
+    chosen = any(each.property == one.iri for each in wanted.where)
+    room = len(wanted.where) + bool(wanted.q) < CONDITIONS_MAX
+    this = wanted.address(where=(*wanted.where, EntityCondition(one.iri))) if room else wanted.address()
+    return FacetValue(term_name(one.iri, texts), _source(one.iri), one.iri, one, this, chosen=chosen)
+
+
+def _source(iri: str) -> str:
+    """The short name, by which it can be asked for elsewhere; else the vocabulary's address."""
+    short = shorten_iri(iri)
+    return short if short != iri else vocabulary_name(vocabulary_of(iri))
+
+
+def collection_choices(known: list[str], wanted: EntityParams) -> list[tuple[str, str, bool]]:
+    """Names and links, where there is something to choose."""
+    if len(known) < 2:
+        return []
+    return [(name, wanted.address(collection=name), name == wanted.collection) for name in known[:COLLECTIONS_MAX]]
+
+
+def active_filters(wanted: EntityParams, texts: Texts) -> list[ActiveFilter]:
+    """What was chosen, but for the conditions: they can be changed, too."""
+    found = []
+    if wanted.q:
+        found.append(ActiveFilter("words", f"“{wanted.q}”", "", wanted.address(q="")))
+    if wanted.vocabulary:
+        label = vocabulary_name(wanted.vocabulary)
+        found.append(ActiveFilter("vocabulary", label, wanted.vocabulary, wanted.address(vocabulary="")))
+    if wanted.of_class:
+        label = term_name(wanted.of_class, texts)
+        found.append(ActiveFilter("class", label, wanted.of_class, wanted.address(of_class="")))
+    if wanted.not_class:
+        label = texts.data_not.format(name=term_name(wanted.not_class, texts))
+        found.append(ActiveFilter("not", label, wanted.not_class, wanted.address(not_class="")))
+    if wanted.collection:
+        found.append(ActiveFilter("collection", wanted.collection, texts.collections, wanted.address(collection="")))
+    return found
+
+
+def condition_rows(wanted: EntityParams, texts: Texts) -> list[ConditionRow]:
+    return [
+        ConditionRow(
+            term_name(one.property, texts) if one.property else texts.data_any_property,
+            one.property,
+            shorten_iri(one.property),
+            one,
+            wanted.address(where=wanted.without(place)),
+        )
+        for place, one in enumerate(wanted.where)
+    ]
+
+
+def comparison_choices(texts: Texts) -> list[tuple[str, str]]:
+    """What the field between property and value can say."""
+    return [(operator, texts.comparisons[operator]) for operator in OPERATORS]

@@ -1,0 +1,183 @@
+"""Which things does somebody want?
+
+Promises: every choice is a parameter, and every link keeps all of them but those that it changes; reading them never
+fails, what cannot be meant is one `QueryError` when the question is asked. Classes and properties may be named by their
+IRI, in short (`schema:Event`), or bare (`Event`): then it is the one on most pages. The same for the page, for programs
+and for the command line.
+
+    q            words in any property           vocabulary   schema, or its IRI      collection
+    class        of this class                   not          of others, and not of this one
+    where        a condition, as often as there are some: `startDate>=2026-01-01`, `price<50`, `name=Ana`; `name ana
+                 silva` has these words; `email` is there at all; an IRI in angle brackets: `<http://a.br/?v=1> x`
+    property, is, value   the same from the fields of a form, in their order
+
+Knows nothing of how things are found or drawn.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import Literal, cast
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec.structs import replace
+from starlette.datastructures import QueryParams
+
+from tarrafa.errors import QueryError
+from tarrafa.parse.rdf.entity import normalize_iri, vocabulary_of
+from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, shorten_iri
+from tarrafa.server.search.params import VALUE_CHARS_MAX
+from tarrafa.triples.entity_reader import (
+    CONDITIONS_MAX,
+    NAMES_MAX,
+    EntityCondition,
+    EntityQuery,
+    EntityReader,
+    TermCounts,
+)
+
+Operator = Literal["words", "=", "<", "<=", ">", ">="]
+OPERATORS: tuple[Operator, ...] = ("words", "=", "<", "<=", ">", ">=")
+QUOTED_CHARS_MAX = 60  # of what is not understood
+
+_condition = re.compile(r"\s*(<[^<>]*>|[^\s<>=]*)\s*(<=|>=|<|>|=)?(.*)", re.DOTALL).fullmatch
+
+NameLookup = Callable[[str], TermCounts]  # names that hold a text, those on most pages first
+
+
+class EntityParams(msgspec.Struct, frozen=True):
+    """All that was chosen. Names are as they were given, until they are `meant`: then they are IRIs."""
+
+    q: str = ""
+    vocabulary: str = ""
+    of_class: str = ""
+    not_class: str = ""
+    where: tuple[EntityCondition, ...] = ()
+    collection: str = ""
+    hl: str = ""
+
+    @classmethod
+    def from_query(cls, given: QueryParams) -> "EntityParams":
+        def line(name: str) -> str:
+            return given.get(name, "").strip()[:VALUE_CHARS_MAX]
+
+        where = [parse_condition(text[:VALUE_CHARS_MAX]) for text in given.getlist("where") if text.strip()]
+        rows = zip_longest(*(given.getlist(name) for name in ("property", "is", "value")), fillvalue="")
+        where += [
+            _condition_from_fields(*(text.strip()[:VALUE_CHARS_MAX] for text in row))
+            for row in rows
+            if row[0] or row[2]
+        ]
+        chosen = line("q"), line("vocabulary"), line("class"), line("not")
+        return cls(*chosen, tuple(where), line("collection"), line("hl"))
+
+    def resolve_names(self, reader: EntityReader) -> "EntityParams":
+        """With IRIs for names."""
+        conditions = len(self.where) + bool(self.q)
+        if conditions > CONDITIONS_MAX:
+            raise QueryError(f"At most {CONDITIONS_MAX} conditions can be asked for at once, not {conditions:,}.")
+        vocabulary = _resolve_vocabulary(self.vocabulary, reader)
+
+        def a_class(name: str) -> str:
+            looks = [lambda text: reader.classes(vocabulary, n=NAMES_MAX, holding=text)] if vocabulary else []
+            found = _resolve_name(name, [*looks, lambda text: reader.classes(n=NAMES_MAX, holding=text)])
+            if found is None:
+                raise QueryError(f"No crawled page speaks of a class called {name[:QUOTED_CHARS_MAX]!r}.")
+            return found
+
+        of_class, not_class = (a_class(name) if name else "" for name in (self.of_class, self.not_class))
+        where = tuple(_resolve_condition(one, reader, of_class, vocabulary) for one in self.where)
+        return replace(self, vocabulary=vocabulary, of_class=of_class, not_class=not_class, where=where)
+
+    def entity_query(self, n: int, offset: int) -> EntityQuery:
+        """As the reader takes it; names must be `meant`."""
+        words = (EntityCondition("", self.q),) if self.q else ()
+        conditions = (*words, *self.where)
+        return EntityQuery(self.of_class, self.not_class, self.vocabulary, conditions, self.collection, offset, n)
+
+    def without(self, place: int) -> tuple[EntityCondition, ...]:
+        """The conditions but one."""
+        return self.where[:place] + self.where[place + 1 :]
+
+    def fields(self) -> list[tuple[str, str]]:
+        """Names and values for the hidden fields of a form, which has the words and the conditions itself."""
+        return [(name, value) for name, value in self.pairs() if name not in ("q", "where")]
+
+    def address(self, path: str = "/data", more: Sequence[tuple[str, object]] = (), **changed: object) -> str:
+        """A link that keeps all that was chosen, except what is changed."""
+        kept = replace(self, **changed).pairs() + [(name, str(value)) for name, value in more if value]
+        return f"{path}?{urlencode(kept)}" if kept else path
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """All of it as parameters, names in short."""
+        named = (self.vocabulary, self.of_class, self.not_class)
+        short = [(name, shorten_iri(iri)) for name, iri in zip(("vocabulary", "class", "not"), named, strict=True)]
+        where = [("where", format_condition(one)) for one in self.where]
+        pairs = [("q", self.q), *short, *where, ("collection", self.collection), ("hl", self.hl)]
+        return [(name, value) for name, value in pairs if value]
+
+
+def parse_condition(text: str) -> EntityCondition:
+    """A condition as somebody writes it on one line."""
+    found = _condition(text)
+    if found is None:  # it has no place where it could fail; nobody should have to trust that
+        return EntityCondition("", text.strip())
+    name, operator, value = found.groups()
+    return _condition_from_fields(name, operator or "words", value)
+
+
+def format_condition(one: EntityCondition) -> str:
+    """As one line, which `condition` reads again."""
+    short = shorten_iri(one.property)
+    name = f"<{short}>" if "://" in short or not short or any(sign in short for sign in "<>= ") else short
+    return f"{name} {one.words}".rstrip() if one.operator == "words" else f"{name}{one.operator}{one.words}"
+
+
+def _condition_from_fields(name: str, operator: str, value: str) -> EntityCondition:
+    """A value loses the signs before it, which would be read as another comparison."""
+    bare, value = value.lstrip("<>= \t\r\n"), value.strip()
+    if value.startswith("<") and value.endswith(">"):
+        bare = bare[:-1]
+    name = name.strip().removeprefix("<").removesuffix(">")
+    return EntityCondition(name, bare.strip(), cast(Operator, operator or "words"))
+
+
+def _resolve_condition(one: EntityCondition, reader: EntityReader, of_class: str, vocabulary: str) -> EntityCondition:
+    if one.operator not in OPERATORS:
+        raise QueryError(f"A comparison is words, =, <, <=, > or >=, not {str(one.operator)[:QUOTED_CHARS_MAX]!r}.")
+    if not one.property:
+        return one
+    looks: list[NameLookup] = []
+    if of_class:
+        looks.append(lambda text: reader.properties(of_class, n=NAMES_MAX, holding=text))
+    if vocabulary:
+        looks.append(lambda text: reader.properties("", vocabulary, n=NAMES_MAX, holding=text))
+    found = _resolve_name(one.property, [*looks, lambda text: reader.properties(n=NAMES_MAX, holding=text)])
+    if found is None:
+        raise QueryError(f"No crawled page speaks of a property called {one.property[:QUOTED_CHARS_MAX]!r}.")
+    return replace(one, property=found)
+
+
+def _resolve_name(name: str, looks: Sequence[NameLookup]) -> str | None:
+    """The IRI of a class or property; None where nobody knows what is meant."""
+    known = expand_prefix(name)
+    if known is not None:
+        return known
+    for look in looks:
+        for one in look(name).names:
+            own = one.iri[len(vocabulary_of(one.iri)) :]
+            if name in (one.iri, own) or (own.casefold() == name.casefold() and ":" not in name):
+                return one.iri
+    return None
+
+
+def _resolve_vocabulary(name: str, reader: EntityReader) -> str:
+    known = PREFIXES.get(name.removesuffix(":").lower())
+    if known is not None or not name:
+        return known or ""
+    if "://" in name:
+        return normalize_iri(name)
+    if any(one.iri == name for one in reader.vocabularies(n=NAMES_MAX, holding=name).names):
+        return name
+    raise QueryError(f"No vocabulary is known as {name[:QUOTED_CHARS_MAX]!r}: write its whole IRI.")

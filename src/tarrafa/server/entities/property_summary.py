@@ -1,0 +1,60 @@
+"""What is shown of a thing?
+
+Promises: a few properties with a few values each, in the order of the page, and how many more there are; texts of
+bounded length; an IRI in short where it has a short name, and never so that its letters run the wrong way.
+Knows nothing of HTML.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from tarrafa.parse.rdf.nquads import RDF
+from tarrafa.parse.rdf.prefixes import shorten_iri
+from tarrafa.triples.entity_reader import EntityValue
+
+IRI_CHARS_SHOWN = 100
+INVISIBLE = frozenset({"Cf", "Cc", "Zs", "Zl", "Zp", "Cn", "Co"})
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyValues:
+    """A property with its values; `more`: so many are not shown."""
+
+    iri: str
+    values: list[EntityValue]
+    more: int
+
+
+@dataclass(frozen=True, slots=True)
+class PropertySummary:
+    properties: list[PropertyValues]
+    more: int
+
+
+def summarize_properties(
+    properties: Sequence[EntityValue], label: str = "", properties_max: int = 60, values_max: int = 20
+) -> PropertySummary:
+    """What stands below a thing's name. What only repeats that, and its class, is said already."""
+    found: dict[str, dict[EntityValue, None]] = {}
+    for shown in properties:
+        if shown.property != f"{RDF}type" and not (label and shown.text == label):
+            found.setdefault(shown.property, {})[shown] = None
+    all_of_them = [
+        PropertyValues(name, list(values)[:values_max], max(0, len(values) - values_max))
+        for name, values in found.items()
+    ]
+    return PropertySummary(all_of_them[:properties_max], max(0, len(all_of_them) - properties_max))
+
+
+def truncate(text: str, chars_max: int) -> str:
+    """On one line, and no longer than that."""
+    line = " ".join(text[: 4 * chars_max].split())
+    return line if len(line) <= chars_max else line[: chars_max - 1].rstrip() + "…"
+
+
+def display_iri(iri: str) -> str:
+    """In short, or as it is; signs that are not seen, or that turn the direction of others, as escapes."""
+    seen = "".join(quote(sign) if unicodedata.category(sign) in INVISIBLE else sign for sign in shorten_iri(iri))
+    return truncate(seen, IRI_CHARS_SHOWN)

@@ -1,0 +1,202 @@
+"""Which things do pages speak of, and who says so?
+
+    /data           things: choose vocabulary, class (or not that class), properties, words; see who says so (wanted.py)
+    /data?list=     a whole list of what can be chosen: vocabularies, classes, properties; `filter` by a part of a name
+    /thing?key=     all that is said of a thing, page by page
+    /data.json, /thing.json   the same for programs
+
+Promises: the page and the JSON ask by the same parameters and the same function (`find`), which the command line calls
+too; whatever pages say is shown as text. Where nothing with data has been crawled, a page says so.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tarrafa.errors import DataError, QueryError
+from tarrafa.graph.reader import GraphReader
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.server.entities import facets
+from tarrafa.server.entities.facets import FACET_KINDS, FACET_VALUES_PER_PAGE
+from tarrafa.server.entities.params import QUOTED_CHARS_MAX, EntityParams
+from tarrafa.server.jinja_environment import PER_PAGE, Pager
+from tarrafa.server.page_responses import PageResponses, UnknownResource, json_response
+from tarrafa.server.search.params import integer_param, page_number_param
+from tarrafa.triples.entity_reader import (
+    OFFSET_MAX,
+    EntityQuery,
+    EntityReader,
+    EntityValue,
+    FoundEntity,
+    TermCount,
+    TermCounts,
+)
+
+KEY_CHARS_MAX = 4_000
+FILTER_CHARS_MAX = 200
+
+
+class EntitySearchResponse(msgspec.Struct, frozen=True):
+    """The things that were asked for; `query` with the IRIs that names were taken for. `total` is exact unless `more`:
+    then there are more than that."""
+
+    query: EntityQuery
+    total: int
+    more: bool
+    things: list[FoundEntity]
+
+
+class FacetListResponse(msgspec.Struct, frozen=True, rename={"kind": "list"}):
+    """What can be chosen: vocabularies, classes or properties (`list`), those on most pages first."""
+
+    kind: str
+    total: int
+    names: list[TermCount]
+
+
+class EntityPageView(msgspec.Struct, frozen=True):
+    """What one page says of a thing."""
+
+    url: str
+    fetched: str
+    label: str
+    classes: list[str]
+    properties: list[EntityValue]
+
+
+class EntityResponse(msgspec.Struct, frozen=True):
+    """All that is said of a thing, by the pages fetched last; `pages_total` speak of it."""
+
+    key: str
+    label: str
+    classes: list[str]
+    pages_total: int
+    said: list[EntityPageView]
+
+
+def find_entities(reader: EntityReader, wanted: EntityParams, n: int, offset: int) -> EntitySearchResponse:
+    """The things that somebody wants."""
+    query = wanted.resolve_names(reader).entity_query(n, offset)
+    found = reader.entities(query)
+    return EntitySearchResponse(query, found.total, found.more, found.things)
+
+
+def list_facet(
+    reader: EntityReader, kind: str, wanted: EntityParams, n: int, offset: int, holding: str
+) -> FacetListResponse:
+    """What can be chosen."""
+    if kind not in FACET_KINDS:
+        raise QueryError(f"list must be vocabularies, classes or properties, not {kind[:QUOTED_CHARS_MAX]!r}.")
+    counts = facets.facet_names(reader, kind, wanted.resolve_names(reader), n, offset, holding[:FILTER_CHARS_MAX])
+    return FacetListResponse(kind, counts.total, counts.names)
+
+
+def describe_entity(reader: EntityReader, key: str) -> EntityResponse | None:
+    """All that is said of a thing; None if nobody speaks of it."""
+    found = reader.entity(key)
+    if found is None:
+        return None
+    said = [
+        EntityPageView(view.url, _iso_time(view.at), view.label, view.classes, view.properties)
+        for view in reader.page_views(key)
+    ]
+    return EntityResponse(key, found.label, found.classes, found.pages_total, said)
+
+
+class EntityRoutes:
+    """The handlers."""
+
+    def __init__(self, data: DataDirectory, replies: PageResponses) -> None:
+        self._data, self._replies, self._reader = data, replies, EntityReader(data)
+        self._graph: GraphReader | None = None
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/data", self.search_page),
+            Route("/data.json", self.search_json),
+            Route("/thing", self.entity_page),
+            Route("/thing.json", self.entity_json),
+        ]
+
+    def search_page(self, request: Request) -> Response:
+        texts, given = self._replies.texts(request), request.query_params
+        if not self._reader.vocabularies(n=0).total and not self._reader.properties(n=0).total:
+            return self._replies.html(request, "nothing_yet.html")
+        wanted, page = EntityParams.from_query(given).resolve_names(self._reader), page_number_param(given, "page")
+        shared: dict[str, Any] = {
+            "wanted": wanted,
+            "sections": facets.facets(self._reader, wanted, texts),
+            "chips": facets.active_filters(wanted, texts),
+            "rows": facets.condition_rows(wanted, texts),
+            "comparisons": facets.comparison_choices(texts),
+            "collections": facets.collection_choices(self._collections(), wanted),
+        }
+        if given.get("list"):
+            return self._facet_page(request, wanted, given["list"], page, shared)
+        if page > OFFSET_MAX // PER_PAGE:
+            raise QueryError(f"Only the first {OFFSET_MAX:,} things can be paged through.")
+        found = find_entities(self._reader, wanted, PER_PAGE, (page - 1) * PER_PAGE)
+        numbers = Pager.of(page, found.total, PER_PAGE, OFFSET_MAX)
+        return self._replies.html(request, "data.html", found=found, numbers=numbers, **shared)
+
+    def _facet_page(
+        self, request: Request, wanted: EntityParams, kind: str, page: int, shared: dict[str, Any]
+    ) -> Response:
+        held = request.query_params.get("filter", "").strip()[:FILTER_CHARS_MAX]
+        if page > OFFSET_MAX // FACET_VALUES_PER_PAGE:
+            raise QueryError(f"Only the first {OFFSET_MAX:,} names can be paged through.")
+        found = list_facet(self._reader, kind, wanted, FACET_VALUES_PER_PAGE, (page - 1) * FACET_VALUES_PER_PAGE, held)
+        offers = facets.facet_values(kind, TermCounts(found.total, found.names), wanted, self._replies.texts(request))
+        numbers = Pager.of(page, found.total, FACET_VALUES_PER_PAGE, OFFSET_MAX)
+        return self._replies.html(
+            request, "names.html", found=found, offers=offers, held=held, numbers=numbers, **shared
+        )
+
+    def search_json(self, request: Request) -> Response:
+        given = request.query_params
+        wanted, kind = EntityParams.from_query(given), given.get("list", "")
+        n, offset = (
+            integer_param(given, "n", FACET_VALUES_PER_PAGE if kind else PER_PAGE),
+            integer_param(given, "offset", 0),
+        )
+        if kind:
+            return json_response(list_facet(self._reader, kind, wanted, n, offset, given.get("filter", "")))
+        return json_response(find_entities(self._reader, wanted, n, offset))
+
+    def entity_page(self, request: Request) -> Response:
+        return self._replies.html(
+            request, "thing.html", found=self._requested_entity(request), wanted=self._carried_params(request)
+        )
+
+    def entity_json(self, request: Request) -> Response:
+        return json_response(self._requested_entity(request))
+
+    def _requested_entity(self, request: Request) -> EntityResponse:
+        key = request.query_params.get("key", "").strip()
+        if not key:
+            raise UnknownResource("no_thing")
+        found = describe_entity(self._reader, key) if len(key) <= KEY_CHARS_MAX else None
+        if found is None:
+            raise UnknownResource("unknown_thing")
+        return found
+
+    def _carried_params(self, request: Request) -> EntityParams:
+        """From one thing to others: the language goes with it, and the collection."""
+        given = EntityParams.from_query(request.query_params)
+        return EntityParams(collection=given.collection, hl=given.hl)
+
+    def _collections(self) -> list[str]:
+        try:
+            if self._graph is None:
+                self._graph = GraphReader(self._data)
+            return self._graph.collections()
+        except DataError:
+            return []
+
+
+def _iso_time(at: float) -> str:
+    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,195 @@
+"""Who listens?
+
+Promises: a port that cannot be had is one `ServeError`, before anything else is started; `serve` runs inside whatever
+loop calls it, touches no signal handlers, and returns when its stop event is set or it is cancelled; `run` is the same
+for a process that does nothing else, until Ctrl-C.
+Crawlers elsewhere are served only where there is a token.
+Knows nothing of pages.
+"""
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+from starlette.applications import Starlette
+
+from tarrafa.crawl.supervisor.propagation import propagation_running
+from tarrafa.errors import ListenError
+from tarrafa.frontier.address import Address
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.token import Token
+from tarrafa.search.partitioned_shard import open_local_shard
+from tarrafa.search.searcher import Searcher
+from tarrafa.server.app import StatusSource, create_app
+from tarrafa.server.console.console import Console
+from tarrafa.server.internal.shard_endpoint import create_shard_app as create_shard_app
+from tarrafa.server.rate_limit import RateLimit
+from tarrafa.server.search.query_log import QueryLog
+from tarrafa.triples.sparql_pool import SparqlLimits, SparqlPool
+
+HOST, PORT = "127.0.0.1", 8080
+BACKLOG = 512
+GRACE_S = 3
+CONNECTIONS_MAX = 1_000
+NO_TOKEN = Token()
+
+OnReady = Callable[[str], None]
+
+
+def bind(host: str = HOST, port: int = PORT) -> socket.socket:
+    """Listen, or say why not. Port 0 takes any that is free."""
+    where = f"{host}:{port}"
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host.strip("[]"), port), family=family, backlog=BACKLOG)
+        # asyncio sets it on sockets of its own making only; without it each answer waits 40 ms for its header's receipt
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
+    except OverflowError:
+        raise ListenError(f"{where}: a port is a number from 0 to 65535") from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ListenError(f"{where}: the port is already in use; choose another with --port") from None
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise ListenError(f"{where}: not allowed to listen there; choose a --port above 1023") from None
+        raise ListenError(f"{where}: cannot listen there ({error.strerror or error})") from None
+
+
+class _UvicornServer(uvicorn.Server):
+    """uvicorn without its signal handlers, telling when it listens."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            self._ready()
+
+
+async def serve(
+    data: DataDirectory,
+    host: str = HOST,
+    port: int = PORT,
+    status: StatusSource | None = None,
+    stop: asyncio.Event | None = None,
+    on_ready: OnReady | None = None,
+    listening: socket.socket | None = None,
+    token: Token = NO_TOKEN,
+    address: Address | None = None,
+    searcher: Searcher | None = None,
+    as_shard: Token | None = None,
+    public: str = "",
+    note_queries: bool = True,
+    limits: SparqlLimits | None = None,
+    console: Console | None = None,
+    rate: RateLimit | None = None,
+    nodes: Starlette | None = None,
+) -> None:
+    """Serve until `stop` is set. `listening` is a socket from `bind`, for those who must have the port first; whoever
+    knows the `token` may crawl for the frontier at `address`, by default that of the data directory; whoever knows that
+    of `as_shard` (anybody, if it is empty) may ask this machine's index for a search over several. `searcher` is by
+    default over this machine's index alone. `public` is the address that the site is known by, where that is another.
+    `limits` are those of a SPARQL query. `console` is for those who run the site, `rate` is how much others may ask;
+    `nodes` lets other machines join.
+    """
+    if console is not None:
+        console.entry.check_listen_address(host)
+    listening = listening or bind(host, port)
+    async with contextlib.AsyncExitStack() as stack:
+        queries = stack.enter_context(QueryLog(data)) if note_queries and data.version.exists() else None
+        await stack.enter_async_context(propagation_running(data, address))
+        crawlers = None
+        if token:
+            from tarrafa.server.crawler_api.crawler_service import CrawlerService
+            from tarrafa.server.crawler_api.routes import create_crawler_api_app as create_crawlers_app
+
+            crawlers = create_crawlers_app(await stack.enter_async_context(CrawlerService(data, address)), token.secret)
+        shard = None if as_shard is None else create_shard_app(open_local_shard(data), as_shard)
+        asking = stack.enter_context(SparqlPool(data, limits))
+        if console is not None:
+            await console.entry.open()
+        app = create_app(
+            data, status, crawlers, searcher, shard, queries, public, address, asking, console, rate, nodes
+        )  # fmt: skip
+
+        def closing() -> None:
+            asking.close()
+            if console is not None:
+                console.closing()
+
+        await run_app(app, host, listening, stop, on_ready, closing)
+
+
+async def run_app(
+    app: Starlette,
+    host: str,
+    listening: socket.socket,
+    stop: asyncio.Event | None,
+    on_ready: OnReady | None,
+    on_stop: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve an application on a socket from `bind`, until `stop` is set."""
+    number = listening.getsockname()[1]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{number}/"
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    server = _UvicornServer(config, lambda: on_ready(address) if on_ready is not None else None)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    waiting = asyncio.create_task((stop or asyncio.Event()).wait())
+    try:
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+        on_stop()  # whoever waits for a long query hears it now, and we need not wait for it
+        server.should_exit = True
+        await serving
+
+
+def run(
+    data: DataDirectory,
+    host: str = HOST,
+    port: int = PORT,
+    status: StatusSource | None = None,
+    on_ready: OnReady | None = None,
+    token: Token = NO_TOKEN,
+    address: Address | None = None,
+    searcher: Searcher | None = None,
+    as_shard: Token | None = None,
+    public: str = "",
+    note_queries: bool = True,
+    limits: SparqlLimits | None = None,
+    rate: RateLimit | None = None,
+) -> None:
+    """Serve in this process until Ctrl-C or SIGTERM."""
+    listening = bind(host, port)
+
+    async def until_signalled() -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        await serve(
+            data, host, port, status, stop, on_ready, listening, token, address, searcher, as_shard, public,
+            note_queries, limits, rate=rate,
+        )  # fmt: skip
+
+    asyncio.run(until_signalled())

@@ -1,0 +1,1 @@
+"""Endpoints for other nodes of the cluster, behind a bearer token."""

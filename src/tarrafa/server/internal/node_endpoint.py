@@ -1,0 +1,106 @@
+"""How do nodes of other machines take part?
+
+    POST /nodes/v1/join           may I? -> where the frontier is, and what to do
+    POST /nodes/v1/NAME/beat      here is how I fare -> what to do
+
+Promises: nobody without the token gets an answer, and no body is read beyond its bound (`guard`); what cannot be
+understood, or cannot be, is refused in one sentence, {"error": …}, and changes nothing: 400, 401, 404, 405, 409
+(another living node has that name), 413.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tarrafa.coordinator.node.messages import (
+    NODE_HEARTBEAT_BYTES_MAX,
+    JoinRequest,
+    JoinResponse,
+    NodeHeartbeat,
+    NodeOrders,
+    decode_message,
+)
+from tarrafa.coordinator.node.node_registry import NodeRegistry
+from tarrafa.errors import NameTaken, TarrafaError
+from tarrafa.runtime.heartbeat import printable_text
+from tarrafa.runtime.token import Token
+from tarrafa.server.auth.bearer_token import BearerTokenMiddleware, read_body
+
+MESSAGE_CHARS_MAX = 300
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=msgspec.Struct)
+Invite = Callable[[NodeOrders], Awaitable[JoinResponse]]
+
+
+def create_node_app(
+    nodes: NodeRegistry, token: Token, invite: Invite, now: Callable[[], float], mark: Callable[[], str] = lambda: ""
+) -> Starlette:
+    """To be mounted at PATH. `invite` says where the frontier is, for a node that has these orders; `now` is
+    real time; `mark` differs when the secrets do."""
+    if not token:
+        raise ValueError("without a token nobody may join")
+
+    async def join(request: Request) -> Response:
+        who = await _read_message(request, JoinRequest)
+        return _json_response(await invite(replace(nodes.join(who, now()), secrets=mark())))
+
+    async def beat(request: Request) -> Response:
+        said = await _read_message(request, NodeHeartbeat)
+        if said.node != request.path_params["name"]:
+            raise HTTPException(400, f"this is the beat of {said.node}")
+        return _json_response(replace(nodes.receive_heartbeat(said, now()), secrets=mark()))
+
+    kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, ClientDisconnect, Exception)
+    return Starlette(
+        routes=[Route("/join", join, methods=["POST"]), Route("/{name}/beat", beat, methods=["POST"])],
+        middleware=[Middleware(BearerTokenMiddleware, token=token.secret, refuse=_error_json)],
+        exception_handlers=dict.fromkeys(kinds, _error_response),
+    )
+
+
+async def _read_message(request: Request, kind: type[T]) -> T:
+    body = await read_body(request, NODE_HEARTBEAT_BYTES_MAX)
+    if body is None:
+        raise HTTPException(413, f"a body holds at most {NODE_HEARTBEAT_BYTES_MAX:,} bytes")
+    try:
+        return decode_message(body, kind)
+    except ValueError as error:
+        raise HTTPException(400, f"the body cannot be understood: {error}") from None
+
+
+async def _error_response(request: Request, error: Exception) -> Response:
+    """Every error ends here."""
+    if isinstance(error, HTTPException):
+        return _error_json(error.status_code, error.detail, error.headers)
+    if isinstance(error, NameTaken):
+        return _error_json(409, str(error))
+    if isinstance(error, ClientDisconnect):
+        return _error_json(400, "the body did not come whole")
+    if isinstance(error, TarrafaError):
+        log.warning("%s", error)
+        return _error_json(503, str(error))
+    log.error("unexpected", exc_info=error)
+    return _error_json(500, f"something went wrong here: {type(error).__name__}")
+
+
+def _error_json(code: int, sentence: str, headers: "dict[str, str] | Any" = None) -> Response:
+    response = _json_response({"error": printable_text(sentence, MESSAGE_CHARS_MAX)}, code)
+    for name, value in dict(headers or {}).items():
+        response.headers[name] = value
+    if code == 413:
+        response.headers["Connection"] = "close"  # the rest of it is not read
+    return response
+
+
+def _json_response(value: object, code: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), code, media_type="application/json")

@@ -1,0 +1,69 @@
+"""The process of a node that answers other machines: searches from this one's index, and what a report needs of it.
+
+`python -m tarrafa.server.internal.peer_server`: started by the supervisor of a node that has the role `search`. It serves the
+conversation of a shard (`shard`), the portions of reports (`portion`) and nothing else, to whoever knows the token,
+which is in its environment; where it listens it writes into the file that it was told, for the node's beats. Before
+anything is indexed it finds nothing.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import signal
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from tarrafa.errors import ConfigError
+from tarrafa.report.distributed import part_wire
+from tarrafa.runtime.data_dir import DataDirectory, write_atomically
+from tarrafa.runtime.process import die_with_parent, run_child
+from tarrafa.runtime.token import TOKEN_VARIABLE, load_token
+from tarrafa.search.partitioned_shard import open_local_shard
+from tarrafa.search.shard_wire import PATH
+from tarrafa.server.http_server import bind, run_app
+from tarrafa.server.internal.report_part_endpoint import ReportPartCounter
+from tarrafa.server.internal.report_part_endpoint import create_report_part_app as create_portion_app
+from tarrafa.server.internal.shard_endpoint import create_shard_app as create_shard_app
+
+
+async def _serve_peers(data: DataDirectory, host: str, port: int, told: Path) -> None:
+    token = load_token(None)
+    if not token:
+        raise ConfigError(f"{TOKEN_VARIABLE} is not set: this process is started by a supervisor")
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    listening = bind(host, port)
+    counter = ReportPartCounter(data)
+    app = Starlette(
+        routes=[
+            Mount(PATH, create_shard_app(open_local_shard(data, or_nothing=True), token)),
+            Mount(part_wire.PATH, create_portion_app(counter, token)),
+        ]
+    )
+
+    def ready(address: str) -> None:
+        write_atomically(told, address.rstrip("/").encode(), durable=False)
+
+    try:
+        await run_app(app, host, listening, stop, ready, counter.close)
+    finally:
+        with contextlib.suppress(OSError):
+            told.unlink(missing_ok=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--host", required=True)
+    parser.add_argument("--port", type=int, default=0, help="0: any that is free")
+    parser.add_argument("--told", type=Path, required=True, help="the file that it writes its address into")
+    options = parser.parse_args()
+    die_with_parent(options.parent)
+    run_child(lambda: asyncio.run(_serve_peers(DataDirectory(options.data), options.host, options.port, options.told)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""What does this machine hold of a collection, for the report that is made on another one?
+
+    POST /report/VERSION    see report/carrying
+
+Promises: nobody without the token gets an answer; what cannot be understood or is of another version is refused in one
+sentence and changes nothing. The counting is done by a process beside this one, so that searches are not held up: one
+at a time, the others wait in line. It ends with its question: when whoever asked is gone, or has waited for HOLD_S.
+Something is said every second, so that he knows that we live.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+from asyncio.subprocess import PIPE
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from tarrafa.report.distributed.local_part import PartRequest
+from tarrafa.report.distributed.part_wire import (
+    CONTENT_TYPE,
+    LENGTH_BYTES,
+    REQUEST_BYTES_MAX,
+    VERSION,
+    PartFailed,
+    PartKeepAlive,
+    encode_frame,
+)
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.process import module_command
+from tarrafa.runtime.token import TOKEN_VARIABLE, Token
+from tarrafa.server.auth.bearer_token import BearerTokenMiddleware, read_body
+
+MODULE = "tarrafa.report.distributed.part_process"
+RESPONSE_S_MAX = 3600.0
+HEARTBEAT_EVERY_S = 1.0
+WAITING_MAX = 8  # in line
+INCOMPLETE = "it was not counted to the end"
+
+log = logging.getLogger(__name__)
+SendFrame = Callable[[bytes], Awaitable[None]]
+
+
+def create_report_part_app(counter: "ReportPartCounter", token: Token) -> Starlette:
+    """To be mounted at `carrying.PATH`."""
+    if not token:
+        raise ValueError("without a token nobody may ask")
+
+    async def hand_over(request: Request) -> Response:
+        if request.path_params["version"] != VERSION:
+            return _message_response(409, f"this is another version of Tarrafa ({VERSION})")
+        try:
+            body = await read_body(request, REQUEST_BYTES_MAX)
+        except ClientDisconnect:
+            return _message_response(400, "the question did not come whole")
+        if body is None:
+            return _message_response(413, f"a question holds at most {REQUEST_BYTES_MAX:,} bytes")
+        try:
+            asked = msgspec.msgpack.decode(body, type=PartRequest)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            return _message_response(400, f"the question cannot be understood: {error}")
+        if counter.waiting >= WAITING_MAX:
+            return _message_response(503, "too many reports are being made")
+        return _ReportPartResponse(counter, asked)
+
+    return Starlette(
+        routes=[Route("/{version}", hand_over, methods=["POST"])],
+        middleware=[Middleware(BearerTokenMiddleware, token=token.secret, refuse=_message_response)],
+    )
+
+
+def _message_response(code: int, sentence: str) -> Response:
+    headers = {"Connection": "close"} if code == 413 else None  # the rest of it is not read
+    return PlainTextResponse(sentence, code, headers)
+
+
+class ReportPartCounter:
+    """The one process that counts, and those who wait for it."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data, self._turn = data, asyncio.Lock()
+        self.waiting, self.closing = 0, asyncio.Event()
+
+    def close(self) -> None:
+        """Whoever waits hears at once that nothing comes of it."""
+        self.closing.set()
+
+    async def count(self, asked: PartRequest, say: SendFrame) -> None:
+        """Say the frames of the answer, each as a whole."""
+        self.waiting += 1
+        try:
+            async with self._turn:
+                await self._count(asked, say)
+        finally:
+            self.waiting -= 1
+
+    async def _count(self, asked: PartRequest, say: SendFrame) -> None:
+        line = module_command(MODULE, "--data", str(self._data.root), "--parent", str(os.getpid()))
+        settings = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
+        process = await asyncio.create_subprocess_exec(*line, stdin=PIPE, stdout=PIPE, env=settings)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(msgspec.msgpack.encode(asked))
+            process.stdin.close()
+            while not process.stdout.at_eof():
+                with contextlib.suppress(asyncio.IncompleteReadError):  # it died: what it has said must do
+                    length = await process.stdout.readexactly(LENGTH_BYTES)
+                    await say(length + await process.stdout.readexactly(int.from_bytes(length, "big")))
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()  # a full pipe that nobody reads would keep it from being seen to end
+
+
+class _ReportPartResponse(Response):
+    """An answer that is told as it is found, and dropped when nobody listens."""
+
+    def __init__(self, counter: ReportPartCounter, asked: PartRequest) -> None:
+        super().__init__(media_type=CONTENT_TYPE)
+        del self.headers["content-length"]
+        self._counter, self._asked, self._speaking = counter, asked, asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def say(content: bytes, more: bool = True) -> None:
+            async with self._speaking:
+                await send({"type": "http.response.body", "body": content, "more_body": more})
+
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        telling, gone = asyncio.create_task(self._stream_part(say)), asyncio.create_task(_wait_for_disconnect(receive))
+        ending = asyncio.create_task(self._counter.closing.wait())
+        tasks = (telling, gone, ending)
+        try:
+            await asyncio.wait(tasks, timeout=RESPONSE_S_MAX, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if gone.cancelled():
+            await say(b"" if _succeeded(telling) else encode_frame(PartFailed(INCOMPLETE)), more=False)
+
+    async def _stream_part(self, say: SendFrame) -> None:
+        beating = asyncio.create_task(_send_heartbeats(say))
+        try:
+            await self._counter.count(self._asked, say)
+        finally:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+
+
+def _succeeded(telling: "asyncio.Task[None]") -> bool:
+    """Whether all was said."""
+    if not telling.cancelled() and (error := telling.exception()) is not None:
+        log.error("unexpected", exc_info=error)
+        return False
+    return not telling.cancelled()
+
+
+async def _send_heartbeats(say: SendFrame) -> None:
+    while True:
+        await say(encode_frame(PartKeepAlive()))
+        await asyncio.sleep(HEARTBEAT_EVERY_S)
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

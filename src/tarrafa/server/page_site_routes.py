@@ -1,0 +1,146 @@
+"""Which page tells what is known of a page, or of a site?
+
+    /page?url=     a page: rank, visits, versions, words, what it declares, who links to it, where it leads
+    /site?name=    a site or a host: its pages, errors, robots.txt, the sites around it
+    /page.json, /site.json   the same for programs
+
+Promises: any URL that a crawled page is or links to is known; every list is paged by itself (`in`, `out`, `hosts`), the
+JSON by `n` and `offset`. Where the machine keeps its files, and who works for it, is told to those who sit at it only.
+"""
+
+import asyncio
+import contextlib
+from typing import Any
+
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tarrafa.clock import Clock
+from tarrafa.crawl.explain.page_and_site import PageDetails, SiteDetails, describe_page, describe_site
+from tarrafa.errors import ConfigError, DataError, QueryError
+from tarrafa.frontier.address import Address
+from tarrafa.graph.reader import GraphReader
+from tarrafa.graph.sites import SitePaging, SiteReader
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.search.searcher import Searcher
+from tarrafa.server.entities.params import EntityParams
+from tarrafa.server.jinja_environment import LINKS_PER_PAGE, Pager
+from tarrafa.server.page_responses import PageResponses, UnknownResource, json_response
+from tarrafa.server.search.params import integer_param, page_number_param
+from tarrafa.server.security_headers import is_local_request
+from tarrafa.triples.entity_reader import EntityReader, FoundEntity
+
+LIST_ITEMS_MAX = 1_000  # per answer, as JSON
+FRONTIER_UNREACHABLE = "it does not answer"
+ENTITIES_SHOWN = 20  # of those that a page declares
+
+
+class PageSiteRoutes:
+    """The handlers, and the readers that they keep open. `address` is of a frontier elsewhere."""
+
+    def __init__(
+        self, data: DataDirectory, replies: PageResponses, searcher: Searcher, address: Address | None
+    ) -> None:
+        self._data, self._replies, self._searcher, self._address = data, replies, searcher, address
+        self._clock = Clock.from_environment()
+        self._graph: GraphReader | None = None
+        self._sites = SiteReader(data)
+        self._declared = EntityReader(data)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/page", self.page),
+            Route("/page.json", self.page_json),
+            Route("/site", self.site),
+            Route("/site.json", self.site_json),
+        ]
+
+    async def page(self, request: Request) -> Response:
+        found = await self._page(request, _page_paging(request))
+        pagers = _pagers(request, found.in_total, found.out_total, found.out_hosts_total)
+        things = await asyncio.to_thread(self._entities, found.url)
+        wanted = EntityParams(
+            collection=request.query_params.get("collection", ""), hl=request.query_params.get("hl", "")
+        )
+        declared: dict[str, Any] = {
+            "things": things[:ENTITIES_SHOWN],
+            "things_more": len(things) > ENTITIES_SHOWN,
+            "wanted": wanted,
+        }
+        return self._replies.html(request, "page.html", found=found, **declared, **pagers)
+
+    async def page_json(self, request: Request) -> Response:
+        return json_response(await self._page(request, _json_paging(request)))
+
+    async def site(self, request: Request) -> Response:
+        found = await self._site(request, _page_paging(request))
+        pagers = _pagers(request, found.in_total, found.out_total, found.hosts_total)
+        return self._replies.html(request, "site.html", found=found, **pagers)
+
+    async def site_json(self, request: Request) -> Response:
+        return json_response(await self._site(request, _json_paging(request)))
+
+    async def _page(self, request: Request, paging: SitePaging) -> PageDetails:
+        url, collection = request.query_params.get("url", "").strip(), request.query_params.get("collection") or None
+        if not url:
+            raise UnknownResource("no_url")
+        graph, now = await self._open_graph(), self._clock.now()
+        try:
+            found = await describe_page(self._data, url, now, collection, paging, self._address, graph)
+        except ConfigError:
+            raise UnknownResource("unknown_url") from None
+        return (
+            found if is_local_request(request) or not found.frontier else replace(found, frontier=FRONTIER_UNREACHABLE)
+        )
+
+    async def _site(self, request: Request, paging: SitePaging) -> SiteDetails:
+        name, collection = request.query_params.get("name", "").strip(), request.query_params.get("collection") or None
+        if not name:
+            raise UnknownResource("no_site")
+        await self._open_graph()
+        try:
+            found = await describe_site(self._data, name, collection, paging, self._address, sites=self._sites)
+        except ConfigError:
+            raise UnknownResource("unknown_site") from None
+        indexed = await asyncio.to_thread(self._searcher.count_indexed, found.kind, found.name, collection)
+        found = replace(found, indexed=indexed)
+        if is_local_request(request):
+            return found
+        states = [replace(state, worker="") for state in found.states]
+        return replace(found, states=states, frontier=FRONTIER_UNREACHABLE if found.frontier else "")
+
+    async def _open_graph(self) -> GraphReader:
+        """The graph; without one there is nothing to tell."""
+        if self._graph is None:
+            self._graph = await asyncio.to_thread(GraphReader, self._data)
+        return self._graph
+
+    def _entities(self, url: str) -> list[FoundEntity]:
+        """What the page declares, one more than is shown; nothing where nobody can tell."""
+        with contextlib.suppress(DataError, QueryError):
+            return self._declared.entities_of_page(url, ENTITIES_SHOWN + 1)
+        return []
+
+
+def _page_paging(request: Request) -> SitePaging:
+    places = [(page_number_param(request.query_params, name) - 1) * LINKS_PER_PAGE for name in ("in", "out", "hosts")]
+    return SitePaging(LINKS_PER_PAGE, *places)
+
+
+def _json_paging(request: Request) -> SitePaging:
+    n, offset = (
+        integer_param(request.query_params, "n", LINKS_PER_PAGE),
+        integer_param(request.query_params, "offset", 0),
+    )
+    if n < 1 or n > LIST_ITEMS_MAX or offset < 0:
+        raise QueryError(f"n must be 1 to {LIST_ITEMS_MAX:,}, and offset 0 or more.")
+    return SitePaging(n, offset, offset, offset)
+
+
+def _pagers(request: Request, in_total: int, out_total: int, hosts_total: int) -> dict[str, Any]:
+    return {
+        f"{name}_numbers": Pager.of(page_number_param(request.query_params, name), total, LINKS_PER_PAGE)
+        for name, total in (("in", in_total), ("out", out_total), ("hosts", hosts_total))
+    }

@@ -1,0 +1,115 @@
+"""Does he ask too much?
+
+Each address has a bucket: it holds BURST_S seconds' worth of the rate, each answer takes out what it costs (COSTS), and
+the rate fills it again. Promises: an empty bucket is 429 with `Retry-After`, before anything else is done; however many
+addresses ask, BUCKETS_MAX are remembered, those that asked last, some 3 MB; a bucket that is forgotten was full again
+or belongs to a flood from so many addresses that no bucket helps. Those at this machine are not counted unless somebody
+says so; nor are programs that show the token (`exempt`), style, script, and whoever asks whether we live.
+"""
+
+import logging
+import math
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+
+from starlette.requests import HTTPConnection, Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tarrafa.errors import ConfigError
+from tarrafa.server.api.problem_details import refusal_response
+from tarrafa.server.auth.request_origin import FORWARDED_FOR, client_address
+from tarrafa.server.security_headers import is_local_request
+
+RATE_PER_S = 10.0
+RATE_PER_S_MAX = 1_000_000.0
+BURST_S = 6.0
+BUCKETS_MAX = 20_000
+EXEMPT_PATHS = ("/static/", "/healthz", "/crawl/", "/shard/")  # the last two are for programs that know the token
+REQUEST_COSTS = {"/sparql": 5.0, "/suggest": 0.2, "/console/login": 2.0}  # of one question; of anything else: 1
+log = logging.getLogger(__name__)
+TOO_MANY_REQUESTS = "too many requests from your address: wait a moment"
+
+_rate = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(?:/\s*(s|min))?").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """How much an address may ask. `local`: those at this machine, too."""
+
+    per_s: float = RATE_PER_S
+    local: bool = False
+    behind_proxy: bool = False
+
+    @classmethod
+    def parse(cls, text: str, *, local: bool = False, behind_proxy: bool = False) -> "RateLimit":
+        """As on the command line: `10/s`, `90/min`; 0 is no limit."""
+        found = _rate(text.strip())
+        if found is None or float(found[1]) > RATE_PER_S_MAX:
+            raise ConfigError(f"--rate-limit: {text[:40]!r}: say 10/s or 90/min, or 0 for no limit")
+        per_s = float(found[1]) / (60 if found[2] == "min" else 1)
+        return cls(per_s, local, behind_proxy)
+
+
+class TokenBuckets:
+    """One per name, in seconds of the rate."""
+
+    def __init__(self, per_s: float, now: Callable[[], float] = monotonic, most: int = BUCKETS_MAX) -> None:
+        self._per_s, self._now, self._most = per_s, now, most
+        self._size = max(per_s * BURST_S, *REQUEST_COSTS.values())
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what was left, and when
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def take(self, name: str, cost: float = 1.0) -> float:
+        """0: it was there, and is taken. Else how many seconds until it will be."""
+        now = self._now()
+        left, at = self._left.pop(name, (self._size, now))
+        left = min(self._size, left + (now - at) * self._per_s)
+        short = cost - left
+        self._left[name] = (left if short > 0 else -short, now)
+        if len(self._left) > self._most:
+            self._left.popitem(last=False)
+        return max(0.0, short) / self._per_s
+
+
+class RateLimitMiddleware:
+    """Stands before everything."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limit: RateLimit,
+        exempt: Callable[[HTTPConnection], bool],
+        now: Callable[[], float] = monotonic,
+    ) -> None:
+        self._app, self._limit, self._exempt = app, limit, exempt
+        self._buckets = TokenBuckets(limit.per_s, now) if limit.per_s > 0 else None
+        self._warned = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        wait_s = self._wait_s(scope)
+        if not wait_s:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        refused = refusal_response(request, 429, TOO_MANY_REQUESTS, {"Retry-After": str(math.ceil(wait_s))})
+        await refused(scope, receive, send)
+
+    def _wait_s(self, scope: Scope) -> float:
+        if self._buckets is None or scope["type"] != "http" or scope["path"].startswith(EXEMPT_PATHS):
+            return 0.0
+        request = Request(scope)
+        if not self._limit.behind_proxy and not self._warned and FORWARDED_FOR in request.headers:
+            self._warned = True
+            log.warning("requests come through a proxy, and all count as one: --behind-proxy tells them apart")
+        if not self._limit.local and not self._limit.behind_proxy and is_local_request(request):
+            return 0.0
+        if self._exempt(request):
+            return 0.0
+        return self._buckets.take(
+            client_address(request, self._limit.behind_proxy), REQUEST_COSTS.get(scope["path"], 1.0)
+        )

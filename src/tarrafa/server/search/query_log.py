@@ -1,0 +1,248 @@
+"""What do people ask, and what do they not find?
+
+`DATA/queries.sqlite`: for each day each text that was asked, how often, and how many pages it found the last time.
+Promises: nothing about whoever asked is written, no address, no session, no time finer than the day; texts that look
+personal (`is_personal`) are counted and not kept; after DAYS_KEPT days a day is forgotten. Noting costs a search some
+microseconds and never fails it: a thread writes every WRITE_EVERY_S, and what cannot be written is dropped and said
+once in the log. Killed, it loses the last of these seconds. A day keeps TEXTS_PER_DAY_MAX different texts and counts
+the others. Several processes may write.
+Knows nothing of HTTP.
+"""
+
+import contextlib
+import logging
+import re
+import threading
+import time
+import unicodedata
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from tarrafa.errors import DataError
+from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
+
+FORMAT = 1
+DAY_S = 86_400
+DAYS_KEPT = 90
+TEXTS_PER_DAY_MAX = 5_000
+PENDING_MAX = 2_000  # different texts between two writings
+WRITE_EVERY_S = 2.0
+BUSY_MS = 2_000
+TEXT_CHARS_MAX = 100
+REPORTED_DAYS, REPORTED_QUERIES = 30, 20
+REPORTED_QUERIES_MAX = 1_000
+
+SCHEMA = """
+CREATE TABLE asked (
+    day TEXT NOT NULL, query TEXT NOT NULL, times INTEGER NOT NULL, hits INTEGER NOT NULL, PRIMARY KEY (day, query)
+) WITHOUT ROWID;
+CREATE TABLE days (day TEXT PRIMARY KEY, times INTEGER NOT NULL, empty INTEGER NOT NULL, unkept INTEGER NOT NULL)
+WITHOUT ROWID;
+"""
+log = logging.getLogger(__name__)
+
+
+class QueryCount(msgspec.Struct, frozen=True):
+    """A text, how often it was asked, and how many pages it found the last time."""
+
+    query: str
+    times: int
+    hits: int
+
+
+class QueryReport(msgspec.Struct, frozen=True):
+    """The last days. `empty`: how many searches found nothing; `unkept`: those whose text was not kept."""
+
+    days: int
+    asked: int
+    empty: int
+    unkept: int
+    top: list[QueryCount]
+    zero: list[QueryCount]
+
+
+class _DayCounts:
+    """What was asked on one day and is not yet written."""
+
+    __slots__ = ("empty", "texts", "times", "unkept")
+
+    def __init__(self) -> None:
+        self.times = self.empty = self.unkept = 0
+        self.texts: dict[str, tuple[int, int]] = {}
+
+    def add(self, text: str, hits: int, room: bool) -> None:
+        self.times += 1
+        self.empty += hits == 0
+        if text and (room or text in self.texts):
+            times, _ = self.texts.get(text, (0, 0))
+            self.texts[text] = (times + 1, hits)
+        else:
+            self.unkept += 1
+
+
+class QueryLog:
+    """Notes what is asked; to be closed in the end."""
+
+    def __init__(self, data: DataDirectory, now: Callable[[], float] = time.time) -> None:
+        self._path, self._now = data.queries, now
+        self._lock, self._writing = threading.Lock(), threading.Lock()
+        self._pending: dict[str, _DayCounts] = {}
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._complained = False
+
+    def record(self, text: str, hits: int) -> None:
+        """Somebody asked this, and so many pages were found."""
+        kept, day = normalized_query(text), day_of(self._now())
+        with self._lock:
+            counted = self._pending.setdefault(day, _DayCounts())
+            counted.add(kept, hits, len(counted.texts) < PENDING_MAX)
+            if self._thread is None and not self._stop.is_set():
+                self._thread = threading.Thread(target=self._write_loop, name="query log", daemon=True)
+                self._thread.start()
+
+    def flush(self) -> None:
+        """Write what is pending now."""
+        with self._lock:
+            pending, self._pending = self._pending, {}
+        if not pending:
+            return
+        try:
+            with self._writing, _opened(self._path) as connection:
+                for day, counted in pending.items():
+                    _write(connection, day, counted)
+                _delete_old_days(connection, self._now())
+        except DataError as error:
+            if not self._complained:
+                log.warning("what people ask is not noted: %s", error)
+            self._complained = True
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.flush()
+
+    def __enter__(self) -> "QueryLog":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write_loop(self) -> None:
+        while not self._stop.wait(WRITE_EVERY_S):
+            self.flush()
+
+
+def query_report(
+    data: DataDirectory, now: float, days: int = REPORTED_DAYS, most: int = REPORTED_QUERIES
+) -> QueryReport:
+    """What was asked most, and what was asked most in vain."""
+    days, most = min(max(days, 1), DAYS_KEPT), min(max(most, 1), REPORTED_QUERIES_MAX)
+    if not data.queries.exists():
+        return QueryReport(days, 0, 0, 0, [], [])
+    first = day_of(now - (days - 1) * DAY_S)
+    with _opened(data.queries, to_write=False) as connection:
+        ((asked, empty, unkept),) = connection.execute(
+            "SELECT ifnull(sum(times), 0), ifnull(sum(empty), 0), ifnull(sum(unkept), 0) FROM days WHERE day >= ?",
+            (first,),
+        )
+        top, zero = (
+            [QueryCount(*row) for row in connection.execute(_TOP.format(chosen=chosen), (first, most))]
+            for chosen in ("1", "hits = 0")
+        )
+    return QueryReport(days, asked, empty, unkept, top, zero)
+
+
+# `hits` is that of the row with the last day: SQLite promises it for max().
+_TOP = """
+SELECT query, times, hits FROM (
+    SELECT query, sum(times) AS times, hits, max(day) FROM asked WHERE day >= ? GROUP BY query
+) WHERE {chosen} ORDER BY times DESC, query LIMIT ?
+"""
+
+
+def day_of(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).date().isoformat()
+
+
+def normalized_query(text: str) -> str:
+    """The text without what does not matter: case and spaces. Empty where it must not be kept."""
+    plain = " ".join(unicodedata.normalize("NFC", text).lower().split())
+    if not plain.isprintable() or is_personal(plain):
+        return ""
+    return plain
+
+
+# An address, or six digits in a row, whatever is customary between them (telephone, CPF, card): but years are no
+# secrets, nor are dates.
+_mail = re.compile(r"[^\s@]@[^\s@]").search
+_years = re.compile(r"(?<![\d./-])(?:19\d\d|20[0-3]\d)(?:-\d{1,2}){0,2}(?![\d./-])").sub
+_digits = re.compile(r"(?:\d[ ./()-]{0,2}){6}").search
+
+
+def is_personal(text: str) -> bool:
+    """Whether a text looks as if it were about one person."""
+    return len(text) > TEXT_CHARS_MAX or bool(_mail(text)) or bool(_digits(_years("", text)))
+
+
+@contextlib.contextmanager
+def _opened(path: Path, *, to_write: bool = True) -> Iterator[apsw.Connection]:
+    """One transaction on the file; what SQLite complains of, as one line."""
+    try:
+        connection = apsw.Connection(str(path)) if to_write else open_sqlite_readonly(path)
+        try:
+            connection.set_busy_timeout(BUSY_MS)
+            if to_write:
+                _prepare(connection)
+            with connection:
+                _check(connection, path)
+                yield connection
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        raise DataError(f"{path}: cannot be used ({error}); delete the file, and a new one is made") from None
+
+
+def _prepare(connection: apsw.Connection) -> None:
+    connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", "normal")
+    if connection.pragma("user_version") == 0:
+        with connection:
+            if connection.pragma("user_version") == 0:  # another process may have been quicker
+                connection.execute(SCHEMA)
+                connection.pragma("user_version", FORMAT)
+
+
+def _check(connection: apsw.Connection, path: Path) -> None:
+    if connection.pragma("user_version") != FORMAT:
+        raise DataError(f"{path}: written by another version of Tarrafa; delete the file, and a new one is made")
+
+
+def _write(connection: apsw.Connection, day: str, counted: _DayCounts) -> None:
+    (held,) = next(connection.execute("SELECT count(*) FROM asked WHERE day = ?", (day,)))
+    room, unkept = max(0, TEXTS_PER_DAY_MAX - held), counted.unkept
+    for text, (times, hits) in counted.texts.items():
+        connection.execute("UPDATE asked SET times = times + ?, hits = ? WHERE day = ? AND query = ?",
+                           (times, hits, day, text))  # fmt: skip
+        if connection.changes() == 0:
+            if room > 0:
+                connection.execute("INSERT INTO asked VALUES (?, ?, ?, ?)", (day, text, times, hits))
+                room -= 1
+            else:
+                unkept += times
+    connection.execute(
+        "INSERT INTO days VALUES (?, ?, ?, ?) ON CONFLICT (day) DO UPDATE SET"
+        " times = times + excluded.times, empty = empty + excluded.empty, unkept = unkept + excluded.unkept",
+        (day, counted.times, counted.empty, unkept),
+    )
+
+
+def _delete_old_days(connection: apsw.Connection, now: float) -> None:
+    oldest = day_of(now - (DAYS_KEPT - 1) * DAY_S)
+    connection.execute("DELETE FROM asked WHERE day < ?", (oldest,))
+    connection.execute("DELETE FROM days WHERE day < ?", (oldest,))

@@ -1,0 +1,285 @@
+"""Which answer does a SPARQL query get over HTTP?
+
+    GET  /sparql?query=…                                          SPARQL 1.1 Protocol, section 2.1.1
+    POST /sparql   application/x-www-form-urlencoded: query=…     section 2.1.2
+    POST /sparql   application/sparql-query: the query itself     section 2.1.3
+    GET  /sparql                                                  for a browser the editor, else what is served here
+                                                                  (SPARQL 1.1 Service Description)
+
+Also `default-graph-uri` and `named-graph-uri` (any number), `format` instead of an `Accept`, `limit`, and `part` where
+the store is kept in several. Promises: nothing is changed through it; what is wrong is one sentence in plain text, with
+a status that says whose fault it is; whoever goes away is not worked for any longer.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from pyoxigraph import RdfFormat, parse, serialize
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from tarrafa.errors import Busy, DataError, QueryError, QueryLimitExceeded, TarrafaError
+from tarrafa.index.shards import parts
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.server.auth.bearer_token import read_body
+from tarrafa.server.page_responses import PageResponses
+from tarrafa.server.security_headers import CSP_HEADER, EDITOR_CSP
+from tarrafa.server.sparql.content_negotiation import MediaTypeOffer, negotiate
+from tarrafa.server.sparql.example_queries import sparql_examples
+from tarrafa.triples.snapshots import newest_number
+from tarrafa.triples.sparql_check import QUERY_CHARS_MAX
+from tarrafa.triples.sparql_pool import NoAcceptableFormat, SparqlPool
+from tarrafa.triples.sparql_process import SparqlRequest, SparqlResponse
+from tarrafa.triples.sparql_results import GRAPH_FORMATS, SOLUTION_FORMATS, formats_for
+
+BODY_BYTES_MAX = 8 * QUERY_CHARS_MAX  # every character may need several bytes, and each of them an escape
+FIELDS_MAX = 2_000
+RETRY_AFTER_S = 5
+METHODS = ("GET", "HEAD", "POST", "OPTIONS")
+FORM, QUERY, UPDATE = "application/x-www-form-urlencoded", "application/sparql-query", "application/sparql-update"
+NO_UPDATE = "this endpoint only answers queries: nothing can be changed through it"
+
+SOLUTIONS = (
+    MediaTypeOffer("application/sparql-results+json", "json"),
+    MediaTypeOffer("application/sparql-results+xml", "xml"),
+    MediaTypeOffer("text/csv", "csv"),
+    MediaTypeOffer("text/tab-separated-values", "tsv"),
+    MediaTypeOffer("application/json", "json"),
+    MediaTypeOffer("application/xml", "xml"),
+    MediaTypeOffer("text/xml", "xml"),
+)
+GRAPHS = (
+    MediaTypeOffer("text/turtle", "ttl"),
+    MediaTypeOffer("application/n-triples", "nt"),
+    MediaTypeOffer("application/rdf+xml", "rdf"),
+    MediaTypeOffer("application/ld+json", "jsonld"),
+    MediaTypeOffer("application/json", "jsonld"),
+    MediaTypeOffer("application/xml", "rdf"),
+    MediaTypeOffer("text/xml", "rdf"),
+)
+FORMATS = tuple(dict.fromkeys(offer.form for offer in (*SOLUTIONS, *GRAPHS)))
+# What else clients call them (SPARQLWrapper sends a `format` beside its `Accept`); media types are names too.
+FORMAT_ALIASES = {
+    "turtle": "ttl",
+    "n3": "ttl",
+    "n-triples": "nt",
+    "ntriples": "nt",
+    "rdf+xml": "rdf",
+    "json-ld": "jsonld",
+}
+FORMAT_ALIASES |= {offer.media_type: offer.form for offer in (*GRAPHS, *SOLUTIONS)}
+HTML_OFFER = MediaTypeOffer("text/html", "html")
+ERROR_STATUSES: dict[type[TarrafaError], int] = {
+    NoAcceptableFormat: 406,
+    QueryError: 400,
+    QueryLimitExceeded: 503,
+    Busy: 503,
+    DataError: 503,
+}
+UTF8_MEDIA_TYPES = ("text/csv", "text/tab-separated-values", "text/turtle")
+
+
+class _BadRequest(Exception):
+    """A request that is not answered: a status and a sentence."""
+
+    def __init__(self, code: int, sentence: str, **headers: str) -> None:
+        super().__init__(sentence)
+        self.code, self.headers = code, {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _SparqlParams:
+    """The parameters of a request, from wherever the protocol lets them be."""
+
+    fields: list[tuple[str, str]]
+
+    def all(self, name: str) -> list[str]:
+        return [value for key, value in self.fields if key == name]
+
+    def one(self, name: str) -> str | None:
+        values = self.all(name)
+        if len(values) > 1:
+            raise _BadRequest(400, f"there are {len(values)} parameters `{name}`; one is answered")
+        return values[0] if values else None
+
+
+class SparqlEndpoint:
+    """The endpoint and its editor."""
+
+    def __init__(self, data: DataDirectory, replies: PageResponses, asking: SparqlPool) -> None:
+        self._data, self._replies, self._asking = data, replies, asking
+
+    def routes(self) -> list[Route]:
+        return [Route("/sparql", self.sparql, methods=list(METHODS))]
+
+    async def sparql(self, request: Request) -> Response:
+        try:
+            return await self._respond(request)
+        except _BadRequest as wrong:
+            return PlainTextResponse(f"{wrong}\n", wrong.code, wrong.headers)
+        except TarrafaError as error:
+            code = next((code for kind, code in ERROR_STATUSES.items() if isinstance(error, kind)), 0)
+            if not code:
+                raise
+            again = {"Retry-After": str(RETRY_AFTER_S)} if isinstance(error, Busy) else None
+            return PlainTextResponse(f"{error}\n", code, again)
+
+    async def _respond(self, request: Request) -> Response:
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers={"Allow": ", ".join(METHODS), "Accept-Post": f"{FORM}, {QUERY}"})
+        given = await _read_params(request)
+        if given.one("update") is not None:
+            raise _BadRequest(403, NO_UPDATE)
+        text = given.one("query")
+        if text is None:
+            if request.method == "POST":
+                raise _BadRequest(400, "there is no parameter `query`")
+            return await self._editor_or_description(request, given)
+        question, offers = _sparql_request(text, request.headers.get("accept", ""), given, self._asking.limits.results)
+        return _response(await _until_disconnected(request, self._asking.ask(question)), offers)
+
+    async def _editor_or_description(self, request: Request, given: _SparqlParams) -> Response:
+        accept, form = request.headers.get("accept", ""), _format_name(given)
+        offer = _offer_of_format(form, GRAPHS) if form else negotiate(accept, (*GRAPHS, HTML_OFFER))
+        if offer is HTML_OFFER:
+            return await asyncio.to_thread(self._editor, request)
+        if offer is None:
+            raise _BadRequest(406, f"what is served here can be described in {_media_types(GRAPHS)}")
+        body = _service_description(self._replies.site_url(request), offer.form)
+        return Response(body, media_type=_with_charset(offer.media_type), headers={"Vary": "Accept"})
+
+    def _editor(self, request: Request) -> Response:
+        several = [one.part for one in parts(self._data) if one.part]
+        response = self._replies.html(
+            request,
+            "sparql.html",
+            examples=sparql_examples(self._replies.texts(request)),
+            has_triples=any(map(newest_number, parts(self._data))),
+            several=several,
+            limits=self._asking.limits,
+        )
+        response.headers[CSP_HEADER] = EDITOR_CSP
+        response.headers["Vary"] = "Accept, Accept-Language, Cookie"
+        return response
+
+
+async def _read_params(request: Request) -> _SparqlParams:
+    fields = _parse_params(request.scope["query_string"])
+    if request.method != "POST":
+        return _SparqlParams(fields)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == UPDATE:
+        raise _BadRequest(403, NO_UPDATE)
+    if kind not in (FORM, QUERY):
+        raise _BadRequest(415, f"a query is sent as {FORM} or as {QUERY}, not as {kind[:60] or 'nothing in particular'}",
+                     Accept_Post=f"{FORM}, {QUERY}")  # fmt: skip
+    body = await read_body(request, BODY_BYTES_MAX)
+    if body is None:
+        raise _BadRequest(413, f"the request is too long: at most {BODY_BYTES_MAX:,} bytes are read")
+    if kind == FORM:
+        return _SparqlParams(fields + _parse_params(body))
+    try:
+        return _SparqlParams([*fields, ("query", body.decode())])
+    except UnicodeDecodeError as error:
+        raise _BadRequest(400, f"the query must be UTF-8; byte {error.start} is not") from None
+
+
+def _parse_params(text: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
+    except UnicodeError:
+        raise _BadRequest(400, "the parameters must be UTF-8, each other byte written as %HH") from None
+    except ValueError:
+        raise _BadRequest(400, f"there are too many parameters: at most {FIELDS_MAX:,} are read") from None
+
+
+def _sparql_request(
+    text: str, accept: str, given: _SparqlParams, most: int
+) -> tuple[SparqlRequest, dict[str, MediaTypeOffer]]:
+    """What is asked, and under which media type each form is sent."""
+    form, limit = _format_name(given), given.one("limit") or ""
+    if form:
+        of_solutions, of_graph = formats_for(form)
+        solutions, graph = _offer_of_format(of_solutions, SOLUTIONS), _offer_of_format(of_graph, GRAPHS)
+        if solutions is None and graph is None:
+            raise _BadRequest(400, f"format must be one of {', '.join(FORMATS)}, not {form[:40]!r}")
+    else:
+        solutions, graph = negotiate(accept, SOLUTIONS), negotiate(accept, GRAPHS)
+    if solutions is None and graph is None:
+        raise _BadRequest(406, f"answers can be had in {_media_types(SOLUTIONS)}; statements in {_media_types(GRAPHS)}")
+    if limit and not (limit.isascii() and limit.isdigit() and len(limit) < 10):
+        raise _BadRequest(400, f"limit must be a whole number, not {limit[:20]!r}")
+    default, named = given.all("default-graph-uri"), given.all("named-graph-uri")
+    chosen = bool(default or named)
+    question = SparqlRequest(
+        text,
+        solutions.form if solutions else "",
+        graph.form if graph else "",
+        int(limit) if limit else most,
+        default if chosen else None,
+        named if chosen else None,
+        given.one("part") or "",
+    )
+    return question, {offer.form: offer for offer in (solutions, graph) if offer is not None}
+
+
+async def _until_disconnected(request: Request, asked: Coroutine[None, None, SparqlResponse]) -> SparqlResponse:
+    """The answer, as long as somebody waits for it."""
+    working = asyncio.create_task(asked)
+    leaving = asyncio.create_task(_wait_for_disconnect(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise _BadRequest(499, "nobody waits for the answer")
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _wait_for_disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _response(answer: SparqlResponse, offers: dict[str, MediaTypeOffer]) -> Response:
+    headers = {"Vary": "Accept"}
+    if answer.is_cut:
+        headers["X-Tarrafa-Limit"] = str(answer.count)
+    return Response(answer.body, media_type=_with_charset(offers[answer.form].media_type), headers=headers)
+
+
+def _with_charset(media_type: str) -> str:
+    return f"{media_type}; charset=utf-8" if media_type in UTF8_MEDIA_TYPES else media_type
+
+
+def _format_name(given: _SparqlParams) -> str:
+    """The form that is named; clients name it in several ways at once, in the hope that we know one of them."""
+    names = [FORMAT_ALIASES.get(name.lower(), name) for name in given.all("format") if name]
+    return next((name for name in names if name in FORMATS), names[0] if names else "")
+
+
+def _offer_of_format(form: str, offers: tuple[MediaTypeOffer, ...]) -> MediaTypeOffer | None:
+    return next((offer for offer in offers if offer.form == form), None)
+
+
+def _media_types(offers: tuple[MediaTypeOffer, ...]) -> str:
+    return ", ".join(dict.fromkeys(offer.media_type for offer in offers))
+
+
+def _service_description(base: str, form: str) -> bytes:
+    """What is served here, for programs."""
+    iris = [one.iri for one in SOLUTION_FORMATS.values()] + [one.iri for one in GRAPH_FORMATS.values()]
+    formats = " , ".join(f"<{iri}>" for iri in iris)
+    text = f"""
+        @prefix sd: <http://www.w3.org/ns/sparql-service-description#> .
+        <{base}/sparql> a sd:Service ; sd:endpoint <{base}/sparql> ; sd:supportedLanguage sd:SPARQL11Query ;
+            sd:feature sd:UnionDefaultGraph ; sd:resultFormat {formats} ;
+            sd:defaultDataset [ a sd:Dataset ; sd:defaultGraph [ a sd:Graph ] ] ."""
+    triples = [quad.triple for quad in parse(text, RdfFormat.TURTLE)]
+    prefixes = {"sd": "http://www.w3.org/ns/sparql-service-description#"}
+    return serialize(triples, format=GRAPH_FORMATS[form], prefixes=prefixes) or b""

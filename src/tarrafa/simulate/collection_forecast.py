@@ -1,0 +1,242 @@
+"""How fresh will this collection be, under which policy, and what would more visits buy?
+
+Promises: answers from what the frontier has learned of the collection's own pages (their rates, weights, hosts and
+delays), by the live crawl's own policies on a false clock; asks no other machine and changes nothing.
+Knows nothing of how it is printed.
+
+Two ways to the same question. The policies are compared by the event-driven simulator, on a sample where there are many
+pages: of each host so many that its slots per page stay what they are. What a budget buys is told in closed form, for
+all pages, by the long-run bound that the index policy stays within half a percent of.
+
+A page is never taken to be visited more often than every five minutes here, whatever `interval_min` says.
+
+Known weakness: rates are taken as estimated, not as uncertain; a collection that has seen each page once believes its
+prior, and so does this.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from tarrafa.config import Collection, decode_collection
+from tarrafa.errors import DataError, FrontierError
+from tarrafa.frontier.address import connect, local_address
+from tarrafa.frontier.api import RevisitPage
+from tarrafa.frontier.revisit_planner import fetch_revisit_pages as all_pages
+from tarrafa.frontier.store.sqlite_frontier import read_revisit_pages
+from tarrafa.revisit import optimal_frequency
+from tarrafa.revisit.change_rate import DAY_S
+from tarrafa.revisit.visit_value import staleness
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.simulate import engine, web_model
+from tarrafa.simulate.policy_controllers import POLICY_NAMES, PolicyName, SimulationSettings
+from tarrafa.simulate.web_model import SimulatedCrawler, SimulatedDocument, SimulatedServer
+
+SAMPLE_MIN, SAMPLE_MAX = 50, 1_500
+DAYS_MIN, DAYS_MAX = 3.0, 365.0
+ROUNDS = 8.0  # so many visits to each page, in the mean; the first half of them is not measured
+PAUSE_MIN_S = 0.05
+MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+VISITS_MAX, CHANGES_MAX = 60_000, 300_000  # in one run: beyond them the sample shrinks
+INTERVAL_MIN_S = 300.0  # visits that follow each other faster than this are not simulated: it is fresh enough by then
+
+Floats = npt.NDArray[np.float64]
+Progress = Callable[[int, int], None]
+
+
+class PolicyForecast(msgspec.Struct, frozen=True):
+    """What to expect of one policy."""
+
+    policy: str
+    freshness: float
+    twice: float  # with twice the visits
+
+
+class BudgetForecast(msgspec.Struct, frozen=True):
+    """What a budget buys, in the long run."""
+
+    visits_per_day: float
+    index: float
+    uniform: float
+
+
+class CollectionForecast(msgspec.Struct, frozen=True):
+    """The answer of `simulate --collection --json`."""
+
+    collection: str
+    policy: str
+    visits_per_day: float
+    pages: int
+    hosts: int
+    sampled: int
+    polite_per_day: float  # the most that politeness and interval_min allow
+    changes_per_day: float  # expected, of all pages
+    fresh_now: float
+    best: str
+    policies: tuple[PolicyForecast, ...]
+    curve: tuple[BudgetForecast, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class PageArrays:
+    """The pages as arrays; hosts are numbered."""
+
+    rates: Floats
+    weights: Floats
+    ages: Floats
+    servers: npt.NDArray[np.int64]
+    pauses: Floats  # of each host
+    dated: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, pages: Sequence[RevisitPage], now: float) -> "PageArrays":
+        numbers: dict[int, int] = {}
+        servers = np.array([numbers.setdefault(page.host, len(numbers)) for page in pages], dtype=np.int64)
+        pauses, dated = np.zeros(len(numbers)), np.zeros(len(numbers), dtype=bool)
+        for page, server in zip(pages, servers, strict=True):
+            pauses[server], dated[server] = max(page.delay_s, PAUSE_MIN_S), page.dates_believed
+        return cls(
+            np.array([page.history.estimate for page in pages]),
+            np.array([page.history.weight for page in pages]),
+            np.array([max(0.0, now - page.history.last) for page in pages]),
+            servers,
+            pauses,
+            dated,
+        )
+
+    def caps(self, interval_min: float) -> Floats:
+        """Visits a second that each host takes at most."""
+        often = np.bincount(self.servers) / interval_min if interval_min > 0 else math.inf
+        return np.minimum(1.0 / self.pauses, often)
+
+
+async def read_collection_pages(data: DataDirectory, name: str) -> tuple[Collection, list[RevisitPage]]:
+    """The collection and what was learned of its pages: from whoever owns the frontier, else from its file."""
+    data.check_version()
+    try:
+        frontier = await connect(local_address(data))
+    except FrontierError:
+        row, pages = read_revisit_pages(data.frontier, name)
+        return decode_collection(row.config), pages
+    try:
+        rows = await frontier.collections()
+        found = next((row for row in rows if row.name == name), None)
+        if found is None:
+            raise DataError(f"no collection is named {name!r} (there are: {', '.join(row.name for row in rows)})")
+        return decode_collection(found.config), await all_pages(frontier, found.id)
+    finally:
+        await frontier.close()
+
+
+def forecast(
+    collection: Collection,
+    pages: Sequence[RevisitPage],
+    now: float,
+    policy: PolicyName | None = None,
+    per_day: float | None = None,
+    progress: Progress = lambda done, total: None,
+) -> CollectionForecast:
+    """`policy` and `per_day` stand in for what the collection says."""
+    if not pages:
+        raise DataError(f"{collection.name}: no page of it is kept fresh yet: give it a [revisit] section and crawl")
+    stock, least = PageArrays.of(pages, now), max(INTERVAL_MIN_S, float(collection.revisit.interval_min))
+    polite = float(stock.caps(least).sum()) * DAY_S
+    budget = min(per_day or collection.revisit.rate or polite, polite)
+    chosen = policy or (collection.revisit.policy if collection.revisit.policy != "never" else "index")
+    runs = {(name, times): 0.0 for name in POLICY_NAMES for times in (1.0, 2.0)}
+    days = min(max(DAYS_MIN, ROUNDS * len(pages) / budget), DAYS_MAX)
+    sample = _sample(stock, days, 2 * budget)
+    for done, (name, times) in enumerate(runs):
+        progress(done, len(runs))
+        runs[name, times] = _simulated_freshness(sample, name, min(times * budget, polite) / polite, least, days)
+    progress(len(runs), len(runs))
+    prospects = sorted(
+        (PolicyForecast(name, round(runs[name, 1.0], 4), round(runs[name, 2.0], 4)) for name in POLICY_NAMES),
+        key=lambda one: -one.freshness,
+    )
+    return CollectionForecast(
+        collection=collection.name,
+        policy=chosen,
+        visits_per_day=round(budget, 2),
+        pages=len(pages),
+        hosts=len(stock.pauses),
+        sampled=len(sample.rates),
+        polite_per_day=round(polite, 2),
+        changes_per_day=round(float(stock.rates.sum()) * DAY_S, 2),
+        fresh_now=round(_mean(np.exp(-stock.rates * stock.ages), stock.weights), 4),
+        best=prospects[0].policy,
+        policies=tuple(prospects),
+        curve=tuple(
+            _budget_forecast(stock, times * budget, least) for times in MULTIPLES if times * budget <= polite * 1.001
+        ),
+    )
+
+
+def _mean(values: Floats, weights: Floats) -> float:
+    return float(np.average(values, weights=weights))
+
+
+def _sample(stock: PageArrays, days: float, per_day: float) -> PageArrays:
+    """Some pages of each host, spread evenly over its rates; a host's pause grows as its pages become fewer."""
+    expected = float(stock.rates.sum()) * days * DAY_S
+    part = min(CHANGES_MAX / max(expected, 1.0), VISITS_MAX / max(per_day * days, 1.0), 1.0)
+    most = min(SAMPLE_MAX, max(SAMPLE_MIN, int(part * len(stock.rates))))
+    if len(stock.rates) <= most:
+        return stock
+    order = np.lexsort((stock.rates, stock.servers))
+    kept = np.sort(order[np.linspace(0, len(order) - 1, most).astype(np.int64)])
+    before, after = np.bincount(stock.servers), np.bincount(stock.servers[kept], minlength=len(stock.pauses))
+    there = np.flatnonzero(after)
+    numbers = np.zeros(len(stock.pauses), dtype=np.int64)
+    numbers[there] = np.arange(len(there))
+    return PageArrays(
+        stock.rates[kept],
+        stock.weights[kept],
+        stock.ages[kept],
+        numbers[stock.servers[kept]],
+        (stock.pauses * before / np.maximum(after, 1))[there],
+        stock.dated[there],
+    )
+
+
+def _simulated_freshness(
+    stock: PageArrays, policy: PolicyName, share: float, interval_min: float, days: float
+) -> float:
+    """Freshness in the long run, with so much of what politeness allows."""
+    servers = [
+        SimulatedServer(float(pause), dated=bool(dated)) for pause, dated in zip(stock.pauses, stock.dated, strict=True)
+    ]
+    documents = [
+        SimulatedDocument(int(server), float(rate), size=0.0, weight=float(weight))
+        for server, rate, weight in zip(stock.servers, stock.rates, stock.weights, strict=True)
+    ]
+    web = web_model.make_web_model([SimulatedCrawler()] * len(servers), servers, documents, days * DAY_S, seed=1)
+    budget = None if share >= 1.0 else share * float(stock.caps(interval_min).sum()) * DAY_S
+    settings = SimulationSettings(
+        policy, budget, learn=False, start="fresh", interval_min_s=interval_min, from_s=days / 2 * DAY_S
+    )
+    found = engine.run(web, settings).summary
+    return found.freshness if found.expected_freshness is None else found.expected_freshness
+
+
+def _level(most: Floats, sizes: npt.NDArray[np.int64], rate: float) -> Floats:
+    """All pages equally often, but no host beyond what it takes; what it cannot take goes to the others."""
+    low, high = 0.0, float(most.max())
+    for _ in range(60):
+        level = (low + high) / 2
+        low, high = (level, high) if float((np.minimum(most, level) * sizes).sum()) < rate else (low, level)
+    return np.minimum(most, high)
+
+
+def _budget_forecast(stock: PageArrays, per_day: float, interval_min: float) -> BudgetForecast:
+    caps, rate = stock.caps(interval_min), per_day / DAY_S
+    solved = optimal_frequency.solve(stock.rates, stock.weights, stock.servers, caps, rate)
+    each = _level(caps / np.bincount(stock.servers), np.bincount(stock.servers), rate)[stock.servers]
+    stale = np.array([staleness(y) for y in (stock.rates / np.maximum(each, 1e-300)).tolist()])
+    return BudgetForecast(
+        round(per_day, 2), round(1.0 - solved.staleness, 4), round(1.0 - _mean(stale, stock.weights), 4)
+    )

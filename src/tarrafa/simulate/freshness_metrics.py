@@ -1,0 +1,180 @@
+"""How fresh was the collection, and for how long?
+
+Promises: freshness is the share of all documents, by importance, whose copy is what stands on the Web; staleness is the
+rest; age is how long ago the first change happened that a copy does not have (0 for a fresh one), over the documents
+fetched so far. All are means over time, exact to the moment of each event. A document never fetched is not fresh and
+has no age; `fetched` tells how many are there.
+Knows nothing of policies.
+
+Two ways to the same numbers, sharing no code. `Gauge` follows the changes that happened: a few running sums, moved by
+each event. `expect` knows only when each document was visited and how fast it changes: a Poisson document is still
+fresh t after a visit with probability e^(-rate t). That holds under policies that learn, too: when a document is
+visited next depends on what its earlier visits saw, and a Poisson process forgets; so each gap between two visits has
+the expected freshness of any gap of its length. Their difference is luck; what `expect` gives has less of it.
+
+Known weakness: `expect` is wrong for other processes, and is not computed when there are any.
+"""
+
+import math
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from tarrafa.simulate.change_process import Floats
+from tarrafa.simulate.web_model import SimulatedServer, WebModel
+
+SLACK_S = 1e-6  # of the politeness check alone: seconds of a month are kept to some 1e-9 s
+SMALL = 1e-2  # expected changes below which differences of exponentials lose digits
+
+
+class IntervalMeans(msgspec.Struct, frozen=True):
+    """Means over the time since the interval before."""
+
+    until_s: float
+    freshness: float
+    age_s: float
+    fetched: float  # share of the documents, by importance, that there is a copy of
+    visits: int
+    expected_freshness: float | None = None  # in closed form, where all documents are Poisson
+    expected_age_s: float | None = None
+
+
+class SimulationSummary(msgspec.Struct, frozen=True):
+    """One policy's run; the means are over the time from `from_s` on."""
+
+    policy: str
+    freshness: float
+    staleness: float
+    age_s: float
+    visits: int
+    changes_seen: int  # visits that found a new version
+    violations: int  # of politeness; always 0
+    from_s: float
+    intervals: tuple[IntervalMeans, ...]
+    expected_freshness: float | None = None
+    expected_age_s: float | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class VisitLog:
+    """Every visit, in the order of starts."""
+
+    documents: np.ndarray[tuple[int], np.dtype[np.int64]]
+    starts_s: Floats
+    ends_s: Floats
+    changed: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+    def visits_of(self, document: int) -> Floats:
+        """When a document was visited."""
+        found: Floats = self.starts_s[self.documents == document]
+        return found
+
+
+class FreshnessGauge:
+    """Freshness and age, summed over time."""
+
+    def __init__(self, weights: list[float]) -> None:
+        self._weights = weights
+        self._total = math.fsum(weights)
+        self._since: list[float | None] = [None] * len(weights)  # first unseen change; inf: fresh; None: never fetched
+        self._fresh = self._kept = self._stale = 0.0  # weights of the documents in each state
+        self._stale_since = 0.0  # weight x first unseen change, over the stale
+        self._fresh_area = self._kept_area = self._age_area = 0.0
+        self._now_s = self._opened_s = 0.0
+
+    def advance(self, now_s: float) -> None:
+        span_s = now_s - self._now_s
+        self._fresh_area += self._fresh * span_s
+        self._kept_area += self._kept * span_s
+        self._age_area += (self._stale * (now_s + self._now_s) / 2 - self._stale_since) * span_s
+        self._now_s = now_s
+
+    def record_change(self, document: int, now_s: float) -> None:
+        """A document changed."""
+        if self._since[document] == math.inf:
+            self.advance(now_s)
+            weight = self._weights[document]
+            self._since[document] = now_s
+            self._fresh -= weight
+            self._stale += weight
+            self._stale_since += weight * now_s
+
+    def record_visit(self, document: int, now_s: float) -> None:
+        """A document was visited."""
+        since_s = self._since[document]
+        if since_s == math.inf:
+            return
+        self.advance(now_s)
+        weight = self._weights[document]
+        self._since[document] = math.inf
+        self._fresh += weight
+        if since_s is None:
+            self._kept += weight
+        else:
+            self._stale -= weight
+            self._stale_since -= weight * since_s
+
+    def close(self, now_s: float, visits: int) -> IntervalMeans:
+        """The means since the last close."""
+        self.advance(now_s)
+        whole = self._total * (now_s - self._opened_s)
+        age_s = max(0.0, self._age_area / self._kept_area) if self._kept_area else 0.0
+        interval = IntervalMeans(now_s, self._fresh_area / whole, age_s, self._kept_area / whole, visits)
+        self._fresh_area = self._kept_area = self._age_area = 0.0
+        self._opened_s = now_s
+        return interval
+
+
+def expected_means(web: WebModel, log: VisitLog, edges_s: Floats, fetched_at_0: bool) -> tuple[Floats, Floats]:
+    """Expected freshness and age of each interval between two edges, from the times of the visits alone.
+
+    Every document's visits and all edges are put in order; between two neighbours nothing happens but time.
+    """
+    count, edges = len(web.documents), len(edges_s)
+    documents = np.concatenate([np.repeat(np.arange(count), edges), log.documents])
+    times_s = np.concatenate([np.tile(edges_s, count), log.starts_s])
+    copied = np.concatenate([np.tile((edges_s == 0.0) & fetched_at_0, count), np.ones(len(log.starts_s), bool)])
+    order = np.lexsort((copied, times_s, documents))
+    documents, times_s, copied = documents[order], times_s[order], copied[order]
+    copy = np.maximum.accumulate(np.where(copied, np.arange(len(copied)), 0))[:-1]  # the last one before a neighbour
+    there = (documents[1:] == documents[:-1]) & (documents[copy] == documents[:-1]) & copied[copy]
+    begin_s, end_s, from_s = times_s[:-1][there], times_s[1:][there], times_s[copy][there]
+    document = documents[:-1][there]
+    rates = np.array([one.rate for one in web.documents])[document]
+    weights = np.array([one.weight for one in web.documents])
+    fresh, age = _areas(rates, begin_s - from_s, end_s - from_s)
+    where = np.searchsorted(edges_s, begin_s, side="right") - 1
+    kept = np.bincount(where, weights[document] * (end_s - begin_s), edges)[: edges - 1]
+    whole = weights.sum() * np.diff(edges_s)
+    freshness = np.bincount(where, weights[document] * fresh, edges)[: edges - 1] / whole
+    ages = np.bincount(where, weights[document] * age, edges)[: edges - 1] / np.where(kept > 0.0, kept, 1.0)
+    return freshness, ages
+
+
+def _areas(rates: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """The integrals of expected freshness, e^(-rate t), and of expected age, t - (1 - e^(-rate t)) / rate, over time
+    since the visit from `low` to `high`."""
+    safe = np.where(rates > 0.0, rates, 1.0)
+    span = high - low
+    fresh = np.where(rates > 0.0, np.exp(-rates * low) * -np.expm1(-rates * span) / safe, span)
+    age = (high**2 - low**2) / 2 - (span - fresh) / safe
+
+    def early(t: Floats) -> Floats:
+        y = rates * t
+        result: Floats = y * t**2 * (1 / 6 - y * (1 / 24 - y * (1 / 120 - y / 720)))
+        return result
+
+    return fresh, np.where(rates * high < SMALL, early(high) - early(low), age)
+
+
+def count_violations(servers: tuple[SimulatedServer, ...], server_of: Floats, log: VisitLog) -> int:
+    """Downloads that started too soon after the one before on the same server. Shares no code with the scheduling."""
+    order = np.lexsort((log.starts_s, server_of))
+    server, start_s, end_s = server_of[order].astype(np.int64), log.starts_s[order], log.ends_s[order]
+    same = server[1:] == server[:-1]
+    pause_s = np.array([one.pause_s for one in servers])[server[1:]]
+    from_end = np.array([one.pause_from == "end" for one in servers])[server[1:]]
+    together = start_s[1:] < end_s[:-1] - SLACK_S
+    hasty = start_s[1:] - np.where(from_end, end_s[:-1], start_s[:-1]) < pause_s - SLACK_S
+    return int(np.count_nonzero(same & (together | hasty)))

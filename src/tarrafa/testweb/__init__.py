@@ -1,0 +1,64 @@
+"""What would the Web answer?
+
+A synthetic Web on loopback: the playground, the test bed, the benchmark's other side. Pages are made from (seed, URL,
+time), nothing is stored; it can tell the truth about itself, and it remembers who asked for what and when.
+
+A request walks: server -> connection -> answer -> site (what is there?) -> page (how is it written?), and below these
+links, notices, change, prose, words and chance. `truth` reads the same facts and tells what a crawler should find.
+
+Promises: only loopback is ever listened on; the same `World` is the same everywhere and always.
+Knows nothing of the crawler.
+"""
+
+from tarrafa.testweb.hostile import (
+    FORBIDDEN_ROOTS,
+    HOSTILE_HOSTS,
+    SUFFIXES,
+    CrawlExpectation,
+    HostileHost,
+    hostile_host_of,
+)
+from tarrafa.testweb.hostile.tls_failures import CA_FILE
+from tarrafa.testweb.http.request_log import LoggedRequest, PolitenessMeasurement, measure_politeness, read_log
+from tarrafa.testweb.http.web_process import WebProcess, start_process
+from tarrafa.testweb.http.web_server import WebServer, WebServerStats, run_web_server
+from tarrafa.testweb.oracle import (
+    ExpectedRequests,
+    ReachableUrl,
+    TruthPage,
+    describe_host,
+    expected_requests,
+    reachable,
+    version_of_url,
+)
+from tarrafa.testweb.world.world import BY_NAME, UrlForm, WebHost, World
+
+__all__ = [
+    "CA_FILE",
+    "HOSTILE_HOSTS",
+    "FORBIDDEN_ROOTS",
+    "BY_NAME",
+    "SUFFIXES",
+    "HostileHost",
+    "LoggedRequest",
+    "ExpectedRequests",
+    "CrawlExpectation",
+    "UrlForm",
+    "WebHost",
+    "PolitenessMeasurement",
+    "ReachableUrl",
+    "WebServerStats",
+    "TruthPage",
+    "WebProcess",
+    "WebServer",
+    "World",
+    "hostile_host_of",
+    "expected_requests",
+    "describe_host",
+    "measure_politeness",
+    "reachable",
+    "read_log",
+    "run_web_server",
+    "start_process",
+    "version_of_url",
+]

@@ -1,0 +1,111 @@
+"""Where does a redirect lead, if anywhere?
+
+Promises: every kind of redirect there is, good ones to pages that must be kept (once, however many ways lead there),
+bad ones to nowhere, to themselves, into the inside of the crawler's own network, or on and on.
+Knows nothing of how many are too many: `Expects` assumes more than five.
+"""
+
+import re
+
+from tarrafa.model import Status
+from tarrafa.testweb.hostile.hostile_host import HostileExchange
+from tarrafa.testweb.hostile.response_builders import HostileUrl, either, html, kept, lost, moved, page, register_site
+from tarrafa.testweb.http.web_response import HTML, WebResponse, typed
+
+REDIRECTS_MAX = 5
+LONG = 30
+
+# Where no crawl may be led: metadata of clouds, the machine itself in many spellings, and the network it stands in.
+INSIDE = (
+    "http://169.254.169.254/latest/meta-data/", "http://127.0.0.1:9/", "http://[::ffff:127.0.0.1]/",
+    "http://2130706433/", "http://0.0.0.0/", "http://10.0.0.1/", "http://localhost:9/",
+)  # fmt: skip
+
+_NUMBER = re.compile(r"(/[a-z]+/)(\d{1,9})$").match
+
+
+def _hops(folder: str) -> dict[str, HostileUrl]:
+    """What a crawler sees of a chain that is too long: five redirects, and one too many."""
+    seen = {f"/{folder}/{number}": lost(moved(302, f"/{folder}/{number + 1}"), 302, linked=number == 1)
+            for number in range(1, REDIRECTS_MAX + 1)}  # fmt: skip
+    last = f"/{folder}/{REDIRECTS_MAX + 1}"
+    beyond = moved(302, f"/{folder}/{REDIRECTS_MAX + 2}")
+    return seen | {last: lost(beyond, Status.REDIRECTS_EXCEEDED, 302, linked=False)}
+
+
+async def _onward(exchange: HostileExchange) -> None:
+    """The rest of the long chains: one ends after LONG redirects, one never does."""
+    found = _NUMBER(exchange.request.target)
+    if found is None:
+        exchange.reply(typed(404, HTML, b"<!DOCTYPE html><title>404</title>"))
+    elif found[1] == "/long/" and int(found[2]) >= LONG:
+        exchange.reply(page("O fim de uma longa corrente"))
+    else:
+        exchange.reply(moved(302, f"{found[1]}{int(found[2]) + 1}"))
+
+
+def _nowhere(status: int) -> WebResponse:
+    return typed(status, HTML, b"<!DOCTYPE html><title>Mudou, mas para onde?</title>")
+
+
+def _refreshes(seconds: float, target: str, title: str) -> WebResponse:
+    return page(title, head=f'<meta http-equiv="refresh" content="{seconds:g}; url={target}">')
+
+
+_ODD = (
+    {f"/{status}": lost(moved(status, "/target.html"), status) for status in (301, 302, 303, 307, 308)}
+    | {"/target.html": kept(page("Cinco caminhos levam aqui"), linked=False)}
+    | {
+        "/loop/a": lost(moved(302, "/loop/b"), 302, Status.REDIRECTS_EXCEEDED),
+        "/loop/b": lost(moved(302, "/loop/a"), 302, Status.REDIRECTS_EXCEEDED, linked=False),
+        "/self": lost(moved(302, "/self"), 302, Status.REDIRECTS_EXCEEDED),
+        "/elsewhere": lost(moved(302, "http://redirects-there.corner.test/arrived.html"), 302),
+        "/javascript": lost(moved(302, "javascript:alert(1)"), 302),
+        "/unparsable": lost(moved(302, "http://[::1:2:3/"), 302),
+        "/relative/here": lost(moved(302, "there.html"), 302),
+        "/relative/there.html": kept(page("Um endereço relativo"), linked=False),
+        "/utf8": lost(moved(302, "/informação.html"), 302),
+        "/informa%C3%A7%C3%A3o.html": kept(page("Um endereço com acentos"), linked=False),
+        "/without": lost(_nowhere(302), 302),
+        "/300": lost(_nowhere(300), 300),
+    }
+    | {f"/inside/{number}": lost(moved(302, target), 302) for number, target in enumerate(INSIDE)}
+)
+
+_CHAIN = {f"/chain/{number}": lost(moved(301, f"/chain/{number + 1}"), 301, linked=number == 1) for number in (1, 2, 3)}
+
+register_site(
+    "redirects", "redirects of every kind, to one page, to nowhere, to themselves and into the crawler's own network",
+    _ODD, never=("http://169.254.169.254", "http://127.0.0.1", "http://0.0.0.0", "http://10.0.0.1", "http://localhost"),
+)  # fmt: skip
+register_site(
+    "redirects-there", "a host that another one redirects to", {"/arrived.html": kept(page("Chegada de longe"))}
+)  # fmt: skip
+register_site(
+    "redirects-chain", "a chain of four redirects, which is followed, and one of thirty, which is not",
+    _CHAIN | {
+        "/chain/4": lost(moved(301, "/chain/end.html"), 301, linked=False),
+        "/chain/end.html": kept(page("O fim de uma corrente"), linked=False),
+    } | _hops("long"),
+    otherwise=_onward, never=("/long/8", "/long/9"),
+)  # fmt: skip
+register_site(
+    "maze", "every place redirects to one that nobody has seen",
+    _hops("m"), otherwise=_onward, never=("/m/8", "/m/9"),
+)  # fmt: skip
+register_site(
+    "refresh", "pages that send the reader on: a chain, a loop, and one that gives time to read",
+    {
+        "/chain/1.html": lost(_refreshes(0, "/chain/2.html", "Passo 1"), 200),
+        "/chain/2.html": lost(_refreshes(1, "3.html", "Passo 2"), 200, linked=False),
+        "/chain/3.html": lost(_refreshes(0, "http://refresh.corner.test/chain/end.html", "Passo 3"), 200, linked=False),
+        "/chain/end.html": kept(page("Último passo"), linked=False),
+        "/loop/a.html": lost(_refreshes(0, "b.html", "Ida"), 200, Status.REDIRECTS_EXCEEDED),
+        "/loop/b.html": lost(_refreshes(0, "a.html", "Volta"), 200, Status.REDIRECTS_EXCEEDED, linked=False),
+        "/self.html": either(_refreshes(0, "/self.html", "Sempre aqui"), 200, Status.REDIRECTS_EXCEEDED),
+        "/slow.html": kept(_refreshes(30, "/later.html", "Leia com calma")),
+        "/later.html": kept(page("Trinta segundos depois"), linked=False),
+        "/javascript.html": kept(typed(200, HTML, html(
+            "Para lugar nenhum", head='<meta http-equiv="refresh" content="0; url=javascript:alert(1)">'))),
+    },
+)  # fmt: skip

@@ -1,0 +1,71 @@
+"""What can go wrong below HTTP?
+
+Promises: hosts below tls.test, whose certificates are not to be trusted, or with whom no secure connection comes about;
+and one at an IPv6 address. Those who insist on a look at what is behind a bad certificate find an ordinary host. `good`
+is signed by an authority that nobody knows but who was told of CA_FILE: to all others its certificate is bad too.
+Knows nothing of TLS itself (tls.py): only which host does what.
+"""
+
+from pathlib import Path
+
+from tarrafa.model import Status
+from tarrafa.testweb.hostile.hostile_host import (
+    IPV6_SUFFIX,
+    TLS_SUFFIX,
+    CrawlExpectation,
+    HostileExchange,
+    register_host,
+)
+from tarrafa.testweb.hostile.response_builders import SPARE, kept, page, register_site
+
+CERTIFICATES = Path(__file__).parents[1] / "certificates"
+CA_FILE = CERTIFICATES / "ca.pem"
+KEY_FILE = CERTIFICATES / "key.pem"
+
+_BAD = (Status.TLS_ERROR, Status.HOST_GIVEN_UP)
+
+# Host -> the certificate that it shows, all for the same key.
+CERTIFICATE_OF_HOST = {
+    f"good{TLS_SUFFIX}": "good.pem",
+    f"self-signed{TLS_SUFFIX}": "self-signed.pem",
+    f"expired{TLS_SUFFIX}": "expired.pem",
+    f"wrong{TLS_SUFFIX}": "wrong.pem",
+}
+SILENT_HOST = f"silent{TLS_SUFFIX}"
+RESET_HOST = f"reset{TLS_SUFFIX}"
+REPLIES_WITHOUT_TLS = {  # instead of a ServerHello
+    f"plain{TLS_SUFFIX}": b"HTTP/1.1 400 Bad Request\r\nContent-Length: 8\r\n\r\nsem TLS\n",
+    f"noise{TLS_SUFFIX}": bytes(range(255, -1, -1)) * 4,
+}
+
+
+def _refused(name: str, about: str, *statuses: int) -> None:
+    """No request of a crawler that insists on certificates ever comes through."""
+    root = f"https://{name}/"
+
+    @register_host(name, about, CrawlExpectation({root: statuses}, requests_max=0))
+    async def behind(exchange: HostileExchange) -> None:
+        exchange.reply(page(f"Atrás de um mau certificado: {name}"))
+
+
+_refused(f"self-signed{TLS_SUFFIX}", "a certificate that its owner signed himself", *_BAD)
+_refused(f"expired{TLS_SUFFIX}", "a certificate that expired in 2021", *_BAD)
+_refused(f"wrong{TLS_SUFFIX}", "a certificate for another name", *_BAD)
+_refused(SILENT_HOST, "a handshake that never begins", *_BAD, Status.TOO_SLOW, Status.SYSTEM_ERROR)
+_refused(RESET_HOST, "a connection that is reset during the handshake", *_BAD, Status.SYSTEM_ERROR)
+_refused(f"plain{TLS_SUFFIX}", "plain HTTP where TLS was expected", *_BAD, Status.INVALID_RESPONSE)
+_refused(f"noise{TLS_SUFFIX}", "noise where TLS was expected", *_BAD, Status.INVALID_RESPONSE)
+
+_GOOD = f"https://good{TLS_SUFFIX}/"
+
+
+@register_host(
+    f"good{TLS_SUFFIX}",
+    "a certificate by an authority of our own: good for those who were told of it",
+    CrawlExpectation({_GOOD: (200, *_BAD)}, requests_max=2 + SPARE, may_keep=(_GOOD,)),
+)
+async def good(exchange: HostileExchange) -> None:
+    exchange.reply(page("Atrás de um bom certificado"))
+
+
+register_site(f"www{IPV6_SUFFIX}", "a host at an IPv6 address", {"/other.html": kept(page("Outra página em IPv6"))})

@@ -1,0 +1,1 @@
+"""Serves the synthetic Web over HTTP and TLS, and logs the requests."""

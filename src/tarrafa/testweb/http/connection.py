@@ -1,0 +1,250 @@
+"""How does one client talk to us?
+
+Promises: HTTP/1.1 with keep-alive and pipelining, answers in the order of the questions, one at a time; every request
+to a host of the world is logged when its answer has left, or when the client has.
+Knows nothing of pages: it asks its `Desk` what to answer.
+"""
+
+import asyncio
+import socket
+import struct
+from collections import Counter, deque
+from typing import Protocol, cast
+
+import httptools
+
+from tarrafa.clock import Clock, boottime
+from tarrafa.testweb.hostile import HostileExchange, HostileHost
+from tarrafa.testweb.http.request_log import LoggedRequest
+from tarrafa.testweb.http.web_response import PLAIN, WebRequest, WebResponse, typed
+
+HEAD_BYTES_MAX = 64 * 1024
+PIPELINE_MAX = 64
+
+
+class RequestHandler(Protocol):
+    """What a connection needs of its server."""
+
+    clock: Clock
+    request_counts: Counter[str]  # of the corners
+
+    def connection_opened(self, connection: "WebConnection") -> int: ...
+    def connection_closed(self, connection: "WebConnection") -> None: ...
+    def hostile_host_for(self, request: WebRequest) -> HostileHost | None: ...
+    def respond(self, request: WebRequest, now: float) -> tuple[WebResponse, float, bool]:
+        """The answer, how many seconds it takes, and whether it is to be logged."""
+        ...
+
+    def log_request(self, entry: LoggedRequest) -> None: ...
+
+
+class WebConnection(asyncio.Protocol):
+    def __init__(self, desk: RequestHandler, scheme: str = "http") -> None:
+        self._handler = desk
+        self._scheme = scheme
+        self._parser = httptools.HttpRequestParser(self)
+        self._queue: deque[tuple[WebRequest, float]] = deque()
+        self._current: tuple[WebRequest, float] | None = None  # being answered, since when
+        self._logged = self._written = False
+        self._reading_paused = False  # not reading: too much is waiting already
+        self._status = self._bytes = 0
+        self._sent = 0.0
+        self._hostile_task: asyncio.Task[None] | None = None
+        self._drained: asyncio.Event | None = None  # a corner waits for it
+        self._reset_request()
+
+    def _reset_request(self) -> None:
+        self._url = b""
+        self._authority = self._agent = self._match = self._since = self._codings = self._cookie = ""
+
+    @property
+    def under_way(self) -> int:
+        """Requests read and not yet answered, those to the server's own doors left out."""
+        return len(self._queue) + (self._current is not None and self._logged)
+
+    # --- from the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's own is no subclass of it
+        self.transport.set_write_buffer_limits(high=0)  # so that `resume_writing` means: the kernel has it all
+        name = transport.get_extra_info("sockname")
+        self.address: str = name[0]
+        self._number = self._handler.connection_opened(self)
+        self._unparsed = 0
+
+    def data_received(self, data: bytes) -> None:
+        self._unparsed += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass
+        except httptools.HttpParserError:
+            self._refuse(400)
+            return
+        if self._unparsed > HEAD_BYTES_MAX:
+            self._refuse(431)
+            return
+        if self._current is None:
+            self._next()
+        if len(self._queue) > PIPELINE_MAX and not self._reading_paused:
+            self._reading_paused = True
+            self.transport.pause_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._hostile_task is not None:
+            self._hostile_task.cancel()
+        if self._current is not None:
+            if not self._written:
+                self._status = 0
+            self._close_entry()
+        self._queue.clear()
+        self._handler.connection_closed(self)
+
+    def pause_writing(self) -> None:
+        if self._drained is not None:
+            self._drained.clear()
+
+    def resume_writing(self) -> None:
+        if self._drained is not None:
+            self._drained.set()
+        if self._written and self._current is not None:
+            self._done()
+
+    # --- from the parser
+
+    def on_message_begin(self) -> None:
+        self._start = boottime()
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        key = name.lower()
+        if key == b"host":
+            self._authority = value.decode("latin-1")
+        elif key == b"user-agent":
+            self._agent = value.decode("latin-1")
+        elif key == b"if-none-match":
+            self._match = value.decode("latin-1")
+        elif key == b"if-modified-since":
+            self._since = value.decode("latin-1")
+        elif key == b"accept-encoding":
+            self._codings = value.decode("latin-1")
+        elif key == b"cookie":
+            self._cookie = value.decode("latin-1")
+
+    def on_message_complete(self) -> None:
+        self._unparsed = 0
+        target, authority = self._url.decode("latin-1"), self._authority
+        if target.startswith("http://"):  # absolute form, as proxies are asked
+            authority, slash, rest = target[7:].partition("/")
+            target = slash + rest or "/"
+        request = WebRequest(self._parser.get_method().decode(), target, authority or self.address, self._agent,
+                          self._match, self._since, self._parser.should_keep_alive(), self._codings,
+                          self._cookie)  # fmt: skip
+        self._reset_request()
+        self._queue.append((request, self._start))
+
+    # --- answering
+
+    def _next(self) -> None:
+        """Take up the next request that waits."""
+        while self._queue and self._current is None and not self.transport.is_closing():
+            self._current = self._queue.popleft()
+            request = self._current[0]
+            self._written = False
+            corner = self._handler.hostile_host_for(request)
+            if corner is not None:
+                self._logged, self._bytes = True, 0
+                self._hostile_task = asyncio.get_running_loop().create_task(self._run_hostile_host(corner, request))
+                return
+            now = self._handler.clock.now()
+            answer, delay_s, self._logged = self._handler.respond(request, now)
+            data = answer.encode(now, request.keep_alive, request.method != "HEAD")
+            self._status, self._bytes = answer.status, len(data)
+            if delay_s:
+                asyncio.get_running_loop().call_later(delay_s, self._send, data)
+                return
+            self._send(data, chained=True)
+        if self._reading_paused and not self._queue and not self.transport.is_closing():
+            self._reading_paused = False
+            self.transport.resume_reading()
+
+    def _send(self, data: bytes, chained: bool = False) -> None:
+        if self.transport.is_closing():
+            return
+        self._sent = boottime()
+        self._written = True
+        self.transport.write(data)
+        if not self.transport.get_write_buffer_size():
+            self._done(chained)
+
+    def _done(self, chained: bool = False) -> None:
+        """The answer has left. `chained` when `_next` waits to go on by itself."""
+        assert self._current is not None
+        keep_alive = self._current[0].keep_alive
+        self._close_entry()
+        if not keep_alive:
+            self.transport.close()
+        elif not chained:
+            self._next()
+
+    def _close_entry(self) -> None:
+        assert self._current is not None
+        request, start = self._current
+        self._current = None
+        if not self._logged:
+            return
+        end = boottime()
+        sent = self._sent if self._written else end
+        clock = self._handler.clock
+        shift = clock.epoch - clock.scale * clock.anchor
+        self._handler.log_request(
+            LoggedRequest(_host(request.authority, self._scheme), request.target, self._status, self._bytes, start, sent, end,
+                  shift + clock.scale * start, shift + clock.scale * sent, shift + clock.scale * end,
+                  request.agent, self._number, self.address, self._scheme)
+        )  # fmt: skip
+
+    async def _run_hostile_host(self, corner: HostileHost, request: WebRequest) -> None:
+        """Let a corner answer as it likes."""
+
+        def write(data: bytes) -> None:
+            self._bytes += len(data)
+            self._sent = boottime()
+            self.transport.write(data)
+
+        self._drained = asyncio.Event()
+        self._drained.set()
+        exchange = HostileExchange(request, self._handler.clock, write, self.transport.close, abort=self._reset,
+                            drain=self._drain, request_counts=self._handler.request_counts)  # fmt: skip
+        try:
+            await corner.handler(exchange)
+        except Exception:
+            self.transport.abort()  # a mistake of ours: let it be seen, and the client not wait for it
+            raise
+        self._hostile_task = self._drained = None
+        self._status, self._written = exchange.status, True
+        if not self.transport.get_write_buffer_size() and self._current is not None:
+            self._done()
+
+    async def _drain(self) -> None:
+        """The kernel has it all. Even where it took all at once others get their turn, and we hear if the client left:
+        without that, an endless answer to a fast client would be the end of this server."""
+        await asyncio.sleep(0)
+        if self._drained is not None:
+            await self._drained.wait()
+
+    def _reset(self) -> None:
+        """End with RST instead of FIN."""
+        sock = self.transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+    def _refuse(self, status: int) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(typed(status, PLAIN, b"").encode(self._handler.clock.now(), keep_alive=False))
+            self.transport.close()
+
+
+def _host(authority: str, scheme: str) -> str:
+    return authority.lower().removesuffix(":443" if scheme == "https" else ":80")

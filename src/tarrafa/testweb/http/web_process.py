@@ -1,0 +1,140 @@
+"""How does a program get a synthetic Web in a process of its own?
+
+Promises: when `start_process` returns, it listens; it dies with its parent, even when that is killed; `stop` returns
+what it served and leaves its log complete.
+Knows nothing of what is served.
+
+The kernel ties the child to the *thread* that started it: start it from one that lives as long as it should.
+"""
+
+import os
+import subprocess
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from tarrafa.clock import CLOCK_VARIABLE, Clock
+from tarrafa.errors import ListenError
+from tarrafa.runtime.process import module_command
+from tarrafa.testweb.hostile import HOSTILE_HOSTS, HostileHost
+from tarrafa.testweb.http.web_server import WebServerStats
+from tarrafa.testweb.world.world import UrlForm, World
+
+STOP_S_MAX = 60.0  # that no server of ours takes, however busy the machine is
+
+
+class _WebProcessMessage(msgspec.Struct):
+    """What `python -m tarrafa.testweb` prints."""
+
+    port: int = 0
+    connections: dict[str, str] = {}
+    left_out: tuple[str, ...] = ()
+    error: str = ""
+    stats: WebServerStats | None = None
+
+
+class WebProcess:
+    """A synthetic Web that runs elsewhere; as a context manager it is stopped at the end."""
+
+    def __init__(self, process: subprocess.Popen[bytes], world: World, host: str, said: _WebProcessMessage) -> None:
+        self.process = process
+        self.world = world  # the same facts, here: for the oracle
+        self.host = host
+        self.port = said.port
+        self.connections = said.connections  # for `[network] connect_to`: the first pattern that fits counts
+        self.left_out = said.left_out  # corners that this machine cannot have
+
+    @property
+    def connect_to(self) -> str:
+        """Where a crawler must send the connections of `*.test`; with corners, `connections` tells the whole."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def hostile_hosts(self) -> dict[str, HostileHost]:
+        """Those that are served."""
+        return {name: it for name, it in HOSTILE_HOSTS.items() if self.world.hostile and name not in self.left_out}
+
+    @property
+    def form(self) -> UrlForm:
+        """URLs by address."""
+        return UrlForm(self.port)
+
+    def stats(self) -> WebServerStats:
+        return msgspec.json.decode(self._get("/__stats__"), type=WebServerStats)
+
+    def flush_log(self) -> None:
+        self._get("/__log__/flush")
+
+    def stop(self) -> WebServerStats:
+        """Ask it to stop, wait, and hear what it served."""
+        self.process.terminate()
+        output, _ = self.process.communicate(timeout=STOP_S_MAX)
+        line = (
+            msgspec.json.decode(output.splitlines()[-1], type=_WebProcessMessage)
+            if output
+            else _WebProcessMessage(error="it was killed")
+        )
+        if line.stats is None:
+            raise ListenError(f"synthetic web on port {self.port}: {line.error}")
+        return line.stats
+
+    def _get(self, path: str) -> bytes:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"http://{self.connect_to}{path}", timeout=STOP_S_MAX) as answer:
+            body: bytes = answer.read()
+        return body
+
+    def __enter__(self) -> "WebProcess":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_S_MAX)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def start_process(
+    world: World,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    addresses: bool = False,
+    log_path: Path | None = None,
+    clock: Clock | None = None,
+    latency_s: float = 0.0,
+) -> WebProcess:
+    """Serve `world` from a child process; the arguments are those of `tarrafa.testweb.run`."""
+    if world.epoch != World.epoch:
+        raise ValueError("a world with another epoch can only be served in process")
+    options: dict[str, object] = {
+        "parent": os.getpid(), "host": host, "port": port, "latency": latency_s,
+        "seed": world.seed, "hosts": world.hosts, "pages": world.pages, "changes": world.changes,
+        "crawl-delay": world.crawl_delay_s, "crawl-delay-share": world.crawl_delay_share,
+    }  # fmt: skip
+    command = module_command("tarrafa.testweb", *(f"--{name}={value}" for name, value in options.items()))
+    command += ["--addresses"] * addresses + ["--corners"] * world.hostile
+    command += [f"--log={log_path}"] if log_path is not None else []
+    environment = os.environ | ({CLOCK_VARIABLE: clock.to_environment()} if clock is not None else {})
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    line = (
+        msgspec.json.decode(first, type=_WebProcessMessage)
+        if first
+        else _WebProcessMessage(error="it ended before it listened")
+    )
+    if line.error:
+        process.wait()
+        process.stdout.close()
+        raise ListenError(line.error)
+    return WebProcess(process, world, host, line)

@@ -1,0 +1,1 @@
+"""Renders the resources of the synthetic Web: HTML, structured data, files, robots.txt, sitemaps."""

@@ -1,0 +1,1 @@
+"""Computes the synthetic Web from its seed: hosts, resources, outlinks, versions, text."""

@@ -1,0 +1,223 @@
+"""What do the user's own rules make of the whole store?
+
+Rules are CONSTRUCT queries; what they construct stands in the graph urn:tarrafa:rules, and nowhere else. They are run
+one after the other, in the file's order, over all pages and what was inferred from them, as one graph (`GRAPH` tells
+pages apart); each also sees what the earlier ones have constructed in the same run, and nothing of former runs: so
+nothing stands that does not follow any more. Promises: the follower is never held up. Rules run in a child process, on
+a checkpoint of its own, in bounded time and memory, and construct a bounded number of statements; there is a pause
+between two runs of several times what the last one took. A rule that fails is said once, and the others go on.
+
+`python -m tarrafa.triples.construct_rules` is the child.
+"""
+
+import argparse
+import logging
+import os
+import resource
+import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from pyoxigraph import BlankNode, Quad, QueryTriples, RdfFormat, Store, Triple, parse, serialize
+
+from tarrafa.clock import boottime
+from tarrafa.errors import data_error_from_os
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.process import die_with_parent, module_command
+from tarrafa.triples.named_graphs import RULES_GRAPH
+from tarrafa.triples.ontology import ConstructRule
+
+TIME_S_MAX = 60.0  # of a run
+MEMORY_BYTES_MAX = 4 << 30
+STATEMENTS_MAX = 200_000  # of all rules together
+PAUSE_S_MIN, PAUSE_TIMES = 2.0, 4.0
+WHY_CHARS_MAX = 200
+
+log = logging.getLogger(__name__)
+
+
+class RuleReport(msgspec.Struct, frozen=True):
+    """What became of a run: why rules failed, by their names."""
+
+    failed: dict[str, str] = {}
+
+
+def folder(data: DataDirectory) -> Path:
+    return data.triples / "ruling"
+
+
+class RuleRunner:
+    """Has rules run. `turned`: how often pages were written; a run covers what there was when it began."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data = data
+        self._rules: tuple[ConstructRule, ...] = ()
+        self._covered = -1
+        self._covers = 0
+        self._child: subprocess.Popen[bytes] | None = None
+        self._began = self._took_s = 0.0
+        self._ended = -1e9
+        self._said: set[tuple[str, str]] = set()
+
+    def set_rules(self, rules: tuple[ConstructRule, ...]) -> None:
+        """These hold from now on."""
+        if rules != self._rules:
+            self._rules, self._covered = rules, -1
+            self._ended = -1e9
+            self.stop()
+
+    def is_due(self, turned: int, now: float, *, at_once: bool = False) -> bool:
+        if self._child is not None or not self._rules or turned == self._covered:
+            return False
+        return at_once or now - self._ended >= max(PAUSE_S_MIN, PAUSE_TIMES * self._took_s)
+
+    def begin(self, store: Store, turned: int) -> None:
+        """Start a run on the store as it is now."""
+        place = folder(self._data)
+        self._clear()
+        try:
+            place.mkdir(parents=True)
+            store.backup(str(place / "store"))
+            (place / "rules").write_bytes(msgspec.msgpack.encode(self._rules))
+            line = module_command(
+                "tarrafa.triples.construct_rules", "--folder", str(place), "--parent", str(os.getpid())
+            )
+            self._child = subprocess.Popen(
+                line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+        except OSError as error:
+            raise data_error_from_os(error, place) from None
+        self._covers, self._began = turned, boottime()
+
+    def result(self) -> list[Quad] | None:
+        """What a run has constructed, if one has just come to its end; one that takes too long is ended."""
+        if self._child is None:
+            return None
+        code = self._child.poll()
+        if code is None:
+            if boottime() - self._began < TIME_S_MAX:
+                return None
+            self._child.kill()
+            self._child.wait()
+        return self._ended_with(code)
+
+    def wait(self) -> list[Quad] | None:
+        """The same, for whoever has time."""
+        while self._child is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._child.wait(max(0.01, TIME_S_MAX - (boottime() - self._began)))
+            found = self.result()
+            if found is not None:
+                return found
+        return None
+
+    def _ended_with(self, code: int | None) -> list[Quad] | None:
+        """`code` is None for one that took too long."""
+        self._child, self._covered, self._ended = None, self._covers, boottime()
+        self._took_s = self._ended - self._began
+        found: list[Quad] | None = None
+        if code == 0:
+            found = self._read()
+        elif code is None:
+            self._say("all of them", f"they take longer than {TIME_S_MAX:g} s; what they last constructed stands")
+        else:
+            self._say("all of them", f"their process ended with {code}; what they last constructed stands")
+        self._clear()
+        return found
+
+    def _read(self) -> list[Quad]:
+        place = folder(self._data)
+        report = msgspec.json.decode((place / "report").read_bytes(), type=RuleReport)
+        for name, why in report.failed.items():
+            self._say(repr(name), why)
+        triples = parse(path=str(place / "constructed.nt"), format=RdfFormat.N_TRIPLES)
+        return [Quad(one.subject, one.predicate, one.object, RULES_GRAPH) for one in triples]
+
+    def _say(self, name: str, why: str) -> None:
+        if (name, why) not in self._said:
+            self._said.add((name, why))
+            log.warning("ontology.toml: [[rule]] %s: %s", name, why)
+
+    def stop(self) -> None:
+        """End a run that goes on."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+            self._child = None
+        self._clear()
+
+    def _clear(self) -> None:
+        shutil.rmtree(folder(self._data), ignore_errors=True)
+
+
+def write_rule_graph(store: Store, wanted: list[Quad]) -> bool:
+    """The graph of the rules is this from now on; whether it was another."""
+    fresh, there = set(wanted), set(store.quads_for_pattern(None, None, None, RULES_GRAPH))
+    if fresh == there and (fresh or not store.contains_named_graph(RULES_GRAPH)):
+        return False
+    store.remove_graph(RULES_GRAPH)
+    store.extend(fresh)
+    return True
+
+
+# -- the child ---------------------------------------------------------------------------------------------------------
+
+
+def run_rules(place: Path) -> RuleReport:
+    """Run all rules on the checkpoint that was laid there, and lay what they construct beside it."""
+    rules = msgspec.msgpack.decode((place / "rules").read_bytes(), type=tuple[ConstructRule, ...])
+    store, failed = Store(str(place / "store")), dict[str, str]()
+    store.remove_graph(RULES_GRAPH)
+    found: dict[Triple, None] = {}
+    for rule in rules:
+        try:
+            news = _constructed(store, rule, STATEMENTS_MAX - len(found))
+        except (SyntaxError, ValueError, OSError) as error:
+            failed[rule.name] = " ".join(str(error).split())[:WHY_CHARS_MAX]
+            continue
+        store.extend(Quad(one.subject, one.predicate, one.object, RULES_GRAPH) for one in news)
+        found |= dict.fromkeys(news)
+    with (place / "constructed.nt").open("wb") as file:
+        serialize(found, file, RdfFormat.N_TRIPLES)
+    return RuleReport(failed)
+
+
+def _constructed(store: Store, rule: ConstructRule, most: int) -> list[Triple]:
+    answer = store.query(rule.construct, use_default_graph_as_union=True)
+    if not isinstance(answer, QueryTriples):
+        raise ValueError("must be a CONSTRUCT query")
+    found: dict[Triple, None] = {}
+    known: set[BlankNode] = set()
+    for triple in answer:
+        for term in (triple.subject, triple.object):
+            if isinstance(term, BlankNode) and term not in known:
+                _check_known(store, term)
+                known.add(term)
+        found[triple] = None
+        if len(found) > most:
+            raise ValueError(f"constructs more than what is left of {STATEMENTS_MAX:,} statements")
+    return list(found)
+
+
+def _check_known(store: Store, node: BlankNode) -> None:
+    """A blank node that a rule makes would have another name in every run: nothing would ever stand still."""
+    if not any(store.quads_for_pattern(node, None, None)) and not any(store.quads_for_pattern(None, None, node)):
+        raise ValueError("makes a blank node; give it an IRI, as in BIND(IRI(CONCAT('urn:x:', STR(?n))) AS ?new)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    options = parser.parse_args()
+    die_with_parent(options.parent)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(2 * TIME_S_MAX), int(2 * TIME_S_MAX)))
+    report = run_rules(options.folder)
+    (options.folder / "report").write_bytes(msgspec.json.encode(report))
+
+
+if __name__ == "__main__":
+    main()

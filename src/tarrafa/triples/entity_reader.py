@@ -1,0 +1,192 @@
+"""Which things are there, of which kind, and who says so?
+
+For people who choose a vocabulary, a class (or *not* that class), properties and words, from what was really crawled.
+Promises: reads what the follower has committed while it goes on; every answer is bounded, in length and in time; counts
+are exact, those of found things up to `TOTAL_MAX`. A thing with an IRI that several pages speak of is one thing (where
+the store is in several parts: in each of them); a blank node belongs to its page.
+Knows nothing of SPARQL.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import apsw
+import msgspec
+
+from tarrafa.clock import boottime
+from tarrafa.errors import QueryError
+from tarrafa.graph.store import rows, sqlite_errors
+from tarrafa.index import shards
+from tarrafa.parse.rdf.entity import normalize_iri
+from tarrafa.parse.url import url_id
+from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
+from tarrafa.takedown import CurrentTakedowns
+from tarrafa.triples import entity_query, entity_view, storage
+from tarrafa.triples.entity_query import EntityCondition, EntityQuery
+from tarrafa.triples.entity_view import EntityPageView, EntityValue, FoundEntity
+from tarrafa.triples.usage_counts import CLASS, PROPERTY, VOCABULARY
+
+NAMES_MAX = 1_000  # that are listed at once
+ENTITIES_MAX = 100  # that are shown at once
+OFFSET_MAX = 100_000
+TOTAL_MAX = 10_000  # things that are counted one by one
+CONDITIONS_MAX = 10
+TEXT_CHARS_MAX = 2_000  # of what is asked for
+TIME_S_MAX = 5.0
+STEPS = 20_000  # of SQLite's, between two looks at the clock
+
+__all__ = [
+    "EntityCondition", "TermCount", "TermCounts", "FoundEntity", "EntityValue", "EntityQuery", "EntityReader", "EntityResults", "EntityPageView",
+]  # fmt: skip
+
+
+class TermCount(msgspec.Struct, frozen=True):
+    """A vocabulary, class or property: of how many things, on how many pages; a property also: how often."""
+
+    iri: str
+    things: int
+    pages: int
+    uses: int = 0
+
+
+class TermCounts(msgspec.Struct, frozen=True):
+    """Some of them, those on most pages first, and how many there are."""
+
+    total: int
+    names: list[TermCount]
+
+
+class EntityResults(msgspec.Struct, frozen=True):
+    """`total` is exact unless `more`: then there are more than that."""
+
+    total: int
+    more: bool
+    things: list[FoundEntity]
+
+
+class EntityReader:
+    """Any number of threads may ask."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data = data
+        self._taken_down = CurrentTakedowns(data)
+
+    def vocabularies(self, offset: int = 0, n: int = 100, holding: str = "") -> TermCounts:
+        """The vocabularies that pages speak; those `holding` a text in their IRI."""
+        return self._named(entity_query.TERM_COUNTS_SQL, (VOCABULARY, None), offset, n, holding)
+
+    def classes(self, vocabulary: str = "", offset: int = 0, n: int = 100, holding: str = "") -> TermCounts:
+        """The classes that things are of, in one vocabulary or in all."""
+        return self._named(entity_query.TERM_COUNTS_SQL, (CLASS, normalize_iri(vocabulary) or None), offset, n, holding)
+
+    def properties(
+        self, of_class: str = "", vocabulary: str = "", offset: int = 0, n: int = 100, holding: str = ""
+    ) -> TermCounts:
+        """The properties that things have; of one class, or of all."""
+        wanted = normalize_iri(vocabulary) or None
+        if of_class:
+            return self._named(entity_query.CLASS_PROPERTIES_SQL, (normalize_iri(of_class), wanted), offset, n, holding)
+        return self._named(entity_query.TERM_COUNTS_SQL, (PROPERTY, wanted), offset, n, holding)
+
+    def _named(self, sql: str, bindings: tuple[object, ...], offset: int, n: int, holding: str) -> TermCounts:
+        offset, n = _bounded(offset, n, NAMES_MAX)
+        letters = holding.strip().casefold()
+        sums: dict[str, TermCount] = {}
+        with self._reading() as parts:
+            for iri, things, pages, uses in (row for part in parts for row in rows(part, sql, bindings)):
+                if letters not in iri.casefold():
+                    continue
+                known = sums.get(iri, TermCount(iri, 0, 0))
+                sums[iri] = TermCount(iri, known.things + things, known.pages + pages, known.uses + uses)
+        ordered = sorted(sums.values(), key=lambda one: (-one.pages, -one.things, one.iri))
+        return TermCounts(len(ordered), ordered[offset : offset + n])
+
+    def entities(self, query: EntityQuery) -> EntityResults:
+        """The things that are so."""
+        offset, n = _bounded(query.offset, query.n, ENTITIES_MAX)
+        _check(query)
+        total, more, keys = 0, False, list[str]()
+        with self._reading() as parts:
+            for part in parts:
+                question = entity_query.plan_query(part, query)
+                if question is None:
+                    continue
+                count = question.count(part, TOTAL_MAX + 1)
+                more = more or (count > TOTAL_MAX and not question.is_known)
+                keys += question.keys(part, max(0, offset - total), n - len(keys)) if len(keys) < n else []
+                total += count if question.is_known else min(count, TOTAL_MAX)
+            found = [self._described(parts, key) for key in dict.fromkeys(keys)]
+        return EntityResults(total, more, [one for one in found if one is not None])
+
+    def entity(self, key: str) -> FoundEntity | None:
+        """What is said of a thing, by whom; None if nobody speaks of it. The key is its IRI, or a blank node's."""
+        with self._reading() as parts:
+            return self._described(parts, key)
+
+    def page_views(self, key: str) -> list[EntityPageView]:
+        """What each page says of a thing, the page fetched last first."""
+        with self._reading() as parts:
+            several = [view for some in self._views(parts, key) for view in some]
+        return sorted(several, key=lambda view: (-view.at, view.url))
+
+    def entities_of_page(self, url: str, n: int = 20) -> list[FoundEntity]:
+        """The first things that a page speaks of."""
+        _, n = _bounded(0, n, ENTITIES_MAX)
+        with self._reading() as parts:
+            keys = [key for part in parts for key in entity_view.entity_keys_of_page(part, url_id(url), n)]
+            found = [self._described(parts, key) for key in dict.fromkeys(keys)]
+        return [one for one in found if one is not None]
+
+    def _described(self, parts: list[apsw.Connection], key: str) -> FoundEntity | None:
+        views = self._views(parts, key)
+        return entity_view.merge_views(key, views) if views else None
+
+    def _views(self, parts: list[apsw.Connection], key: str) -> list[list[EntityPageView]]:
+        """What is taken down is not told, even before the follower has heard of it."""
+        orders = self._taken_down.now()
+        found = [[view for view in entity_view.page_views(part, key) if not orders.covers(view.url)] for part in parts]
+        return [some for some in found if some]
+
+    @contextmanager
+    def _reading(self) -> Iterator[list[apsw.Connection]]:
+        """One state of the books of each part, for as long as a question may take."""
+        until = boottime() + TIME_S_MAX
+        with ExitStack() as stack:
+            try:
+                parts = [part for part in shards.parts(self._data) if storage.exists(part)]
+                yield [stack.enter_context(_opened(part, until)) for part in parts]
+            except apsw.InterruptError:
+                raise QueryError(f"this takes longer than {TIME_S_MAX:g} s; ask for something narrower") from None
+
+
+@contextmanager
+def _opened(part: DataDirectory, until: float) -> Iterator[apsw.Connection]:
+    path = storage.database_path(part)
+    with sqlite_errors(path, what="triples"):
+        connection = open_sqlite_readonly(path)
+    try:
+        connection.set_progress_handler(lambda: boottime() > until, STEPS)
+        with connection:
+            yield connection
+    finally:
+        connection.close()
+
+
+def _bounded(offset: int, n: int, most: int) -> tuple[int, int]:
+    if not 0 <= offset <= OFFSET_MAX:
+        raise QueryError(f"offset must be from 0 to {OFFSET_MAX:,}, got {offset}")
+    if not 0 <= n <= most:
+        raise QueryError(f"n must be from 0 to {most:,}, got {n}")
+    return offset, n
+
+
+def _check(query: EntityQuery) -> None:
+    if len(query.conditions) > CONDITIONS_MAX:
+        raise QueryError(f"at most {CONDITIONS_MAX} conditions, got {len(query.conditions)}")
+    texts = [query.of_class, query.not_class, query.vocabulary, query.collection]
+    for one in query.conditions:
+        texts += [one.property, one.words]
+        if one.operator != "words" and not one.words.strip():
+            raise QueryError(f"{one.property or 'a property'} {one.operator} what? Say a number, a date or a text")
+    if any(len(text) > TEXT_CHARS_MAX for text in texts):
+        raise QueryError(f"longer than the {TEXT_CHARS_MAX:,} characters allowed")

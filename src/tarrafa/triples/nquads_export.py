@@ -1,0 +1,131 @@
+"""All that pages state, for other tools.
+
+Promises: valid N-Quads, the graph of each statement being the page that makes it; page after page in the order of their
+names, the statements of each in order: the same store gives the same bytes. One state of the store is written, as it
+was last published, whatever its follower does meanwhile. What was inferred is not among it: nobody stated that.
+Knows nothing of terminals.
+"""
+
+import gzip
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+import zstandard
+from pyoxigraph import Literal, NamedNode, Store
+
+from tarrafa.errors import ConfigError, DataError
+from tarrafa.index import shards
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.triples.named_graphs import COLLECTION, DEFAULT_GRAPH, INFERRED_PREFIX, RULES_GRAPH
+from tarrafa.triples.snapshots import TripleSnapshot
+
+SUFFIXES = (".nq", ".nq.gz", ".nq.zst")
+GZIP_LEVEL, ZSTD_LEVEL = 6, 9
+PAGES_TOLD = 100
+
+OnProgress = Callable[[int], None]
+
+
+class ExportSummary(msgspec.Struct, frozen=True):
+    """How much was written."""
+
+    pages: int
+    statements: int
+
+
+class StatementExport:
+    """The store as it was last published, in all its parts. Use it in a `with`."""
+
+    def __init__(self, data: DataDirectory, collection: str | None = None) -> None:
+        self._data, self._collection = data, collection
+        self._stack = ExitStack()
+        self._stores: list[Store] = []
+
+    def __enter__(self) -> "StatementExport":
+        with ExitStack() as stack:
+            for part in shards.parts(self._data):
+                snapshot = TripleSnapshot.open_newest(part)
+                if snapshot is not None:
+                    self._stores.append(stack.enter_context(snapshot).store)
+            if not self._stores:
+                raise DataError(f"{self._data.triples}: no triple store yet; `tarrafa rebuild triples` makes one")
+            self._stack = stack.pop_all()
+        if self._collection is not None and self._collection not in (names := self._collections()):
+            self._stack.close()
+            there = ", ".join(names) or "none"
+            raise ConfigError(f"no collection named {self._collection!r} states anything (there are: {there})")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stores.clear()
+        self._stack.close()
+
+    def _collections(self) -> list[str]:
+        asked = f"SELECT DISTINCT ?name WHERE {{ ?page {COLLECTION} ?name }}"
+        return sorted({_text(row["name"]) for store in self._stores for row in _solutions(store, asked)})
+
+    def pages(self) -> list[tuple[str, int]]:
+        """The names of the graphs of pages, in order, and which part each is in."""
+        return sorted(
+            (graph.value, number)
+            for number, store in enumerate(self._stores)
+            for graph in store.named_graphs()
+            if graph != RULES_GRAPH and not graph.value.startswith(INFERRED_PREFIX) and self._is_wanted(store, graph)
+        )
+
+    def _is_wanted(self, store: Store, graph: Any) -> bool:
+        if self._collection is None:
+            return True
+        return any(store.quads_for_pattern(graph, COLLECTION, Literal(self._collection), DEFAULT_GRAPH))
+
+    def lines(self, page: str, number: int) -> list[str]:
+        """What a page states, a line each."""
+        found = self._stores[number].quads_for_pattern(None, None, None, NamedNode(page))
+        return sorted(f"{quad} .\n" for quad in found)
+
+
+def write_nquads(
+    statements: StatementExport, output: IO[bytes], tell: OnProgress = lambda pages: None
+) -> ExportSummary:
+    """Write them all; `tell` hears of so many more pages."""
+    count = 0
+    pages = statements.pages()
+    for place, (page, number) in enumerate(pages, 1):
+        lines = statements.lines(page, number)
+        output.write("".join(lines).encode())
+        count += len(lines)
+        if place % PAGES_TOLD == 0:
+            tell(PAGES_TOLD)
+    return ExportSummary(len(pages), count)
+
+
+@contextmanager
+def compressed(output: IO[bytes], name: str) -> Iterator[IO[bytes]]:
+    """Compressed as the end of the name says."""
+    if name.endswith(".gz"):
+        with gzip.GzipFile("", "wb", GZIP_LEVEL, output, mtime=0) as file:
+            yield file  # type: ignore[misc]  # it has all of IO[bytes] that is asked of it
+    elif name.endswith(".zst"):
+        with zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True).stream_writer(
+            output, closefd=False
+        ) as file:
+            yield file
+    else:
+        yield output
+
+
+def check_file_name(file: Path) -> None:
+    """Raise, if the name does not say how to write it."""
+    if not file.name.endswith(SUFFIXES):
+        raise ConfigError(f"{file}: the name must end in {', '.join(SUFFIXES)}: it says how the file is compressed")
+
+
+def _solutions(store: Store, query: str) -> Any:
+    return store.query(query)
+
+
+def _text(term: Any) -> str:
+    return str(term.value)

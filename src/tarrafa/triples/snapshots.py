@@ -1,0 +1,112 @@
+"""How do others read the store while its follower writes?
+
+Oxigraph lets one process have a store. So its follower *publishes* it: a checkpoint (hard links, milliseconds) in a
+folder of its own, numbered. Promises: what is published is a state that the follower had committed, and is never
+changed; whoever holds a `Snapshot` has its files until he lets go, or is killed; of the others only the newest ones
+are kept. A crash while publishing leaves something that nobody takes for published and the next one removes.
+Knows nothing of queries.
+"""
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+from types import TracebackType
+
+from pyoxigraph import Store
+
+from tarrafa.errors import DataError, data_error_from_os
+from tarrafa.runtime.data_dir import DataDirectory
+
+SNAPSHOTS_KEPT = 2  # of those that nobody holds: somebody may be about to take the newest but one
+TRIES_MAX = 8  # to take the newest before it is removed
+UNFINISHED = "new"
+
+
+def folder(data: DataDirectory) -> Path:
+    return data.triples / "published"
+
+
+def _numbers(data: DataDirectory) -> list[int]:
+    """What is published, the oldest first."""
+    try:
+        return sorted(int(path.name) for path in folder(data).iterdir() if path.name.isdecimal())
+    except FileNotFoundError:
+        return []
+
+
+def newest_number(data: DataDirectory) -> int:
+    """The number of what was published last; 0: nothing was."""
+    return max(_numbers(data), default=0)
+
+
+def publish(store: Store, data: DataDirectory) -> int:
+    """Show others the store as it is now; its number. Only the follower, who holds the lock, calls this."""
+    place = folder(data)
+    number = newest_number(data) + 1
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(place / UNFINISHED, ignore_errors=True)
+        store.backup(str(place / UNFINISHED))
+        (place / UNFINISHED).rename(place / str(number))
+    except OSError as error:
+        raise data_error_from_os(error, place) from None
+    _remove_old(data)
+    return number
+
+
+def _remove_old(data: DataDirectory) -> None:
+    for number in _numbers(data)[:-SNAPSHOTS_KEPT]:
+        path = folder(data) / str(number)
+        held = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        except BlockingIOError:  # somebody reads it; the next time, perhaps
+            pass
+        finally:
+            os.close(held)
+
+
+def remove_published(data: DataDirectory) -> None:
+    """Show nothing any more: the store is made again from nothing."""
+    shutil.rmtree(folder(data), ignore_errors=True)
+
+
+class TripleSnapshot:
+    """The store as it was published; nobody removes it while it is held. Use it in a `with`."""
+
+    def __init__(self, number: int, store: Store, held: int) -> None:
+        self.number, self.store, self._held = number, store, held
+
+    @classmethod
+    def open_newest(cls, data: DataDirectory) -> "TripleSnapshot | None":
+        """What was published last; None: nothing was."""
+        for _ in range(TRIES_MAX):
+            number = newest_number(data)
+            if not number:
+                return None
+            path = folder(data) / str(number)
+            try:
+                held = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:
+                continue
+            fcntl.flock(held, fcntl.LOCK_SH)
+            if os.fstat(held).st_nlink and path.exists():  # else it was removed before we held it
+                try:
+                    return cls(number, Store.read_only(str(path)), held)
+                except (OSError, RuntimeError) as error:  # oxigraph says so of damage
+                    os.close(held)
+                    raise DataError(f"{path}: {error}; `tarrafa rebuild triples` makes it again") from None
+            os.close(held)
+        raise DataError(f"{folder(data)}: what is published there keeps going away")
+
+    def __enter__(self) -> "TripleSnapshot":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go: it may be removed now."""
+        os.close(self._held)

@@ -1,0 +1,154 @@
+"""Here is a SPARQL query: who answers it, and what may that cost?
+
+Promises: no query takes more than a named time, memory or number of results, and whoever asks goes on: it is answered
+by one of a few processes (`answering.py`), which is killed and replaced when the time is over, when it asks for too
+much memory, or when nobody waits for it any more. More questions than there are processes wait for a short time, and
+not in any number: then they are told to come again.
+Knows nothing of HTTP.
+"""
+
+import asyncio
+
+import msgspec
+
+from tarrafa.errors import Busy, DataError, QueryError, QueryLimitExceeded
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sandbox import SandboxProcess
+from tarrafa.triples.sparql_process import MEMORY_BYTES, SparqlFailure, SparqlRequest, SparqlResponse
+from tarrafa.triples.sparql_results import RESULT_BYTES_MAX
+
+PROCESSES = 2
+TIME_MAX_S = 10.0
+RESULTS_MAX = 10_000
+WAITING_MAX = 16
+WAIT_MAX_S = 3.0
+PROCESS_MODULE = "tarrafa.triples.sparql_process"
+ENVELOPE_BYTES = 4_096  # around the body of an answer
+
+
+class SparqlLimits(msgspec.Struct, frozen=True):
+    """What a question may take. `results`: solutions or statements; of more, only so many are told."""
+
+    time_s: float = TIME_MAX_S
+    results: int = RESULTS_MAX
+    processes: int = PROCESSES
+    waiting: int = WAITING_MAX
+    wait_s: float = WAIT_MAX_S
+
+
+class NoAcceptableFormat(QueryError):
+    """There is an answer, but in no form that is wanted."""
+
+
+class SparqlPool:
+    """Asks the store of a data directory. One per process that serves; to be closed in the end."""
+
+    def __init__(self, data: DataDirectory, limits: SparqlLimits | None = None) -> None:
+        self._data, self.limits = data, limits or SparqlLimits()
+        self._places = asyncio.Semaphore(self.limits.processes)
+        self._waiting = 0
+        self._is_closed = False
+        self._idle: list[SandboxProcess] = []
+        self._all: list[SandboxProcess] = []
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decoder = msgspec.msgpack.Decoder(SparqlResponse)
+
+    async def ask(self, question: SparqlRequest) -> SparqlResponse:
+        """The answer; its trouble is raised. `results_max` of the question can only lower that of the limits."""
+        most = max(0, min(question.results_max, self.limits.results))
+        try:
+            content = self._encode(msgspec.structs.replace(question, results_max=most))
+        except UnicodeEncodeError:
+            raise QueryError("the query holds what is no text: it must be UTF-8") from None
+        await self._wait_for_slot()
+        try:
+            self._check_open()
+            process = self._idle.pop() if self._idle else self._another()
+            try:
+                return _raise_failure(await self._answered(process, content))
+            finally:
+                self._idle.append(process)
+        finally:
+            self._places.release()
+
+    async def _answered(self, process: SandboxProcess, content: bytes) -> SparqlResponse:
+        try:
+            await process.ensure_started()  # the time that it takes to start is not the question's
+            self._check_open()  # one that was killed while it started has been started again
+            async with asyncio.timeout(self.limits.time_s):
+                answer = self._decoder.decode(await process.request(content))
+            if answer.is_spent:
+                process.kill()
+            return answer
+        except TimeoutError:
+            process.kill()
+            raise QueryLimitExceeded(
+                f"the query took more than {self.limits.time_s:g} s and was stopped; ask for less, or more exactly"
+            ) from None
+        except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
+            process.kill()
+            self._check_open()
+            raise QueryLimitExceeded(
+                f"the query was too much for the process that answered it (it may use {MEMORY_BYTES >> 20} MB); "
+                "ask for less, or more simply"
+            ) from None
+        except BaseException:  # nobody waits any more
+            process.kill()
+            raise
+
+    async def _wait_for_slot(self) -> None:
+        if self._waiting >= self.limits.waiting and self._places.locked():
+            raise Busy(f"{self._waiting} queries are waiting already; ask again in some seconds")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self.limits.wait_s):
+                await self._places.acquire()
+        except TimeoutError:
+            raise Busy("other queries are being answered; ask again in some seconds") from None
+        finally:
+            self._waiting -= 1
+
+    def _another(self) -> SandboxProcess:
+        process = SandboxProcess(PROCESS_MODULE, RESULT_BYTES_MAX + ENVELOPE_BYTES, str(self._data.root), quiet=True)
+        self._all.append(process)
+        return process
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Busy("no more queries are answered: whoever answers them is being stopped")
+
+    def close(self) -> None:
+        """Answer nothing any more; what is under way is told so."""
+        self._is_closed = True
+        for process in self._all:
+            process.kill()
+
+    def __enter__(self) -> "SparqlPool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _raise_failure(answer: SparqlResponse) -> SparqlResponse:
+    match answer.trouble:
+        case None:
+            return answer
+        case SparqlFailure.MALFORMED:
+            raise QueryError(answer.sentence)
+        case SparqlFailure.UNWANTED:
+            raise NoAcceptableFormat(answer.sentence)
+        case SparqlFailure.COSTLY:
+            raise QueryLimitExceeded(answer.sentence)
+        case SparqlFailure.DATA:
+            raise DataError(answer.sentence)
+
+
+def ask_sparql(data: DataDirectory, question: SparqlRequest, limits: SparqlLimits | None = None) -> SparqlResponse:
+    """One question, for those who have no loop."""
+
+    async def once() -> SparqlResponse:
+        with SparqlPool(data, limits) as asking:
+            return await asking.ask(question)
+
+    return asyncio.run(once())

@@ -1,0 +1,276 @@
+"""The process that answers SPARQL: one question at a time, under limits.
+
+`python -m tarrafa.triples.sparql_process FD PARENT DATA`: started by whoever asks (`asking.py`), who sends it questions over
+a socket and kills it when one takes too long. It has no network where the system lets it give that up, writes no files,
+and may use only so much memory for one question: beyond that it dies. Promises: every question is answered from what
+the follower had published last when it came; what is no longer the newest is let go, also while nobody asks.
+
+Where the store is in several parts, each is asked, and what they answer becomes one answer. Pages are divided by their
+hosts, so what one page says, or the pages of one host say together, is in one part; what must be put together from all
+of them (counted, sorted, left out because it is nowhere) is refused, with the way to ask one part.
+"""
+
+import contextlib
+import os
+import re
+import select
+import socket
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, QueryTriples, Store
+
+from tarrafa.errors import ConfigError, DataError, QueryError, QueryLimitExceeded, TarrafaError
+from tarrafa.index.shards import parts
+from tarrafa.parse.rdf.prefixes import PREFIXES
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.process import (
+    READY,
+    die_with_parent,
+    drop_privileges,
+    limit_memory,
+    receive_message,
+    resident_bytes,
+    send_message,
+)
+from tarrafa.triples.snapshots import TripleSnapshot, folder, newest_number
+from tarrafa.triples.sparql_check import QuerySkeleton, check_query
+from tarrafa.triples.sparql_results import GRAPH_FORMATS, SOLUTION_FORMATS, BooleanResult, GraphResults, SolutionResults
+
+GROWN_BYTES = 512 << 20  # a process that has so much after a question is replaced
+CHECK_EVERY_S = 5.0  # whether something newer was published: what we hold takes space on the disk
+MESSAGE_CHARS_MAX = 1_000
+MEMORY_BYTES = 1 << 30  # for one question, beyond what the process has when it comes
+
+# What needs all parts at once.
+_together = re.compile(
+    r"\b(?:COUNT|SUM|MIN|MAX|AVG|SAMPLE|GROUP_CONCAT)\s*\(|GROUP\s*BY|HAVING|ORDER\s*BY|OFFSET|MINUS|EXISTS"
+)
+_letters = re.compile(r",?\s*\[(?:_|'(?:\\u\{[0-9A-F]+\}|.)'[^\]]*)\]").sub
+_other_kinds = re.compile("CONSTRUCT|DESCRIBE|ASK")
+
+QueryResults = QuerySolutions | QueryBoolean | QueryTriples
+
+
+class SparqlFailure(StrEnum):
+    """Why there is no answer."""
+
+    MALFORMED = "malformed"  # or refused: the question is at fault
+    UNWANTED = "unwanted"  # there is one, but in no form that is wanted
+    COSTLY = "costly"
+    DATA = "data"
+
+
+class SparqlRequest(msgspec.Struct, frozen=True, array_like=True):
+    """A query, and in which form its answer is wanted: as it is one of solutions or one of statements; an empty form
+    is none. `default_graphs` and `named_graphs`, where given, are the dataset (SPARQL 1.1 Protocol, section 2.1.4)."""
+
+    text: str
+    solutions_as: str = "json"
+    graph_as: str = "ttl"
+    results_max: int = 10_000
+    default_graphs: list[str] | None = None
+    named_graphs: list[str] | None = None
+    part: str = ""
+
+
+class SparqlResponse(msgspec.Struct, frozen=True, array_like=True):
+    """What was found, in the form `form`; `is_cut`: there is more than may be told. Or what is in the way of it.
+    `is_spent`: whoever answered has grown too large to be asked again."""
+
+    body: bytes = b""
+    form: str = ""
+    count: int = 0
+    is_cut: bool = False
+    trouble: SparqlFailure | None = None
+    sentence: str = ""
+    is_spent: bool = False
+
+
+class _HeldSnapshot(NamedTuple):
+    snapshot: TripleSnapshot
+    inode: int  # when everything is made again, numbers begin anew
+
+
+class SnapshotCache:
+    """The newest of what is published of each part."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data = data
+        self._held: dict[str, _HeldSnapshot] = {}
+
+    def stores(self, part: str = "") -> list[Store]:
+        """One for each part, or for the one that is named; empty ones where nothing is published."""
+        there = parts(self._data)
+        chosen = [one for one in there if not part or one.part == part]
+        if not chosen:
+            names = ", ".join(one.part for one in there) if there[0].part else "there is only one, without a name"
+            raise ConfigError(f"part {part[:40]!r} is not kept here; the parts are: {names}")
+        return [self._newest(one) for one in chosen]
+
+    def prepare(self, part: str) -> None:
+        """Open what will be asked; what is wrong with it will be said then."""
+        with contextlib.suppress(TarrafaError, OSError):
+            self.stores(part)
+
+    def drop_outdated(self) -> None:
+        """Do not keep what is no longer the newest."""
+        for name in [name for name, held in self._held.items() if not self._is_newest(name, held)]:
+            self._drop(name)
+
+    def clear(self) -> None:
+        for name in list(self._held):
+            self._drop(name)
+
+    def _newest(self, data: DataDirectory) -> Store:
+        held = self._held.get(data.part)
+        if held is None or not self._is_newest(data.part, held):
+            self._drop(data.part)
+            snapshot = TripleSnapshot.open_newest(data)
+            if snapshot is None:
+                return Store()
+            held = self._held[data.part] = _HeldSnapshot(snapshot, _inode(data, snapshot.number))
+        return held.snapshot.store
+
+    def _is_newest(self, part: str, held: _HeldSnapshot) -> bool:
+        data, number = DataDirectory(self._data.root, part), held.snapshot.number
+        return newest_number(data) == number and _inode(data, number) == held.inode
+
+    def _drop(self, part: str) -> None:
+        held = self._held.pop(part, None)
+        if held is not None:
+            held.snapshot.close()
+
+
+def _inode(data: DataDirectory, number: int) -> int:
+    try:
+        return (folder(data) / str(number)).stat().st_ino
+    except FileNotFoundError:
+        return 0
+
+
+def answer_query(question: SparqlRequest, shelf: SnapshotCache) -> SparqlResponse:
+    """What the stores answer, or one sentence."""
+    try:
+        skeleton = check_query(question.text)
+        try:
+            return _run_query(question, skeleton, shelf)
+        except OSError:  # what we held was taken away under us: it is being made again
+            shelf.clear()
+            return _run_query(question, skeleton, shelf)
+    except (SyntaxError, ValueError, RuntimeError) as error:
+        return SparqlResponse(trouble=SparqlFailure.MALFORMED, sentence=_syntax_message(str(error)))
+    except (QueryError, ConfigError) as error:
+        return SparqlResponse(trouble=SparqlFailure.MALFORMED, sentence=str(error))
+    except QueryLimitExceeded as error:
+        return SparqlResponse(trouble=SparqlFailure.COSTLY, sentence=str(error))
+    except (DataError, OSError) as error:
+        return SparqlResponse(trouble=SparqlFailure.DATA, sentence=str(error)[:MESSAGE_CHARS_MAX])
+
+
+def _syntax_message(said: str) -> str:
+    """What the parser says, in one line, without the tables of letters that it would have taken."""
+    plain = " ".join(_letters("", said).split()).replace("expected one of,", "expected one of").rstrip(", ")
+    plain = re.sub("expected(?: one of)?$", "something else was expected", plain)
+    return re.sub(r"^error at (\d+):(\d+): ", r"line \1, column \2: ", plain)[:MESSAGE_CHARS_MAX]
+
+
+def _run_query(question: SparqlRequest, skeleton: QuerySkeleton, shelf: SnapshotCache) -> SparqlResponse:
+    stores = shelf.stores(question.part)
+    if len(stores) > 1:
+        _check_parts(skeleton, len(stores))
+    taken: SolutionResults | GraphResults | BooleanResult | None = None
+    for store in stores:
+        found = _query(store, question, skeleton)
+        if taken is None:
+            taken = _collector(found, question.results_max, skeleton, len(stores) > 1)
+        if not taken.take(found):
+            break
+    assert taken is not None  # there is always a part
+    is_graph = isinstance(taken, GraphResults)
+    form = question.graph_as if is_graph else question.solutions_as
+    if not form:
+        kind = "statements" if is_graph else "solutions, or yes or no"
+        formats = list(GRAPH_FORMATS if is_graph else SOLUTION_FORMATS)
+        sentence = f"the answer is one of {kind}, which can be had as {', '.join(formats)}; none of these is wanted"
+        return SparqlResponse(trouble=SparqlFailure.UNWANTED, sentence=sentence)
+    count = len(taken)  # before they are written, which lets go of them
+    return SparqlResponse(taken.written(form), form, count, taken.is_cut)
+
+
+def _collector(
+    found: QueryResults, most: int, skeleton: QuerySkeleton, several: bool
+) -> SolutionResults | GraphResults | BooleanResult:
+    if isinstance(found, QueryBoolean):
+        return BooleanResult()
+    if isinstance(found, QuerySolutions):
+        limit = skeleton.limit if several else None
+        return SolutionResults(most, limit, distinct=several and skeleton.has("DISTINCT"))
+    return GraphResults(most)
+
+
+def _query(store: Store, question: SparqlRequest, skeleton: QuerySkeleton) -> QueryResults:
+    default, named = question.default_graphs, question.named_graphs
+    if default is None and named is None:  # FROM would not be heard beside the union
+        return store.query(question.text, prefixes=PREFIXES, use_default_graph_as_union=not skeleton.has("FROM"))
+    return store.query(
+        question.text,
+        prefixes=PREFIXES,
+        default_graph=[_iri(one) for one in default or []],
+        named_graphs=[_iri(one) for one in named or []],
+    )
+
+
+def _iri(text: str) -> NamedNode:
+    try:
+        return NamedNode(text)
+    except ValueError:
+        raise QueryError(f"{text[:100]!r} is no IRI that a graph could be named by") from None
+
+
+def _check_parts(skeleton: QuerySkeleton, count: int) -> None:
+    """Refuse what the parts cannot answer one by one."""
+    found = skeleton.first(_together)
+    is_select = not skeleton.first(_other_kinds)
+    if not found and skeleton.count("SELECT") > is_select:
+        found = "a query inside another"
+    if not found and skeleton.limit is not None and not is_select:
+        found = "LIMIT of statements"
+    if found:
+        name = found.rstrip(" (")
+        raise QueryError(
+            f"{name}: the store is kept in {count} parts, and this needs all of them at once, which cannot be had; "
+            f"ask one part after the other (part=1-of-{count}), or leave it out"
+        )
+
+
+def main() -> None:
+    descriptor, parent, root = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    die_with_parent(parent)
+    line = socket.socket(fileno=descriptor)
+    drop_privileges()
+    decoder, encode = msgspec.msgpack.Decoder(SparqlRequest), msgspec.msgpack.Encoder().encode
+    shelf = SnapshotCache(DataDirectory(root))
+    waiting = select.poll()  # not select(): the number of our end may be any
+    waiting.register(line, select.POLLIN)
+    line.sendall(READY)
+    while True:
+        while not waiting.poll(CHECK_EVERY_S * 1_000):
+            shelf.drop_outdated()
+        question = decoder.decode(receive_message(line))
+        limit_memory(None)
+        shelf.prepare(question.part)  # what an open store takes, half a gigabyte of addresses, is not the question's
+        limit_memory(MEMORY_BYTES)
+        try:
+            answered = answer_query(question, shelf)
+            has_grown = resident_bytes() > GROWN_BYTES
+            send_message(line, encode(msgspec.structs.replace(answered, is_spent=has_grown)))
+        except MemoryError:
+            os._exit(1)  # its memory is in pieces
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""How far has the store come?
+
+For whoever looks on while its follower works. Promises: `behind` is 0 only when every durable record is committed and
+published, in every part that is kept here, and nothing has to be written anew under another ontology.
+Knows nothing of what is in the store.
+
+How far is the triple store of this data directory?
+
+For people and programs that look on: `tarrafa status`. Nothing is opened for writing.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from tarrafa.archive import warc_reader as archive
+from tarrafa.archive.warc_reader import Cursor
+from tarrafa.graph.store import rows, sqlite_errors
+from tarrafa.index import shards
+from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
+from tarrafa.triples import storage
+
+
+class PartProgress(NamedTuple):
+    """Where the follower of a part is: what it has read, its commits, and whether pages have to be written anew."""
+
+    cursor: Cursor
+    commits: int = 0
+    outdated: bool = False
+
+
+def behind(data: DataDirectory) -> int:
+    """0 when all that the archive holds can be asked for, as far as it belongs here; else roughly how much cannot.
+
+    The archive is asked first: what becomes durable afterwards was not there when the question was put."""
+    published, parts = archive.visit_lengths(data.archive), shards.parts(data)
+    found = [part_progress(part) for part in parts]
+    unread = sum(max(0, length - min(one.cursor.get(file, 0) for one in found)) for file, length in published.items())
+    unseen = sum((one.commits != published_commit(part)) + one.outdated for part, one in zip(parts, found, strict=True))
+    return unread + unseen
+
+
+def commits(data: DataDirectory, until: Cursor) -> list[int] | None:
+    """The commits of all parts, once they hold what the archive held at some moment; None: they do not yet."""
+    found = [part_progress(part) for part in shards.parts(data)]
+    if any(one.cursor.get(file, 0) < length for one in found for file, length in until.items()):
+        return None
+    return [one.commits for one in found]
+
+
+def are_published(data: DataDirectory, numbers: list[int]) -> bool:
+    """Whether these commits, or later ones, are published; a store that was made again since counts anew."""
+    parts = shards.parts(data)
+    return len(parts) != len(numbers) or all(
+        published_commit(part) >= min(number, part_progress(part).commits)
+        for part, number in zip(parts, numbers, strict=True)
+    )
+
+
+def cursor(data: DataDirectory) -> Cursor:
+    """How far a part of the store has read the archive; one that is not ours has read nothing."""
+    return part_progress(data).cursor
+
+
+def part_progress(part: DataDirectory) -> PartProgress:
+    if not storage.exists(part):
+        return PartProgress({})
+    path = storage.database_path(part)
+    with sqlite_errors(path, what="triples"):
+        connection = open_sqlite_readonly(path)
+        try:
+            with connection:
+                found = dict(rows(connection, "SELECT file, offset FROM cursor"))
+                commits = rows(connection, "SELECT coalesce(max(commits), 0) FROM commits")[0][0]
+                outdated = rows(connection, "SELECT count(*) FROM (SELECT 1 FROM pages WHERE ontology < (SELECT"
+                                " generation FROM ontology) LIMIT 1)")[0][0]  # fmt: skip
+        finally:
+            connection.close()
+    return PartProgress(found, commits, bool(outdated))
+
+
+def published_commit_path(data: DataDirectory) -> Path:
+    return data.triples / "shown"
+
+
+def published_commit(data: DataDirectory) -> int:
+    """Which commit was published last."""
+    try:
+        text = published_commit_path(data).read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return 0
+    return int(text) if text.isdecimal() else 0
+
+
+class TriplesStatus(msgspec.Struct, frozen=True):
+    """`pages`: those that state something. `things` that pages in several parts speak of are counted in each."""
+
+    pages: int
+    statements: int
+    inferred: int
+    things: int
+    behind_bytes: int
+
+
+def triples_status(data: DataDirectory) -> TriplesStatus | None:
+    """None, where there is no store."""
+    there = [part for part in shards.parts(data) if storage.exists(part)]
+    if not there:
+        return None
+    sums = {"pages": 0, "statements": 0, "inferred": 0, "things": 0}
+    for part in there:
+        path = storage.database_path(part)
+        with sqlite_errors(path, what="triples"):
+            connection = open_sqlite_readonly(path)
+            try:
+                for name, value in rows(connection, "SELECT name, value FROM totals"):
+                    sums[name] += value
+            finally:
+                connection.close()
+    return TriplesStatus(**sums, behind_bytes=behind(data))

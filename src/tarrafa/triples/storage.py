@@ -1,0 +1,204 @@
+"""Where is the store kept, and in which form?
+
+    DATA/triples/store/             oxigraph; only the follower opens it
+    DATA/triples/followed.sqlite    how far the archive was read, which visits are shown, counts, things
+    DATA/triples/published/         what everybody else reads
+
+Of several parts (they are those of the index), each has a folder of its own. Promises: a store that another version of
+Tarrafa laid out, or half of one, is recognised; what is taken away is taken away so that a kill in between leaves
+nothing that would be taken for whole. What oxigraph and SQLite complain of becomes one line that says where and what
+to do.
+Knows nothing of records.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+import apsw
+from pyoxigraph import Store
+
+from tarrafa.errors import DataError, DiskFull, Locked
+from tarrafa.graph.store import sqlite_errors
+from tarrafa.index import shards
+from tarrafa.runtime.data_dir import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, open_sqlite_readonly, try_lock
+from tarrafa.triples import snapshots
+
+FORMAT = 1
+CACHE_KIB = 64 << 10
+PAGE_SHIFT = SAID_SHIFT = 12  # bits: of the things of a page, and of the facts of one of these
+
+SCHEMA = """
+CREATE TABLE visits (                  -- the newest visit of each URL in each collection
+    id         BLOB NOT NULL,
+    collection TEXT NOT NULL,
+    visit      INTEGER NOT NULL,
+    file       INTEGER,                -- where its record is; NULL: the page is not there any more
+    start      INTEGER,
+    at         REAL,
+    changed    REAL,                   -- when the page says that it was changed; NULL: it does not
+    PRIMARY KEY (id, collection)
+) WITHOUT ROWID;
+CREATE TABLE files (file INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE commits (commits INTEGER NOT NULL); -- how many there were: what is published says of which it is
+CREATE TABLE ontology (generation INTEGER NOT NULL, content BLOB NOT NULL); -- that is in force
+CREATE TABLE withheld (kind TEXT, name TEXT, PRIMARY KEY (kind, name)) WITHOUT ROWID;
+CREATE TABLE names (name INTEGER PRIMARY KEY, iri TEXT NOT NULL UNIQUE, vocabulary INTEGER);
+CREATE TABLE pages (                   -- those that state something
+    page       INTEGER PRIMARY KEY,
+    id         BLOB NOT NULL UNIQUE,
+    url        TEXT NOT NULL,
+    at         REAL NOT NULL,
+    statements INTEGER NOT NULL,
+    inferred   INTEGER NOT NULL,
+    digest     BLOB NOT NULL,          -- of what it states, and what follows
+    ontology   INTEGER NOT NULL,       -- the generation that it was written under
+    share      BLOB NOT NULL           -- in what is counted: see `counts`
+);
+CREATE INDEX pages_by_ontology ON pages (ontology);
+CREATE TABLE things (thing INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, pages INTEGER NOT NULL);
+CREATE TABLE said (                    -- that a page speaks of a thing: page << 12, and its place there
+    said INTEGER PRIMARY KEY, thing INTEGER NOT NULL, label TEXT NOT NULL
+);
+CREATE INDEX said_by_thing ON said (thing, said);
+CREATE TABLE facts (                   -- said << 12, and its place there
+    fact     INTEGER PRIMARY KEY,
+    property INTEGER NOT NULL,
+    term     TEXT NOT NULL,
+    number   REAL,
+    moment   REAL,
+    inferred INTEGER NOT NULL
+);
+CREATE INDEX facts_by_number ON facts (property, number) WHERE number IS NOT NULL;
+CREATE INDEX facts_by_moment ON facts (property, moment) WHERE moment IS NOT NULL;
+CREATE VIRTUAL TABLE words USING fts5 (
+    text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'
+);
+CREATE TABLE has (                     -- a thing that is of a class, has a property, is told in a vocabulary
+    kind INTEGER, name INTEGER, thing INTEGER, pages INTEGER NOT NULL, PRIMARY KEY (kind, name, thing)
+) WITHOUT ROWID;
+CREATE TABLE counts (
+    kind INTEGER, name INTEGER, things INTEGER NOT NULL, pages INTEGER NOT NULL, uses INTEGER NOT NULL,
+    PRIMARY KEY (kind, name)
+) WITHOUT ROWID;
+CREATE TABLE together (                -- a property of things of a class
+    class INTEGER, property INTEGER, pages INTEGER NOT NULL, uses INTEGER NOT NULL, PRIMARY KEY (class, property)
+) WITHOUT ROWID;
+CREATE TABLE totals (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO totals VALUES ('pages', 0), ('statements', 0), ('inferred', 0), ('things', 0);
+"""
+
+
+def database_path(data: DataDirectory) -> Path:
+    return data.triples / "followed.sqlite"
+
+
+def all_database_paths(data: DataDirectory) -> set[Path]:
+    """Those of all parts that there are, whether they are kept here or not."""
+    return set((data.root / "triples").rglob(database_path(data).name))
+
+
+def store_path(data: DataDirectory) -> Path:
+    return data.triples / "store"
+
+
+def exists(data: DataDirectory) -> bool:
+    """Whether there is a store of this form."""
+    return format_of(data) == FORMAT
+
+
+def format_of(data: DataDirectory) -> int:
+    """The form of the books that are there; 0: there are none, or not yet."""
+    path = database_path(data)
+    if not path.exists():
+        return 0
+    with sqlite_errors(path, what="triples"):
+        connection = open_sqlite_readonly(path)
+        try:
+            return int(connection.pragma("user_version"))
+        finally:
+            connection.close()
+
+
+def acquire_lock(data: DataDirectory) -> IO[bytes]:
+    data.triples.mkdir(parents=True, exist_ok=True)
+    held = try_lock(data.triples / "lock")
+    if held is None:
+        raise Locked(f"{data.triples}: another process is writing the triple store")
+    return held
+
+
+def remove(data: DataDirectory) -> None:
+    """Take the store away; the caller holds the lock. First what says how far we were, and of that the file itself
+    last: a new one would take an old log for its own, if a kill had left that."""
+    path = database_path(data)
+    for suffix in ("-wal", "-shm", ""):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    snapshots.remove_published(data)
+    (data.triples / "shown").unlink(missing_ok=True)
+    store = store_path(data)
+    gone = store.with_name("gone")
+    shutil.rmtree(gone, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        store.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def remove_stray_parts(data: DataDirectory) -> None:
+    """Remove what is left of parts that are not kept here. The caller holds DATA/lock."""
+    folder = data.root / "triples"
+    if not folder.is_dir():
+        return
+    kept = {part.part for part in shards.parts(data)}
+    there = {path.name for path in folder.iterdir() if shards.PART_NAME.fullmatch(path.name)}
+    for name in {"", *there} - kept:
+        stray = DataDirectory(data.root, name)
+        remove(stray)
+        if name:
+            shutil.rmtree(stray.triples, ignore_errors=True)
+
+
+def open_database(data: DataDirectory) -> apsw.Connection:
+    """The one connection that writes."""
+    path = database_path(data)
+    with sqlite_errors(path, what="triples"):
+        connection = apsw.Connection(str(path))
+    with sqlite_errors(path, connection, "triples"):
+        connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", "normal")  # the cursor is in the same transaction: a lost one is replayed
+        connection.pragma("cache_size", -CACHE_KIB)
+        if connection.pragma("user_version") == 0:
+            with connection:
+                connection.execute(SCHEMA)
+                connection.pragma("user_version", FORMAT)
+    return connection
+
+
+def open_store(data: DataDirectory) -> Store:
+    path = store_path(data)
+    with oxigraph_errors(path):
+        return Store(str(path))
+
+
+OXIGRAPH_ERRORS = (OSError, RuntimeError)  # the latter for what is damaged
+DISK_FULL_MESSAGES = ("No space left", "File too large", "Disk quota exceeded")
+
+
+@contextmanager
+def oxigraph_errors(path: Path) -> Iterator[None]:
+    """What oxigraph complains of, as one line."""
+    try:
+        yield
+    except OXIGRAPH_ERRORS as error:
+        what = " ".join(str(error).split())[:200]
+        if any(sign in what for sign in DISK_FULL_MESSAGES):
+            raise DiskFull(f"{path}: the disk is full ({what}); free some space and run the command again") from None
+        if "lock" in what.lower():
+            raise Locked(f"{path}: another process is writing the triple store") from None
+        raise DataError(
+            f"{path}: the triple store cannot be used ({what}); `tarrafa rebuild triples` makes it from the archive"
+        ) from None

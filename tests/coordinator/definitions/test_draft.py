@@ -1,0 +1,85 @@
+"""One validation for all doors, and what changed between two versions."""
+
+import pytest
+from hypothesis import given, settings
+
+from tarrafa.config import Collection
+from tarrafa.coordinator.definitions.draft import (
+    FieldChange,
+    changed_fields,
+    draft_from_form,
+    draft_from_table,
+    draft_from_toml,
+)
+from tarrafa.coordinator.definitions.form import form_from_collection
+from tarrafa.coordinator.definitions.toml_writer import collection_to_toml, table_from_collection
+from tarrafa.crawl.scope.admission import collection_from_table
+from tests.coordinator.definitions.collection_strategies import COLLECTIONS
+
+PLAIN = {"name": "a", "roots": ["a.br"]}
+
+
+def a_collection(**more: object) -> Collection:
+    return collection_from_table(PLAIN | more, "test")
+
+
+def test_the_same_mistake_is_told_in_the_same_words_at_every_door():
+    said = [
+        draft_from_form({"name": ["a"], "roots": ["a.br"], "scope.depth_max": ["-1"]}).complaints,
+        draft_from_toml('name = "a"\nroots = ["a.br"]\n[scope]\ndepth_max = -1').complaints,
+        draft_from_table(PLAIN | {"scope": {"depth_max": -1}}).complaints,
+    ]
+    assert said[0] == said[1] == said[2]
+    assert said[0][0].message == "[scope] depth_max must be 0 or more, got -1"
+
+
+def test_a_form_that_cannot_be_read_makes_no_collection_and_the_rest_is_judged_all_the_same():
+    draft = draft_from_form({"name": ["A"], "roots": ["a.br"], "politeness.delays": ["x"]})
+    assert draft.collection is None
+    assert [one.key for one in draft.complaints] == ["delays", "name"]
+
+
+@pytest.mark.parametrize("text", ["name = ", "x = " + "[" * 5_000, "\x00", "a" * 100])
+def test_a_text_that_is_no_toml_is_refused_in_one_line(text):
+    draft = draft_from_toml(text)
+    assert draft.collection is None
+    assert draft.complaints[0].message.startswith("not valid TOML")
+
+
+def test_name_and_identity_of_a_collection_that_is_there_are_fixed():
+    before = a_collection()
+    draft = draft_from_form(form_from_collection(before) | {"name": ["b"], "identity.fold_case": ["yes"]}, before)
+    assert [(one.section, one.key) for one in draft.complaints] == [("", "name"), ("identity", "fold_case")]
+    assert draft_from_form(form_from_collection(before) | {"scope.depth_max": ["2"]}, before).collection is not None
+
+
+def test_what_changed_is_told_key_by_key_as_people_write_it():
+    before = a_collection(scope={"exclude": ["*/x*", "*/y*"]}, schedule={"start": "2026-12-01"})
+    after = a_collection(
+        roots=["a.br", "b.br"],
+        scope={"exclude": ["*/y*", "*/z*"], "depth_max": 3},
+        politeness={"delay": 2, "delays": {"*.a.br": 5}},
+        strategy={"weights": {"block": 1.5}},
+        fetch={"feeds": False},
+    )
+    assert changed_fields(before, after) == [
+        FieldChange("", "roots", "http://a.br/", "http://a.br/, http://b.br/", ["http://b.br/"]),
+        FieldChange("scope", "exclude", "*/x*, */y*", "*/y*, */z*", ["*/z*"], ["*/x*"]),
+        FieldChange("scope", "depth_max", "", "3"),
+        FieldChange("politeness", "delay", "1 s", "2 s"),
+        FieldChange("politeness", "delays", "", "*.a.br = 5 s", ["*.a.br = 5 s"]),
+        FieldChange("fetch", "feeds", "yes", "no"),
+        FieldChange("strategy", "weights.block", "10", "1.5"),
+        FieldChange("schedule", "start", "2026-12-01T00:00:00", ""),
+    ]
+
+
+@settings(max_examples=50, deadline=None)
+@given(COLLECTIONS, COLLECTIONS)
+def test_two_collections_differ_exactly_when_something_changed(one, other):
+    assert changed_fields(one, one) == []
+    assert (
+        bool(changed_fields(one, other))
+        == (table_from_collection(one) != table_from_collection(other))
+        == (collection_to_toml(one) != collection_to_toml(other))
+    )

@@ -1,0 +1,83 @@
+"""In or out, before anything is started."""
+
+import string
+
+import pytest
+
+from tarrafa.coordinator.definitions.fields import collection_fields
+from tarrafa.coordinator.dry_run.scope_check import NOT_A_URL, URLS_MAX, check_urls, unknown_before_crawl
+from tarrafa.coordinator.field_texts.english import ENGLISH
+from tarrafa.coordinator.field_texts.languages import LANGUAGES
+from tarrafa.coordinator.field_texts.portuguese import PORTUGUESE
+from tarrafa.crawl.scope.admission import collection_from_table
+from tarrafa.errors import ConfigError
+
+COLLECTION = collection_from_table(
+    {
+        "name": "a",
+        "roots": ["http://www.a.br/"],
+        "scope": {"include": ["*/news/*"], "exclude": ["*/login*"], "depth_max": 2, "pages_max": 10},
+    },
+    "test",
+)
+
+
+def test_every_line_gets_its_verdict_and_the_rule_that_decides():
+    lines = [
+        "www.a.br/news/x",
+        "  ",
+        "http://WWW.A.BR/news/login",
+        "http://b.br/",
+        "not a url",
+        "ftp://www.a.br/",
+        "www.a.br",
+    ]
+    found = check_urls(COLLECTION, lines, lambda url: False)
+    assert [(one.canonical, one.inside, one.rule, one.what) for one in found] == [
+        ("http://www.a.br/news/x", True, "host", "www.a.br"),
+        ("http://www.a.br/news/login", False, "exclude", "*/login*"),
+        ("http://b.br/", False, "no host", "b.br"),
+        ("", False, NOT_A_URL, ""),
+        ("", False, NOT_A_URL, ""),
+        ("http://www.a.br/", True, "root", ""),
+    ]
+    assert found[2].sentence == "no pattern of [scope] hosts matches b.br"
+    portuguese = check_urls(COLLECTION, lines, words=PORTUGUESE)
+    assert [one.inside for one in portuguese] == [one.inside for one in found]
+    assert portuguese[2].sentence == "nenhum padrão de [scope] hosts corresponde a b.br"
+
+
+def test_what_was_taken_down_is_out():
+    assert check_urls(COLLECTION, ["www.a.br"], lambda url: True)[0].rule == "taken down"
+
+
+def test_what_a_dry_run_cannot_know_is_said():
+    said = " ".join(unknown_before_crawl(COLLECTION))
+    assert "robots.txt is not asked for" in said
+    assert "depth_max = 2" in said
+    assert "pages_max = 10" in said
+
+
+def test_ten_thousand_lines_are_judged_and_one_more_is_refused():
+    lines = [f"www.a.br/news/{number}" for number in range(URLS_MAX)]
+    assert len(check_urls(COLLECTION, lines)) == URLS_MAX
+    with pytest.raises(ConfigError, match="judge them in parts"):
+        check_urls(COLLECTION, [*lines, "www.a.br"])
+
+
+def placeholders(text: str) -> int:
+    return sum(name is not None for _, name, _, _ in string.Formatter().parse(text))
+
+
+def test_both_languages_speak_of_every_field_and_choice():
+    choices = {f"{one.name} {value}" for one in collection_fields().values() for value in one.choices}
+    sections = {one.section for one in collection_fields().values()}
+    for words in LANGUAGES.values():
+        assert set(words.fields) == set(collection_fields())
+        assert all(one.label and one.help for one in words.fields.values())
+        assert set(words.choices) == choices
+        assert set(words.sections) == sections
+    for key, text in ENGLISH.notes.items():
+        other = PORTUGUESE.notes[key]
+        assert placeholders(text) == placeholders(other)
+        assert text != other

@@ -1,0 +1,39 @@
+"""What workers see is kept, a little of it, and nothing twice."""
+
+from msgspec.structs import replace
+
+from tarrafa.coordinator.monitoring.recent_visits import NEWEST_KEPT, SAMPLES_KEPT, RecentVisits
+from tarrafa.coordinator.node.messages import ProcessState
+from tarrafa.runtime.heartbeat import ProcessHeartbeat, VisitSample
+from tests.coordinator.node.sample_messages import a_beat
+
+
+def seen(url: str, at: float, status: int = 200) -> VisitSample:
+    return VisitSample(at, "c", url, status, 10, 0.1)
+
+
+def told(sightings: RecentVisits, *failures: VisitSample, newest: tuple[VisitSample, ...] = ()) -> None:
+    pulse = ProcessHeartbeat("w1", 7, failures=failures, newest=newest)
+    process = ProcessState("w1", "worker", 7, "running", 0.0, pulse=pulse)
+    sightings.add_heartbeat(replace(a_beat(), processes=(process,)))
+
+
+def test_a_pulse_that_is_told_twice_shows_each_url_once_and_at_its_latest():
+    sightings, gone = RecentVisits(), seen("http://a.br/gone", 1.0, 404)
+    for _ in range(3):
+        told(sightings, gone, newest=(seen("http://a.br/", 1.0),))
+    told(sightings, replace(gone, at=2.0), seen("http://a.br/other", 1.5, 404))
+    (group,) = sightings.failures("c")
+    assert [(one.url, one.at) for one in group.seen] == [("http://a.br/gone", 2.0), ("http://a.br/other", 1.5)]
+    assert [one.url for one in sightings.newest("c")] == ["http://a.br/"]
+
+
+def test_only_the_latest_of_each_kind_are_kept():
+    sightings = RecentVisits()
+    for number in range(50):
+        told(sightings, seen(f"http://a.br/{number}", number, 500), newest=(seen(f"http://a.br/p{number}", number),))
+    (group,) = sightings.failures("c")
+    assert [one.at for one in group.seen] == [49.0, 48.0, 47.0][:SAMPLES_KEPT]
+    assert len(sightings.newest("c")) == NEWEST_KEPT
+    sightings.forget("c")
+    assert sightings.failures("c") == []

@@ -1,0 +1,81 @@
+"""What is archived of a collection reaches those who follow, whatever goes on beside it."""
+
+import pytest
+
+from tarrafa.crawl.supervisor.completion import FollowerCatchUp
+from tarrafa.graph import follower as graph
+from tarrafa.index import follower as index
+from tarrafa.triples import follower as triples
+from tests.graph.archived_web import a_record, new_data, write
+
+OURS = [a_record("http://a.br/", 1, 0, ["http://a.br/1"], collection="ours")]
+OTHERS = [a_record("http://b.br/", 1, 0, ["http://b.br/1"], collection="others")]
+
+
+@pytest.fixture
+def data(tmp_path):
+    return new_data(tmp_path)
+
+
+def tell_nobody(collection: str, weights: object) -> None:
+    raise ConnectionError(collection)
+
+
+def tell_of(wanted: str) -> graph.Deliver:
+    def deliver(collection: str, weights: object) -> None:
+        if collection != wanted:
+            raise ConnectionError(collection)
+
+    return deliver
+
+
+FOLLOWERS = {
+    "graph": lambda data: graph.catch_up(data, lambda collection, weights: None),
+    "index": index.catch_up,
+    "triples": triples.catch_up,
+}
+
+
+@pytest.mark.parametrize("last", FOLLOWERS)
+def test_it_is_over_when_everybody_has_it_and_what_comes_later_is_not_waited_for(data, last):
+    write(data, OURS, "w1")
+    passage = FollowerCatchUp(data, "ours")
+    for name in sorted(FOLLOWERS, key=lambda name: name == last):
+        assert not passage.is_complete()
+        FOLLOWERS[name](data)
+    write(data, OTHERS, "w2")
+    assert passage.is_complete()
+    assert not FollowerCatchUp(data, "others").is_complete()
+    assert graph.behind(data)
+    assert index.behind(data)
+    assert triples.behind(data)
+
+
+def test_the_frontier_must_have_heard_what_the_graph_says_of_the_collection_and_of_no_other(data):
+    write(data, OURS, "w1")
+    write(data, OTHERS, "w2")
+    index.catch_up(data)
+    triples.catch_up(data)
+    ours, others = FollowerCatchUp(data, "ours"), FollowerCatchUp(data, "others")
+    with pytest.raises(ConnectionError):
+        graph.catch_up(data, tell_nobody)
+    assert not ours.is_complete()
+    with pytest.raises(ConnectionError):
+        graph.catch_up(data, tell_of("ours"))
+    assert (ours.is_complete(), others.is_complete()) == (True, False)
+
+
+def test_what_the_triple_store_has_not_published_is_not_over(data):
+    write(data, OURS, "w1")
+    graph.catch_up(data, lambda collection, weights: None)
+    index.catch_up(data)
+    passage = FollowerCatchUp(data, "ours")
+    with triples.TriplesFollower(data) as follower:
+        follower.read(1.0)
+        follower.commit()
+        assert not passage.is_complete()
+        follower.publish(1.0, at_once=True)
+        write(data, OTHERS, "w2")
+        follower.read(1.0)
+        follower.commit()
+        assert passage.is_complete(), "though there is a later commit, which is not published"

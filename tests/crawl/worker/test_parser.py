@@ -1,0 +1,173 @@
+"""One document can never take more than so much, and the worker goes on."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tarrafa.crawl.worker.parser import SandboxedParser, is_harmless
+from tarrafa.crawl.worker.parser_process import ParseJob, ParseJobResult, run_parse_job
+from tests.journey.crawl_journey import pids_of
+
+PAGE = "<title>Rede</title><p>O pescador lança a rede. <a href=/x>x</a>".encode()
+GREEDY = b"<p>" + b"".join(b"<b id=%d>" % n for n in range(500)) + b"<p>x" * 50_000  # 15 s and 3 GB if let
+
+
+def job(body: bytes, kind: str = "text/html; charset=utf-8") -> ParseJob:
+    return ParseJob(False, body, "http://a.br/", kind)
+
+
+def reading(scene: Callable[[SandboxedParser], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        reader = SandboxedParser()
+        try:
+            await scene(reader)
+        finally:
+            reader.close()
+
+    asyncio.run(whole())
+
+
+def children() -> list[int]:
+    """Our processes that read. There may be others: multiprocessing keeps one of its own once it has spawned any."""
+    return pids_of(os.getpid(), "tarrafa.crawl.worker.parser_process")
+
+
+def large(body: bytes) -> bytes:
+    """So large that it is read elsewhere."""
+    return body + b"<!--" + b"x" * 100_000 + b"-->"
+
+
+def test_small_and_plain_pages_are_tame():
+    assert is_harmless(job(PAGE * 100))
+    assert is_harmless(job(b"<p><b>x</b>" * 300))
+
+
+ODD = b'<script type="application/ld+json">{"@context": {"x": "http://a.br/x"}, "x": {"@set": ["y"]}}</script>'
+USUAL = b'<script type="application/ld+json">{"@context": "https://schema.org", "@type": "Person"}</script>'
+
+
+@pytest.mark.parametrize(("block", "started"), [(USUAL, False), (ODD, True)])
+def test_data_that_needs_a_parser_which_may_crash_is_read_elsewhere(block, started):
+    async def scene(reader: SandboxedParser) -> None:
+        assert is_harmless(job(PAGE + block))
+        before = children()
+        found = await reader.parse(job(PAGE + block))
+        assert found == run_parse_job(job(PAGE + block))
+        assert found.page is not None
+        assert found.page.statements
+        assert (children() != before) is started
+
+    reading(scene)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        large(PAGE),
+        b"<p>" + b"".join(b"<B ID=%d>" % n for n in range(500)) + b"<p>x" * 1000,
+        PAGE.decode().encode("utf-16"),
+        b"<\x1b(Bb>" + PAGE,
+    ],
+    ids=["large", "many formatting tags", "UTF-16", "an encoding with escapes"],
+)
+def test_what_could_cost_much_is_not(body):
+    assert not is_harmless(job(body))
+
+
+def test_other_documents_are_never_tame():
+    assert not is_harmless(job(PAGE, "application/pdf"))
+    assert not is_harmless(job(PAGE, ""))
+
+
+def test_a_sitemap_is_tame_if_it_is_small_and_not_packed():
+    assert is_harmless(ParseJob(True, b"<urlset/>", "http://a.br/sitemap.xml", "application/xml"))
+    assert not is_harmless(ParseJob(True, b"\x1f\x8b\x08...", "http://a.br/sitemap.xml", "application/xml"))
+    assert not is_harmless(ParseJob(True, b"<urlset/>" + b" " * 100_000, "http://a.br/sitemap.xml", "application/xml"))
+
+
+def test_a_page_read_elsewhere_is_the_page_read_here():
+    async def scene(reader):
+        assert await reader.read(job(large(PAGE))) == run_parse_job(job(large(PAGE)))
+        listing = ParseJob(True, b"http://a.br/1\n" * 10_000, "http://a.br/sitemap.txt", "text/plain")
+        assert (await reader.read(listing)).listing == run_parse_job(listing).listing
+        assert len(children()) == 1, "one process for all"
+
+    reading(scene)
+
+
+def test_a_page_that_asks_for_too_much_is_hostile_and_the_next_one_is_read():
+    async def scene(reader):
+        said = await reader.read(job(GREEDY))
+        assert said.hostile
+        assert "too much" in said.refusal
+        assert (await reader.read(job(large(PAGE)))).page == run_parse_job(job(large(PAGE))).page
+
+    reading(scene)
+
+
+def test_whoever_kills_the_process_costs_one_page():
+    async def scene(reader):
+        await reader.read(job(large(PAGE)))
+        (child,) = children()
+        os.kill(child, signal.SIGSTOP)
+        asked, be_ready = asyncio.Event(), reader._process.be_ready
+
+        async def watched():
+            await be_ready()
+            asked.set()
+
+        reader._process.be_ready = watched
+        pending = asyncio.create_task(reader.read(job(large(PAGE))))
+        await asked.wait()  # one that is killed before it has the page is replaced, and the page is read
+        os.kill(child, signal.SIGKILL)
+        assert (await pending).hostile
+        assert (await reader.read(job(large(PAGE)))).page is not None
+
+    reading(scene)
+
+
+def test_a_process_that_dies_before_it_is_ready_costs_nothing(monkeypatch):
+    starts = []
+    popen = subprocess.Popen
+
+    def start(arguments, **settings):
+        starts.append(arguments)
+        return popen(["/bin/false"] if len(starts) == 1 else arguments, **settings)
+
+    monkeypatch.setattr("tarrafa.runtime.sandbox.subprocess.Popen", start)
+
+    async def scene(reader):
+        assert (await reader.read(job(large(PAGE)))).page is not None
+        assert len(starts) == 2
+
+    reading(scene)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give up the network for certain")
+def test_the_process_has_no_network():
+    async def scene(reader):
+        await reader.read(job(large(PAGE)))
+        (child,) = children()
+        assert Path(f"/proc/{child}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
+
+    reading(scene)
+
+
+def test_a_caller_that_goes_away_confuses_nobody():
+    async def scene(reader):
+        await reader.read(job(large(PAGE)))
+        first = asyncio.create_task(reader.read(job(large(PAGE * 20))))
+        while not first.done() and not reader._turn.locked():
+            await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        other = large(b"<title>Outra</title>")
+        answer = await reader.read(job(other))
+        assert answer == ParseJobResult(page=run_parse_job(job(other)).page)
+
+    reading(scene)

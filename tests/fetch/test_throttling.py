@@ -1,0 +1,292 @@
+"""Bandwidth and memory: the bucket, the basin, and transfers that are held back and go on."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tarrafa.fetch.http_client import HttpClient
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse
+from tarrafa.fetch.throttling import HANDOVER_S, BandwidthLimiter, BodyMemory
+from tarrafa.model import Status
+from tests.fetch.raw_server import RawServer, a_server
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 500.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_valve_lets_the_burst_in_and_then_the_rate():
+    time = Time()
+    valve = BandwidthLimiter(1_000.0, burst=500.0, clock=time)
+    passed = 0
+    for _ in range(10_000):
+        if not valve.wait_s():
+            valve.take(100)
+            passed += 100
+        time.now += 0.001
+    assert 10_000 <= passed <= 10_000 + 500 + 100
+
+
+def test_a_part_larger_than_the_bucket_passes_and_is_paid_for():
+    time = Time()
+    valve = BandwidthLimiter(1_000.0, burst=0.0, clock=time)
+    assert valve.wait_s() == 0.0
+    valve.take(16_000)
+    assert valve.wait_s() == pytest.approx(16.0)
+    time.now += 15.0
+    assert valve.wait_s() == pytest.approx(1.0)
+    time.now += 1.0
+    assert valve.wait_s() == 0.0
+
+
+def test_idle_time_saves_no_more_than_the_burst():
+    time = Time()
+    valve = BandwidthLimiter(1_000.0, burst=200.0, clock=time)
+    time.now += 3_600.0
+    valve.take(300)
+    assert valve.wait_s() == pytest.approx(0.1)
+
+
+def test_a_valve_without_a_rate_is_always_open():
+    valve = BandwidthLimiter(None)
+    valve.take(10**12)
+    assert valve.wait_s() == 0.0
+
+
+class Pool:
+    """Somebody with a body."""
+
+    def __init__(self, size: int) -> None:
+        self.body = bytes(size)
+
+
+def filled(basin: BodyMemory[Pool], *sizes: int) -> list[Pool]:
+    pools = [Pool(size) for size in sizes]
+    for pool in pools:
+        basin.take(len(pool.body))
+    return pools
+
+
+def test_a_full_basin_lets_the_fullest_go_on_and_nobody_else():
+    basin: BodyMemory[Pool] = BodyMemory(100, Time())
+    small, large, middle = filled(basin, 10, 60, 30)
+    assert not basin.has_room(small, 1, [large, middle])
+    assert not basin.has_room(middle, 1, [large, small])
+    assert basin.has_room(large, 1, [small, middle])
+    basin.release(large)
+    assert basin.has_room(small, 1, [middle])
+
+
+def test_when_the_foremost_has_left_the_next_one_goes_on():
+    basin: BodyMemory[Pool] = BodyMemory(50, Time())
+    small, large, middle = filled(basin, 30, 60, 40)
+    assert basin.has_room(large, 1, [small, middle])
+    basin.release(large)
+    assert not basin.has_room(small, 1, [middle])
+    assert basin.has_room(middle, 1, [small])
+
+
+def test_a_foremost_that_brings_nothing_gives_its_turn_away():
+    time = Time()
+    basin: BodyMemory[Pool] = BodyMemory(50, time)
+    small, large = filled(basin, 10, 60)
+    assert basin.has_room(large, 1, [])
+    assert not basin.has_room(small, 1, [])
+    time.now += HANDOVER_S
+    assert basin.has_room(small, 1, [])
+    assert not basin.has_room(large, 1, [])
+
+
+def with_servers(
+    bodies: list[int],
+    work: Callable[[HttpClient, list[FetchRequest]], Awaitable[list[FetchResponse]]],
+    buffered_max: int = 10**9,
+) -> tuple[list[FetchResponse], HttpClient]:
+    """One server for each body size, all requests handed to `work`."""
+
+    async def scene() -> tuple[list[FetchResponse], HttpClient]:
+        client = HttpClient(100, buffered_max=buffered_max)
+        servers = [a_server(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size) for size in bodies]
+        places = [(await server.__aenter__()).place for server in servers]
+        responses = await work(client, [FetchRequest("http://a.test/", [], place, size_max=10**9) for place in places])
+        client.close()
+        for server in servers:
+            await server.__aexit__(None, None, None)
+        return responses, client
+
+    return asyncio.run(scene())
+
+
+async def all_at_once(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+    return await asyncio.wait_for(asyncio.gather(*(client.fetch(request) for request in requests)), 30)
+
+
+def test_transfers_that_share_a_valve_share_its_rate():
+    valve = BandwidthLimiter(1_000_000.0, burst=0.0)
+
+    brought: list[list[int]] = []  # by those who are not complete yet, each time that one is
+
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+        async def fetched(request: FetchRequest) -> FetchResponse:
+            request.limiter = valve
+            response = await client.fetch(request)
+            brought.append([len(transfer.body) for transfer in client._transfers.values()])
+            return response
+
+        return await asyncio.wait_for(asyncio.gather(*map(fetched, requests)), 30)
+
+    responses, _ = with_servers([50_000] * 6, work)
+    assert [len(response.raw_body) for response in responses] == [50_000] * 6
+    slowest = max(response.elapsed_s for response in responses)
+    assert slowest >= (300_000 - 2 * 16_384) / 1_000_000  # one part may go in before the first debt, one last
+    assert all(size > 50_000 / 3 for size in brought[0])  # and none of them waits for all others
+
+
+def test_a_host_has_its_own_rate():
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+        requests[0].host_bandwidth = 200_000
+        return await all_at_once(client, requests)
+
+    (slow, fast, small), _ = with_servers([80_000, 80_000, 1_000], work)
+    assert slow.elapsed_s >= (80_000 - 20_000 - 2 * 16_384) / 200_000
+    assert fast.elapsed_s < slow.elapsed_s
+    assert {slow.status, fast.status, small.status} == {200}
+
+
+def test_a_small_document_does_not_wait_for_a_slow_valve():
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+        requests[0].host_bandwidth = 500  # if it did, it would be half a minute
+        return await all_at_once(client, requests)
+
+    assert with_servers([15_000], work)[0][0].elapsed_s < 20.0
+
+
+def test_memory_is_bounded_and_everybody_is_served_in_the_end():
+    most = 0
+
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+        nonlocal most
+        intake = client._backpressure
+        admits = intake.admit
+
+        def watched(transfer, size):
+            nonlocal most
+            admitted = admits(transfer, size)
+            most = max(most, intake.buffered)
+            return admitted
+
+        intake.admit = watched  # type: ignore[method-assign]
+        return await all_at_once(client, requests)
+
+    responses, client = with_servers([400_000] * 12, work, buffered_max=200_000)
+    assert [len(response.raw_body) for response in responses] == [400_000] * 12
+    assert 200_000 < most <= 600_000
+    assert client._backpressure.buffered == 0
+
+
+def test_a_body_that_is_larger_than_all_memory_is_still_read():
+    assert len(with_servers([500_000], all_at_once, buffered_max=1)[0][0].raw_body) == 500_000
+
+
+def test_who_misses_a_time_limit_because_we_held_it_back_was_starved():
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+        for request in requests:
+            request.limiter, request.time_max_s = (
+                BandwidthLimiter(10_000.0),
+                2.0,
+            )  # by then something has come on any machine
+        return await all_at_once(client, requests)
+
+    (response,), client = with_servers([500_000], work)
+    assert response.status == Status.STARVED
+    assert "held back" in response.error
+    assert 0 < len(response.raw_body) < 500_000
+    assert client._backpressure.buffered == 0
+
+
+def test_waiting_for_us_is_no_stall():
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+        requests[0].limiter = BandwidthLimiter(40_000.0, burst=0.0)
+        fetching = asyncio.create_task(client.fetch(requests[0]))
+        while not client._backpressure._held:  # the server may take its time until then
+            await asyncio.sleep(0)
+        requests[0].stall_timeout_s = 0.2
+        return [await asyncio.wait_for(fetching, 30)]
+
+    (response,), _ = with_servers([40_000], work)
+    assert (response.status, len(response.raw_body)) == (200, 40_000)
+
+
+def test_a_body_that_turns_out_too_large_while_it_waits_is_cut():
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+        requests[0].limiter, requests[0].size_max = BandwidthLimiter(500_000.0, burst=0.0), 30_000
+        return await all_at_once(client, requests)
+
+    (response,), client = with_servers([200_000], work)
+    assert response.status == Status.TOO_LARGE
+    assert client._backpressure.buffered == 0
+
+
+def test_one_that_is_cancelled_while_it_waits_makes_room_for_the_next():
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+        requests[0].limiter = BandwidthLimiter(1.0, burst=0.0)  # never again
+        waiting = asyncio.create_task(client.fetch(requests[0]))
+        while not client._backpressure._held:
+            await asyncio.sleep(0)
+        other = asyncio.create_task(client.fetch(requests[1]))
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        return [await asyncio.wait_for(other, 30)]
+
+    (response,), client = with_servers([100_000, 100_000], work, buffered_max=10_000)
+    assert len(response.raw_body) == 100_000
+    assert client._backpressure.buffered == 0
+
+
+def test_a_client_may_be_closed_while_transfers_wait():
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+        requests[0].limiter = BandwidthLimiter(1.0, burst=0.0)
+        waiting = asyncio.create_task(client.fetch(requests[0]))
+        while not client._backpressure._held:
+            await asyncio.sleep(0)
+        client.close()
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        return []
+
+    assert not with_servers([100_000], work)[1]._backpressure._held
+
+
+def test_the_end_of_a_body_without_a_length_is_noticed_after_the_wait():
+    async def scene() -> FetchResponse:
+        async with a_server(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 50_000) as server:  # then it closes
+            client = HttpClient(10)
+            request = FetchRequest("http://a.test/", [], server.place, limiter=BandwidthLimiter(500_000.0, burst=0.0))
+            response = await client.fetch(request)
+            client.close()
+            return response
+
+    response = asyncio.run(scene())
+    assert (response.status, len(response.raw_body)) == (200, 50_000)
+
+
+def test_a_connection_is_used_again_after_its_transfer_was_held_back():
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n" + b"x" * 50_000
+
+    async def scene() -> tuple[list[int], RawServer]:
+        async with a_server(*[answer] * 3, keep=True) as server:
+            client = HttpClient(10)
+            valve = BandwidthLimiter(1_000_000.0, burst=0.0)
+            request = FetchRequest("http://a.test/", [], server.place, limiter=valve)
+            found = [len((await client.fetch(request)).raw_body) for _ in range(3)]
+            client.close()
+            return found, server
+
+    sizes, server = asyncio.run(scene())
+    assert sizes == [50_000] * 3
+    assert server.connections == 1

@@ -1,0 +1,501 @@
+"""Several servers, servers that go away, and many who work at once."""
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tarrafa.clock import Clock
+from tarrafa.errors import ConfigError, DataError, FrontierError
+from tarrafa.frontier.api import DiscoveredUrl, Frontier, UrlWeight
+from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier
+from tarrafa.frontier.postgres.schema import SCHEMA_VERSION
+from tarrafa.frontier.store.frontier_store import FrontierStore
+from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.frontier.store.schema import open_database
+from tarrafa.model import Outcome
+from tarrafa.runtime.process import current_process
+from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, done, numbers, offer
+from tests.contract.postgres_process import WHY_NOT, Postgres, a_server, programs
+from tests.frontier.store.test_random_operations import broken
+
+pytestmark = pytest.mark.skipif(programs() is None, reason=WHY_NOT)
+HOSTS = [f"http://h{number}.br/" for number in range(40)]
+SCENE_S = 300.0  # that no scene takes, however busy the machine is
+
+
+RUN_COLUMNS = [
+    *(("collection", name) for name in ("run", "started", "phase", "swept_host", "swept_url")),
+    ("url", "run"), ("url", "shown"), ("work", "run"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def second():
+    """A server that a test may stop."""
+    server = Postgres()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def dsns(second):
+    FalseClock.shift[0] = 0.0
+    return [a_server().database("cluster"), second.database("cluster")]
+
+
+def opened(dsns: list[str], folder: Path) -> PostgresFrontier:
+    return PostgresFrontier(dsns, SUFFIXES, FalseClock(0, 0), outbox=folder / "outbox.sqlite")
+
+
+def count(dsn: str, table: str) -> int:
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+def test_sites_are_spread_and_each_is_on_one_server(dsns, tmp_path):
+    async def scene() -> None:
+        frontier = opened(dsns, tmp_path)
+        row = await frontier.open_collection(a_collection(), [offer("http://a.br/")])
+        offers = [offer(f"http://{part}.s{n}.br/") for n in range(60) for part in ("www", "blog")]
+        await frontier.discover(row.id, offers)
+        here, there = count(dsns[0], "url"), count(dsns[1], "url")
+        assert here + there == 121
+        assert min(here, there) > 30
+        for first, other in zip(offers[::2], offers[1::2], strict=True):
+            assert frontier._shard_of(first.host_key) is frontier._shard_of(other.host_key)
+        assert (await numbers(frontier)).known == 121
+        await frontier.close()
+
+    asyncio.run(scene())
+
+
+def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, tmp_path, second):
+    async def scene() -> None:
+        frontier = opened(dsns, tmp_path)
+        row = await frontier.open_collection(a_collection())
+        worker = (await frontier.join("w", current_process())).worker
+        await frontier.renew(worker, "")
+        second.stop()
+        try:
+            await frontier.discover(row.id, [offer(url) for url in HOSTS])
+            assert (await numbers(frontier)).known == count(dsns[0], "url") > 5
+            leases = await frontier.lease(worker, 100)
+            assert len(leases) == count(dsns[0], "host")
+            answers = await frontier.finish(worker, [done(lease, lease.visits) for lease in leases])
+            assert len(answers) == len(leases)
+            await frontier.close()
+        finally:
+            second.start()
+        frontier = opened(dsns, tmp_path)  # another process, the same outbox
+        worker = (await frontier.join("w", current_process())).worker
+        await frontier.renew(worker, "")
+        found: list[Any] = []
+        while len(found) + len(leases) < len(HOSTS):
+            frontier._maintained_at = 0.0
+            found += await frontier.lease(worker, 100)
+        status = await numbers(frontier)
+        assert (status.known, status.handed_out, status.fetched) == (40, len(found), len(leases))
+        await frontier.close()
+
+    asyncio.run(asyncio.wait_for(scene(), SCENE_S))
+
+
+def test_nothing_is_noted_as_deleted_while_a_server_is_away_or_has_visits_out(dsns, tmp_path, second):
+    async def scene() -> None:
+        frontier = opened(dsns, tmp_path)
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(url) for url in HOSTS])
+        worker = (await frontier.join("w", current_process())).worker
+        await frontier.renew(worker, "")
+        leases = await frontier.lease(worker, 100)
+        here = [done(lease, lease.visits, keep=False) for lease in leases
+                if frontier._home[lease.host] is frontier._first]  # fmt: skip
+        assert 0 < len(here) < len(leases)
+        second.stop()
+        try:
+            await frontier.finish(worker, here)
+            await frontier.set_state("c", "stopped", "")
+            assert await frontier.delete_collection("c", 0)
+            assert not await frontier.record_deletion("c")
+            await frontier.close()
+        finally:
+            second.start()
+        frontier = opened(dsns, tmp_path)
+        assert not await frontier.record_deletion("c"), "it has not even heard that it was stopped"
+        assert await frontier.deletions(0) == []
+        await frontier.release_process(current_process())
+        assert await frontier.record_deletion("c")
+        assert [one.collection for one in await frontier.deletions(0)] == ["c"]
+        await frontier.close()
+
+    asyncio.run(asyncio.wait_for(scene(), SCENE_S))
+
+
+def test_a_collections_limit_holds_over_all_servers(dsns, tmp_path):
+    async def scene() -> None:
+        frontier = opened(dsns, tmp_path)
+        row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "pages_max": 11}))
+        await frontier.discover(row.id, [offer(url) for url in HOSTS])
+        worker = (await frontier.join("w", current_process())).worker
+        await frontier.renew(worker, "")
+        for _ in range(4):
+            for lease in await frontier.lease(worker, 100):
+                await frontier.finish(worker, [done(lease, lease.visits, keep=False)])
+        assert (await numbers(frontier)).fetched == 11
+        await frontier.close()
+
+    asyncio.run(scene())
+
+
+def test_of_several_servers_each_has_its_share_of_the_table_and_of_a_cycle(dsns, tmp_path):
+    async def scene() -> None:
+        frontier = opened(dsns, tmp_path)
+        await frontier.open_collection(
+            a_collection(strategy={"order": "breadth", "table_max": 11, "cycle": 6}), [offer(url) for url in HOSTS]
+        )
+        worker = (await frontier.join("w", current_process())).worker
+        await frontier.renew(worker, "")
+        leases = await frontier.lease(worker, 100)
+        homes = [frontier._home[lease.host] for lease in leases]
+        assert [homes.count(member) for member in frontier._shards] == [3, 3]
+        status = await numbers(frontier)
+        assert (status.sites_chosen, status.table) == (6, 10)
+        await frontier.close()
+
+    asyncio.run(scene())
+
+
+async def a_run(frontier: PostgresFrontier, most: int, roots: list[DiscoveredUrl]) -> list[str]:
+    """What is visited until nothing is left, or the limit is reached."""
+    scope = {"hosts": ["*"], "pages_max": most}
+    await frontier.open_collection(a_collection(scope=scope, strategy={"order": "breadth"}), roots)
+    worker = (await frontier.join("w", current_process())).worker
+    await frontier.renew(worker, "")
+    found: list[str] = []
+    while leases := await frontier.lease(worker, 9):
+        found += [visit.url for lease in leases for visit in lease.visits]
+        await frontier.finish(worker, [done(lease, lease.visits, delay_s=0.0, keep=False) for lease in leases])
+    await frontier.leave(worker)
+    await frontier.set_state("c", "finished", "")
+    return sorted(found)
+
+
+def one_site_each(frontier: PostgresFrontier) -> dict[int, str]:
+    """By server."""
+    guide = frontier._roster.guide
+    assert guide is not None
+    return {guide.shard_of(offer(url).host_key): url for url in HOSTS}
+
+
+def test_a_run_of_breadth_is_over_when_it_is_on_all_servers(dsns, tmp_path):
+    async def scene() -> None:
+        frontier = opened(dsns, tmp_path)
+        sites = set(one_site_each(frontier).values())
+        roots = [offer(url + path) for url in sites for path in ("", "x")]
+        (first,) = await a_run(frontier, 1, roots)
+        (other,) = sites - {first}
+        assert await a_run(frontier, 9, roots) == [other], "one server had nothing left, but the run was not over"
+        assert await a_run(frontier, 9, roots) == sorted([f"{first}x", f"{other}x"])
+        await frontier.close()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.long
+def test_while_a_server_is_away_no_other_run_of_breadth_begins(dsns, tmp_path, second):
+    async def scene() -> None:
+        frontier = opened(dsns, tmp_path)
+        sites = one_site_each(frontier).values()
+        roots = [offer(url + path) for url in sites for path in ("", "x")]
+        assert await a_run(frontier, 9, roots) == sorted(sites)
+        second.stop()
+        try:
+            assert await a_run(frontier, 9, []) == [], "who is away cannot say that its part is over"
+        finally:
+            second.start()
+        frontier._shards[1]._away_until = 0.0
+        assert await a_run(frontier, 9, roots) == sorted(f"{url}x" for url in sites)
+        await frontier.close()
+
+    asyncio.run(asyncio.wait_for(scene(), SCENE_S))
+
+
+def test_an_address_is_with_one_host_whichever_server_keeps_it(dsns, tmp_path):
+    async def scene() -> None:
+        frontier = opened(dsns, tmp_path)
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(url) for url in HOSTS])
+        worker = (await frontier.join("w", current_process())).worker
+        await frontier.renew(worker, "")
+        leases = await frontier.lease(worker, 100)
+        one = next(lease for lease in leases if frontier._home[lease.host] is frontier._shards[0])
+        two = next(lease for lease in leases if frontier._home[lease.host] is frontier._shards[1])
+        assert await frontier.claim_address(worker, two.host, "192.0.2.1") == 0.0
+        assert await frontier.claim_address(worker, two.host, "192.0.2.1") == 0.0
+        assert await frontier.claim_address(worker, one.host, "192.0.2.1") > 1_000_000.0
+        await frontier.finish(worker, [done(two, two.visits, keep=False)])
+        assert await frontier.claim_address(worker, one.host, "192.0.2.1") == 1_000_001.0, (
+            "it rests for the other's delay"
+        )
+        FalseClock.shift[0] = 2.0
+        assert await frontier.claim_address(worker, one.host, "192.0.2.1") == 0.0
+        await frontier.close()
+
+    asyncio.run(scene())
+
+
+def test_the_first_server_is_named_first_and_knows_the_others(dsns, tmp_path):
+    frontier = opened(dsns, tmp_path)
+    asyncio.run(frontier.close())
+    alone = opened(dsns[:1], tmp_path)
+    assert [member.place for member in alone._shards] == [member.place for member in frontier._shards]
+    asyncio.run(alone.close())
+    with pytest.raises(ConfigError, match="spread over 2 servers, and 3 are named; `tarrafa frontier spread`"):
+        opened([*dsns, a_server().database("third")], tmp_path)
+    with pytest.raises(ConfigError, match="server 2 is none of this frontier's servers"):
+        opened([dsns[0], a_server().database("third")], tmp_path)
+    with pytest.raises(ConfigError, match="the same database is named twice"):
+        opened([dsns[0], dsns[0].replace("127.0.0.1", "localhost")], tmp_path)
+    with pytest.raises(ConfigError, match="is not the first of its servers"):
+        opened(dsns[::-1], tmp_path)
+    with pytest.raises(ConfigError, match="is not the first of its servers"):
+        opened(dsns[1:], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda dsn: dsn.replace("/cluster", "/nowhere"), 'database "nowhere" does not exist'),
+        (lambda dsn: dsn.replace("postgres@", "nobody@"), 'role "nobody" does not exist'),
+        (lambda dsn: "postgresql://[1::2/x", "not the address of a PostgreSQL database"),
+        (lambda dsn: "postgresql://127.0.0.1:1/x", "no database answers here"),
+    ],
+)
+def test_a_wrong_address_is_told_as_such(dsns, tmp_path, change, words):
+    with pytest.raises((ConfigError, FrontierError), match=words):
+        opened([change(dsns[0])], tmp_path)
+
+
+def test_a_wrong_password_is_told_and_never_printed(tmp_path):
+    server = Postgres(password="right")
+    try:
+        good = server.address().replace("postgres@", "postgres:right@")
+        asyncio.run(opened([good], tmp_path).close())
+        with pytest.raises(ConfigError, match="password authentication failed") as told:
+            opened([good.replace("right", "wr0ng-secret")], tmp_path)
+        assert "wr0ng-secret" not in str(told.value)
+        with pytest.raises(ConfigError) as told:
+            opened(["postgresql://postgres:wr0ng-secret@["], tmp_path)
+        assert "wr0ng-secret" not in str(told.value)
+    finally:
+        server.remove()
+
+
+def test_a_newer_schema_is_refused_and_a_strangers_tables_too(dsns, tmp_path):
+    asyncio.run(opened(dsns[:1], tmp_path).close())
+    with psycopg.connect(dsns[0], autocommit=True) as connection:
+        connection.execute("UPDATE meta SET value = %s WHERE key = 'version'", (str(SCHEMA_VERSION + 1),))
+        with pytest.raises(DataError, match=f"newer Tarrafa \\(schema {SCHEMA_VERSION + 1}"):
+            opened(dsns[:1], tmp_path)
+        connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE meta (key TEXT, value TEXT)")
+        with pytest.raises(DataError, match="not Tarrafa's"):
+            opened(dsns[:1], tmp_path)
+
+
+def make_older(dsn: str) -> None:
+    """A database as the first version of the schema had it."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("ALTER TABLE url DROP COLUMN pagerank; DROP TABLE moving, parcel, deleted")
+        for table, column in RUN_COLUMNS:
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}".encode())
+        connection.execute("UPDATE meta SET value = '1' WHERE key = 'version'")
+
+
+def test_an_older_schema_is_brought_up_to_date_with_all_it_knows(dsns, tmp_path):
+    async def scene() -> None:
+        frontier = opened(dsns[:1], tmp_path)
+        row = await frontier.open_collection(a_collection())
+        one = offer(HOSTS[0])
+        await frontier.discover(row.id, [one])
+        await frontier.close()
+        make_older(dsns[0])
+        frontier = opened(dsns[:1], tmp_path)
+        await frontier.update_weights("c", [UrlWeight(one.host, one.id, 2, host_key=one.host_key, rank=5.0)])
+        (facts,) = (await frontier.look_up(one.host, one.id)).urls
+        assert (facts.in_links, facts.rank) == (2, 5.0)
+        status = await numbers(frontier)
+        assert (status.run, status.started == status.created) == (1, True)
+        await frontier.set_state("c", "stopped", "")
+        while await frontier.delete_collection("c", 100):
+            pass
+        assert [one.collection for one in await frontier.deletions(0)] == ["c"]
+        await frontier.close()
+
+    asyncio.run(scene())
+
+
+def test_a_database_that_restarts_is_waited_for(dsns, tmp_path, second):
+    async def scene() -> None:
+        frontier = opened(dsns[1:], tmp_path)
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(url) for url in HOSTS])
+        worker = (await frontier.join("w", current_process())).worker
+        (lease, *_) = await frontier.lease(worker, 10)
+        await asyncio.to_thread(second.stop, "immediate")
+        finishing = asyncio.create_task(frontier.finish(worker, [done(lease, lease.visits)]))
+        await asyncio.to_thread(second.start)
+        assert [answer.held for answer in await finishing] == [False]
+        assert (await numbers(frontier)).fetched == 1
+        assert len(await frontier.lease(worker, 100)) == 30
+        await frontier.close()
+
+    asyncio.run(asyncio.wait_for(scene(), SCENE_S))
+
+
+def test_a_lease_whose_answer_was_lost_is_no_ones_for_long(dsns, tmp_path):
+    async def scene() -> None:
+        frontier = opened(dsns[:1], tmp_path)
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer("http://a.br/"), offer("http://b.br/")])
+        worker = (await frontier.join("w", current_process())).worker
+        (held,) = await frontier.lease(worker, 1)
+        server = frontier._first.connect()
+        await frontier._first.call(lambda _: server._transact(lambda work: work.store.hosts.lease(worker, 1)))
+        assert await frontier.lease(worker, 5) == []
+        server._lost_answers = True  # the connection broke there
+        (again,) = await frontier.lease(worker, 5)
+        assert again.host != held.host
+        assert again.visits[0].number == 2
+        await frontier.close()
+
+    asyncio.run(scene())
+
+
+# -- many at once ---------------------------------------------------------------------------------------------
+
+
+def hammer(dsns: list[str], folder: Path, number: int, urls: int) -> None:
+    """A worker that finds links to everything, and may be killed at any moment."""
+    rng = random.Random()
+
+    async def main() -> None:
+        frontier = PostgresFrontier(dsns, SUFFIXES, outbox=folder / f"outbox-{number}.sqlite")
+        (row,) = await frontier.collections()
+        worker = (await frontier.join(f"w{number}-{os.getpid()}", current_process())).worker
+        idle = 0
+        while idle < 20:
+            await frontier.renew(worker, "")
+            leases = await frontier.lease(worker, rng.randint(1, 12))
+            idle = 0 if leases else idle + 1
+            await asyncio.sleep(0.0 if leases else 0.05)
+            links = [f"http://h{n % 60}.br/{n}" for n in rng.sample(range(urls), 40)]
+            await frontier.discover(row.id, [offer(link, rng.randint(1, 4)) for link in links])
+            now = time.time()
+            outcome = Outcome(200, now, kept=True, type="text/html", content_id="c")
+            reports = [
+                done(lease, lease.visits[: rng.randint(1, 8)], outcome, next_at=now, ended_at=now, delay_s=0.0,
+                     keep=rng.random() < 0.5)
+                for lease in leases
+            ]  # fmt: skip
+            answers = await frontier.finish(worker, reports)
+            kept = [lease for lease, answer in zip(leases, answers, strict=True) if answer.held]
+            await frontier.finish(worker, [done(lease, [], next_at=now, delay_s=0.0, keep=False) for lease in kept])
+        await frontier.leave(worker)
+        await frontier.close()
+
+    asyncio.run(main())
+
+
+def copied(dsn: str, path: Path) -> FrontierStore:
+    """A server's tables in a file, where the invariants can be asked."""
+    db = open_database(str(path), SUFFIXES)
+    with psycopg.connect(dsn) as connection:
+        for (name,) in db.rows("SELECT name FROM sqlite_schema WHERE type = 'table'"):
+            columns = [column for (column,) in db.rows(f"SELECT name FROM pragma_table_info('{name}')")]
+            sql = f"SELECT {', '.join(columns)} FROM {name}"
+            if name == "counter":
+                sql = "SELECT collection, bucket, sum(value)::bigint FROM counter GROUP BY 1, 2"
+            db.run(f"DELETE FROM {name}")
+            db.many(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", connection.execute(sql).fetchall())
+    return FrontierStore(db, Clock.real(), LeaseClock())
+
+
+@pytest.mark.parametrize("servers", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_many_workers_and_kills_leave_every_book_in_order(dsns, tmp_path, servers):
+    urls, dsns = 1_500, dsns[:servers]
+
+    async def begin() -> None:
+        frontier = PostgresFrontier(dsns, SUFFIXES, outbox=tmp_path / "outbox.sqlite")
+        row = await frontier.open_collection(a_collection(politeness={"delay": 0}))
+        await frontier.discover(row.id, [offer(f"http://h{n % 60}.br/{n}", 5) for n in range(urls)])
+        await frontier.close()
+
+    asyncio.run(begin())
+    context = multiprocessing.get_context("fork")
+
+    def start(number: int) -> Any:
+        process = context.Process(target=hammer, args=(dsns, tmp_path, number, urls))
+        process.start()
+        return process
+
+    workers, killed = {number: start(number) for number in range(4)}, 0
+    while any(process.is_alive() for process in workers.values()):
+        number, process = random.choice(list(workers.items()))
+        if killed < 6 and process.is_alive():
+            time.sleep(random.uniform(0.1, 0.6))
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+            process.join()
+            workers[number], killed = start(number), killed + 1
+        process.join(0.2)
+    assert all(process.exitcode == 0 for process in workers.values())
+
+    async def end() -> None:
+        frontier: Frontier = PostgresFrontier(dsns, SUFFIXES)
+        status = await numbers(frontier)
+        assert (status.known, status.fetched, status.pending, status.handed_out) == (urls, urls, 0, 0)
+        await frontier.close()  # type: ignore[attr-defined]
+
+    asyncio.run(end())
+    for number, dsn in enumerate(dsns):
+        store = copied(dsn, tmp_path / f"{number}.sqlite")
+        assert broken(store) == {}
+        store.db.connection.close()
+
+
+@pytest.mark.parametrize("servers", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_many_workers_together_keep_no_more_pages_than_the_limit(dsns, tmp_path, servers):
+    dsns, most = dsns[:servers], 90
+
+    async def begin() -> None:
+        frontier = PostgresFrontier(dsns, SUFFIXES, outbox=tmp_path / "outbox.sqlite")
+        scope = {"hosts": ["*"], "pages_max": most}
+        row = await frontier.open_collection(a_collection(politeness={"delay": 0}, scope=scope))
+        await frontier.discover(row.id, [offer(f"http://h{n % 60}.br/{n}", 5) for n in range(600)])
+        await frontier.close()
+
+    async def end() -> int:
+        frontier = PostgresFrontier(dsns, SUFFIXES)
+        fetched = (await numbers(frontier)).fetched
+        await frontier.close()
+        return fetched
+
+    asyncio.run(begin())
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=hammer, args=(dsns, tmp_path, number, 600)) for number in range(4)]
+    for process in workers:
+        process.start()
+    for process in workers:
+        process.join()
+    assert asyncio.run(end()) == most

@@ -1,0 +1,278 @@
+"""A page is found by what others call it, though they said so after it was indexed, and without another visit."""
+
+import multiprocessing
+import random
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from tarrafa.archive.warc_reader import Cursor, follow, read_entry
+from tarrafa.clock import boottime
+from tarrafa.graph import follower as graph
+from tarrafa.index import anchor_refresh, commit_pace, shards
+from tarrafa.index import follower as index
+from tarrafa.index.anchor_refresh import is_settled, is_stale
+from tarrafa.index.follower import IndexFollower, catch_up, rebuild
+from tarrafa.index.indexed_visits import IndexedStanding
+from tarrafa.model import Link
+from tarrafa.runtime.data_dir import DataDirectory
+from tests.graph.archived_web import a_record, new_data, small_web, write
+from tests.index.test_index_follower import urls
+from tests.index.test_index_shards import contents
+from tests.search.test_exclusion_filter import take_down
+
+PAGE = "http://alvo.br/"
+LONG_S = 60.0
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataDirectory:
+    return new_data(tmp_path / "data")
+
+
+def appear(data: DataDirectory, word: str, count: int, worker: str) -> None:
+    """So many pages are archived that link to the page with a word."""
+    urls = [f"http://h{number}.br/{worker}" for number in range(count)]
+    write(data, [a_record(url, links=[Link(PAGE, word)]) for url in urls], worker)
+    graph.catch_up(data, lambda name, weights: None)
+
+
+def linking(data: DataDirectory, word: str, count: int, worker: str) -> None:
+    """And are indexed."""
+    appear(data, word, count, worker)
+    catch_up(data)
+
+
+def settle(data: DataDirectory) -> int:
+    """One sweep to its end, in every part; how many pages were written anew."""
+    written = 0
+    for part in shards.parts(data):
+        with IndexFollower(part) as follower:
+            original = follower._write
+
+            def write_and_count(*arguments, original=original):
+                nonlocal written
+                written += 1
+                original(*arguments)
+
+            follower._write = write_and_count  # type: ignore[method-assign]
+            while follower.refresh(boottime(), LONG_S):
+                pass
+    return written
+
+
+def test_a_page_is_found_by_the_words_of_links_that_came_later(data):
+    write(data, [a_record(PAGE, text="uma página")])
+    graph.catch_up(data, lambda name, weights: None)
+    catch_up(data)
+    assert is_settled(data) is False
+    assert settle(data) == 0
+    assert is_settled(data)
+    linking(data, "zebra", 20, "w2")
+    assert urls(data, "zebra") == []
+    assert not is_settled(data)
+    assert settle(data) == 1
+    assert urls(data, "zebra") == [PAGE]
+    assert is_settled(data)
+    assert settle(data) == 0, "once is enough"
+    assert len(contents(data)) == 21
+
+
+def test_it_happens_by_itself_while_the_follower_runs(data, monkeypatch):
+    monkeypatch.setattr(anchor_refresh, "PAUSE_S_MIN", 0.0)
+    settled = threading.Event()
+    original = anchor_refresh.AnchorRefresher.end
+
+    def end(self: anchor_refresh.AnchorRefresher, now: float) -> None:
+        original(self, now)
+        if is_settled(data):
+            settled.set()
+
+    monkeypatch.setattr(anchor_refresh.AnchorRefresher, "end", end)
+    write(data, [a_record(PAGE, text="uma página")])
+    graph.catch_up(data, lambda name, weights: None)
+    stop = threading.Event()
+    thread = threading.Thread(target=index.follow, args=(data, stop))
+    thread.start()
+    try:
+        assert settled.wait(30)
+        settled.clear()
+        appear(data, "zebra", 20, "w2")
+        while urls(data, "zebra") != [PAGE]:
+            assert settled.wait(30)
+            settled.clear()
+    finally:
+        stop.set()
+        thread.join(30)
+    assert index.behind(data) == 0
+
+
+def test_without_a_graph_nothing_is_written_anew(data):
+    write(data, [a_record(PAGE)])
+    catch_up(data)
+    assert settle(data) == 0
+    assert is_settled(data)
+
+
+def test_only_what_has_clearly_changed_is_written_and_the_end_is_that_of_an_index_made_last(data):
+    write(data, small_web(60))
+    catch_up(data)  # nobody is known to link to anybody
+    graph.catch_up(data, lambda name, weights: None)
+    linked = settle(data)
+    assert 30 < linked <= 60
+    anchors = {word: urls(data, word) for word in ("veja", "sobre", "longe")}
+    assert len(anchors["veja"]) > 30
+    assert settle(data) == 0
+    rebuild(data)
+    assert {word: urls(data, word) for word in anchors} == anchors
+    assert settle(data) == 0
+
+
+def test_a_page_that_was_visited_again_is_written_as_the_last_visit_found_it(data):
+    write(data, [a_record(PAGE, 1, text="velho")])
+    catch_up(data)
+    write(data, [a_record(PAGE, 2, text="novo")], "w2")
+    linking(data, "zebra", 5, "w3")
+    assert settle(data) <= 1
+    assert (urls(data, "velho"), urls(data, "novo"), urls(data, "zebra")) == ([], [PAGE], [PAGE])
+    write(data, [a_record(PAGE, 3, status=500)], "w4")
+    linking(data, "girafa", 20, "w5")
+    assert settle(data) == 1
+    assert (urls(data, "novo"), urls(data, "girafa")) == ([PAGE], [PAGE])
+
+
+def test_a_page_that_is_gone_or_taken_down_does_not_come_back(data):
+    write(data, [a_record(PAGE, 1, text="velho"), a_record("http://b.br/", text="velho")])
+    catch_up(data)
+    write(data, [a_record(PAGE, 2, status=404)], "w2")
+    linking(data, "zebra", 5, "w3")
+    assert settle(data) == 0
+    assert urls(data, "velho") == ["http://b.br/"]
+    write(data, [a_record(PAGE, 3, text="volta")], "w4")
+    catch_up(data)
+    take_down(data, PAGE)
+    linking(data, "girafa", 30, "w5")
+    assert settle(data) == 0
+    assert urls(data, "volta") == []
+
+
+def test_new_pages_go_first(data):
+    write(data, [a_record(PAGE)])
+    catch_up(data)
+    linking(data, "zebra", 20, "w2")
+    with IndexFollower(data) as follower:
+        write(data, [a_record("http://nova.br/")], "w3")
+        follower.read(boottime())
+        assert follower.refresh(boottime(), LONG_S) is False, "what was read is to be shown first"
+        follower.commit()
+        assert follower.refresh(boottime(), 0.0) is True, "no time at all: there is more to do"
+        assert urls(data, "zebra") == []
+        assert follower.refresh(boottime(), LONG_S) is False
+    assert urls(data, "zebra") == [PAGE]
+
+
+def test_what_is_written_anew_goes_with_the_next_commit_whatever_comes_in_between(data):
+    write(data, [a_record(PAGE, 1, text="velho")])
+    catch_up(data)
+    linking(data, "zebra", 20, "w2")
+    with IndexFollower(data) as follower:
+        assert follower.refresh(boottime(), 0.0), "a sweep has begun"
+        entry = follower._refresher.next_entry()
+        assert entry is not None
+        follower._rewrite(entry, boottime())
+        write(data, [a_record(PAGE, 2, text="novo")], "w3")
+        follower.read(boottime())
+        follower.commit()
+    assert (urls(data, "velho"), urls(data, "novo"), urls(data, "zebra")) == ([], [PAGE], [PAGE])
+    assert len(contents(data)) == 21
+
+
+def test_a_crash_before_it_is_noted_repeats_it(data):
+    write(data, [a_record(PAGE)])
+    catch_up(data)
+    linking(data, "zebra", 20, "w2")
+    with IndexFollower(data) as follower:
+        follower._visits.save = lambda: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            follower.refresh(boottime(), LONG_S)
+    assert not is_settled(data)
+    assert settle(data) == 1
+    assert urls(data, "zebra") == [PAGE]
+    assert len(contents(data)) == 21
+
+
+def test_every_part_settles_its_own(data):
+    shards.set_layout(data, shards.parse_layout("3", "test"))
+    write(data, small_web(60))
+    catch_up(data)
+    graph.catch_up(data, lambda name, weights: None)
+    assert not is_settled(data)
+    settle(shards.parts(data)[0])
+    assert not is_settled(data)
+    assert settle(data) > 20
+    assert is_settled(data)
+
+
+def _die_while_refreshing(data: DataDirectory, after_s: float) -> None:
+    anchor_refresh.PAUSE_S_MIN, commit_pace.COMMIT_RECORDS, commit_pace.COMMIT_EVERY_S, index.POLL_S = (
+        0.0,
+        10,
+        0.01,
+        0.005,
+    )
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, after_s)
+    index.follow(data, threading.Event())
+
+
+def test_killed_at_random_moments_it_ends_as_an_index_made_last(data):
+    rng = random.Random(23)
+    for number, start in enumerate(range(0, 120, 10)):
+        write(data, small_web(120)[start : start + 10], f"w{number}")
+        graph.catch_up(data, lambda name, weights: None)
+        child = multiprocessing.get_context("fork").Process(
+            target=_die_while_refreshing, args=(data, rng.uniform(0.02, 0.3))
+        )
+        child.start()
+        child.join(60)
+        assert child.exitcode == -signal.SIGALRM
+    catch_up(data)
+    settle(data)
+    found = {word: urls(data, word) for word in ("veja", "sobre", "longe", "rede")}
+    shown = contents(data)
+    rebuild(data)
+    assert {word: urls(data, word) for word in found} == found
+    assert contents(data) == shown
+    assert len(shown) == 120
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "stale"),
+    [
+        ((0, 1.0), (0, 1.0), False),
+        ((0, 1.0), (1, 1.0), True),
+        ((1, 1.0), (2, 1.0), True),
+        ((4, 1.0), (7, 1.0), False),
+        ((4, 1.0), (8, 1.0), True),
+        ((8, 1.0), (4, 1.0), True),
+        ((8, 1.0), (0, 1.0), True),
+        ((4, 1.0), (4, 4.0), False),
+        ((4, 1.0), (4, 5.0), True),
+        ((4, 5.0), (4, 1.0), True),
+    ],
+)
+def test_what_is_a_clear_difference(then, now, stale):
+    assert is_stale(IndexedStanding(*then), IndexedStanding(*now)) is stale
+
+
+def test_a_record_is_found_again_by_where_it_begins(data):
+    write(data, small_web(20))
+    entries = list(follow(data.archive, Cursor()))
+    for entry in entries:
+        found = read_entry(data.archive, entry.file, entry.start)
+        assert found is not None
+        assert found.record == entry.record
+    assert read_entry(data.archive, entries[0].file, entries[-1].end) is None
+    assert read_entry(data.archive, "nothing", 0) is None

@@ -1,0 +1,79 @@
+"""An index that another version of Tarrafa wrote is recognised, said in one line, and made again from the archive."""
+
+import logging
+from pathlib import Path
+
+import pytest
+import tantivy
+
+from tarrafa.errors import DataError
+from tarrafa.index import follower, indexed_visits, schema
+from tarrafa.index.follower import IndexFollower, behind, catch_up, rebuild
+from tarrafa.index.reader import IndexReader
+from tarrafa.runtime.data_dir import DataDirectory
+from tests.graph.archived_web import a_record, new_data, small_web, write
+
+
+def _first_schema() -> tantivy.Schema:
+    """As it was before copies were known."""
+    builder = tantivy.SchemaBuilder()
+    for name in ("key", "collection", "site", "host", "language"):
+        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("all", tokenizer_name="terms", index_option="position")
+    builder.add_text_field("title", tokenizer_name="terms", index_option="freq")
+    builder.add_integer_field("id_high", fast=True)
+    builder.add_integer_field("id_low", fast=True)
+    builder.add_bytes_field("shown", stored=True)
+    return builder.build()
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> DataDirectory:
+    """Twenty pages in the archive, all of them indexed by an older version."""
+    data = new_data(tmp_path / "data")
+    write(data, small_web(20))
+    catch_up(data)
+    for path in schema.folder(data).iterdir():
+        path.unlink()
+    tantivy.Index(_first_schema(), path=str(schema.folder(data))).writer(15_000_000, 1).commit()
+    return data
+
+
+def test_a_reader_of_an_index_of_another_version_says_what_to_do(old):
+    with pytest.raises(DataError, match="another version of Tarrafa; `tarrafa rebuild index`") as caught:
+        IndexReader(old).snapshot()
+    assert "\n" not in str(caught.value)
+    assert rebuild(old) == 20
+    assert IndexReader(old).snapshot().documents == 20
+
+
+def test_the_follower_makes_an_index_of_another_version_again(old, caplog):
+    reader = IndexReader(old)
+    with pytest.raises(DataError):
+        reader.snapshot()
+    assert behind(old) > 0, "a crawl must not be found finished before"
+    with caplog.at_level(logging.WARNING):
+        assert catch_up(old) == 20
+    assert "made again from the archive" in caplog.text
+    assert behind(old) == 0
+    assert reader.snapshot().documents == 20
+    caplog.clear()
+    write(old, [a_record("http://a.test/")], "w2")
+    assert catch_up(old) == 1, "once is enough"
+    assert caplog.text == ""
+
+
+def test_a_follower_that_was_killed_while_it_took_the_old_index_away_begins_again(old):
+    indexed_visits.remove(old)  # the first half of it
+    assert catch_up(old) == 20
+    assert IndexReader(old).snapshot().documents == 20
+
+
+def test_a_damaged_index_is_not_taken_for_one_of_another_version(old):
+    meta = schema.folder(old) / "meta.json"
+    meta.write_bytes(b"\x00 nonsense")
+    assert not schema.is_other_version(old)
+    with pytest.raises(DataError, match="cannot be used"), IndexFollower(old):
+        pass
+    assert meta.exists(), "what cannot be understood is not taken away unasked"
+    assert follower.cursor(old)

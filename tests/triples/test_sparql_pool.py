@@ -1,0 +1,501 @@
+"""SPARQL is answered by processes that may be killed: by what was published last, within limits, and by nobody else."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad, Store
+
+from tarrafa.cli.sparql import RESULTS_MAX, TIME_MAX_S
+from tarrafa.errors import Busy, QueryError, QueryLimitExceeded
+from tarrafa.index.shards import shard_number
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.process import SOCKET_CALLS, start_ticks
+from tarrafa.triples.snapshots import folder, publish, remove_published
+from tarrafa.triples.sparql_check import NO_SERVICE
+from tarrafa.triples.sparql_pool import PROCESS_MODULE, NoAcceptableFormat, SparqlLimits, SparqlPool, ask_sparql
+from tarrafa.triples.sparql_process import GROWN_BYTES, SnapshotCache, SparqlRequest, answer_query
+from tests.triples.sample_store import filled, new_data, page_of, small_web, store_of
+from tests.triples.test_sparql_check import DISGUISES
+
+COUNT = "SELECT (COUNT(*) AS ?n) { ?s a schema:Person }"
+ENDLESS = "SELECT (COUNT(*) AS ?x) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
+    data = new_data(tmp_path_factory.mktemp("asking") / "data")
+    filled(data, small_web(60))
+    return data
+
+
+def played(
+    data: DataDirectory, scene: Callable[[SparqlPool], Awaitable[Any]], limits: SparqlLimits | None = None
+) -> Any:
+    async def play() -> Any:
+        with SparqlPool(data, limits) as asking:
+            return await asyncio.wait_for(scene(asking), 60)
+
+    return asyncio.run(play())
+
+
+@contextlib.contextmanager
+def limited(asking: SparqlPool, **limits: float) -> Iterator[None]:
+    """For a while: whoever answers something quickly may be slow at it where others work, too."""
+    before = asking.limits
+    asking.limits = msgspec.structs.replace(before, **limits)
+    yield
+    asking.limits = before
+
+
+def rows(body: bytes) -> list[dict[str, str]]:
+    return [{name: term["value"] for name, term in row.items()} for row in json.loads(body)["results"]["bindings"]]
+
+
+def direct(data: DataDirectory, query: str, **more: Any) -> Any:
+    """What the process would say, said by ourselves."""
+    return answer_query(SparqlRequest(query, **more), SnapshotCache(data))
+
+
+def children() -> list[int]:
+    """The processes that answer for us."""
+    found = []
+    for one in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            answers = one.name.isdigit() and PROCESS_MODULE.encode() in (one / "cmdline").read_bytes()
+            if answers and (one / "stat").read_text().rpartition(")")[2].split()[1] == str(os.getpid()):
+                found.append(int(one.name))
+    return found
+
+
+def test_a_process_is_kept_for_the_next_question_however_large_we_are(data):
+    ballast = bytearray(b"x" * GROWN_BYTES)
+
+    async def scene(asking: SparqlPool) -> None:
+        await asking.ask(SparqlRequest(COUNT))
+        before = children()
+        await asking.ask(SparqlRequest(COUNT))
+        assert children() == before != []
+
+    played(data, scene)
+    assert ballast
+
+
+def lives(pid: int) -> bool:
+    return start_ticks(pid) is not None
+
+
+def test_each_kind_of_query_has_its_answer(data):
+    async def scene(asking: SparqlPool) -> None:
+        found = await asking.ask(
+            SparqlRequest("SELECT ?n { ?p a schema:Person ; schema:jobTitle ?j ; schema:name ?n }")
+        )
+        assert (found.form, found.count, found.is_cut) == ("json", 20, False)
+        assert {"n": "Ana Silva 0"} in rows(found.body)
+        assert json.loads((await asking.ask(SparqlRequest("ASK { ?s a schema:Event }"))).body)["boolean"] is True
+        assert json.loads((await asking.ask(SparqlRequest("ASK { ?s a schema:Recipe }"))).body)["boolean"] is False
+        found = await asking.ask(
+            SparqlRequest("CONSTRUCT { ?s schema:name ?n } WHERE { ?s schema:name ?n }", graph_as="nt")
+        )
+        assert (found.form, found.count) == ("nt", 100)
+        found = await asking.ask(SparqlRequest(f"DESCRIBE <{page_of(3)}>"))
+        assert b"tarrafa:collection" in found.body
+        assert len(children()) == 1
+
+    played(data, scene)
+
+
+def test_before_anything_is_crawled_answers_are_empty(tmp_path):
+    data = new_data(tmp_path / "data")
+    assert rows(direct(data, COUNT).body) == [{"n": "0"}]
+    assert direct(data, "SELECT * { ?s ?p ?o }").count == 0
+
+
+def test_the_newest_publication_answers_also_when_all_is_made_again(tmp_path):
+    data = new_data(tmp_path / "data")
+    store = store_of(data)
+    shelf = SnapshotCache(data)
+    for number in range(1, 5):
+        store.add(Quad(NamedNode(f"urn:{number}"), NamedNode("urn:p"), Literal("x"), NamedNode("http://a.test/")))
+        publish(store, data)
+        assert answer_query(SparqlRequest("SELECT * { ?s ?p ?o }"), shelf).count == number
+    remove_published(data)
+    assert answer_query(SparqlRequest("SELECT * { ?s ?p ?o }"), shelf).count == 0
+    assert publish(store, data) == 1
+    assert answer_query(SparqlRequest("SELECT * { ?s ?p ?o }"), shelf).count == 4
+    remove_published(data)
+    store.remove_graph(NamedNode("http://a.test/"))
+    assert publish(store, data) == 1, "the number of the one that is held, and another store"
+    assert answer_query(SparqlRequest("SELECT * { ?s ?p ?o }"), shelf).count == 0
+
+
+def test_what_is_no_longer_the_newest_is_let_go(tmp_path):
+    data = new_data(tmp_path / "data")
+    store = filled(data, small_web(3))
+    shelf = SnapshotCache(data)
+    answer_query(SparqlRequest(COUNT), shelf)
+    for _ in range(4):
+        publish(store, data)
+    assert (folder(data) / "1").exists(), "somebody holds it"
+    shelf.drop_outdated()
+    publish(store, data)
+    assert not (folder(data) / "1").exists()
+
+
+def test_a_running_process_answers_from_what_was_published_after_it_started(tmp_path):
+    data = new_data(tmp_path / "data")
+    store = filled(data, small_web(3))
+
+    async def scene(asking: SparqlPool) -> None:
+        assert rows((await asking.ask(SparqlRequest(COUNT))).body) == [{"n": "2"}]
+        (first,) = children()
+        store.extend(small_web(30))
+        publish(store, data)
+        assert rows((await asking.ask(SparqlRequest(COUNT))).body) != [{"n": "2"}]
+        assert children() == [first]
+
+    played(data, scene)
+
+
+def test_a_query_that_takes_too_long_is_stopped_and_the_next_one_answered(data):
+    async def scene(asking: SparqlPool) -> None:
+        await asking.ask(SparqlRequest(COUNT))
+        (first,) = children()
+        with limited(asking, time_s=0.3), pytest.raises(QueryLimitExceeded, match=r"more than 0\.3 s"):
+            await asking.ask(SparqlRequest(ENDLESS))
+        assert not lives(first)
+        assert (await asking.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
+
+    played(data, scene)
+
+
+GROWING = "".join(f"BIND(CONCAT(?x{n}, ?x{n}, ?x{n}, ?x{n}) AS ?x{n + 1})" for n in range(20))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param(f"SELECT ?x20 {{ BIND('0123456789' AS ?x0) {GROWING} }}", marks=pytest.mark.long),
+        "SELECT * { FILTER(" + "!" * 90_000 + "true) }",
+        pytest.param("SELECT * { FILTER(" + "1+" * 40_000 + "1) }", marks=pytest.mark.long),
+    ],
+    ids=["text that grows", "depth", "length"],
+)
+def test_a_query_that_asks_for_too_much_hurts_only_its_process(data, query):
+    async def scene(asking: SparqlPool) -> None:
+        with pytest.raises(QueryLimitExceeded, match=r"too much for the process|more than 10 s"):
+            await asking.ask(SparqlRequest(query))
+        assert (await asking.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
+
+    played(data, scene)
+
+
+def test_patterns_and_paths_that_ruin_others_do_no_harm(data):
+    async def scene(asking: SparqlPool) -> None:
+        bad = "SELECT * { FILTER REGEX('" + "a" * 40 + "!', '^(a+)+$') }"
+        assert (await asking.ask(SparqlRequest(bad))).count == 0
+        circle = "ASK { ?s (schema:worksFor|^schema:worksFor|schema:name|^schema:name)* ?s }"
+        assert (await asking.ask(SparqlRequest(circle))).count == 1
+        values = f"SELECT ?x {{ VALUES ?x {{{' 1' * 40_000}}} }}"
+        assert (await asking.ask(SparqlRequest(values))).is_cut
+        assert (await asking.ask(SparqlRequest("SELECT * { BIND(RAND() AS ?x) }"))).count == 1
+
+    played(data, scene)
+
+
+def test_a_process_that_somebody_killed_is_replaced(data):
+    async def scene(asking: SparqlPool) -> None:
+        for _ in range(2):
+            await asking.ask(SparqlRequest(COUNT))
+            (process,) = children()
+            os.kill(process, signal.SIGKILL)
+            os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+
+    played(data, scene)
+
+
+def test_who_no_longer_waits_is_not_worked_for(data):
+    async def scene(asking: SparqlPool) -> None:
+        await asking.ask(SparqlRequest(COUNT))
+        (process,) = children()
+        before = _cpu_ticks(process)
+        task = asyncio.create_task(asking.ask(SparqlRequest(ENDLESS)))
+        while _cpu_ticks(process) < before + 5:  # until it is at it
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not lives(process)
+
+    played(data, scene)
+
+
+def _cpu_ticks(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+
+
+def test_more_questions_than_processes_wait_a_little_and_not_in_any_number(data):
+    async def scene(asking: SparqlPool) -> None:
+        with limited(asking, time_s=0.5, wait_s=0.1):
+            asked = [asyncio.create_task(asking.ask(SparqlRequest(ENDLESS))) for _ in range(4)]
+            ends = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(end) for end in ends] == [QueryLimitExceeded, Busy, Busy, Busy]
+        assert "waiting already" in str(ends[3])
+        assert (await asking.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
+
+    played(data, scene, SparqlLimits(processes=1, waiting=2))
+
+
+def test_when_the_asking_ends_so_do_its_processes(data):
+    async def scene(asking: SparqlPool) -> list[int]:
+        await asyncio.gather(*(asking.ask(SparqlRequest(COUNT)) for _ in range(6)))
+        return children()
+
+    started = played(data, scene, SparqlLimits(wait_s=60))  # some wait until the first processes have started
+    assert len(started) == SparqlLimits().processes
+    assert not any(map(lives, started))
+
+
+def test_results_beyond_the_limit_are_left_out_and_it_is_told(data):
+    found = direct(data, "SELECT * { ?s ?p ?o }", results_max=7)
+    assert (found.count, len(rows(found.body)), found.is_cut) == (7, 7, True)
+    found = direct(data, "SELECT * { ?s ?p ?o } LIMIT 7", results_max=7)
+    assert (found.count, found.is_cut) == (7, False)
+    found = direct(data, "SELECT * { ?s ?p ?o } LIMIT 9 VALUES ?p { schema:name }", results_max=7)
+    assert (found.count, found.is_cut) == (7, True)
+    found = direct(data, "CONSTRUCT WHERE { ?s ?p ?o }", results_max=7, graph_as="nt")
+    assert (found.body.count(b"\n"), found.is_cut) == (7, True)
+
+
+def test_an_answer_of_too_many_bytes_is_refused(data, monkeypatch):
+    monkeypatch.setattr("tarrafa.triples.sparql_results.ANSWER_BYTES_MAX", 1 << 20)
+    found = direct(data, "SELECT ?a ?b ?c ?x { ?a ?b ?c . ?d ?e ?f BIND(CONCAT(?c, '" + "x" * 1_000 + "') AS ?x) }")
+    assert found.trouble == "costly"
+    assert "larger than 1 MB" in found.sentence
+
+
+def test_the_default_graph_is_all_pages_unless_the_query_or_the_asker_names_others(data):
+    page, names = page_of(3), "SELECT ?n { ?s schema:name ?n }"
+    assert direct(data, names).count == 100
+    assert direct(data, f"SELECT ?n FROM <{page}> {{ ?s schema:name ?n }}").count == 2
+    assert direct(data, f"SELECT ?n FROM NAMED <{page}> {{ ?s schema:name ?n }}").count == 0
+    assert direct(data, f"SELECT ?n FROM NAMED <{page}> {{ GRAPH ?g {{ ?s schema:name ?n }} }}").count == 2
+    assert direct(data, names, default_graphs=[page]).count == 2
+    assert direct(data, names, default_graphs=[page, page_of(6)]).count == 4
+    assert direct(data, names, named_graphs=[page]).count == 0
+    inside = "SELECT ?g ?n { GRAPH ?g { ?s schema:name ?n } }"
+    assert direct(data, inside, named_graphs=[page]).count == 2
+    assert direct(data, inside, default_graphs=[page]).count == 0
+    assert "no IRI" in direct(data, names, default_graphs=["no iri"]).sentence
+
+
+def test_a_bad_query_is_told_where_in_one_line(data):
+    found = direct(data, "SELECT *\n{ ?s ?p")
+    assert found.trouble == "malformed"
+    assert found.sentence.startswith("line 2, column 8: expected")
+    assert "\n" not in found.sentence
+    assert "u{" not in found.sentence
+    for query in (
+        "",
+        "DELETE WHERE { ?s ?p ?o }",
+        "LOAD <http://127.0.0.1:1/>",
+        "INSERT DATA { <a:b> <a:b> 1 }",
+        "SELECT",
+    ):
+        assert direct(data, query).trouble == "malformed"
+    assert direct(data, "SELECT (<http://x/f>(1) AS ?x) {}").trouble == "malformed"
+    with pytest.raises(QueryError, match="UTF-8"):
+        ask_sparql(data, SparqlRequest("SELECT \udcff"))
+
+
+def test_an_answer_in_no_form_that_is_wanted_says_which_there_are(data):
+    assert "json, xml, csv, tsv" in direct(data, "ASK {}", solutions_as="").sentence
+    assert "ttl, nt, rdf, jsonld" in direct(data, "CONSTRUCT WHERE {?s ?p ?o}", graph_as="").sentence
+    with pytest.raises(NoAcceptableFormat):
+        ask_sparql(data, SparqlRequest("ASK {}", solutions_as=""))
+
+
+# -- nothing goes out -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def listener() -> Iterator[tuple[int, list[Any]]]:
+    """A port of this machine, and who came."""
+    came: list[Any] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def listen() -> None:
+            while True:
+                try:
+                    connection, address = server.accept()
+                except OSError:
+                    return
+                came.append(address)
+                connection.close()
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        yield server.getsockname()[1], came
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_nobody_is_asked_for_service_from_or_load(data, listener):
+    port, came = listener
+    with pytest.raises(OSError):  # the listener hears what Oxigraph does by itself
+        list(Store().query(f"SELECT * {{ SERVICE <http://127.0.0.1:{port}/> {{}} }}"))  # type: ignore[arg-type]
+    assert came
+    came.clear()
+
+    async def scene(asking: SparqlPool) -> None:
+        for disguise in DISGUISES:
+            with pytest.raises(QueryError) as refused:
+                await asking.ask(SparqlRequest(disguise.replace("127.0.0.1:1/", f"127.0.0.1:{port}/")))
+            assert str(refused.value) == NO_SERVICE
+        for query in ("LOAD <{}>", "LOAD SILENT <{}> INTO GRAPH <a:b>"):
+            with pytest.raises(QueryError):
+                await asking.ask(SparqlRequest(query.format(f"http://127.0.0.1:{port}/")))
+        found = await asking.ask(SparqlRequest(f"SELECT * FROM <http://127.0.0.1:{port}/> {{ ?s ?p ?o }}"))
+        assert found.count == 0
+
+    played(data, scene)
+    assert came == []
+
+
+def test_the_process_itself_has_no_network(data):
+    """Should a SERVICE ever get past the words: there is nowhere to go."""
+
+    async def scene(asking: SparqlPool) -> None:
+        await asking.ask(SparqlRequest(COUNT))
+        (process,) = children()
+        own, theirs = (Path(f"/proc/{pid}/ns/net").readlink() for pid in (os.getpid(), process))
+        if own == theirs:
+            pytest.skip("this system does not let a process leave the network")
+        assert Path(f"/proc/{process}/net/dev").read_text().count(":") == 1, "not even loopback is up beside lo"
+
+    played(data, scene)
+
+
+GIVEN_UP = """
+import ctypes, socket
+from tarrafa import process
+class NoNamespaces:  # a system that does not let anybody leave the network
+    def __init__(self, libc): self.prctl, self.unshare = libc.prctl, lambda flags: -1
+real = ctypes.CDLL
+ctypes.CDLL = lambda *given, **more: NoNamespaces(real(*given, **more))
+process.give_up_rights()
+for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
+    try:
+        socket.socket(family)
+    except PermissionError:
+        print("refused")
+print(len(open("/proc/self/statm").read()) > 0)
+"""
+
+
+@pytest.mark.skipif(os.uname().machine not in SOCKET_CALLS, reason="another architecture")
+def test_where_the_network_cannot_be_left_no_socket_can_be_opened():
+    done = subprocess.run([sys.executable, "-c", GIVEN_UP], capture_output=True, text=True, timeout=30)
+    assert done.stdout.split() == ["refused", "refused", "refused", "True"], done.stderr
+
+
+# -- several parts ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def divided(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
+    """The same statements in three parts, by host."""
+    data = new_data(tmp_path_factory.mktemp("parts") / "data", parts=3)
+    everything = list(small_web(60))
+    for number in range(1, 4):
+        part = DataDirectory(data.root, f"{number}-of-3")
+        filled(part, (quad for quad in everything if shard_number(_page(quad), 3) == number))
+    return data
+
+
+def _page(quad: Quad) -> str:
+    named = quad.graph_name if isinstance(quad.graph_name, NamedNode) else quad.subject
+    assert isinstance(named, NamedNode)
+    return named.value
+
+
+def test_parts_answer_together_what_each_can_answer_alone(data, divided):
+    for query in (
+        "SELECT ?page ?n { GRAPH ?page { ?s schema:name ?n } }",
+        "SELECT ?n { ?s a schema:Event ; schema:name ?n FILTER(STRLEN(?n) > 7) }",
+        "SELECT DISTINCT ?class { ?s a ?class }",
+        "SELECT REDUCED ?page { ?page tarrafa:fetched ?when } ",
+    ):
+        together = [sorted(row.items()) for row in rows(direct(divided, query).body)]
+        assert sorted(together) == sorted(sorted(row.items()) for row in rows(direct(data, query).body)), query
+    assert json.loads(direct(divided, "ASK { ?s schema:name 'Festa 4' }").body)["boolean"] is True
+    assert json.loads(direct(divided, "ASK { ?s schema:name 'Festa 5' }").body)["boolean"] is False
+    construct = "CONSTRUCT { ?s a ?c } WHERE { ?s a ?c }"
+    assert direct(divided, construct).count == direct(data, construct).count == 120
+    assert direct(divided, "SELECT * { ?s ?p ?o } LIMIT 37").count == 37
+    assert direct(divided, "SELECT DISTINCT ?c { ?s a ?c } LIMIT 4").count == 4
+    found = direct(divided, "SELECT * { ?s ?p ?o }", results_max=50)
+    assert (found.count, found.is_cut) == (50, True)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        COUNT,
+        "SELECT ?c { ?s a ?c } GROUP BY ?c",
+        "SELECT ?c { ?s a ?c } ORDER BY ?c",
+        "SELECT ?c { ?s a ?c } OFFSET 3",
+        "SELECT ?s { ?s a schema:Person MINUS { ?s schema:jobTitle ?j } }",
+        "SELECT ?s { ?s a schema:Person FILTER NOT EXISTS { ?s schema:jobTitle ?j } }",
+        "SELECT ?s { { SELECT ?s { ?s a schema:Person } LIMIT 3 } }",
+        "CONSTRUCT { ?s a ?c } WHERE { { SELECT * { ?s a ?c } } }",
+        "CONSTRUCT { ?s a ?c } WHERE { ?s a ?c } LIMIT 3",
+    ],
+)
+def test_what_needs_all_parts_at_once_is_refused_with_what_to_do(divided, query):
+    found = direct(divided, query)
+    assert found.trouble == "malformed"
+    assert "3 parts" in found.sentence
+    assert "part=1-of-3" in found.sentence
+    assert direct(divided, query, part="2-of-3").trouble is None
+
+
+def test_one_part_can_be_asked_and_one_that_is_not_there_is_named(divided, data):
+    counted = [int(rows(direct(divided, COUNT, part=f"{n}-of-3").body)[0]["n"]) for n in (1, 2, 3)]
+    assert sum(counted) == 40
+    assert "1-of-3, 2-of-3, 3-of-3" in direct(divided, COUNT, part="4-of-3").sentence
+    assert "only one" in direct(data, COUNT, part="1-of-2").sentence
+
+
+def test_the_command_line_knows_the_same_limits():
+    assert (SparqlLimits().time_s, SparqlLimits().results) == (TIME_MAX_S, RESULTS_MAX)
+
+
+@pytest.mark.parametrize("form", ["json", "xml", "csv", "tsv"])
+def test_how_many_are_told_is_known_in_every_form(data, form):
+    found = direct(data, "SELECT ?s { ?s ?p ?o }", solutions_as=form, results_max=7)
+    assert (found.count, found.is_cut) == (7, True)
+
+
+def test_what_is_closed_while_its_process_starts_answers_nothing_and_leaves_nobody(data):
+    async def scene(asking: SparqlPool) -> None:
+        asked = asyncio.create_task(asking.ask(SparqlRequest(COUNT)))
+        while not asking._all or asking._all[0]._process is None:
+            await asyncio.sleep(0)
+        asking.close()
+        with pytest.raises(Busy, match="being stopped"):
+            await asked
+        assert not children()
+
+    played(data, scene)
