@@ -10,9 +10,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "tarrafa"
 # From the top of the house to its foundations; rooms on one line do not know each other.
 FLOORS = [
     {"cli"},
-    {"serve"},
+    {"server"},
     {"report"},
-    {"coordinate"},
+    {"coordinator"},
     {"simulate"},
     {"crawl"},
     {"search"},
@@ -25,9 +25,9 @@ FLOORS = [
     {"takedown"},
     {"revisit"},
     {"parse"},
-    {"web"},
-    {"beside", "pulse", "secrets"},
-    {"data", "process", "config"},
+    {"testweb"},
+    {"credentials"},
+    {"runtime", "config"},
     {"model", "errors", "clock"},
     {"i18n"},
 ]
@@ -37,7 +37,7 @@ TOUCHES_THE_WORLD = {
     "pycurl", "aiodns", "apsw", "uvloop", "urllib.request", "random", "tarrafa.clock", "tarrafa.runtime.data_dir",
     "tarrafa.runtime.process",
 }  # fmt: skip
-PURE = ["parse", "revisit", "frontier/order"]
+PURE = ["parse", "revisit", "frontier/ordering"]
 
 
 def modules() -> list[Path]:
@@ -73,7 +73,7 @@ def test_a_room_imports_only_rooms_below_it(path):
 
 
 def test_processes_of_ours_are_started_in_one_way():
-    assert [path for path in modules() if "sys.executable" in path.read_text()] == [SOURCE / "process.py"]
+    assert [path for path in modules() if "sys.executable" in path.read_text()] == [SOURCE / "runtime" / "process.py"]
 
 
 def test_every_room_has_its_floor():

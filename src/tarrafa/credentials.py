@@ -59,7 +59,7 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     insecure: bool = False  # it may be overheard on its way
 
     def __repr__(self) -> str:
-        return f"Secret({self.redacted})"
+        return f"Credential({self.redacted})"
 
     @property
     def redacted(self) -> "RedactedCredential":

@@ -5,7 +5,7 @@ is wrong, where, and what to do, in one line; the command line prints it and exi
 
     TarrafaError
     ├── ConfigError       a collection file or an option that cannot be meant
-    │   └── NoSuchThing   a name that nobody here knows
+    │   └── NotFound   a name that nobody here knows
     ├── Stale             an edit of something that somebody else has changed meanwhile
     ├── DataError         the data directory: wrong version, locked, damaged
     │   ├── DiskFull      no space left where we must write

@@ -18,7 +18,7 @@ async def create(frontier: Frontier, *names: str) -> None:
 
 async def delete(frontier: Frontier, name: str) -> None:
     assert await frontier.delete_collection(name, 0)
-    assert await frontier.note_deletion(name)
+    assert await frontier.record_deletion(name)
     while await frontier.delete_collection(name, 3):
         pass
 
@@ -65,7 +65,7 @@ def test_it_is_noted_once_and_before_the_name_is_free(play):
         await create(frontier, "c")
         await frontier.delete_collection("c", 0)
         assert await frontier.deletions(0) == []
-        assert await frontier.note_deletion("c")
+        assert await frontier.record_deletion("c")
         FalseClock.shift[0] = 50.0
 
     async def go_on(frontier):
@@ -76,7 +76,7 @@ def test_it_is_noted_once_and_before_the_name_is_free(play):
         await delete(frontier, "c")
         assert await frontier.deletions(0) == noted
         with pytest.raises(FrontierError, match="no collection is named 'c'"):
-            await frontier.note_deletion("c")
+            await frontier.record_deletion("c")
 
     play(scene)
     play(go_on)
@@ -97,15 +97,15 @@ def test_nothing_is_noted_of_what_is_kept_or_while_a_visit_is_out(play):
         await frontier.open_collection(a_collection(), [offer(ROOT)])
         worker = (await frontier.join("w", current_process())).worker
         (lease,) = await leased(frontier, worker)
-        await frontier.control("c", "stopped", "")
+        await frontier.set_state("c", "stopped", "")
         with pytest.raises(FrontierError, match="is not being deleted"):
-            await frontier.note_deletion("c")
+            await frontier.record_deletion("c")
         await frontier.delete_collection("c", 0)
-        assert not await frontier.note_deletion("c")
+        assert not await frontier.record_deletion("c")
         assert await frontier.deletions(0) == []
         FalseClock.shift[0] += 7.0
         await frontier.finish(worker, [done(lease, lease.visits, keep=False)])
-        assert await frontier.note_deletion("c")
+        assert await frontier.record_deletion("c")
         assert told(await frontier.deletions(0)) == [("c", FalseClock(0, 0).now())]
 
     play(scene)
@@ -116,11 +116,11 @@ def test_visits_of_a_machine_that_is_gone_are_waited_for_until_its_lease_is_over
         await frontier.open_collection(a_collection(), [offer(ROOT)])
         worker = (await frontier.join("w", current_process())).worker
         await leased(frontier, worker)
-        await frontier.control("c", "stopped", "")
+        await frontier.set_state("c", "stopped", "")
         await frontier.delete_collection("c", 0)
-        assert not await frontier.note_deletion("c")
+        assert not await frontier.record_deletion("c")
         FalseLeaseClock.shift[0] += 100.0
-        assert await frontier.note_deletion("c")
+        assert await frontier.record_deletion("c")
 
     play(scene)
 
@@ -131,10 +131,10 @@ def test_what_another_frontier_knew_is_taken_over_but_for_what_is_here_and_was_t
         await delete(frontier, "gone")
         moments = {"here": 1_000_500.0, "away": 999_000.0, "gone": 900_000.0}
         for _ in range(2):
-            await frontier.restore_deletions(moments)
+            await frontier.import_deletions(moments)
             assert told(await frontier.deletions(0)) == [("gone", 1_000_000.0), ("away", 999_000.0)]
-        await frontier.restore_deletions({"here": 999_999.0})
+        await frontier.import_deletions({"here": 999_999.0})
         assert told(await frontier.deletions(0))[-1] == ("here", 999_999.0), "an earlier one of that name"
-        assert (await frontier.catalogue()).deleted == dict(told(await frontier.deletions(0)))
+        assert (await frontier.export_catalogue()).deleted == dict(told(await frontier.deletions(0)))
 
     play(scene)

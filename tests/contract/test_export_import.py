@@ -88,7 +88,7 @@ def test_all_that_is_known_of_urls_and_hosts_comes_in_as_it_went_out(move):
             await frontier.finish(worker, [msgspec.structs.replace(one, **told) for one in reports])
         await frontier.leave(worker)
         facts = [await frontier.look_up(offer(url).host, offer(url).id) for url in [*pages, "http://a.br/deep"]]
-        return await frontier.catalogue(), await everything(frontier), facts, await numbers(frontier)
+        return await frontier.export_catalogue(), await everything(frontier), facts, await numbers(frontier)
 
     async def second(frontier, given):
         catalogue, images, facts, status = given
@@ -97,7 +97,7 @@ def test_all_that_is_known_of_urls_and_hosts_comes_in_as_it_went_out(move):
             assert await frontier.look_up(offer(url).host, offer(url).id) == before
         assert await numbers(frontier) == status
         assert await frontier.robots_text(ROBOTS.digest) == ROBOTS.text
-        assert (await frontier.catalogue()).collections[0].counters == catalogue.collections[0].counters
+        assert (await frontier.export_catalogue()).collections[0].counters == catalogue.collections[0].counters
         FalseClock.shift[0] = 100.0
         (lease,) = await frontier.lease(await a_worker(frontier), 1)
         assert (lease.memory, lease.delay_s, lease.robots.digest) == (b"m", 5.0, ROBOTS.digest)
@@ -111,7 +111,7 @@ def test_what_was_handed_out_waits_again_and_its_number_is_never_given_twice(mov
         worker = await a_worker(frontier)
         (lease,) = await frontier.lease(worker, 1)
         assert [visit.number for visit in lease.visits] == [1]
-        return await frontier.catalogue(), await everything(frontier)
+        return await frontier.export_catalogue(), await everything(frontier)
 
     async def second(frontier, given):
         await take_in(frontier, *given)
@@ -130,7 +130,7 @@ def test_taking_in_the_same_images_again_changes_nothing_even_after_life_went_on
     async def first(frontier):
         roots = [offer(f"http://{host}.br/{n}") for host in "ab" for n in range(5)]
         await frontier.open_collection(a_collection(revisit={"policy": "index"}), roots)
-        return await frontier.catalogue(), await everything(frontier)
+        return await frontier.export_catalogue(), await everything(frontier)
 
     async def second(frontier, given):
         catalogue, images = given
@@ -139,7 +139,7 @@ def test_taking_in_the_same_images_again_changes_nothing_even_after_life_went_on
         (one, two) = await frontier.lease(worker, 2)
         await frontier.finish(worker, [done(one, one.visits[:2], keep=False)])
         before = await numbers(frontier), await everything(frontier)
-        await frontier.restore(images)
+        await frontier.import_hosts(images)
         assert (await numbers(frontier), await everything(frontier)) == before
         (answer,) = await frontier.finish(worker, [done(two, two.visits)])
         assert not answer.held
@@ -167,12 +167,12 @@ def test_a_host_that_was_only_asked_for_its_robots_txt_is_part_of_it_too(move):
     async def first(frontier):
         row = await frontier.open_collection(a_collection(), [offer("http://a.br/")])
         worker, other = await a_worker(frontier), offer("http://www.a.br/")
-        loan = await frontier.borrow(worker, row.id, other.host, other.host_key)
+        loan = await frontier.borrow_host(worker, row.id, other.host, other.host_key)
         assert loan.granted
         lent = msgspec.structs.replace(offer("http://www.a.br/"))
         report = done(lease_of(lent, row.id), [], keep=False, robots=ROBOTS, delay_s=3.0)
         await frontier.finish(worker, [report])
-        return await frontier.catalogue(), await everything(frontier, limit=1)
+        return await frontier.export_catalogue(), await everything(frontier, limit=1)
 
     async def second(frontier, given):
         assert len(given[1]) == 2
@@ -196,7 +196,7 @@ def test_two_collections_and_their_shared_host_come_together_elsewhere(move):
         for name in "cd":
             await frontier.open_collection(a_collection(name), [offer("http://a.br/"), offer(f"http://a.br/{name}")])
         images = await everything(frontier, limit=100)
-        catalogue = await frontier.catalogue()
+        catalogue = await frontier.export_catalogue()
         return catalogue, images
 
     async def second(frontier, given):
@@ -223,25 +223,25 @@ def test_two_collections_and_their_shared_host_come_together_elsewhere(move):
 def test_a_collection_that_is_here_already_is_refused_and_a_half_imported_one_is_left_alone(move):
     async def first(frontier):
         await frontier.open_collection(a_collection(), [offer("http://a.br/")])
-        return await frontier.catalogue(), await everything(frontier)
+        return await frontier.export_catalogue(), await everything(frontier)
 
     async def second(frontier, given):
         (image,) = given[0].collections
         mine = msgspec.structs.replace(image, reason="import of file 1")
-        await frontier.restore_collection(mine)
-        await frontier.restore(given[1])
+        await frontier.import_collection(mine)
+        await frontier.import_hosts(given[1])
         assert [one.state for one in await frontier.collections()] == ["importing"]
         assert await frontier.lease(await a_worker(frontier), 5) == [], "nobody visits it before it is whole"
         with pytest.raises(TarrafaError, match="not wholly imported"):
             await frontier.open_collection(a_collection(), [])
         with pytest.raises(TarrafaError, match="not wholly imported"):
-            await frontier.control("c", "running", "")
-        await frontier.restore_collection(mine)  # the same import goes on
+            await frontier.set_state("c", "running", "")
+        await frontier.import_collection(mine)  # the same import goes on
         with pytest.raises(FrontierError, match="here already"):
-            await frontier.restore_collection(msgspec.structs.replace(image, reason="import of file 2"))
-        await frontier.control("c", "paused", "imported")
+            await frontier.import_collection(msgspec.structs.replace(image, reason="import of file 2"))
+        await frontier.set_state("c", "paused", "imported")
         with pytest.raises(FrontierError, match="here already"):
-            await frontier.restore_collection(mine)
+            await frontier.import_collection(mine)
         await frontier.open_collection(a_collection(), [])
         assert urls(await frontier.lease(1, 5)) == ["http://a.br/"]
 
@@ -288,7 +288,7 @@ def replaced(share: HostCollectionExport, found: list[UrlExport]) -> HostCollect
 )
 def test_what_is_no_image_does_not_even_reach_the_frontier(nonsense):
     with pytest.raises(msgspec.MsgspecError):
-        codec.METHODS["restore"].arguments.decode(msgspec.msgpack.encode([nonsense]))
+        codec.METHODS["import_hosts"].arguments.decode(msgspec.msgpack.encode([nonsense]))
 
 
 def test_a_page_kept_fresh_keeps_its_history_and_its_place(move):
@@ -307,7 +307,7 @@ def test_a_page_kept_fresh_keeps_its_history_and_its_place(move):
             FalseClock.shift[0] += 90_000.0
         facts = [await frontier.look_up(offer(f"http://a.br/{n}").host, offer(f"http://a.br/{n}").id) for n in range(3)]
         await frontier.leave(worker)
-        return await frontier.catalogue(), await everything(frontier), facts
+        return await frontier.export_catalogue(), await everything(frontier), facts
 
     async def second(frontier, given):
         await take_in(frontier, *given[:2])
@@ -336,11 +336,11 @@ def test_a_host_that_was_moved_away_is_forgotten_with_all_its_numbers(play):
         for lease in await frontier.lease(worker, 5):
             if lease.host == moved:
                 with pytest.raises(FrontierError, match="with a worker"):
-                    await frontier.forget(moved)
+                    await frontier.forget_host(moved)
                 await frontier.finish(worker, [done(lease, lease.visits[:2], next_at=0.0)])
         await frontier.leave(worker)
-        await frontier.forget(moved)
-        await frontier.forget(moved)
+        await frontier.forget_host(moved)
+        await frontier.forget_host(moved)
         now = await numbers(frontier)
         assert (now.known, now.pending, now.fetched, now.hosts) == (4, 4, 0, 1)
         assert (await frontier.look_up(moved, pages[4].id)).host is None
@@ -358,7 +358,7 @@ def test_a_frontier_whose_collection_is_not_here_is_refused(play):
         (share,) = image.shares
         foreign = msgspec.structs.replace(share, collection="nobody")
         with pytest.raises(FrontierError, match="no collection is named 'nobody'"):
-            await frontier.restore([msgspec.structs.replace(image, shares=[foreign])])
+            await frontier.import_hosts([msgspec.structs.replace(image, shares=[foreign])])
 
     play(scene)
 
@@ -371,7 +371,7 @@ def test_the_history_of_a_url_is_told_as_it_was(move):
             (lease,) = await frontier.lease(worker, 1)
             await frontier.finish(worker, [done(lease, lease.visits, Outcome(status, 1_000_000.0), keep=False)])
         await frontier.leave(worker)
-        return await frontier.catalogue(), await everything(frontier)
+        return await frontier.export_catalogue(), await everything(frontier)
 
     async def second(frontier, given):
         await take_in(frontier, *given)
@@ -396,11 +396,11 @@ def test_a_run_comes_in_where_it_stood_with_what_it_had_not_found_yet(move):
                 await frontier.finish(worker, [done(lease, lease.visits[:3], keep=False)])
             if (await numbers(frontier)).fetched > 5:
                 break
-        await frontier.control("c", "stopped", "")
+        await frontier.set_state("c", "stopped", "")
         await frontier.begin_run("c", "")
         await frontier.discover(row.id, [offer(pages[0], 1), offer(pages[-1], 1)])
         assert await frontier.sweep("c", 1)
-        return await numbers(frontier), await frontier.catalogue(), await everything(frontier)
+        return await numbers(frontier), await frontier.export_catalogue(), await everything(frontier)
 
     async def second(frontier, given):
         before, catalogue, images = given
@@ -420,7 +420,7 @@ def test_a_run_comes_in_where_it_stood_with_what_it_had_not_found_yet(move):
         assert dismissed >= 1
         assert (await numbers(frontier)).pending == 0
         for image in images:
-            await frontier.forget(image.id)
+            await frontier.forget_host(image.id)
         emptied = await numbers(frontier)
         assert (emptied.known, emptied.fetched, emptied.pending, emptied.earlier, emptied.aside) == (0, 0, 0, 0, 0)
 

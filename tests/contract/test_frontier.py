@@ -78,18 +78,18 @@ def test_who_has_forgotten_what_it_holds_is_told_so_and_gives_back_what_it_only_
         await frontier.discover(row.id, [offer(f"http://{name}.br/{n}") for name in "ab" for n in range(2)])
         one, two = await frontier.join("one", current_process()), await frontier.join("two", current_process())
         leases = await frontier.lease(one.worker, 1) + await frontier.lease(two.worker, 1)
-        (held,) = await frontier.held(one.worker)
+        (held,) = await frontier.held_leases(one.worker)
         assert sorted(held.visits, key=lambda visit: visit.url) == leases[0].visits
         assert replace(held, visits=leases[0].visits) == leases[0]
         await frontier.finish(one.worker, [done(leases[0], leases[0].visits[:1], ended_at=1_000_003.0)])
-        (again,) = await frontier.held(one.worker)
+        (again,) = await frontier.held_leases(one.worker)
         assert (again.visits, again.ended_at) == (leases[0].visits[1:], 1_000_003.0)
-        assert (await frontier.borrow(one.worker, row.id, host_id("http://c.br:80"), "http://c.br:80")).granted
-        assert len(await frontier.held(one.worker)) == 1
-        assert (await frontier.borrow(two.worker, row.id, host_id("http://c.br:80"), "http://c.br:80")).granted
+        assert (await frontier.borrow_host(one.worker, row.id, host_id("http://c.br:80"), "http://c.br:80")).granted
+        assert len(await frontier.held_leases(one.worker)) == 1
+        assert (await frontier.borrow_host(two.worker, row.id, host_id("http://c.br:80"), "http://c.br:80")).granted
         FalseLeaseClock.shift[0] = 31.0
         with pytest.raises(LeaseLost):
-            await frontier.held(one.worker)
+            await frontier.held_leases(one.worker)
 
     play(scene)
 
@@ -209,10 +209,10 @@ def test_who_is_buried_gives_everything_back_and_nobody_else_does(play):
         one = (await frontier.join("one", far[0])).worker
         two = (await frontier.join("two", far[1])).worker
         assert len(await frontier.lease(one, 1)) == len(await frontier.lease(two, 1)) == 1
-        await frontier.bury(ProcessId("another boot", 1, 78))  # a later process with the same number
-        await frontier.bury(ProcessId("yet another boot", 1, 77))
+        await frontier.release_process(ProcessId("another boot", 1, 78))  # a later process with the same number
+        await frontier.release_process(ProcessId("yet another boot", 1, 77))
         await frontier.renew(one, "")
-        await frontier.bury(far[0])
+        await frontier.release_process(far[0])
         with pytest.raises(LeaseLost):
             await frontier.renew(one, "")
         await frontier.renew(two, "")
@@ -278,8 +278,10 @@ def test_a_depth_that_fell_in_the_graph_reopens_too_and_unknown_urls_are_ignored
         row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "depth_max": 2}))
         deep, elsewhere = offer("http://a.br/x", 3), offer("http://z.com/")
         await frontier.discover(row.id, [deep])
-        await frontier.weigh("c", [UrlWeight(deep.host, deep.id, 5, 2), UrlWeight(elsewhere.host, elsewhere.id, 9, 0)])
-        await frontier.weigh("unheard-of", [UrlWeight(deep.host, deep.id, 5, 0)])
+        await frontier.update_weights(
+            "c", [UrlWeight(deep.host, deep.id, 5, 2), UrlWeight(elsewhere.host, elsewhere.id, 9, 0)]
+        )
+        await frontier.update_weights("unheard-of", [UrlWeight(deep.host, deep.id, 5, 0)])
         status = await numbers(frontier)
         assert (status.known, status.pending, status.too_deep) == (1, 1, 0)
 
@@ -304,7 +306,7 @@ def test_a_rank_is_written_down_when_it_differs_by_more_than_a_quarter_and_makes
             (float("nan"), 0.3),
             (-1.0, 0.3),
         ):
-            await frontier.weigh("c", [UrlWeight(one.host, one.id, 0, rank=told)])
+            await frontier.update_weights("c", [UrlWeight(one.host, one.id, 0, rank=told)])
             (facts,) = (await frontier.look_up(one.host, one.id)).urls
             assert facts.rank == known, told
 
@@ -332,7 +334,9 @@ def test_orders_of_discovery(play, order, expected):
         offers = [offer(f"http://a.br/{n}") for n in range(4)]
         for one in offers:
             await frontier.discover(row.id, [one])
-        await frontier.weigh("c", [UrlWeight(offers[n].host, offers[n].id, count) for n, count in ((1, 3), (2, 7))])
+        await frontier.update_weights(
+            "c", [UrlWeight(offers[n].host, offers[n].id, count) for n, count in ((1, 3), (2, 7))]
+        )
         worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         assert [int(visit.url[-1]) for visit in lease.visits] == expected
@@ -590,13 +594,13 @@ def test_a_paused_collection_hands_nothing_out_and_goes_on_when_resumed(play):
         await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(10)])
         worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
-        await frontier.control("c", "paused", "by you")
+        await frontier.set_state("c", "paused", "by you")
         (answer,) = await frontier.finish(worker, [done(lease, lease.visits[:2])])
         assert answer == NextVisits(True, []), "what it holds it may bring home"
         (answer,) = await frontier.finish(worker, [done(lease, lease.visits[2:])])
         assert answer == NextVisits(False, [])
         assert await frontier.lease(worker, 1) == []
-        await frontier.control("c", "running", "")
+        await frontier.set_state("c", "running", "")
         (lease,) = await frontier.lease(worker, 1)
         assert len(lease.visits) == 2
 
@@ -615,12 +619,12 @@ def test_identity_is_fixed_at_creation(play):
 def test_a_call_that_fails_changes_nothing_and_says_why(play):
     async def scene(frontier):
         with pytest.raises(FrontierError, match="no collection is named"):
-            await frontier.control("nobody", "paused", "")
+            await frontier.set_state("nobody", "paused", "")
         with pytest.raises(FrontierError, match="no collection has the number"):
             await frontier.discover(77, [offer("http://a.br/")])
         row = await frontier.open_collection(a_collection())
         with pytest.raises(FrontierError, match="no such state"):
-            await frontier.control("c", "dancing", "")
+            await frontier.set_state("c", "dancing", "")
         jobs = [frontier.discover(number, [offer(f"http://a.br/{number}")]) for number in (row.id, 99, row.id)]
         results = await asyncio.gather(*jobs, return_exceptions=True)
         assert [isinstance(result, TarrafaError) for result in results] == [False, True, False]
@@ -635,14 +639,14 @@ def test_an_address_is_with_one_host_at_a_time_and_rests_between_two(play):
         await frontier.discover(row.id, [offer(f"http://{name}.br/") for name in ("one", "two")])
         worker = (await frontier.join("w", current_process())).worker
         one, two = await frontier.lease(worker, 10)
-        assert await frontier.claim(worker, one.host, "192.0.2.1") == 0
-        assert await frontier.claim(worker, one.host, "192.0.2.1") == 0, "it has it already"
-        assert await frontier.claim(worker, two.host, "192.0.2.2") == 0, "another address is free"
-        assert await frontier.claim(worker, two.host, "192.0.2.1") == 1_000_020.0
+        assert await frontier.claim_address(worker, one.host, "192.0.2.1") == 0
+        assert await frontier.claim_address(worker, one.host, "192.0.2.1") == 0, "it has it already"
+        assert await frontier.claim_address(worker, two.host, "192.0.2.2") == 0, "another address is free"
+        assert await frontier.claim_address(worker, two.host, "192.0.2.1") == 1_000_020.0
         await frontier.finish(worker, [done(one, one.visits, delay_s=2.0)])
-        assert await frontier.claim(worker, two.host, "192.0.2.1") == 1_000_002.0, "it was just visited"
+        assert await frontier.claim_address(worker, two.host, "192.0.2.1") == 1_000_002.0, "it was just visited"
         FalseClock.shift[0] = 2.0
-        assert await frontier.claim(worker, two.host, "192.0.2.1") == 0
+        assert await frontier.claim_address(worker, two.host, "192.0.2.1") == 0
 
     play(scene)
 
@@ -654,7 +658,7 @@ def test_an_address_cannot_be_claimed_for_a_host_that_is_not_held(play):
         one, two = await frontier.join("one", current_process()), await frontier.join("two", current_process())
         (lease,) = await frontier.lease(one.worker, 1)
         with pytest.raises(LeaseLost):
-            await frontier.claim(two.worker, lease.host, "192.0.2.1")
+            await frontier.claim_address(two.worker, lease.host, "192.0.2.1")
 
     play(scene)
 
@@ -763,20 +767,20 @@ def test_a_host_may_be_borrowed_for_an_errand_by_one_worker_at_a_time_and_never_
         other = (await frontier.join("other", current_process())).worker
         key = "https://elsewhere.com:443"
         host = host_id(key)
-        loan = await frontier.borrow(worker, number, host, key)
+        loan = await frontier.borrow_host(worker, number, host, key)
         assert (loan.granted, loan.robots) == (True, None)
-        refused = await frontier.borrow(other, number, host, key)
+        refused = await frontier.borrow_host(other, number, host, key)
         assert not refused.granted
         assert refused.free_at > 1_000_000.0
         robots = CachedRobots(200, b"d" * 16, 2_000_000.0, b"User-agent: *")
         report = HostReport(host, number, [], 1_000_030.0, 1_000_000.0, 1.0, keep=False, robots=robots)
         assert await frontier.finish(worker, [report]) == [NextVisits(False, [])]
-        again = await frontier.borrow(other, number, host, key)
+        again = await frontier.borrow_host(other, number, host, key)
         assert (again.granted, again.free_at) == (False, 1_000_030.0), "its delay holds"
         assert again.robots is not None
         assert (again.robots.status, await frontier.robots_text(again.robots.digest)) == (200, b"User-agent: *")
         FalseClock.shift[0] = 31.0
-        assert (await frontier.borrow(other, number, host, key)).granted
+        assert (await frontier.borrow_host(other, number, host, key)).granted
         await frontier.discover(number, [offer("https://elsewhere.com/")])
         assert await frontier.lease(worker, 5) == [], "and while it is lent nobody else has it"
 
@@ -949,7 +953,7 @@ def test_a_borrowed_host_goes_back_with_its_delay_and_loses_nothing_that_waits(p
         (lease,) = await frontier.lease(worker, 1)
         await frontier.finish(worker, [done(lease, [], keep=False, failures=0)])
         FalseClock.shift[0] += 10
-        loan = await frontier.borrow(worker, number, lease.host, lease.host_key)
+        loan = await frontier.borrow_host(worker, number, lease.host, lease.host_key)
         assert loan.granted
         report = HostReport(lease.host, number, [], 1_000_020.0, 1_000_010.0, 5.0, keep=False, failures=loan.failures)
         await frontier.finish(worker, [report])
@@ -960,12 +964,12 @@ def test_a_borrowed_host_goes_back_with_its_delay_and_loses_nothing_that_waits(p
 
 def test_who_asks_every_second_hears_of_edits_and_pauses_without_the_configurations(play):
     async def scene(frontier):
-        assert await frontier.standings() == []
+        assert await frontier.collection_states() == []
         row = await frontier.open_collection(a_collection(), [offer("http://a.br/")])
-        assert await frontier.standings() == [FrontierCollectionState(row.id, "running", row.revision, "c")]
-        await frontier.control("c", "paused", "by a test")
-        assert await frontier.standings() == [FrontierCollectionState(row.id, "paused", row.revision, "c")]
-        await frontier.control("c", "running", "")
+        assert await frontier.collection_states() == [FrontierCollectionState(row.id, "running", row.revision, "c")]
+        await frontier.set_state("c", "paused", "by a test")
+        assert await frontier.collection_states() == [FrontierCollectionState(row.id, "paused", row.revision, "c")]
+        await frontier.set_state("c", "running", "")
         edited = await frontier.open_collection(a_collection(politeness={"delay": 7}), [])
         assert edited.revision > row.revision
         other = await frontier.open_collection(a_collection("d"), [])
@@ -973,7 +977,7 @@ def test_who_asks_every_second_hears_of_edits_and_pauses_without_the_configurati
             FrontierCollectionState(row.id, "running", edited.revision, "c"),
             FrontierCollectionState(other.id, "running", other.revision, "d"),
         ]
-        assert await frontier.standings() == told
+        assert await frontier.collection_states() == told
         rows = await frontier.collections()
         assert [(one.id, one.revision) for one in rows] == [(one.id, one.revision) for one in told]
         assert [await frontier.collection(one.name) for one in told] == rows

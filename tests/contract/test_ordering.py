@@ -77,7 +77,7 @@ async def a_worker(frontier: Frontier, name: str = "w") -> int:
 def test_the_most_mentioned_sites_are_chosen_first_and_equals_by_their_best_url(play):
     async def scene(frontier):
         await opened(frontier, breadth(), *(f"http://{name}.br/" for name in ("a", "b", "c", "dd", "e")))
-        await frontier.weigh("c", mentioned(a=1, b=5, c=3, dd=0, e=0))
+        await frontier.update_weights("c", mentioned(a=1, b=5, c=3, dd=0, e=0))
         worker = await a_worker(frontier)
         assert await walk(frontier, worker, 0) == [f"http://{name}.br/" for name in ("b", "c", "a", "e", "dd")]
         status = await numbers(frontier)
@@ -94,12 +94,12 @@ def test_mentions_are_those_of_all_urls_of_a_site_on_all_its_hosts(play):
             UrlWeight(one.host, one.id, count) for one, count in zip(map(offer, urls), (2, 2, 3, 1), strict=True)
         ]
         for _ in range(3):  # absolute values: telling them again changes nothing
-            await frontier.weigh("c", weights)
+            await frontier.update_weights("c", weights)
             await frontier.discover(1, [offer(url) for url in urls])
         site = await site_of(frontier, "http://www.a.br/")
         assert (site.name, site.mentions, site.best) == ("a.br", 4, "http://www.a.br/")
         assert (await walk(frontier, await a_worker(frontier), 0))[0] == "http://www.a.br/"
-        await frontier.weigh("c", [UrlWeight(weights[0].host, weights[0].id, 0)])
+        await frontier.update_weights("c", [UrlWeight(weights[0].host, weights[0].id, 0)])
         site = await site_of(frontier, "http://a.br/x")
         assert site.mentions == 2, "links may also disappear"
 
@@ -239,8 +239,8 @@ def test_a_chosen_site_stays_chosen_whatever_is_said_of_it_and_over_a_restart(pl
         number = await opened(frontier, breadth(), "http://a.br/")
         assert await walk(frontier, await a_worker(frontier), 0) == ["http://a.br/"]
         await frontier.discover(number, [offer("http://a.br/new", 1), offer("http://www.a.br/", 1)])
-        await frontier.weigh("c", mentioned(a=1000))
-        await frontier.control("c", "paused", "")
+        await frontier.update_weights("c", mentioned(a=1000))
+        await frontier.set_state("c", "paused", "")
 
     async def after(frontier):
         await opened(frontier, breadth(), "http://a.br/")
@@ -280,10 +280,10 @@ def test_a_collection_that_had_nothing_left_begins_another_run_when_it_is_starte
         await opened(frontier, breadth(), "http://a.br/", "http://a.br/x", "http://b.br/", "http://b.br/y")
         worker = await a_worker(frontier)
         assert await walk(frontier, worker, 0) == ["http://a.br/", "http://b.br/"]
-        await frontier.control("c", "finished", "")
+        await frontier.set_state("c", "finished", "")
         await opened(frontier, breadth(), "http://a.br/", "http://b.br/")
         assert await walk(frontier, worker, 0) == ["http://a.br/x", "http://b.br/y"]
-        await frontier.control("c", "finished", "")
+        await frontier.set_state("c", "finished", "")
         await opened(frontier, breadth(), "http://a.br/", "http://b.br/")
         assert await walk(frontier, worker, 0) == []
 
@@ -301,7 +301,7 @@ def test_a_run_that_was_cut_short_by_a_limit_is_not_over(play):
         await opened(frontier, content(1), *roots)
         worker = await a_worker(frontier)
         assert await walk(frontier, worker, 0) == ["http://a.br/"]
-        await frontier.control("c", "finished", "")
+        await frontier.set_state("c", "finished", "")
         await opened(frontier, content(9), *roots)
         assert await walk(frontier, worker, 0) == ["http://bb.br/"]
 
@@ -315,7 +315,7 @@ def test_a_new_root_on_a_site_that_was_walked_waits_for_the_next_run(play):
         assert await walk(frontier, worker, 0) == ["http://a.br/"]
         await opened(frontier, breadth(), "http://a.br/", "http://a.br/x")
         assert await walk(frontier, worker, 0) == []
-        await frontier.control("c", "finished", "")
+        await frontier.set_state("c", "finished", "")
         await opened(frontier, breadth(), "http://a.br/", "http://a.br/x")
         assert await walk(frontier, worker, 0) == ["http://a.br/x"]
 
@@ -327,13 +327,13 @@ def test_the_table_has_a_maximum_and_the_least_mentioned_give_way(play):
     async def scene(frontier):
         names = [f"s{n}" for n in range(6)]
         await opened(frontier, breadth(table_max=2, cycle=1), "http://a.br/", *(f"http://{n}.br/" for n in names))
-        await frontier.weigh("c", mentioned(a=99, s0=1, s1=2, s2=3))
+        await frontier.update_weights("c", mentioned(a=99, s0=1, s1=2, s2=3))
         worker = await a_worker(frontier)
         (lease,) = await frontier.lease(worker, 1)
         assert [visit.url for visit in lease.visits] == ["http://a.br/"]
         assert await stages(frontier, *names) == ["heard", "listed", "listed", "heard", "heard", "heard"]
         assert (await numbers(frontier)).table == 2
-        await frontier.weigh("c", mentioned(s4=50, s5=40))
+        await frontier.update_weights("c", mentioned(s4=50, s5=40))
         assert await stages(frontier, *names) == ["heard", "listed", "listed", "heard", "heard", "heard"]
         await frontier.finish(worker, [done(lease, lease.visits, page())])
         seen = await walk(frontier, worker, 0)
@@ -346,11 +346,11 @@ def test_the_table_has_a_maximum_and_the_least_mentioned_give_way(play):
 def test_many_give_way_at_once_to_those_that_are_mentioned_more_often(play):
     async def scene(frontier):
         await opened(frontier, breadth(table_max=4), "http://a.br/", *(f"http://s{n}.br/" for n in range(9)))
-        await frontier.weigh("c", mentioned(a=99, s0=4, s1=3, s2=2, s3=1))
+        await frontier.update_weights("c", mentioned(a=99, s0=4, s1=3, s2=2, s3=1))
         worker = await a_worker(frontier)
         (lease,) = await frontier.lease(worker, 1)
         assert await stages(frontier, *(f"s{n}" for n in range(5))) == ["listed"] * 4 + ["heard"]
-        await frontier.weigh("c", mentioned(s4=50, s5=40, s6=30, s7=20, s8=4))
+        await frontier.update_weights("c", mentioned(s4=50, s5=40, s6=30, s7=20, s8=4))
         await frontier.finish(worker, [done(lease, lease.visits, page())])
         (lease,) = await frontier.lease(worker, 1)
         assert _urls([lease]) == ["http://s4.br/"]
@@ -418,7 +418,7 @@ def test_a_collection_changes_to_breadth_and_its_visited_sites_count_as_walked(p
         await frontier.finish(worker, [done(lease, lease.visits[:1], keep=False)])
         links = ["http://b.br/x", "http://b.br/", "http://c.br/", "http://www.c.br/"]
         await frontier.discover(1, [offer(url, 1) for url in links])
-        await frontier.weigh("c", mentioned(a=9, c=3))
+        await frontier.update_weights("c", mentioned(a=9, c=3))
         await frontier.open_collection(breadth())
         status = await numbers(frontier)
         assert (status.pending, status.passed_over) == (4, 1)
@@ -501,17 +501,17 @@ def test_a_host_that_moves_away_leaves_the_walk_to_the_others_of_its_site(play):
     async def scene(frontier):
         urls = ["http://a.br/", "http://a.br/x", "http://www.a.br/x/y", "http://b.br/deep/down"]
         await opened(frontier, breadth(), *urls)
-        await frontier.weigh("c", mentioned(a=9))
+        await frontier.update_weights("c", mentioned(a=9))
         worker = await a_worker(frontier)
         (lease,) = await frontier.lease(worker, 1)
         await frontier.finish(worker, [done(lease, lease.visits, page(2), keep=False, next_at=NOW + 60)])
         assert (await site_of(frontier, urls[2])).best == urls[1]
-        album = await frontier.images(FrontierCursor(), 100)
-        await frontier.forget(lease.host)
+        album = await frontier.export_hosts(FrontierCursor(), 100)
+        await frontier.forget_host(lease.host)
         site = await site_of(frontier, urls[2])
         assert (site.stage, site.mentions, site.best) == ("chosen", 0, urls[2])
         assert await walk(frontier, worker, 0) == urls[2:]
-        await frontier.restore(album.images)
+        await frontier.import_hosts(album.images)
         site = await site_of(frontier, urls[2])
         assert (site.stage, site.mentions) == ("over", 9), "it comes back, and the site stays walked"
         status = await numbers(frontier)

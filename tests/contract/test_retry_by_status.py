@@ -40,12 +40,12 @@ def test_what_ended_alike_is_told_with_its_hosts_its_times_and_samples(play):
     async def scene(frontier):
         slow = {f"{A}{page}": TOO_SLOW for page in range(12)} | {f"{B}{page}": TOO_SLOW for page in range(2)}
         worker = await visited(frontier, slow | {C: PAGE, f"{C}gone": GONE})
-        begun = min(seen.at for seen in (await frontier.alike("c", Status.TOO_SLOW)).samples)
+        begun = min(seen.at for seen in (await frontier.urls_by_status("c", Status.TOO_SLOW)).samples)
         FalseClock.shift[0] += 2 * 3_600.0
-        await frontier.retry(host_id("http://b.br:80"), "http://b.br:80")
+        await frontier.retry_host(host_id("http://b.br:80"), "http://b.br:80")
         later = replace(TOO_SLOW, at=1_000_000.0 + FalseClock.shift[0])
         await visit_all(frontier, worker, {f"{B}0": later, f"{B}1": later})
-        facts = await frontier.alike("c", Status.TOO_SLOW)
+        facts = await frontier.urls_by_status("c", Status.TOO_SLOW)
         assert (facts.status, facts.looked, facts.whole) == (Status.TOO_SLOW, 16, True)
         assert (facts.urls, facts.hosts, facts.waiting, facts.failed) == (14, 2, 0, 14)
         assert (facts.first, facts.last, facts.lately) == (begun, later.at, (2, 14, 14))
@@ -57,9 +57,9 @@ def test_what_ended_alike_is_told_with_its_hosts_its_times_and_samples(play):
             (2, Status.TOO_SLOW, later.at),
             (1, Status.TOO_SLOW, begun),
         ]
-        gone = await frontier.alike("c", 404)
+        gone = await frontier.urls_by_status("c", 404)
         assert (gone.urls, gone.failed, [one.url for one in gone.samples]) == (1, 0, [f"{C}gone"])
-        assert (await frontier.alike("c", 500)).urls == 0
+        assert (await frontier.urls_by_status("c", 500)).urls == 0
 
     play(scene)
 
@@ -76,7 +76,7 @@ def test_urls_that_ended_alike_wait_again_some_at_a_time_and_no_others(play):
         assert (before.failed, before.pending, after.failed, after.pending) == (10, 0, 0, 10)
         assert await retried(frontier, Status.TOO_SLOW, 100) == (0, 1)
         assert sorted(visit.url for visit in await visit_all(frontier, worker)) == sorted(slow)
-        assert (await frontier.alike("c", Status.TOO_SLOW)).urls == 0
+        assert (await frontier.urls_by_status("c", Status.TOO_SLOW)).urls == 0
         assert await retried(frontier, Status.TOO_LARGE, 100) == (1, 1)  # whose limit somebody raised, say
         assert [visit.url for visit in await visit_all(frontier, worker)] == [f"{C}large"]
         assert (await numbers(frontier)).fetched == 12
@@ -118,7 +118,7 @@ def test_what_is_kept_or_was_refused_for_what_it_is_is_left_alone(play):
     async def scene(frontier):
         await visited(frontier, {A: PAGE, f"{A}private": ROBOTS})
         for one in (200, Status.ROBOTS, Status.TAKEN_DOWN):
-            assert await frontier.retry_alike("c", one, FrontierCursor(), 100) == RetryBatch(0, None)
+            assert await frontier.retry_by_status("c", one, FrontierCursor(), 100) == RetryBatch(0, None)
         status = await numbers(frontier)
         assert (status.pending, status.fetched, status.excluded) == (0, 1, 1)
 
@@ -135,8 +135,8 @@ def test_a_sitemap_that_is_read_every_day_keeps_its_own_time(play):
         )
         advance(DAY_S)
         await keep_fresh(frontier, worker, lambda visit: Outcome(502, now(), role=int(UrlRole.SITEMAP)), rounds=1)
-        assert (await frontier.alike("c", 502)).urls == 1
-        assert await frontier.retry_alike("c", 502, FrontierCursor(), 100) == RetryBatch(0, None)
+        assert (await frontier.urls_by_status("c", 502)).urls == 1
+        assert await frontier.retry_by_status("c", 502, FrontierCursor(), 100) == RetryBatch(0, None)
         facts = await frontier.look_up(host_id("http://a.br:80"), url_id(f"{A}sitemap.xml"))
         assert facts.urls[0].freshness is not None
         assert (await numbers(frontier)).pending == 0

@@ -310,7 +310,7 @@ def test_pages_are_weighed_by_their_ranks_where_the_collection_says_so(play):
         await opened(frontier, "http://a.br/", revisit={"weigh": "rank"})
         assert await weight() == 1
         for rank, expected in ((16.0, 4.0), (20.0, 4.0), (25.0, 4.0), (36.0, 6.0), (0.04, 0.2)):
-            await frontier.weigh("c", [told(rank)])
+            await frontier.update_weights("c", [told(rank)])
             assert await weight() == pytest.approx(expected), rank
         for weigh, expected in (("links", 3.0), ("equal", 1.0), ("rank", 0.2)):
             await frontier.open_collection(a_collection(revisit={"weigh": weigh}), [])
@@ -340,7 +340,7 @@ def test_a_full_collection_gives_up_its_least_important_pages_for_better_ones(pl
         pages = [f"http://{'ab'[n % 2]}.br/{n}" for n in range(30)]
         number, worker = await opened(frontier, *pages, scope=scope)
         links = {page: n for n, page in enumerate(pages)}
-        await frontier.weigh("c", [UrlWeight(offer(page).host, offer(page).id, links[page]) for page in pages])
+        await frontier.update_weights("c", [UrlWeight(offer(page).host, offer(page).id, links[page]) for page in pages])
 
         async def importance() -> tuple[int, float]:
             ids = {offer(page).id: links[page] for page in pages}
@@ -406,9 +406,9 @@ def test_the_price_spends_the_budget_where_it_buys_most(play):
         for half in range(48 * 12):
             advance(1800)
             if half % 12 == 0:
-                assert await frontier.unplanned() == [number]
+                assert await frontier.collections_to_plan() == [number]
                 await plan_collection(frontier, row, now())
-                assert await frontier.unplanned() == []
+                assert await frontier.collections_to_plan() == []
             for url in await visit_all(frontier, worker, answer, rounds=1):
                 counts[changing[url]] += 1
         total = sum(counts.values())
@@ -428,7 +428,7 @@ def test_a_plan_is_followed(play, policy):
         advance(3600)
         assert await frontier.lease(worker, 10) == []  # nothing was planned yet
         for day in range(3):
-            assert await frontier.unplanned() == [number]
+            assert await frontier.collections_to_plan() == [number]
             await plan_collection(frontier, row, now())
             made = []
             for _ in range(24 * 4):
@@ -479,18 +479,18 @@ def test_an_announced_change_is_a_reason_to_go_where_such_dates_are_believed(pla
     async def scene(frontier):
         pages = [f"http://a.br/{n}" for n in range(6)]
         number, worker = await opened(frontier, *pages, revisit={"rate": 1e6, "weigh": "equal"})
-        await frontier.price(number, math.inf)  # nothing is worth a visit by itself
-        await frontier.stir(number, -(1 << 63), 100)
+        await frontier.set_price(number, math.inf)  # nothing is worth a visit by itself
+        await frontier.recompute_due(number, -(1 << 63), 100)
         for day in range(3):
             advance(DAY_S)
             await frontier.discover(number, [replace(offer(page), announced=now() - 60) for page in pages[:3]])
             if day == 0:
                 assert await frontier.lease(worker, 10) == []
-                await frontier.price(number, 0.0)
-                await frontier.stir(number, -(1 << 63), 100)
+                await frontier.set_price(number, 0.0)
+                await frontier.recompute_due(number, -(1 << 63), 100)
                 await visit_all(frontier, worker, lambda visit: kept("b" if visit.url in pages[:3] else "a"), rounds=1)
-                await frontier.price(number, 1e5)
-                await frontier.stir(number, -(1 << 63), 100)
+                await frontier.set_price(number, 1e5)
+                await frontier.recompute_due(number, -(1 << 63), 100)
             else:
                 made = await visit_all(frontier, worker, lambda visit, day=day: kept(str(day)), rounds=1)
                 assert sorted(made)[:3] == pages[:3]

@@ -146,7 +146,7 @@ def test_a_page_whose_weight_is_that_of_a_sitemap_can_still_change_it(play):
     async def scene(frontier):
         await opened(frontier, "http://a.br/", revisit={"weigh": "links"})
         for in_links in (255, 1_000_000):  # the root of 256 is the weight of a sitemap
-            await frontier.weigh("c", weights(["http://a.br/"], in_links))
+            await frontier.update_weights("c", weights(["http://a.br/"], in_links))
         facts = await frontier.look_up(offer("http://a.br/").host, offer("http://a.br/").id)
         assert facts.urls[0].freshness.history.weight > 900
 
@@ -232,10 +232,10 @@ def test_a_planner_that_is_late_harms_no_other_policy(play):
     async def scene(frontier):
         number, worker = await opened(frontier, *PAGES, revisit={"policy": "psp", "weigh": "equal"})
         visits = [PlannedVisit(offer(page).host, offer(page).id, now() + 60) for page in PAGES]
-        await frontier.plan(number, int(now()), visits[:2])
+        await frontier.add_planned_visits(number, int(now()), visits[:2])
         await configure(frontier)
-        await frontier.plan(number, int(now()), visits[2:])
-        await frontier.begin_plan(number, int(now()), now() + DAY_S)
+        await frontier.add_planned_visits(number, int(now()), visits[2:])
+        await frontier.activate_plan(number, int(now()), now() + DAY_S)
         advance(DAY_S)
         assert sorted(await visit_all(frontier, worker, keeping)) == PAGES
 
@@ -251,8 +251,8 @@ def test_who_is_out_while_the_policy_changes_is_seen_again_under_the_new_one(pla
         await configure(frontier, revisit={"policy": "index", "rate": 1000, "weigh": "equal"})
         await frontier.leave(worker)
         worker = (await frontier.join("w", current_process())).worker
-        await frontier.price(number, 100.0)
-        await frontier.stir(number, FIRST_HOST, 10)
+        await frontier.set_price(number, 100.0)
+        await frontier.recompute_due(number, FIRST_HOST, 10)
         made = []
         for _ in range(30):
             advance(DAY_S)
@@ -296,7 +296,7 @@ def test_who_is_found_by_a_run_while_it_is_out_from_when_it_was_kept_fresh_is_no
         advance(DAY_S)
         assert await frontier.lease(worker, 10)
         await configure(frontier, revisit={"policy": "never"})
-        await frontier.control("c", "stopped", "")
+        await frontier.set_state("c", "stopped", "")
         await frontier.begin_run("c", "")
         await frontier.discover(number, [offer("http://a.br/")])
         await frontier.leave(worker)
@@ -390,10 +390,10 @@ def test_the_plan_of_a_killed_planner_is_made_again(play):
         (row,) = await frontier.collections()
         with suppress(Killed):
             await plan_collection(cast(Frontier, Dying(frontier)), row, now())
-        assert await frontier.unplanned() == [number]
+        assert await frontier.collections_to_plan() == [number]
         advance(60)
         await plan_collection(frontier, row, now())
-        assert await frontier.unplanned() == []
+        assert await frontier.collections_to_plan() == []
         made = []
         for _ in range(24):
             advance(3600)
@@ -412,10 +412,10 @@ def test_nothing_is_given_up_for_what_cannot_be_had(play):
         number, worker = await opened(frontier, *pages, scope=room(20))
         await frontier.discover(number, [offer(url) for url in down])
         host = offer(down[0]).host
-        await frontier.borrow(worker, number, host, "http://down.br:80")
+        await frontier.borrow_host(worker, number, host, "http://down.br:80")
         rest = HostReport(host, number, [], now() + DAY_S, now(), 1.0, keep=False, failures=3)
         await frontier.finish(worker, [rest])
-        await frontier.weigh("c", weights(down, 5))
+        await frontier.update_weights("c", weights(down, 5))
         for _ in range(3):
             advance(5)
             await visit_all(frontier, worker, keeping)
@@ -433,7 +433,7 @@ def test_a_page_that_somebody_looks_at_is_not_given_up(play):
         for turn in range(5):
             advance(700)
             leases = await frontier.lease(worker, 10)
-            await frontier.weigh("c", weights(better[2 * turn :][:2], turn + 1))
+            await frontier.update_weights("c", weights(better[2 * turn :][:2], turn + 1))
             assert not any(visit.dismissed for lease in await frontier.lease(worker, 10) for visit in lease.visits)
             for lease in leases:
                 await finish(frontier, worker, lease, keeping)
@@ -533,7 +533,7 @@ def test_no_page_is_given_up_for_a_feed(play):
         number, worker = await opened(frontier, *PAGES, scope=room(4))
         feeds = [replace(offer(f"http://b.br/feed{n}"), role=int(UrlRole.FEED)) for n in range(4)]
         await frontier.discover(number, feeds)
-        await frontier.weigh("c", [UrlWeight(feed.host, feed.id, 3) for feed in feeds])
+        await frontier.update_weights("c", [UrlWeight(feed.host, feed.id, 3) for feed in feeds])
 
         def answer(visit: Visit) -> Outcome:
             return listed(UrlRole.FEED) if visit.role else keeping(visit)
@@ -552,7 +552,7 @@ def test_where_the_chosen_ones_fail_the_best_that_can_be_had_is_kept(play):
     async def scene(frontier):
         pages, junk, broken = ([f"http://{kind}{n}.br/" for n in range(6)] for kind in "ajb")
         number, worker = await opened(frontier, *pages, scope=room(6))
-        await frontier.weigh("c", weights(pages, 2))
+        await frontier.update_weights("c", weights(pages, 2))
         await frontier.discover(number, [offer(url) for url in junk])
         await found(frontier, number, broken, 3)
         made = []

@@ -60,9 +60,9 @@ def test_a_collection_that_is_not_to_start_is_ready_and_hands_nothing_out_until_
         worker = (await frontier.join("w", current_process())).worker
         assert await leased(frontier, worker) == []
         assert (await numbers(frontier)).started == 0.0
-        await frontier.control("c", "waiting", "starts 2026-12-01 03:00")
+        await frontier.set_state("c", "waiting", "starts 2026-12-01 03:00")
         assert await leased(frontier, worker) == []
-        await frontier.control("c", "running", "")
+        await frontier.set_state("c", "running", "")
         assert urls(await leased(frontier, worker)) == [ROOT]
         status = await numbers(frontier)
         assert status.started >= status.created > 0
@@ -74,7 +74,7 @@ def test_a_collection_that_is_not_to_start_is_ready_and_hands_nothing_out_until_
 def test_an_edit_that_is_not_to_start_keeps_the_state_and_takes_effect(play, state):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(), [offer(ROOT)])
-        await frontier.control("c", state, "for a reason")
+        await frontier.set_state("c", state, "for a reason")
         edited = await frontier.open_collection(
             a_collection(scope={"depth_max": 1}), [offer(ROOT), offer(OTHER)], False
         )
@@ -149,7 +149,7 @@ def test_what_is_dismissed_while_a_worker_dies_is_dismissed_by_the_next_one(play
         await sweep(frontier)
         (lease,) = await leased(frontier, worker)
         assert [visit.dismissed for visit in lease.visits] == [True, True]
-        (held,) = await frontier.held(worker)
+        (held,) = await frontier.held_leases(worker)
         assert {visit.id: visit for visit in held.visits} == {visit.id: visit for visit in lease.visits}
         await frontier.leave(worker)
         other = (await frontier.join("other", current_process())).worker
@@ -226,7 +226,7 @@ def test_what_waited_when_a_run_was_cut_short_waits_to_be_found_again(play):
         worker = (await frontier.join("w", current_process())).worker
         (lease,) = await leased(frontier, worker)
         await frontier.finish(worker, [done(lease, lease.visits, keep=False)])
-        await frontier.control("c", "stopped", "deadline")
+        await frontier.set_state("c", "stopped", "deadline")
         await frontier.begin_run("c", "")
         status = await numbers(frontier)
         assert (status.known, status.fetched, status.pending, status.aside) == (21, 8, 1, 12 + 1)
@@ -245,7 +245,7 @@ def test_visits_that_are_out_when_the_next_run_begins_count_for_the_earlier_one(
         row = await frontier.open_collection(a_collection(), [offer(ROOT), offer(ABOUT), offer(NEWS)])
         worker = (await frontier.join("w", current_process())).worker
         (lease,) = await leased(frontier, worker)
-        await frontier.control("c", "stopped", "")
+        await frontier.set_state("c", "stopped", "")
         await frontier.begin_run("c", "")
         about = next(visit for visit in lease.visits if visit.url == ABOUT)
         (answer,) = await frontier.finish(worker, [done(lease, [about], PAGE, run=lease.run)])
@@ -297,7 +297,7 @@ def test_a_sitemap_is_read_again_in_each_run(play):
         worker = (await frontier.join("w", current_process())).worker
         read = Outcome(200, 1_000_000.0, etag='"s"', payload="sha1:S", role=int(UrlRole.SITEMAP))
         await visit_all(frontier, worker, {listing.url: read})
-        await frontier.control("c", "finished", "")
+        await frontier.set_state("c", "finished", "")
         await frontier.begin_run("c", "")
         await frontier.discover(row.id, [listing])
         visits = {visit.url: visit for visit in await visit_all(frontier, worker, {listing.url: read})}
@@ -318,7 +318,7 @@ def test_a_sitemap_is_read_again_in_each_run(play):
 def test_a_run_that_cannot_begin_is_refused_with_its_reason(play, sections, state, why):
     async def scene(frontier):
         await frontier.open_collection(a_collection(**sections), [offer(ROOT)])
-        await frontier.control("c", state, "")
+        await frontier.set_state("c", state, "")
         with pytest.raises(FrontierError, match=why):
             await frontier.begin_run("c", "")
         assert (await numbers(frontier)).run == 1
@@ -331,7 +331,7 @@ def test_a_collection_that_is_kept_fresh_from_now_on_has_everything_that_its_run
         number, worker = await first_run(frontier, [ABOUT, NEWS])
         await frontier.begin_run("c", "")
         await frontier.discover(number, [offer(OTHER, 1)])
-        await frontier.control("c", "stopped", "")
+        await frontier.set_state("c", "stopped", "")
         await frontier.begin_run("c", "")  # the other page was left over
         await visit_all(frontier, worker)
         assert (await numbers(frontier)).aside == 1
@@ -369,7 +369,7 @@ def test_a_collection_is_deleted_little_by_little_and_its_name_is_free_then(play
         assert await frontier.delete_collection("c", 0)
         assert (await numbers(frontier)).state == "deleting"
         with pytest.raises(FrontierError, match="being deleted"):
-            await frontier.control("c", "running", "")
+            await frontier.set_state("c", "running", "")
         with pytest.raises(FrontierError, match="being deleted"):
             await frontier.open_collection(a_collection(), [offer(ROOT)])
         calls = 1
@@ -396,7 +396,7 @@ def test_nothing_is_deleted_while_it_runs_or_while_a_visit_is_out(play):
             await frontier.delete_collection("c", 10)
         worker = (await frontier.join("w", current_process())).worker
         (lease,) = await leased(frontier, worker)
-        await frontier.control("c", "stopped", "")
+        await frontier.set_state("c", "stopped", "")
         assert await frontier.delete_collection("c", 1000)
         assert (await numbers(frontier)).known == 1
         await frontier.finish(worker, [done(lease, lease.visits, keep=False)])
@@ -418,15 +418,15 @@ def test_a_host_that_is_retried_may_be_visited_as_soon_as_politeness_allows(play
         report = done(lease, lease.visits, TOO_SLOW, keep=False, failures=1, next_at=ended + 9_000.0, ended_at=ended,
                       delay_s=5.0, trouble="too slow")  # fmt: skip
         await frontier.finish(worker, [report])
-        assert (await frontier.hosts("c")).backed_off == 0  # it has no work left
-        await frontier.retry(lease.host, lease.host_key)
+        assert (await frontier.host_counts("c")).backed_off == 0  # it has no work left
+        await frontier.retry_host(lease.host, lease.host_key)
         facts = (await frontier.look_up(lease.host, url_id(ROOT))).host
         assert facts is not None
         assert (facts.failures, facts.trouble, facts.next_at, facts.waiting) == (0, "", ended + 5.0, 2)
         assert await frontier.lease(worker, 10) == []
         FalseClock.shift[0] += 5.0
         assert urls(await frontier.lease(worker, 10)) == [ROOT, ABOUT]
-        await frontier.retry(host_id("http://nobody.br:80"), "http://nobody.br:80")
+        await frontier.retry_host(host_id("http://nobody.br:80"), "http://nobody.br:80")
 
     play(scene)
 
@@ -435,7 +435,7 @@ def test_hosts_are_counted_by_how_they_stand(play):
     async def scene(frontier):
         pages = [f"http://h{n}.br/{page}" for n in range(4) for page in range(2)]
         await frontier.open_collection(a_collection(), [offer(url) for url in pages])
-        assert await frontier.hosts("c") == HostCounts(0, 4, 0, 0)
+        assert await frontier.host_counts("c") == HostCounts(0, 4, 0, 0)
         worker = (await frontier.join("w", current_process())).worker
         FalseClock.shift[0] += 20.0
         first, second, third = await frontier.lease(worker, 3)
@@ -445,7 +445,7 @@ def test_hosts_are_counted_by_how_they_stand(play):
             done(second, second.visits[:1], TOO_SLOW, keep=False, failures=1, next_at=later),
         ])  # fmt: skip
         FalseClock.shift[0] += 20.0
-        counts = await frontier.hosts("c")
+        counts = await frontier.host_counts("c")
         assert (counts.active, counts.waiting, counts.backed_off, counts.idle, counts.counted) == (1, 1, 1, 1, True)
         assert third.visits
 

@@ -54,7 +54,7 @@ def shard(request, tmp_path_factory):
 def test_large_parts_that_are_asked_at_once_answer_as_one_after_the_other(monkeypatch, question, four):
     together = four.statistics(question)
     wanted = four.best(question, together, MATCHES_MAX)
-    monkeypatch.setattr("tarrafa.search.partitioned_shard.LARGE", 1)
+    monkeypatch.setattr("tarrafa.search.partitioned_shard.LARGE_PART_DOCUMENTS", 1)
     with ThreadPoolExecutor(8) as people:
         found = list(people.map(lambda _: four.best(question, together, MATCHES_MAX), range(16)))
     assert found == [wanted] * 16
@@ -62,7 +62,7 @@ def test_large_parts_that_are_asked_at_once_answer_as_one_after_the_other(monkey
 
 def test_a_large_part_that_is_damaged_is_told(tmp_path, monkeypatch):
     data = divided(tmp_path / "data", "2")
-    monkeypatch.setattr("tarrafa.search.partitioned_shard.LARGE", 1)
+    monkeypatch.setattr("tarrafa.search.partitioned_shard.LARGE_PART_DOCUMENTS", 1)
     asked = open_local_shard(data)
     together = asked.statistics(SearchRequest("rede"))
     write_atomically(data.index / "2-of-2" / "text" / "meta.json", b"{")

@@ -27,11 +27,11 @@ def test_everybody_hears_of_every_action_once_and_in_one_order(play):
     async def scene(frontier):
         assert await heard(frontier) == ([], 0)
         news = [an_entry(number) for number in range(5)]
-        await frontier.withhold(news[:2])
-        await frontier.withhold([news[1], news[2], news[0]])
+        await frontier.record_takedowns(news[:2])
+        await frontier.record_takedowns([news[1], news[2], news[0]])
         found, end = await heard(frontier)
         assert found == news[:3]
-        await frontier.withhold([news[4], news[3]])
+        await frontier.record_takedowns([news[4], news[3]])
         assert (await heard(frontier, end))[0] == [news[4], news[3]]
         assert (await heard(frontier))[0] == [*news[:3], news[4], news[3]]
 
@@ -45,8 +45,8 @@ def test_everybody_hears_of_every_action_once_and_in_one_order(play):
 def test_a_long_list_comes_in_parts(play):
     async def scene(frontier):
         news = [an_entry(number) for number in range(ENTRIES_PER_RESPONSE + 10)]
-        await frontier.withhold(news)
-        assert len((await frontier.withheld(0)).entries) == ENTRIES_PER_RESPONSE
+        await frontier.record_takedowns(news)
+        assert len((await frontier.takedowns(0)).entries) == ENTRIES_PER_RESPONSE
         assert (await heard(frontier))[0] == news
 
     play(scene)
@@ -58,7 +58,7 @@ def test_what_was_lifted_waits_again_when_the_collection_is_started_anew(play):
         pages = [offer(f"http://{name}.br/{number}") for name in "ab" for number in range(3)]
         await frontier.discover(row.id, pages)
         terms = await frontier.join("w", current_process())
-        await frontier.withhold([an_entry(1, name="a.br"), an_entry(2, name="b.br")])
+        await frontier.record_takedowns([an_entry(1, name="a.br"), an_entry(2, name="b.br")])
         refused = Outcome(Status.TAKEN_DOWN, 1_000_000.0, requested=False)
         for lease in await frontier.lease(terms.worker, 10):
             await frontier.finish(terms.worker, [done(lease, lease.visits, refused, keep=False)])
@@ -67,7 +67,7 @@ def test_what_was_lifted_waits_again_when_the_collection_is_started_anew(play):
         assert status.statuses == {str(int(Status.TAKEN_DOWN)): 6}
         await frontier.open_collection(a_collection())
         assert (await numbers(frontier)).pending == 0, "it is still taken down"
-        await frontier.withhold([an_entry(3, "lift", name="b.br")])
+        await frontier.record_takedowns([an_entry(3, "lift", name="b.br")])
         await frontier.open_collection(a_collection())
         status = await numbers(frontier)
         assert (status.pending, status.dropped) == (3, 3)

@@ -31,8 +31,8 @@ def test_both_languages_say_the_same_values(key):
 
 def test_what_is_said_is_in_the_table_and_what_is_in_the_table_is_said():
     used = {rule.value for rule in ScopeRule} | {"no url", "listed", "heard"}  # by the name of a rule, of a stage
-    for path in CRAWL.glob("*.py"):
-        if path.name != "sayings.py":
+    for path in CRAWL.rglob("*.py"):
+        if path.name != "sentences.py":
             tree = ast.walk(ast.parse(path.read_text()))
             strings = {str(node.value) for node in tree if isinstance(node, ast.Constant)}
             used |= strings & set(SENTENCES)

@@ -65,7 +65,7 @@ def test_a_crawl_for_a_frontier_elsewhere_ends_when_its_collection_does_and_no_s
             server = cluster.serve()
             crawl = cluster.crawl("two", journey.write_collection())
             cluster.wait_until_visited(10, crawl)
-            assert b"frontier.owner" in command_lines(server)
+            assert b"frontier.server_process" in command_lines(server)
             assert SECRET.encode() not in command_lines(server) + command_lines(crawl)
             wait_for(lambda: crawl.popen.poll() is not None, crawl)
             assert crawl.popen.returncode == 0, crawl.said()
@@ -108,7 +108,7 @@ def test_whatever_is_killed_nothing_is_lost_and_everybody_goes_on(cluster):
     os.kill(victim, signal.SIGKILL)  # one worker
 
     cluster.wait_until_visited(goal * 2 // 8, one)
-    (owner,) = pids_of(server.pid, "frontier.owner")
+    (owner,) = pids_of(server.pid, "frontier.server_process")
     os.kill(owner, signal.SIGKILL)  # the process that has the file: its supervisor starts it again
 
     cluster.wait_until_visited(goal * 3 // 8, one)
@@ -139,7 +139,7 @@ def test_a_worker_that_was_stopped_for_longer_than_its_lease_sends_and_writes_no
     node = cluster.node("one")
     cluster.submit(cluster.journey.write_collection())
     cluster.wait_until_visited(60, node)
-    (worker,) = pids_of(node.pid, "crawl.worker")
+    (worker,) = pids_of(node.pid, "worker.worker")
     assert cluster.overview().nodes[0].hosts > 0, "it holds hosts that it would go on with"
     node.signal(signal.SIGSTOP)  # its supervisor too: nobody is to start another one
     wait_for(lambda: not cluster.overview().nodes, node)

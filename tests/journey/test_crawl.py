@@ -120,10 +120,10 @@ def test_killed_five_times_at_random_moments_and_resumed_nothing_is_lost(forty):
     assert finished_visits(forty) <= set(numbers), "every finished visit has its record"
 
 
-LATER = [pytest.param(f"follower {role}", marks=pytest.mark.long) for role in ("graph", "index")]
+LATER = [pytest.param(f"follower_process {role}", marks=pytest.mark.long) for role in ("graph", "index")]
 
 
-@pytest.mark.parametrize("victim", ["crawl.worker --name w1", "frontier.owner", *LATER])
+@pytest.mark.parametrize("victim", ["worker.worker --name w1", "frontier.server_process", *LATER])
 def test_any_process_may_be_killed_and_the_crawl_goes_on(tmp_path, victim):
     journey = a_journey(tmp_path, World(seed=12, hosts=12, pages=300))
     journey.delay_s = 0.1  # ten seconds on its largest host: it must not be over before somebody is killed

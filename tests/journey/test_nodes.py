@@ -372,7 +372,7 @@ def test_a_frontier_that_has_moved_is_found_when_the_coordinator_says_where(clus
 
 @pytest.mark.long
 def test_a_node_goes_on_without_a_process_that_no_restart_can_mend_and_tries_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(supervise, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(supervise, "RESTART_PAUSE_S", 1.0)
     journey = a_journey(tmp_path, World(seed=3, hosts=4, pages=60))
     seen: list[tuple[str, str, str]] = []
 

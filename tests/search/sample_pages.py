@@ -60,4 +60,4 @@ def fill(data: DataDirectory, *records: VisitRecord, worker: str = "w1") -> Aske
 
 def set_block(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     """So many matches are ranked together."""
-    monkeypatch.setattr(scatter_gather, "BLOCK", block)
+    monkeypatch.setattr(scatter_gather, "BLOCK_MATCHES", block)

@@ -209,7 +209,7 @@ def test_like_a_url_are_its_page_and_its_copies(crowd):
 
 def test_however_many_copies_there_are_the_look_has_an_end_and_the_total_says_so(crowd, monkeypatch):
     set_block(monkeypatch, 10)
-    monkeypatch.setattr(scatter_gather, "LOOKED_MAX", 40)
+    monkeypatch.setattr(scatter_gather, "MATCHES_MAX", 40)
     result = Asker(crowd).search("+palavra0 rede")
     assert [hit.copies for hit in result.hits] == [39]
     assert result.total == 1

@@ -118,7 +118,7 @@ def test_an_index_that_is_killed_between_its_commit_and_its_books_does_it_again(
     for action, wanted in ((take_down, {A, C}), (lift, ALL)):
         action(data, "site:b.test")
         with monkeypatch.context() as patch:
-            patch.setattr("tarrafa.index.takedowns.Withheld.settle", lambda self: None)
+            patch.setattr("tarrafa.index.takedowns.IndexTakedowns.mark_applied", lambda self: None)
             for _ in range(2):
                 with IndexFollower(data) as follower:
                     follower.apply_takedowns()

@@ -102,7 +102,7 @@ def test_what_a_shard_says_of_a_question_or_of_its_index_is_passed_on_and_does_n
 
 
 def test_an_endless_answer_is_not_read_to_its_end(monkeypatch):
-    monkeypatch.setattr(shard_wire, "ANSWER_BYTES_MAX", 100_000)
+    monkeypatch.setattr(shard_wire, "RESPONSE_BYTES_MAX", 100_000)
     sent = threading.Event()
 
     def endless(connection: socket.socket) -> None:
@@ -139,7 +139,7 @@ def test_a_shard_that_is_closed_is_asked_no_more_and_its_connections_end(tmp_pat
 
 
 def test_without_tls_a_token_goes_to_no_public_address_where_that_is_wanted(monkeypatch):
-    monkeypatch.setattr(node_client, "forbidden", lambda address: False)  # as if loopback were public
+    monkeypatch.setattr(node_client, "is_forbidden_address", lambda address: False)  # as if loopback were public
     with run_fake_server(packed(7)) as liar:
         with pytest.raises(ShardUnavailable, match="without TLS a token is sent to no public address"):
             RemoteShard(liar.url, TOKEN, PATIENCE_S, NEVER_S, private=True).documents()

@@ -115,7 +115,7 @@ def test_any_question_has_the_same_total_in_one_index_and_in_fourparts(searchers
 
 @pytest.mark.parametrize("kind", SEVERAL)
 def test_pages_of_results_follow_each_other_over_shards(searchers, kind, monkeypatch):
-    monkeypatch.setattr("tarrafa.search.scatter_gather.BLOCK", 20)
+    monkeypatch.setattr("tarrafa.search.scatter_gather.BLOCK_MATCHES", 20)
     searcher = searchers[kind]
     whole = searcher.search(SearchRequest("rede net pesca river", n=100))
     pages = [
@@ -213,9 +213,9 @@ def test_a_shard_that_goes_away_in_the_middle_of_a_search_is_named_and_the_rest_
 
 
 def test_a_shard_that_goes_away_between_two_blocks_leaves_no_gap_in_the_others(halves, monkeypatch):
-    monkeypatch.setattr("tarrafa.search.scatter_gather.BLOCK", 5)
+    monkeypatch.setattr("tarrafa.search.scatter_gather.BLOCK_MATCHES", 5)
     question = SearchRequest("espelho rede", n=5, crowded=True)
-    monkeypatch.setattr("tarrafa.search.scatter_gather.Groups", _OneAtATime)
+    monkeypatch.setattr("tarrafa.search.scatter_gather.Deduplicator", _OneAtATime)
     failing = Failing(halves[1], "best", after=1)
     found = Searcher([halves[0], failing]).search(question)
     alone = Searcher([halves[0]]).search(question)

@@ -28,7 +28,7 @@ def run(tmp_path_factory):
         return done.output
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(searcher, "PATIENT_S", PATIENCE_S)
+        patch.setattr(searcher, "ONE_SEARCH_WAIT_S", PATIENCE_S)
         yield run
 
 

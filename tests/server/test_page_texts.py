@@ -64,7 +64,7 @@ def sentences() -> Iterator[str]:
     """Every sentence that a `QueryError` is raised with below search/, serve/ and graph/, and where things are asked
     for, with {} for what changes."""
     asking = [Path(inspect.getfile(one)) for one in (EntityReader, EntityQuery)]
-    rooms = [path for room in ("search", "serve", "graph") for path in (SOURCE / room).glob("*.py")]
+    rooms = [path for room in ("search", "server", "graph") for path in (SOURCE / room).rglob("*.py")]
     for path in [*rooms, *asking]:
         tree = ast.parse(path.read_text())
         named = {
@@ -140,7 +140,7 @@ def test_what_was_chosen_counts_before_what_the_browser_says(chosen, remembered,
 def test_no_template_says_anything_by_itself():
     """Words between tags come from the texts; names of formats and the brand are the same everywhere."""
     allowed = re.compile(r"Tarrafa|tarrafa|JSON|CSV|RSS|Atom|pid|home|#in|#out|#hosts|[\W\d_]+")
-    for path in (SOURCE / "serve" / "templates").glob("*.html"):
+    for path in (SOURCE / "server" / "templates").glob("*.html"):
         said = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", "", path.read_text(), flags=re.DOTALL)
         text = re.sub(r"<[^>]*>", "", said)
         assert [word for word in text.split() if not allowed.fullmatch(word)] == [], path.name

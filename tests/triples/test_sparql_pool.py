@@ -279,7 +279,7 @@ def test_results_beyond_the_limit_are_left_out_and_it_is_told(data):
 
 
 def test_an_answer_of_too_many_bytes_is_refused(data, monkeypatch):
-    monkeypatch.setattr("tarrafa.triples.sparql_results.ANSWER_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr("tarrafa.triples.sparql_results.RESULT_BYTES_MAX", 1 << 20)
     found = direct(data, "SELECT ?a ?b ?c ?x { ?a ?b ?c . ?d ?e ?f BIND(CONCAT(?c, '" + "x" * 1_000 + "') AS ?x) }")
     assert found.trouble == "costly"
     assert "larger than 1 MB" in found.sentence

@@ -43,7 +43,7 @@ from tarrafa.crawl.eta import expected_pages, time_left_s
 from tarrafa.crawl.supervisor.completion import is_exhausted
 from tarrafa.crawl.supervisor.delete_collection import delete_collection
 from tarrafa.crawl.supervisor.supervisor import submit_collection
-from tarrafa.errors import ConfigError, EditConflict, NoSuchThing, TarrafaError, Unreachable
+from tarrafa.errors import ConfigError, EditConflict, NotFound, TarrafaError, Unreachable
 from tarrafa.frontier.api import CollectionStatus, Frontier, FrontierCollectionState, FrontierOverview
 
 TICK_EVERY_S = 1.0
@@ -312,7 +312,7 @@ class Coordinator:
         """When its next runs begin, as far as its schedule says."""
         schedule, status = (await self.config_in_force(name)).schedule, self.status(name)
         if status is None:
-            raise NoSuchThing(f"no collection is named {name[:80]!r}")
+            raise NotFound(f"no collection is named {name[:80]!r}")
         history = self._run_history(name, status.state)
         return [] if history.is_held else upcoming_times(schedule, history, self._clock.now(), count)
 

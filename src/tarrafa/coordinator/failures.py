@@ -13,7 +13,7 @@ from tarrafa.clock import boottime
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.monitoring.collection_view import current_snapshot, find_collection
 from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot, VisitStatusCount
-from tarrafa.errors import ConfigError, DataError, FrontierError, NoSuchThing
+from tarrafa.errors import ConfigError, DataError, FrontierError, NotFound
 from tarrafa.frontier.api import Frontier, UrlStatusFacts
 from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import GIVEN_UP, NO_REQUEST, REDIRECTS, TRANSIENT, can_be_retried
@@ -86,7 +86,7 @@ class Failures:
         for counted in one.statuses:
             if str(counted.status) == status:
                 return one, counted
-        raise NoSuchThing(f"no visit of {name} ended with the status {status[:20]!r}")
+        raise NotFound(f"no visit of {name} ended with the status {status[:20]!r}")
 
 
 def fate_of_status(status: int) -> str:

@@ -19,10 +19,10 @@ from tarrafa.model import Status
 __all__ = [
     "ACCEPT_ENCODING",
     "HEADER_BYTES_MAX",
-    "ResponseHead",
+    "DecodedBodyTooLarge",
     "FetchRequest",
     "FetchResponse",
-    "DecodedBodyTooLarge",
+    "ResponseHead",
     "UndecodableBody",
     "decode_body",
     "header_lines",

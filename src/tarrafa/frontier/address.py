@@ -231,8 +231,10 @@ async def connect(address: Address, clock: Clock | None = None, outbox: Path | N
         return await RemoteFrontier.connect(address.path)
     if isinstance(address, TcpServer):
         return await RemoteFrontier.connect_tcp(address.host, address.port, address.token)
-    cluster = import_postgres_module("cluster")
-    body: OpenFrontier = await cluster.open_cluster(list(address.dsns), clock or Clock.from_environment(), outbox)
+    cluster = import_postgres_module("postgres_frontier")
+    body: OpenFrontier = await cluster.open_postgres_frontier(
+        list(address.dsns), clock or Clock.from_environment(), outbox
+    )
     return body
 
 

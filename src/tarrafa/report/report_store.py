@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from tarrafa.errors import Busy, NoSuchThing, TarrafaError
+from tarrafa.errors import Busy, NotFound, TarrafaError
 from tarrafa.frontier.address import Address
 from tarrafa.report import comparison, writers
 from tarrafa.report.distributed.local_part import RequestRemoteParts
@@ -77,7 +77,7 @@ class ReportStore:
         newest = moment or next(iter(self.moments(name)), "")
         path = self.file(name, newest, "report.json")
         if path is None:
-            raise NoSuchThing(f"{name}: no report of {moment[:20]!r}" if moment else f"{name}: no report was made yet")
+            raise NotFound(f"{name}: no report of {moment[:20]!r}" if moment else f"{name}: no report was made yet")
         return comparison.read_report(path)
 
     def run_of(self, name: str, moment: str) -> int | None:

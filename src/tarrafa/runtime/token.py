@@ -12,7 +12,7 @@ from tarrafa.errors import ConfigError
 
 TOKEN_VARIABLE = "TARRAFA_TOKEN"  # noqa: S105 (a name, not a token)
 TOKEN_CHARACTERS_MIN, TOKEN_CHARACTERS_MAX = 16, 1024  # a short one can be guessed from what a handshake shows
-HOW_TO_MAKE_A_TOKEN = "`(umask 077; openssl rand -hex 32 > token)` makes a good one"
+HOW_TO_MAKE_A_TOKEN = "`(umask 077; openssl rand -hex 32 > token)` makes a good one"  # noqa: S105 (a command)
 TOKEN_ON_COMMAND_LINE = (
     "everybody on this machine can read a token on the command line: "
     f"put it into a file and use --token-file FILE, or into the environment variable {TOKEN_VARIABLE}"

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from tantivy import Occur
-from tantivy import Query as Said
+from tantivy import Query as TantivyQuery
 
 from tarrafa.index import schema
 from tarrafa.index.reader import IndexSnapshot
@@ -55,7 +55,7 @@ def partial_text(text: str) -> PartialText | None:
 
 
 def completions(
-    snapshot: IndexSnapshot, vocabulary: IndexVocabulary | None, beginning: str, among: Said | None, limit: int
+    snapshot: IndexSnapshot, vocabulary: IndexVocabulary | None, beginning: str, among: TantivyQuery | None, limit: int
 ) -> list[tuple[str, int]]:
     """The words that begin so, with how many documents hold them, of those `among` which they are looked for."""
     folded = fold(beginning)
@@ -83,11 +83,11 @@ def _common_words_last(
     return sorted(found, key=lambda one: one[0] in common)
 
 
-def _together(snapshot: IndexSnapshot, word: str, among: Said) -> int:
+def _together(snapshot: IndexSnapshot, word: str, among: TantivyQuery) -> int:
     """How many documents hold the word, in either writing."""
     folded = fold(word)
-    held = Said.term_set_query(schema.SCHEMA, schema.WORDS, list({folded, folded + WORD_BOUND + word}))
-    return snapshot.top_matches(Said.boolean_query([(Occur.Must, among), (Occur.Must, held)]), 1).total
+    held = TantivyQuery.term_set_query(schema.SCHEMA, schema.WORDS, list({folded, folded + WORD_BOUND + word}))
+    return snapshot.top_matches(TantivyQuery.boolean_query([(Occur.Must, among), (Occur.Must, held)]), 1).total
 
 
 def merge_completions(

@@ -10,7 +10,7 @@ each instead of a set: 130 us). Take-downs are named only for the seconds until 
 """
 
 from tantivy import Occur
-from tantivy import Query as Said
+from tantivy import Query as TantivyQuery
 
 from tarrafa.index import schema
 from tarrafa.index.document_fields import split_url_id
@@ -18,7 +18,7 @@ from tarrafa.index.takedowns import is_applied
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import NO_TAKEDOWNS, CurrentTakedowns, TakedownSet
 
-QueryClause = tuple[Occur, Said]
+QueryClause = tuple[Occur, TantivyQuery]
 
 
 class ExclusionFilter:
@@ -43,9 +43,9 @@ class ExclusionFilter:
         self._taken_down.raise_if_taken_down(url)
 
 
-def exclude(said: Said, clauses: list[QueryClause]) -> Said:
+def exclude(said: TantivyQuery, clauses: list[QueryClause]) -> TantivyQuery:
     """A query, less what must not be shown."""
-    return Said.boolean_query([(Occur.Must, said), *clauses]) if clauses else said
+    return TantivyQuery.boolean_query([(Occur.Must, said), *clauses]) if clauses else said
 
 
 def exclusion_clauses(orders: TakedownSet, blocked: frozenset[str]) -> list[QueryClause]:
@@ -56,4 +56,6 @@ def exclusion_clauses(orders: TakedownSet, blocked: frozenset[str]) -> list[Quer
         (schema.HOST, sorted(hosts)),
         (schema.ID_HIGH, sorted({split_url_id(key)[0] for key in orders.urls})),
     )
-    return [(Occur.MustNot, Said.term_set_query(schema.SCHEMA, field, values)) for field, values in terms if values]
+    return [
+        (Occur.MustNot, TantivyQuery.term_set_query(schema.SCHEMA, field, values)) for field, values in terms if values
+    ]

@@ -20,7 +20,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from tantivy import Occur
-from tantivy import Query as Said
+from tantivy import Query as TantivyQuery
 
 from tarrafa.errors import DataError, QueryError
 from tarrafa.graph.reader import GraphReader
@@ -89,7 +89,7 @@ class _CountedRequest(NamedTuple):
     counts: ShardStatistics
     ground: _SearchContext
     question: SearchRequest
-    said: Said
+    said: TantivyQuery
 
 
 class LocalShard:
@@ -156,9 +156,9 @@ class LocalShard:
     def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
         ground, said = self._query_in_context(question, together)
         key, snapshot = url_id(url), ground.snapshot
-        page = Said.const_score_query(page_query(key, question.collection), 0.0)
+        page = TantivyQuery.const_score_query(page_query(key, question.collection), 0.0)
         matches = snapshot.top_matches(
-            Said.boolean_query([(Occur.Must, said), (Occur.Must, page)]), BLOCK_MATCHES, schema.STATIC
+            TantivyQuery.boolean_query([(Occur.Must, said), (Occur.Must, page)]), BLOCK_MATCHES, schema.STATIC
         )
         ids = matches.ids()
         if key not in ids:
@@ -194,7 +194,7 @@ class LocalShard:
         parts = [(Occur.Must, urls_query(ids)), *ground.left_out]
         if question.collection is not None:
             parts.append((Occur.Must, filter_query(schema.COLLECTION, question.collection)))
-        matches = ground.snapshot.top_matches(Said.boolean_query(parts), BLOCK_MATCHES)
+        matches = ground.snapshot.top_matches(TantivyQuery.boolean_query(parts), BLOCK_MATCHES)
         keys, updated = matches.ids(), matches.field_values(schema.UPDATED)
         known = self._standings(keys, question.collection)
         candidates = _candidates(
@@ -207,7 +207,7 @@ class LocalShard:
         ground = self._context()
         snapshot = ground.snapshot
         vocabulary = self._vocabularies.newest(snapshot, self._patience_s)
-        found = exclude(Said.all_query(), ground.left_out) if ground.left_out else None
+        found = exclude(TantivyQuery.all_query(), ground.left_out) if ground.left_out else None
         if before.strip():
             said = self._build_query(SearchRequest(before, all_words=True), ground.rules, snapshot, snapshot)
             found = exclude(said, ground.left_out)
@@ -229,7 +229,7 @@ class LocalShard:
         often, snapshot = 1.0 if question.related else TERM_FREQUENCY_WEIGHT, ground.snapshot
         return feedback_terms([snapshot.stored_document(one.place) for one in candidates], snapshot, limit, often)
 
-    def _first(self, ground: _SearchContext, said: Said, question: SearchRequest) -> list[Candidate]:
+    def _first(self, ground: _SearchContext, said: TantivyQuery, question: SearchRequest) -> list[Candidate]:
         """The best, without exact copies."""
         matches = ground.snapshot.top_matches(said, BLOCK_MATCHES, weight=schema.STATIC)
         found: dict[object, Candidate] = {}
@@ -248,7 +248,9 @@ class LocalShard:
         linking = partial(self._linking, collection=question.collection)
         return QueryBuilder(local, together, linking, rules.synonyms)
 
-    def _query_in_context(self, question: SearchRequest, together: ShardStatistics) -> tuple[_SearchContext, Said]:
+    def _query_in_context(
+        self, question: SearchRequest, together: ShardStatistics
+    ) -> tuple[_SearchContext, TantivyQuery]:
         """The question as tantivy takes it, less what must not be shown, and what it is asked of; as it was when it was
         counted, if nobody else has counted."""
         told: _CountedRequest | None = getattr(self._thread, "told", None)
@@ -259,7 +261,7 @@ class LocalShard:
 
     def _build_query(
         self, question: SearchRequest, rules: CurationRules, local: TermStatistics, together: TermStatistics
-    ) -> Said:
+    ) -> TantivyQuery:
         """Whoever counts `together` hears of every term that matters."""
         query = with_filters(_parsed_query(question), question.language, question.after, question.before)
         matching = self._query_builder(question, rules, local, together)
@@ -280,7 +282,9 @@ class LocalShard:
         places, stretches = first.addresses(), map(means.penalty_ratio, first.field_values(schema.LENGTH))
         stretched, gained = dict(zip(places, stretches, strict=True)), defaultdict[DocumentAddress, float](float)
         for leaf in matching.score_components(_parsed_query(question), question.natural, question.extras):
-            both = Said.boolean_query([(Occur.Must, leaf.query), (Occur.Must, Said.const_score_query(these, 0.0))])
+            both = TantivyQuery.boolean_query(
+                [(Occur.Must, leaf.query), (Occur.Must, TantivyQuery.const_score_query(these, 0.0))]
+            )
             for place, score in snapshot.scores(both, len(first) + BLOCK_MATCHES).items() if leaf.most else ():
                 if place in stretched:
                     gained[place] += global_score(score, leaf.most, stretched[place]) - score
@@ -316,7 +320,7 @@ class LocalShard:
         lowered = domains_query(rules.lowered)
         if lowered is None or not ids:
             return {}
-        both = Said.boolean_query([(Occur.Must, lowered), (Occur.Must, urls_query(ids))])
+        both = TantivyQuery.boolean_query([(Occur.Must, lowered), (Occur.Must, urls_query(ids))])
         found = snapshot.top_matches(both, len(ids) + BLOCK_MATCHES)
         hosts = (host_name(snapshot.stored_document(place).url) for place in found.addresses())
         return dict(zip(found.ids(), map(rules.factor, hosts), strict=True))

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 import tantivy
 from tantivy import Occur
-from tantivy import Query as Said
+from tantivy import Query as TantivyQuery
 
 from tarrafa.index import schema
 from tarrafa.index.document_fields import split_url_id, url_words
@@ -56,7 +56,7 @@ class ScoreComponent(NamedTuple):
 
     kind: str
     what: str
-    query: Said
+    query: TantivyQuery
     most: float = 0.0  # that a text can gain by it; 0: lengths of texts have nothing to do with it
 
 
@@ -81,7 +81,7 @@ class QueryBuilder:
         natural: bool = False,
         extras: Iterable[ExpansionTerm] = (),
         related: bool = False,
-    ) -> Said:
+    ) -> TantivyQuery:
         """The query that finds and scores the documents. With `related`, the extras are what is looked for, and the
         query is a further condition; it may be empty then."""
         query = self._natural(query) if natural else query
@@ -96,7 +96,7 @@ class QueryBuilder:
         if collection is not None:
             self._together.frequency(schema.COLLECTION, collection)  # so that whoever counts hears of it
             parts.append((Occur.Must, filter_query(schema.COLLECTION, collection)))
-        return Said.boolean_query(parts)
+        return TantivyQuery.boolean_query(parts)
 
     def score_components(
         self, query: QueryGroup, natural: bool, extras: Iterable[ExpansionTerm]
@@ -122,13 +122,15 @@ class QueryBuilder:
 
     # -- the parts -------------------------------------------------------------------------------------------------
 
-    def _found(self, content: QueryGroup, added: list[Said], more: list[Said]) -> list[tuple[Occur, Said]]:
+    def _found(
+        self, content: QueryGroup, added: list[TantivyQuery], more: list[TantivyQuery]
+    ) -> list[tuple[Occur, TantivyQuery]]:
         """What was asked for or something of what was added; where something must be there, what was added only adds
         to the score, as `more` always does."""
         if content.with_sign(Sign.MUST):
             return [(Occur.Must, self._group(content)), *((Occur.Should, one) for one in (*added, *more))]
         if all(isinstance(node, QueryText) and len(words(node.text)) == 1 for _, node in content.parts):
-            # Who has such a word in the title has the word. Said in one breath, it takes tantivy a quarter less.
+            # Who has such a word in the title has the word. TantivyQuery in one breath, it takes tantivy a quarter less.
             some = [said for text in content.texts if (said := self._content(text)) is not None]
             return [(Occur.Must, _any([*some, *added, *more]))]
         return [(Occur.Must, _any([self._group(content), *added])), *((Occur.Should, one) for one in more)]
@@ -138,30 +140,32 @@ class QueryBuilder:
         kept = (part for part in query.parts if not (isinstance(part[1], QueryText) and part[1].text in ignored))
         return QueryGroup(tuple(kept)) if ignored else query
 
-    def _conditions(self, query: QueryGroup, worth: float) -> list[tuple[Occur, Said]]:
+    def _conditions(self, query: QueryGroup, worth: float) -> list[tuple[Occur, TantivyQuery]]:
         """What must be so or must not be there; the first condition scores `worth`, the others nothing."""
         parts = self._must_not(query)
         for sign, node in query.parts:
             if sign is not Sign.MUST_NOT and is_condition(node):
-                parts.append((Occur.Must, Said.const_score_query(self._node(node) or Said.empty_query(), worth)))
+                parts.append(
+                    (Occur.Must, TantivyQuery.const_score_query(self._node(node) or TantivyQuery.empty_query(), worth))
+                )
                 worth = 0.0
         return parts
 
-    def _must_not(self, group: QueryGroup) -> list[tuple[Occur, Said]]:
+    def _must_not(self, group: QueryGroup) -> list[tuple[Occur, TantivyQuery]]:
         never = group.with_sign(Sign.MUST_NOT)
         literally = QueryBuilder(self._local, self._together, self._linking) if never else self
         return [(Occur.MustNot, said) for node in never if (said := literally._node(node)) is not None]
 
-    def _group(self, group: QueryGroup) -> Said:
+    def _group(self, group: QueryGroup) -> TantivyQuery:
         """At least what must be there; where nothing must, something."""
-        must = [(Occur.Must, self._node(node) or Said.empty_query()) for node in group.with_sign(Sign.MUST)]
+        must = [(Occur.Must, self._node(node) or TantivyQuery.empty_query()) for node in group.with_sign(Sign.MUST)]
         some = [said for node in group.with_sign(Sign.SHOULD) if (said := self._node(node)) is not None]
         never = self._must_not(group)
         if must:
-            return Said.boolean_query([*must, *((Occur.Should, said) for said in some), *never])
-        return _any(some) if not never else Said.boolean_query([(Occur.Must, _any(some)), *never])
+            return TantivyQuery.boolean_query([*must, *((Occur.Should, said) for said in some), *never])
+        return _any(some) if not never else TantivyQuery.boolean_query([(Occur.Must, _any(some)), *never])
 
-    def _node(self, node: QueryNode) -> Said | None:
+    def _node(self, node: QueryNode) -> TantivyQuery | None:
         if isinstance(node, QueryText):
             return self._content(node.text)
         if isinstance(node, QueryGroup):
@@ -170,15 +174,17 @@ class QueryBuilder:
             return self._prefix(node.text)
         return self._filter(node)
 
-    def _prefix(self, text: str) -> Said:
-        return Said.const_score_query(Said.regex_query(schema.SCHEMA, schema.WORDS, fold(text) + ".*"), PREFIX_SCORE)
+    def _prefix(self, text: str) -> TantivyQuery:
+        return TantivyQuery.const_score_query(
+            TantivyQuery.regex_query(schema.SCHEMA, schema.WORDS, fold(text) + ".*"), PREFIX_SCORE
+        )
 
-    def _added(self, extras: Iterable[ExpansionTerm]) -> list[tuple[str, Said]]:
+    def _added(self, extras: Iterable[ExpansionTerm]) -> list[tuple[str, TantivyQuery]]:
         """Words that nobody typed."""
         found = [(extra, self._content(extra.word)) for extra in extras]
         return [(extra.word, _boosted(said, extra.share)) for extra, said in found if said is not None]
 
-    def _content(self, text: str) -> Said | None:
+    def _content(self, text: str) -> TantivyQuery | None:
         """Pages with this word or phrase anywhere, or with a synonym; None when there is none."""
         said = self._weighed(schema.ALL, self._meant(text))
         return _any(said) if said else None
@@ -187,7 +193,7 @@ class QueryBuilder:
         """All readings of a word or phrase, and of its synonyms."""
         return [reading for one in (text, *self._synonyms(text)) for reading in readings(one)]
 
-    def _titles(self, content: QueryGroup) -> list[tuple[str, Said]]:
+    def _titles(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
         """The same words in the title alone. Of a phrase, each word: titles are short enough."""
         return [
             (word, said)
@@ -196,7 +202,7 @@ class QueryBuilder:
             for said in self._weighed(schema.TITLE, readings(word), TITLE_SHARE)
         ]
 
-    def _pairs(self, content: QueryGroup) -> list[tuple[str, Said]]:
+    def _pairs(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
         """Neighbours in the query, as neighbours in the page."""
         plain = [node.text if isinstance(node, QueryText) else "" for _, node in content.parts]
         return [
@@ -206,9 +212,9 @@ class QueryBuilder:
             for said in self._weighed(schema.ALL, _in_a_row(f"{left} {right}"), PAIR_SHARE)
         ]
 
-    def _weighed(self, field: str, alternatives: Iterable[Terms], share: float = 1.0) -> list[Said]:
+    def _weighed(self, field: str, alternatives: Iterable[Terms], share: float = 1.0) -> list[TantivyQuery]:
         """The readings that occur, each with the boost that lifts or lowers its rarity to that of all together."""
-        occurring, found = self._occurring(field, alternatives), list[Said]()
+        occurring, found = self._occurring(field, alternatives), list[TantivyQuery]()
         common, frequency = share * self._common(occurring), self._local.frequency
         for terms in occurring:
             where, sought = _sought(field, terms)
@@ -227,7 +233,7 @@ class QueryBuilder:
         """How rare these readings are, all together and in all shards."""
         return _idf(map(sum, zip(*occurring.values(), strict=False)), self._everywhere)
 
-    def _filter(self, known: QueryFilter) -> Said | None:
+    def _filter(self, known: QueryFilter) -> TantivyQuery | None:
         """The pages with a property; None: there are none."""
         name, value = known.field, known.value
         if name == "intitle":
@@ -236,17 +242,19 @@ class QueryBuilder:
             return self._in_field(schema.URL, [tuple(url_words(value).split())])
         if name == "link":
             ids = [split_url_id(key)[0] for key in self._linking(value)]
-            return Said.term_set_query(schema.SCHEMA, schema.ID_HIGH, ids) if ids else None
+            return TantivyQuery.term_set_query(schema.SCHEMA, schema.ID_HIGH, ids) if ids else None
         if name in ("after", "before"):
             return _between(int(value), None) if name == "after" else _between(None, int(value) - 1)
         if name == "filetype" and value.endswith("/*"):
-            return Said.regex_query(schema.SCHEMA, schema.TYPE, _literal(value[:-1]) + ".*")
+            return TantivyQuery.regex_query(schema.SCHEMA, schema.TYPE, _literal(value[:-1]) + ".*")
         kind, _, day = value.partition(" ")
         return (
-            _entity_query(kind, day) if name == "type" and day else Said.term_query(schema.SCHEMA, FIELDS[name], value)
+            _entity_query(kind, day)
+            if name == "type" and day
+            else TantivyQuery.term_query(schema.SCHEMA, FIELDS[name], value)
         )
 
-    def _in_field(self, field: str, alternatives: Iterable[Terms]) -> Said | None:
+    def _in_field(self, field: str, alternatives: Iterable[Terms]) -> TantivyQuery | None:
         said = self._weighed(field, alternatives)
         return _any(said) if said else None
 
@@ -304,30 +312,30 @@ class RecordingTermStatistics:
         return found
 
 
-def page_query(key: UrlId, collection: str | None) -> Said:
+def page_query(key: UrlId, collection: str | None) -> TantivyQuery:
     """The documents of a URL, and of others whose id begins as its does: there may be some, in theory."""
     return _numbered(schema.ID_HIGH, [split_url_id(key)[0]], collection)
 
 
-def contents_query(contents: Iterable[int], collection: str | None) -> Said:
+def contents_query(contents: Iterable[int], collection: str | None) -> TantivyQuery:
     """The documents with one of these contents."""
     return _numbered(schema.CONTENT, list(contents), collection)
 
 
-def domains_query(domains: Iterable[str]) -> Said | None:
+def domains_query(domains: Iterable[str]) -> TantivyQuery | None:
     """The documents of these domains and of everything below them."""
     names = list(domains)
-    return Said.term_set_query(schema.SCHEMA, schema.SITE, names) if names else None
+    return TantivyQuery.term_set_query(schema.SCHEMA, schema.SITE, names) if names else None
 
 
-def urls_query(ids: Iterable[UrlId]) -> Said:
+def urls_query(ids: Iterable[UrlId]) -> TantivyQuery:
     """The documents of these URLs (see `of_page`)."""
-    return Said.term_set_query(schema.SCHEMA, schema.ID_HIGH, [split_url_id(key)[0] for key in ids])
+    return TantivyQuery.term_set_query(schema.SCHEMA, schema.ID_HIGH, [split_url_id(key)[0] for key in ids])
 
 
-def _numbered(field: str, numbers: list[int], collection: str | None) -> Said:
-    found = [(Occur.Must, Said.term_set_query(schema.SCHEMA, field, numbers))]
-    return Said.boolean_query(
+def _numbered(field: str, numbers: list[int], collection: str | None) -> TantivyQuery:
+    found = [(Occur.Must, TantivyQuery.term_set_query(schema.SCHEMA, field, numbers))]
+    return TantivyQuery.boolean_query(
         found if collection is None else [*found, (Occur.Must, filter_query(schema.COLLECTION, collection))]
     )
 
@@ -362,36 +370,40 @@ def _sought(field: str, terms: Terms) -> tuple[str, list[tuple[int, str]]]:
     return field, list(enumerate(terms))
 
 
-def _stand(field: str, sought: list[tuple[int, str]]) -> Said:
+def _stand(field: str, sought: list[tuple[int, str]]) -> TantivyQuery:
     if len(sought) == 1:
-        return Said.term_query(schema.SCHEMA, field, sought[0][1])
-    return Said.phrase_query(schema.SCHEMA, field, [*sought])
+        return TantivyQuery.term_query(schema.SCHEMA, field, sought[0][1])
+    return TantivyQuery.phrase_query(schema.SCHEMA, field, [*sought])
 
 
-def _boosted(said: Said, boost: float) -> Said:
-    return said if boost == 1.0 else Said.boost_query(said, boost)
+def _boosted(said: TantivyQuery, boost: float) -> TantivyQuery:
+    return said if boost == 1.0 else TantivyQuery.boost_query(said, boost)
 
 
-def _any(said: list[Said]) -> Said:
+def _any(said: list[TantivyQuery]) -> TantivyQuery:
     if len(said) == 1:
         return said[0]
-    return Said.boolean_query([(Occur.Should, one) for one in said]) if said else Said.empty_query()
+    return TantivyQuery.boolean_query([(Occur.Should, one) for one in said]) if said else TantivyQuery.empty_query()
 
 
-def _related_query(said: list[Said]) -> Said:
+def _related_query(said: list[TantivyQuery]) -> TantivyQuery:
     """A share of them at once: with one word in common, nearly every page would be like every other."""
     least = max(1, round(RELATED_WORDS_SHARE * len(said)))
-    return Said.boolean_query([(Occur.Should, one) for one in said], least) if said else Said.empty_query()
+    return (
+        TantivyQuery.boolean_query([(Occur.Should, one) for one in said], least) if said else TantivyQuery.empty_query()
+    )
 
 
-def _between(first: int | None, last: int | None) -> Said:
-    return Said.range_query(schema.SCHEMA, schema.UPDATED, tantivy.FieldType.Integer, first, last)
+def _between(first: int | None, last: int | None) -> TantivyQuery:
+    return TantivyQuery.range_query(schema.SCHEMA, schema.UPDATED, tantivy.FieldType.Integer, first, last)
 
 
-def _entity_query(kind: str, day: str) -> Said:
+def _entity_query(kind: str, day: str) -> TantivyQuery:
     """The pages that declare a thing of some kind, of a day that compares so: `>=2026-01`."""
     compared = day.rstrip("0123456789-")
-    return Said.regex_query(schema.SCHEMA, schema.KIND, f"{_literal(kind)}@{_days(compared, day[len(compared) :])}.*")
+    return TantivyQuery.regex_query(
+        schema.SCHEMA, schema.KIND, f"{_literal(kind)}@{_days(compared, day[len(compared) :])}.*"
+    )
 
 
 def _days(compared: str, day: str) -> str:
@@ -415,6 +427,6 @@ def _literal(text: str) -> str:
     return "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in text)
 
 
-def filter_query(field: str, value: str) -> Said:
+def filter_query(field: str, value: str) -> TantivyQuery:
     """A condition that adds nothing to the score."""
-    return Said.const_score_query(Said.term_query(schema.SCHEMA, field, value), 0.0)
+    return TantivyQuery.const_score_query(TantivyQuery.term_query(schema.SCHEMA, field, value), 0.0)

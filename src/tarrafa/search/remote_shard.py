@@ -72,7 +72,7 @@ class RemoteShard:
         return found
 
     def top_matches(self, question: SearchRequest, together: ShardStatistics, limit: int) -> CandidateBlock:
-        found: CandidateBlock = self._ask("best", question, together, limit)
+        found: CandidateBlock = self._ask("top_matches", question, together, limit)
         self._check_block(found, limit)
         self._pause_s = self._first_pause_s
         return found
@@ -83,12 +83,12 @@ class RemoteShard:
         return found
 
     def find_urls(self, question: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
-        found: CandidateBlock = self._ask("find", question, ids)
+        found: CandidateBlock = self._ask("find_urls", question, ids)
         self._check_block(found, len(ids))
         return found
 
     def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
-        found: list[ScorePart] = self._ask("why", question, together, url)
+        found: list[ScorePart] = self._ask("explain_score", question, together, url)
         return found
 
     def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
@@ -96,13 +96,13 @@ class RemoteShard:
         return found
 
     def similar_words(self, word: str, limit: int) -> list[tuple[str, int, int]]:
-        found: list[tuple[str, int, int]] = self._ask("alike", word, limit)
+        found: list[tuple[str, int, int]] = self._ask("similar_words", word, limit)
         return found
 
     def expansion_terms(
         self, question: SearchRequest, together: ShardStatistics, pages: int, limit: int
     ) -> list[tuple[str, float]]:
-        found: list[tuple[str, float]] = self._ask("speaking", question, together, pages, limit)
+        found: list[tuple[str, float]] = self._ask("expansion_terms", question, together, pages, limit)
         self._check_response(all(isfinite(held) for _, held in found))
         return found
 

@@ -31,7 +31,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from tarrafa.clock import Clock
-from tarrafa.coordinator.node.coordinator_client import NODES_PATH as NODES_PATH
+from tarrafa.coordinator.node.coordinator_client import NODES_PATH
 from tarrafa.errors import TarrafaError
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.api import FrontierOverview
@@ -77,7 +77,7 @@ class StatusRoutes:
         """The state of the crawl names people and machines: it is no part of the search, which is for everybody."""
 
         async def told(visit: ConsoleRequest) -> Response:
-            return self._replies.html(visit.request, "status.html", overview=await status())
+            return self._replies.html(visit.request, "crawl_status.html", overview=await status())
 
         async def told_json(visit: ConsoleRequest) -> Response:
             return json_response(await status())

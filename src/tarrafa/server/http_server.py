@@ -26,7 +26,7 @@ from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.app import StatusSource, create_app
 from tarrafa.server.console.console import Console
-from tarrafa.server.internal.shard_endpoint import create_shard_app as create_shard_app
+from tarrafa.server.internal.shard_endpoint import create_shard_app
 from tarrafa.server.rate_limit import RateLimit
 from tarrafa.server.search.query_log import QueryLog
 from tarrafa.triples.sparql_pool import SparqlLimits, SparqlPool

@@ -104,7 +104,7 @@ class PageResponses:
             return PlainTextResponse(f"{sentence}\n", code)
         if for_programs:
             return json_response({"error": sentence}, code)
-        return self.html(request, "problem.html", code, sentence=sentence)
+        return self.html(request, "error.html", code, sentence=sentence)
 
     def _status_and_message(self, error: Exception, texts: Texts) -> tuple[int, str]:
         if isinstance(error, HTTPException):

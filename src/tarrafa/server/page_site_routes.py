@@ -69,7 +69,7 @@ class PageSiteRoutes:
             "things_more": len(things) > ENTITIES_SHOWN,
             "wanted": wanted,
         }
-        return self._replies.html(request, "page.html", found=found, **declared, **pagers)
+        return self._replies.html(request, "page_details.html", found=found, **declared, **pagers)
 
     async def page_json(self, request: Request) -> Response:
         return json_response(await self._page(request, _json_paging(request)))
@@ -77,7 +77,7 @@ class PageSiteRoutes:
     async def site(self, request: Request) -> Response:
         found = await self._site(request, _page_paging(request))
         pagers = _pagers(request, found.in_total, found.out_total, found.hosts_total)
-        return self._replies.html(request, "site.html", found=found, **pagers)
+        return self._replies.html(request, "site_details.html", found=found, **pagers)
 
     async def site_json(self, request: Request) -> Response:
         return json_response(await self._site(request, _json_paging(request)))

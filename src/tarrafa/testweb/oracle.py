@@ -32,9 +32,9 @@ from tarrafa.testweb.world.resources import (
     path_of,
     redirect_target,
     resolve,
+    role_of,
     sitemap_parts,
 )
-from tarrafa.testweb.world.resources import role_of as role_of
 from tarrafa.testweb.world.url_variants import canonical_url
 from tarrafa.testweb.world.world import BY_NAME, UrlForm, World
 

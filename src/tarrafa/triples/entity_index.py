@@ -45,16 +45,16 @@ class EntityFact(NamedTuple):
     inferred: bool
 
 
-class PageEntity(NamedTuple):
+class EntityMention(NamedTuple):
     """What a page says of one thing."""
 
     key: str
     facts: list[EntityFact]
 
 
-def page_entities(statements: Iterable[Statement], inferred: Iterable[Statement] = ()) -> list[PageEntity]:
+def page_entities(statements: Iterable[Statement], inferred: Iterable[Statement] = ()) -> list[EntityMention]:
     """The things of a page, those that it says itself and those that follow from it."""
-    found: dict[str, PageEntity] = {}
+    found: dict[str, EntityMention] = {}
     for guessed, some in ((False, statements), (True, inferred)):
         for one in some:
             thing = found.get(one.subject)
@@ -62,7 +62,7 @@ def page_entities(statements: Iterable[Statement], inferred: Iterable[Statement]
                 if len(found) >= ENTITIES_PER_PAGE_MAX:
                     continue
                 key = one.subject if one.subject.startswith("_:") else iri_of(one.subject)
-                thing = found[one.subject] = PageEntity(key, [])
+                thing = found[one.subject] = EntityMention(key, [])
             if len(thing.facts) < FACTS_PER_ENTITY_MAX:
                 thing.facts.append(EntityFact(iri_of(one.predicate), one.object, guessed))
     return list(found.values())
@@ -133,7 +133,7 @@ class EntityIndex:
         self._connection.executemany("INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?)", written)
         self._connection.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
 
-    def _part(self, thing: int, one: PageEntity) -> EntityUsage:
+    def _part(self, thing: int, one: EntityMention) -> EntityUsage:
         number = self.names.number
         classes = [iri_of(fact.term) for fact in one.facts if _is_class(fact)]
         uses = Counter(fact.property for fact in one.facts if not _is_class(fact))

@@ -222,9 +222,8 @@ def _compared(name: int | None, operator: str, text: str) -> EntityQueryPart:
     elif name is not None:
         return _either(of, tests, (name,), bound, looked_up)
     else:
-        return EntityQueryPart(
-            9, "SELECT thing FROM things t WHERE " + looked_up, tuple(bound), looked_up, tuple(bound)
-        )  # noqa: S608
+        every = "SELECT thing FROM things t WHERE " + looked_up  # noqa: S608 (values are bound)
+        return EntityQueryPart(9, every, tuple(bound), looked_up, tuple(bound))
     return EntityQueryPart(1, driver, (*whose, *bound), looked_up, (*whose, *bound))
 
 

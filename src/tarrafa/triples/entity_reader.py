@@ -36,7 +36,15 @@ TIME_S_MAX = 5.0
 STEPS = 20_000  # of SQLite's, between two looks at the clock
 
 __all__ = [
-    "EntityCondition", "TermCount", "TermCounts", "FoundEntity", "EntityValue", "EntityQuery", "EntityReader", "EntityResults", "EntityPageView",
+    "EntityCondition",
+    "EntityPageView",
+    "EntityQuery",
+    "EntityReader",
+    "EntityResults",
+    "EntityValue",
+    "FoundEntity",
+    "TermCount",
+    "TermCounts",
 ]  # fmt: skip
 
 

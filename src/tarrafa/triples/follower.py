@@ -34,7 +34,7 @@ from tarrafa.triples import ontology, status, storage
 from tarrafa.triples.construct_rules import RuleRunner
 from tarrafa.triples.construct_rules import write_rule_graph as write_rules
 from tarrafa.triples.named_graphs import RULES_GRAPH
-from tarrafa.triples.page_versions import PageVersion, PageVersions
+from tarrafa.triples.page_versions import PageVersions, StoredVersion
 from tarrafa.triples.page_writer import PageWriter
 from tarrafa.triples.snapshots import newest_number, publish
 from tarrafa.triples.status import behind, cursor
@@ -42,15 +42,15 @@ from tarrafa.triples.takedowns import TriplesTakedowns
 
 __all__ = [
     "TriplesFollower",
+    "apply_takedowns",
     "behind",
+    "build_part",
     "catch_up",
     "cursor",
     "drop_deleted",
     "follow",
-    "remove_part",
-    "build_part",
     "rebuild",
-    "apply_takedowns",
+    "remove_part",
 ]
 
 log = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ class TriplesFollower:
             text = record.page.statements if record.page is not None else ""
             if meaning is IndexAction.WRITE:
                 outcome = record.outcome
-                version = PageVersion(name, outcome.at, changed_at(outcome), entry.file, entry.start)
+                version = StoredVersion(name, outcome.at, changed_at(outcome), entry.file, entry.start)
             self._visits.record_visit(key, name, record.visit, version)
         self._news[key] = record.url
         self._texts[key, name] = text
@@ -185,7 +185,7 @@ class TriplesFollower:
                 text = self._text(key, versions[0], texts) if versions else ""
                 self._turned += self._pages.write(key, url, versions, text)
 
-    def _text(self, key: UrlId, version: PageVersion, texts: dict[tuple[UrlId, str], str]) -> str:
+    def _text(self, key: UrlId, version: StoredVersion, texts: dict[tuple[UrlId, str], str]) -> str:
         known = texts.get((key, version.collection))
         if known is not None:
             return known

@@ -19,7 +19,7 @@ from xxhash import xxh3_128_hexdigest
 from tarrafa.model import UrlId
 from tarrafa.parse.rdf.entity import normalize_iri
 from tarrafa.parse.rdf.nquads import RDF_TYPE, XSD, Statement, iri_of, parse_nquads
-from tarrafa.triples.page_versions import PageVersion
+from tarrafa.triples.page_versions import StoredVersion
 
 TARRAFA_NAMESPACE = "urn:tarrafa:"
 _SAID_BY_US = (
@@ -106,7 +106,7 @@ def _one(line: str) -> Iterator[Quad]:
         return
 
 
-def page_metadata_quads(graph: NamedNode, versions: Sequence[PageVersion]) -> list[Quad]:
+def page_metadata_quads(graph: NamedNode, versions: Sequence[StoredVersion]) -> list[Quad]:
     """What is known of a page itself, from what the collections have of it."""
     latest = versions[0]
     found = [Quad(graph, FETCHED, _moment(latest.at), DEFAULT_GRAPH)]

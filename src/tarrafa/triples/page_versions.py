@@ -16,7 +16,7 @@ from tarrafa.graph.store import rows
 from tarrafa.model import UrlId
 
 
-class PageVersion(NamedTuple):
+class StoredVersion(NamedTuple):
     """A page as one visit found it, and where the archive has its record."""
 
     collection: str
@@ -40,7 +40,7 @@ class PageVersions:
         found = rows(self._connection, "SELECT visit FROM visits WHERE id = ? AND collection = ?", (key, collection))
         return not found or bool(visit > found[0][0])
 
-    def record_visit(self, key: UrlId, collection: str, visit: int, version: PageVersion | None) -> None:
+    def record_visit(self, key: UrlId, collection: str, visit: int, version: StoredVersion | None) -> None:
         """This visit is the newest; without a version the page is not there."""
         place: tuple[object, ...] = (None, None, None, None)
         if version is not None:
@@ -55,7 +55,7 @@ class PageVersions:
             self._run("INSERT INTO files VALUES (?, ?)", (number, file))
         return number
 
-    def versions(self, key: UrlId) -> list[PageVersion]:
+    def versions(self, key: UrlId) -> list[StoredVersion]:
         """What the collections have of a page; what was fetched last comes first, of two at once always the same."""
         found = rows(
             self._connection,
@@ -63,7 +63,7 @@ class PageVersions:
             " ORDER BY at DESC, collection",
             (key,),
         )
-        return [PageVersion(name, at, changed, self._names[file], start) for name, at, changed, file, start in found]
+        return [StoredVersion(name, at, changed, self._names[file], start) for name, at, changed, file, start in found]
 
     def dropped_collections(self) -> dict[str, float]:
         """The collections that were dropped, and as of when they were deleted."""

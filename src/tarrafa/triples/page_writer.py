@@ -19,7 +19,7 @@ from tarrafa.parse.rdf.nquads import Statement
 from tarrafa.triples import named_graphs, usage_counts
 from tarrafa.triples.entity_index import EntityIndex
 from tarrafa.triples.ontology import EMPTY_ONTOLOGY, Ontology
-from tarrafa.triples.page_versions import PageVersion
+from tarrafa.triples.page_versions import StoredVersion
 
 
 class StoredPage(NamedTuple):
@@ -40,7 +40,7 @@ class PageWriter:
         self.ontology: Ontology = EMPTY_ONTOLOGY
         self.generation = 0  # of the ontology: one that comes again is another, so that a kill leaves no doubt
 
-    def write(self, key: UrlId, url: str, versions: Sequence[PageVersion], text: str) -> bool:
+    def write(self, key: UrlId, url: str, versions: Sequence[StoredVersion], text: str) -> bool:
         """The page is this from now on; `versions`: what the collections have of it, the one that counts first.
         Whether it states anything, or did."""
         statements = named_graphs.statements_of(text, key) if versions else []

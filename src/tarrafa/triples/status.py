@@ -22,7 +22,7 @@ from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
 from tarrafa.triples import storage
 
 
-class PartProgress(NamedTuple):
+class TriplesPartProgress(NamedTuple):
     """Where the follower of a part is: what it has read, its commits, and whether pages have to be written anew."""
 
     cursor: Cursor
@@ -63,9 +63,9 @@ def cursor(data: DataDirectory) -> Cursor:
     return part_progress(data).cursor
 
 
-def part_progress(part: DataDirectory) -> PartProgress:
+def part_progress(part: DataDirectory) -> TriplesPartProgress:
     if not storage.exists(part):
-        return PartProgress({})
+        return TriplesPartProgress({})
     path = storage.database_path(part)
     with sqlite_errors(path, what="triples"):
         connection = open_sqlite_readonly(path)
@@ -77,7 +77,7 @@ def part_progress(part: DataDirectory) -> PartProgress:
                                 " generation FROM ontology) LIMIT 1)")[0][0]  # fmt: skip
         finally:
             connection.close()
-    return PartProgress(found, commits, bool(outdated))
+    return TriplesPartProgress(found, commits, bool(outdated))
 
 
 def published_commit_path(data: DataDirectory) -> Path:

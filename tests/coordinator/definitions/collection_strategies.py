@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import collection_from_table
+from tarrafa.crawl.scope.admission import complete_collection
 from tarrafa.parse.text.language import CODES
 
 LABEL = st.text("abcxyz", min_size=1, max_size=3)
@@ -91,7 +91,7 @@ TABLES = st.fixed_dictionaries(
 
 
 def completed(table: dict[str, Any]) -> Collection:
-    return collection_from_table(table, "test")
+    return complete_collection(table, "test")
 
 
 COLLECTIONS = TABLES.map(completed)

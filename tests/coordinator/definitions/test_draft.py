@@ -13,14 +13,14 @@ from tarrafa.coordinator.definitions.draft import (
 )
 from tarrafa.coordinator.definitions.form import form_from_collection
 from tarrafa.coordinator.definitions.toml_writer import collection_to_toml, table_from_collection
-from tarrafa.crawl.scope.admission import collection_from_table
+from tarrafa.crawl.scope.admission import complete_collection
 from tests.coordinator.definitions.collection_strategies import COLLECTIONS
 
 PLAIN = {"name": "a", "roots": ["a.br"]}
 
 
 def a_collection(**more: object) -> Collection:
-    return collection_from_table(PLAIN | more, "test")
+    return complete_collection(PLAIN | more, "test")
 
 
 def test_the_same_mistake_is_told_in_the_same_words_at_every_door():

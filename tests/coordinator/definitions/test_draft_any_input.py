@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tarrafa.config import COMPLAINTS_MAX
 from tarrafa.coordinator.definitions.draft import draft_from_form, draft_from_table, draft_from_toml
 from tarrafa.coordinator.definitions.fields import collection_fields
-from tarrafa.crawl.scope.admission import collection_from_table
+from tarrafa.crawl.scope.admission import complete_collection
 from tarrafa.errors import ConfigError
 from tests.coordinator.definitions.collection_strategies import TABLES
 
@@ -40,7 +40,7 @@ def test_a_table_has_complaints_exactly_when_it_is_refused(table, changes):
         held[path[-1]] = value
     draft = draft_from_table(table)
     try:
-        expected = collection_from_table(table, "test")
+        expected = complete_collection(table, "test")
     except ConfigError as error:
         assert draft.collection is None
         assert 0 < len(draft.complaints) <= COMPLAINTS_MAX

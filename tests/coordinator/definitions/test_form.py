@@ -6,12 +6,12 @@ import tomllib
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tarrafa.config import ROOTS_MAX, Collection, collection_from_table
+from tarrafa.config import ROOTS_MAX, Collection
 from tarrafa.coordinator.definitions.fields import FILE_ONLY_FIELDS, collection_fields
 from tarrafa.coordinator.definitions.form import FORM_CHARS_MAX, default_form, form_from_collection, table_from_form
 from tarrafa.coordinator.definitions.toml_writer import collection_to_toml, format_duration, format_size
 from tarrafa.coordinator.field_texts.languages import words_of
-from tarrafa.crawl.scope.admission import collection_from_table, validate_table
+from tarrafa.crawl.scope.admission import complete_collection, validate_table
 from tests.coordinator.definitions.collection_strategies import COLLECTIONS
 
 SLOW = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
@@ -23,25 +23,25 @@ def test_a_collection_survives_the_way_through_a_form(collection: Collection) ->
     table, wrong = table_from_form(form_from_collection(collection))
     assert not wrong
     assert not validate_table(table)[1]
-    assert collection_from_table(table, "form") == collection
+    assert complete_collection(table, "form") == collection
 
 
 @SLOW
 @given(COLLECTIONS)
 def test_a_collection_survives_the_way_through_a_file(collection: Collection) -> None:
-    assert collection_from_table(tomllib.loads(collection_to_toml(collection)), "file") == collection
+    assert complete_collection(tomllib.loads(collection_to_toml(collection)), "file") == collection
 
 
 def test_an_empty_form_means_the_defaults_and_a_form_of_defaults_says_the_same() -> None:
     named = {"name": ["a"], "roots": ["a.br"]}
-    empty = collection_from_table(table_from_form({name: [""] for name in collection_fields()} | named)[0], "form")
-    spelled = collection_from_table(table_from_form(default_form() | named)[0], "form")
-    assert empty == spelled == collection_from_table({"name": "a", "roots": ["a.br"]}, "table")
+    empty = complete_collection(table_from_form({name: [""] for name in collection_fields()} | named)[0], "form")
+    spelled = complete_collection(table_from_form(default_form() | named)[0], "form")
+    assert empty == spelled == complete_collection({"name": "a", "roots": ["a.br"]}, "table")
 
 
 def test_a_file_names_only_what_is_not_as_usual_in_units_that_people_use() -> None:
     table = {"name": "a", "roots": ["a.br"], "politeness": {"delay": 90}, "scope": {"size_max": 2 << 20}}
-    assert collection_to_toml(collection_from_table(table, "test")) == (
+    assert collection_to_toml(complete_collection(table, "test")) == (
         'name = "a"\nroots = [\n    "http://a.br/",\n]\n\n[scope]\nsize_max = "2 MiB"\n\n[politeness]\ndelay = "90 s"\n'
     )
 
@@ -63,10 +63,10 @@ def test_sizes_are_written_as_people_write_them(number, text):
 
 
 def test_hosts_that_are_those_of_the_roots_are_not_written_so_that_a_new_root_brings_its_host() -> None:
-    form = form_from_collection(collection_from_table({"name": "a", "roots": ["a.br", "b.br:8080"]}, "test"))
+    form = form_from_collection(complete_collection({"name": "a", "roots": ["a.br", "b.br:8080"]}, "test"))
     assert form["scope.hosts"] == []
     form["roots"] = [*form["roots"], "c.br"]
-    assert collection_from_table(table_from_form(form)[0], "form").scope.hosts == ("a.br", "b.br:8080", "c.br")
+    assert complete_collection(table_from_form(form)[0], "form").scope.hosts == ("a.br", "b.br:8080", "c.br")
 
 
 def test_a_ticked_box_speaks_over_the_silent_one_before_it() -> None:
@@ -77,18 +77,18 @@ def test_a_ticked_box_speaks_over_the_silent_one_before_it() -> None:
 
 def test_revisits_are_never_made_unless_somebody_says_how() -> None:
     table, _ = table_from_form({"name": ["a"], "roots": ["a.br"], "revisit.rate": ["5"]})
-    assert collection_from_table(table, "test").revisit.policy == "never"
+    assert complete_collection(table, "test").revisit.policy == "never"
 
 
 def test_what_only_a_file_can_say_stays_as_it_was_when_the_rest_is_edited() -> None:
-    written = collection_from_table(
+    written = complete_collection(
         {"name": "a", "roots": ["http://a.br/"], "network": {"ca_file": "/etc/ca.pem"}}, "file"
     )
-    before = collection_from_table(
+    before = complete_collection(
         {"name": "a", "roots": ["a.br"], "network": {"ca_file": "/etc/ca.pem"}}, "file", written
     )
     table, _ = table_from_form(form_from_collection(before) | {"scope.depth_max": ["2"]}, before)
-    after = collection_from_table(table, "form", before)
+    after = complete_collection(table, "form", before)
     assert (after.network.ca_file, after.scope.depth_max) == ("/etc/ca.pem", 2)
     assert not validate_table(table, before)[1]
     assert [one.key for one in validate_table(table)[1]] == ["ca_file"]
@@ -233,7 +233,7 @@ def test_a_megabyte_of_roots_is_read() -> None:
     roots = "\n".join(f"host{number}.example.br" for number in range(50_000))
     table, wrong = table_from_form({"name": ["a"], "roots": [roots]})
     assert not wrong
-    assert len(collection_from_table(table, "form").roots) == 50_000
+    assert len(complete_collection(table, "form").roots) == 50_000
 
 
 @pytest.mark.parametrize("language", ["en", "pt"])

@@ -9,7 +9,7 @@ from tarrafa.config import Collection
 from tarrafa.coordinator.definitions.presets import PRESETS, PresetRequest, preset_table, preset_titles, preset_toml
 from tarrafa.coordinator.dry_run.scope_check import check_urls
 from tarrafa.coordinator.field_texts.preset_texts import LANGUAGES, REASONS, TITLES
-from tarrafa.crawl.scope.admission import collection_from_table
+from tarrafa.crawl.scope.admission import complete_collection
 from tarrafa.errors import ConfigError
 
 ROOTS = ["https://www.ufmg.br/", "http://a.blog.org.br:8080/x/y?z=1", "ufmg.br", "http://192.0.2.1/", "http://[2001:db8::1]/",
@@ -17,7 +17,7 @@ ROOTS = ["https://www.ufmg.br/", "http://a.blog.org.br:8080/x/y?z=1", "ufmg.br",
 
 
 def made(name: str, root: str, **more: str) -> Collection:
-    return collection_from_table(preset_table(name, PresetRequest(root, **more)), "preset")
+    return complete_collection(preset_table(name, PresetRequest(root, **more)), "preset")
 
 
 @pytest.mark.parametrize(("name", "root", "language"), list(product(PRESETS, ROOTS, LANGUAGES)))
@@ -25,7 +25,7 @@ def test_a_preset_is_a_valid_collection_with_the_same_meaning_in_every_language(
     wish = PresetRequest(root, "my-name", "br", 'me "too" \\ me@a.br')
     text = preset_toml(name, wish, language, "a file.toml")
     assert tomllib.loads(text) == preset_table(name, wish)
-    collection = collection_from_table(tomllib.loads(text), "preset")
+    collection = complete_collection(tomllib.loads(text), "preset")
     assert collection.politeness.contact == wish.contact
     assert preset_titles(language)[name] in text
     assert max(map(len, text.splitlines())) <= 120

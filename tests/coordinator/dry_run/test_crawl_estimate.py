@@ -15,11 +15,11 @@ from tarrafa.coordinator.dry_run.crawl_estimate import (
     estimate,
 )
 from tarrafa.coordinator.field_texts.portuguese import PORTUGUESE
-from tarrafa.crawl.scope.admission import collection_from_table
+from tarrafa.crawl.scope.admission import complete_collection
 
 
 def a_collection(*roots: str, **sections: object) -> Collection:
-    return collection_from_table({"name": "a", "roots": list(roots or ("a.br",)), **sections}, "test")
+    return complete_collection({"name": "a", "roots": list(roots or ("a.br",)), **sections}, "test")
 
 
 def met(name: str, pages: int, asked_s: float = 0.0, **more: int) -> KnownHost:

@@ -9,10 +9,10 @@ from tarrafa.coordinator.dry_run.scope_check import NOT_A_URL, URLS_MAX, check_u
 from tarrafa.coordinator.field_texts.english import ENGLISH
 from tarrafa.coordinator.field_texts.languages import LANGUAGES
 from tarrafa.coordinator.field_texts.portuguese import PORTUGUESE
-from tarrafa.crawl.scope.admission import collection_from_table
+from tarrafa.crawl.scope.admission import complete_collection
 from tarrafa.errors import ConfigError
 
-COLLECTION = collection_from_table(
+COLLECTION = complete_collection(
     {
         "name": "a",
         "roots": ["http://www.a.br/"],

@@ -10,7 +10,7 @@ from tarrafa.config import validation as checking
 from tarrafa.coordinator.definitions.draft import draft_from_form, draft_from_table, draft_from_toml
 from tarrafa.coordinator.definitions.form import table_from_form
 from tarrafa.coordinator.field_texts.complaint_translations import PORTUGUESE, translated
-from tarrafa.crawl.scope.admission import collection_from_table, validate_table
+from tarrafa.crawl.scope.admission import complete_collection, validate_table
 from tests.coordinator.definitions.test_form import BAD
 
 
@@ -23,7 +23,7 @@ def test_every_complaint_of_a_form_is_translated(name, text, told):
 
 
 def test_so_are_those_of_drafts():
-    before = collection_from_table({"name": "a", "roots": ["a.br"]}, "test")
+    before = complete_collection({"name": "a", "roots": ["a.br"]}, "test")
     drafts = [
         draft_from_toml("name ="),
         draft_from_table({"name": "b", "roots": ["a.br"], "identity": {"fold_case": True}}, before),

@@ -93,7 +93,7 @@ def test_an_invitation_and_orders_are_understood_and_the_token_is_shown():
     ],
 )
 def test_whatever_answers_it_is_one_line(monkeypatch, reply, error, words):
-    monkeypatch.setattr("tarrafa.coordinator.node.coordinator_client.INVITATION_BYTES_MAX", 100_000)
+    monkeypatch.setattr("tarrafa.coordinator.node.coordinator_client.JOIN_RESPONSE_BYTES_MAX", 100_000)
     with answering(reply) as (url, _), pytest.raises(TarrafaError, match=words) as raised:
         CoordinatorClient(url, TOKEN).join(a_joining())
     assert type(raised.value) is error
@@ -137,7 +137,7 @@ def test_nobody_there_is_worth_waiting_for():
 
 
 def test_without_tls_a_token_goes_to_no_public_address(monkeypatch):
-    monkeypatch.setattr(node_client, "forbidden", lambda address: False)  # as if loopback were public
+    monkeypatch.setattr(node_client, "is_forbidden_address", lambda address: False)  # as if loopback were public
     with answering(saying(200, b'{"paused": true}')) as (url, heard):
         with pytest.raises(AccessRefused, match="without TLS a token is sent to no public address"):
             CoordinatorClient(url, TOKEN).heartbeat(a_beat())

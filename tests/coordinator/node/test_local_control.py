@@ -18,7 +18,7 @@ from tarrafa.coordinator.node.local_control import (
 )
 from tarrafa.coordinator.states import translate_reason
 from tarrafa.crawl.supervisor.supervisor import STOPPED_REASON
-from tarrafa.errors import ConfigError, NoSuchThing
+from tarrafa.errors import ConfigError, NotFound
 from tests.coordinator.test_coordinator import Life, a_collection, is_over, living, visit
 
 DAILY = {"every": "daily", "start": "2026-12-01"}
@@ -100,7 +100,7 @@ async def test_one_that_waits_for_its_date_is_said_to_and_can_be_paused(life: Li
 @living
 async def test_what_is_refused_is_said_and_written_down(life: Life) -> None:
     async with a_typist(life) as typist:
-        with pytest.raises(NoSuchThing, match="no collection is named 'news'"):
+        with pytest.raises(NotFound, match="no collection is named 'news'"):
             await typist.type("start")
         await typist.type("add", config.encode_collection(a_collection()))
         with pytest.raises(ConfigError, match="news is ready: pause is for what is running; possible now: start, del"):

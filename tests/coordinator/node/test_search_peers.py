@@ -243,7 +243,7 @@ def test_connections_of_those_who_left_are_closed(there, indexes):
 
 
 def test_it_looks_by_itself_and_lets_all_go_at_the_end(there, monkeypatch):
-    monkeypatch.setattr(search_peers, "BEAT_EVERY_S", 0.01)
+    monkeypatch.setattr(search_peers, "NODE_HEARTBEAT_EVERY_S", 0.01)
 
     async def live() -> None:
         async with NodeShards(there.nodes, TOKEN, lambda: there.now) as shards:
@@ -304,7 +304,9 @@ def test_loopback_means_a_node_on_this_machine(address):
 
 
 def test_a_public_address_is_asked_by_tls_only(monkeypatch, there, indexes):
-    monkeypatch.setattr("tarrafa.fetch.node_client.forbidden", lambda address: False)  # as if loopback were public
+    monkeypatch.setattr(
+        "tarrafa.fetch.node_client.is_forbidden_address", lambda address: False
+    )  # as if loopback were public
     with as_shard(indexes["um"]) as one:
         there.hear("um", one.address)
         found, away = there.find("peixe")

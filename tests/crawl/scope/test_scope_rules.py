@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import Admission, collection_from_table
+from tarrafa.crawl.scope.admission import Admission, complete_collection
 from tarrafa.crawl.scope.scope_rules import ScopeRule, ScopeRules
 
 SCOPE = {
@@ -17,7 +17,7 @@ SCOPE = {
 
 def a_collection(**scope: object) -> Collection:
     table = {"name": "a", "roots": ["http://www.a.br/", "http://z.br/x"], "scope": SCOPE | scope}
-    return collection_from_table({**table, "network": {"suffixes": ["br"]}}, "test")
+    return complete_collection({**table, "network": {"suffixes": ["br"]}}, "test")
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ class TwinLife(Life):
         """The planner speaks to both."""
         store = self.store
         self.store = Twin(store, self._server)  # type: ignore[assignment]
-        self.store.catalogue = store.collections
+        self.store.collections = store.collections
         self.store.planning = _Planning(store, self._server)  # type: ignore[assignment]
         real = self.transaction
         self.transaction = lambda: Life.transaction(self)  # type: ignore[method-assign]

@@ -14,8 +14,7 @@ from tarrafa.cli.app import app
 from tarrafa.errors import ConfigError, DataError, FrontierError, Locked, Unreachable
 from tarrafa.frontier.postgres.rebalance.spreading import Spread
 from tarrafa.frontier.postgres.schema import SCHEMA_VERSION
-from tarrafa.frontier.postgres.sharding.shard_map import BUCKETS, even_out
-from tarrafa.frontier.postgres.sharding.shard_map import spread_evenly as spread_evenly
+from tarrafa.frontier.postgres.sharding.shard_map import BUCKETS, even_out, spread_evenly
 from tests.contract.frontier_bodies import SUFFIXES, a_collection, numbers, offer
 from tests.contract.postgres_process import WHY_NOT, a_server, programs
 from tests.frontier.postgres.test_postgres_frontier import copied, make_older

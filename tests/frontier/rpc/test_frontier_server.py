@@ -141,7 +141,7 @@ def test_a_handshake_that_was_recorded_opens_nothing(play):
 
 def test_of_too_many_who_have_said_nothing_yet_the_last_is_refused(play, monkeypatch):
     monkeypatch.setattr(frontier_server, "HANDSHAKE_S", 60.0)
-    monkeypatch.setattr(frontier_server, "STRANGERS_MAX", 3)
+    monkeypatch.setattr(frontier_server, "UNAUTHENTICATED_MAX", 3)
 
     async def scene(place):
         strangers = [await place.knock() for _ in range(3)]
@@ -156,7 +156,7 @@ def test_of_too_many_who_have_said_nothing_yet_the_last_is_refused(play, monkeyp
 
 def test_who_says_nothing_or_too_little_is_left_after_a_while_and_makes_room(play, monkeypatch):
     monkeypatch.setattr(frontier_server, "HANDSHAKE_S", 0.3)
-    monkeypatch.setattr(frontier_server, "STRANGERS_MAX", 3)
+    monkeypatch.setattr(frontier_server, "UNAUTHENTICATED_MAX", 3)
 
     async def scene(place):
         slow = [await place.knock() for _ in range(3)]
@@ -219,7 +219,7 @@ def test_bytes_that_are_no_question_end_a_connection(play, nonsense):
 
 
 def test_no_more_questions_wait_than_the_bound_allows(play, monkeypatch):
-    monkeypatch.setattr(frontier_client, "QUESTIONS_AT_ONCE_MAX", 4)
+    monkeypatch.setattr(frontier_client, "REQUESTS_AT_ONCE_MAX", 4)
 
     async def scene(place):
         client = await RemoteFrontier.connect_tcp(place.host, place.port, TOKEN)
@@ -249,7 +249,7 @@ def test_a_thread_asks_over_tcp_as_over_the_socket(play):
         row = await asyncio.to_thread(line.call, "open_collection", a_collection(), [])
         assert row.name == "c"
         with pytest.raises(FrontierError, match="no collection is named 'x'"):
-            await asyncio.to_thread(line.call, "control", "x", "paused", "")
+            await asyncio.to_thread(line.call, "set_state", "x", "paused", "")
         line.close()
 
     play(scene)

@@ -224,7 +224,7 @@ def test_a_collection_that_is_here_already_is_refused_before_anything_changes(da
 
 
 def test_an_import_that_was_killed_goes_on_and_until_then_nobody_crawls_the_half(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint_file, "CALL_BYTES", 5_000)
+    monkeypatch.setattr(checkpoint_file, "BATCH_BYTES", 5_000)
     out(data, tmp_path / "f")
     other = DataDirectory(tmp_path / "other")
     other.create()

@@ -19,7 +19,7 @@ from tarrafa.parse.errors import UnreadableDocument
 from tarrafa.parse.page import PARSER, parse
 from tests.parse.test_page import assert_bounded
 
-DOCUMENTS = Path(__file__).parent / "documents"
+DOCUMENTS = Path(__file__).parent / "samples"
 URL = "http://h.test/dir/documento"
 OOXML = "application/vnd.openxmlformats-officedocument"
 ODF = "application/vnd.oasis.opendocument"

@@ -21,7 +21,7 @@ from tarrafa.parse.errors import UnreadableDocument
 from tarrafa.parse.page import PARSER, parse
 from tests.parse.test_page import assert_bounded
 
-DOCUMENTS = Path(__file__).parent / "documents"
+DOCUMENTS = Path(__file__).parent / "samples"
 URL = "http://h.test/dir/boletim.pdf"
 PDF = "application/pdf"
 

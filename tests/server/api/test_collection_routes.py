@@ -231,7 +231,7 @@ def test_a_report_is_made_when_asked_one_at_a_time_and_stays(furnished, program,
         assert go_on.wait(30)
         return real(*arguments, **options, search=False)
 
-    monkeypatch.setattr("tarrafa.report.report_store.make", held)
+    monkeypatch.setattr("tarrafa.report.report_store.build_report", held)
     monkeypatch.setattr(plots, "can_draw", lambda: False)  # they take seconds
     assert program.get(f"{AT}/report").json["detail"] == "small: no report was made yet"
     assert program.send("POST", f"{AT}/reports", {}).code == 202

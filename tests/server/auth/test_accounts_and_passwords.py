@@ -135,7 +135,7 @@ def test_few_passwords_are_worked_on_at_once_and_a_flood_is_told_to_come_back(mo
             at_once -= 1
         return True
 
-    monkeypatch.setattr(passwords, "is_right", slow)
+    monkeypatch.setattr(passwords, "verify_password", slow)
 
     async def flood() -> list[object]:
         verifier = PasswordVerifier()

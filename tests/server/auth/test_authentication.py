@@ -190,7 +190,7 @@ def test_wrong_names_and_wrong_passwords_are_told_alike_and_must_wait(data, monk
         compared.append(kept)
         return really(password, kept)
 
-    monkeypatch.setattr(passwords, "is_right", counted)
+    monkeypatch.setattr(passwords, "verify_password", counted)
     with ExampleSite(data) as site:
         site.add(ADMIN, "admin")
         client = site.client()

@@ -140,7 +140,7 @@ def test_a_form_that_a_page_elsewhere_sends_is_known_by_what_the_browser_says(he
 
 def test_an_address_that_asks_too_much_is_told_when_to_come_back(data, monkeypatch):
     monkeypatch.setattr(
-        "tarrafa.server.app.Throttle", partial(RateLimitMiddleware, now=SteppedClock())
+        "tarrafa.server.app.RateLimitMiddleware", partial(RateLimitMiddleware, now=SteppedClock())
     )  # however long the answers take
     rate = RateLimit(1.0, behind_proxy=True)
     with ExampleSite(data, token=TOKEN, behind_proxy=True, rate=rate) as site:
@@ -162,7 +162,7 @@ def test_an_address_that_asks_too_much_is_told_when_to_come_back(data, monkeypat
 
 
 def test_those_at_this_machine_may_ask_any_amount_unless_somebody_says_otherwise(tmp_path, data, monkeypatch):
-    monkeypatch.setattr("tarrafa.server.app.Throttle", partial(RateLimitMiddleware, now=SteppedClock()))
+    monkeypatch.setattr("tarrafa.server.app.RateLimitMiddleware", partial(RateLimitMiddleware, now=SteppedClock()))
     with ExampleSite(data, rate=RateLimit(0.5)) as site:
         assert {site.client().get("/api").code for _ in range(20)} == {200}
     with ExampleSite(data, rate=RateLimit(0.5, local=True)) as site:

@@ -61,7 +61,7 @@ def example_console(entry: Authenticator) -> Console:
     async def home(visit: ConsoleRequest) -> Response:
         # The page of the audit stands in for one of our own: its template is there.
         return visit.html(
-            "console/refused.html", sentence=f"{len(notes)} notes csrf={visit.principal.csrf}", is_stranger=False
+            "console/console_error.html", sentence=f"{len(notes)} notes csrf={visit.principal.csrf}", is_stranger=False
         )
 
     @console.page("/metrics", AccessLevel.VIEWER, here=True)

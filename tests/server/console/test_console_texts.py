@@ -11,7 +11,7 @@ from tarrafa.server.page_texts.console_english import CONSOLE_ENGLISH
 from tarrafa.server.page_texts.console_texts import ConsoleTexts
 from tarrafa.server.page_texts.interface_language import LANGUAGES
 
-TEMPLATES = Path(__file__).parents[3] / "src" / "tarrafa" / "serve" / "templates" / "console"
+TEMPLATES = Path(__file__).parents[3] / "src" / "tarrafa" / "server" / "templates" / "console"
 SAME_ANYWHERE = re.compile(r"[Tt]arrafa|console|API|URL|pid|Bytes|GHz|m?s|/s|[\W\d_]+").fullmatch  # names and units
 
 

@@ -19,7 +19,7 @@ def test_the_last_of_several_runs_is_offered_first_and_a_report_says_which_run_i
         threads.append(begin(self, *arguments))
         return threads[-1]
 
-    monkeypatch.setattr(ReportStore, "begin", begun)
+    monkeypatch.setattr(ReportStore, "start_report", begun)
     monkeypatch.setattr(plots, "can_draw", lambda: False)  # they take seconds
     with a_collection(furnished, "twice", start=True, schedule={"every": "7 days"}) as program:
         furnished.wait_for("twice", "finished")

@@ -571,7 +571,7 @@ def test_links_that_vanish_are_told_and_a_graph_made_again_tells_nothing_twice(p
 
 
 def test_long_news_come_in_pieces(play, monkeypatch):
-    monkeypatch.setattr("tarrafa.server.crawler_api.inlink_changes.IDS_PER_ANSWER", 3)
+    monkeypatch.setattr("tarrafa.server.crawler_api.inlink_changes.IDS_PER_RESPONSE", 3)
 
     async def scene(talk: CrawlerApiHarness) -> None:
         pages = [f"{A}{n}" for n in range(8)]

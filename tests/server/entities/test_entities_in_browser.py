@@ -49,7 +49,7 @@ def trouble() -> list[str]:
 
 
 @pytest.fixture
-def opened(browser: Any, site: RunningSite, trouble: list[str]) -> Iterator[Any]:  # noqa: F811
+def opened(browser: Any, site: RunningSite, trouble: list[str]) -> Iterator[Any]:
     def watch(page: Any) -> None:
         page.on("console", lambda it: trouble.append(it.text) if it.type == "error" else None)
         page.on("pageerror", lambda error: trouble.append(str(error)))

@@ -180,7 +180,7 @@ def test_who_does_not_know_the_token_gets_nothing(data, given):
 def test_who_goes_away_in_the_middle_of_a_long_answer_leaves_nobody_waiting(tmp_path, monkeypatch):
     """The process that counts says more than pipes hold, and nobody takes it."""
     monkeypatch.setattr(report_part_endpoint, "MODULE", "tests.server.internal.endless_frames")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
 
     async def scene() -> None:
         counter, heard = ReportPartCounter(DataDirectory(tmp_path)), asyncio.Event()

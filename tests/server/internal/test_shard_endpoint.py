@@ -18,7 +18,7 @@ from tarrafa.search.request import EXPANSION_TERMS_MAX, MATCHES_MAX, ExpansionTe
 from tarrafa.search.searcher import Searcher
 from tarrafa.search.shard_wire import CONTENT_TYPE, METHODS, REQUEST_BYTES_MAX, VERSION
 from tarrafa.server.app import create_app
-from tarrafa.server.internal.shard_endpoint import create_shard_app as create_shard_app
+from tarrafa.server.internal.shard_endpoint import create_shard_app
 from tests.server.conftest import RunningSite
 from tests.server.crawler_api_harness import AsgiResponse, asgi_request
 

@@ -31,7 +31,7 @@ def trouble() -> list[str]:
 
 
 @pytest.fixture
-def opened(browser: Any, endpoint: RunningSite, trouble: list[str]) -> Iterator[Any]:  # noqa: F811
+def opened(browser: Any, endpoint: RunningSite, trouble: list[str]) -> Iterator[Any]:
     def watch(page: Any) -> None:
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("dialog", lambda dialog: trouble.append(dialog.message))
@@ -136,7 +136,7 @@ def test_axe_finds_no_fault_with_the_editor(opened):
 
 
 @pytest.mark.long
-def test_where_nothing_was_crawled_the_page_says_so(browser, tmp_path):  # noqa: F811
+def test_where_nothing_was_crawled_the_page_says_so(browser, tmp_path):
     with RunningSite(new_data(tmp_path / "data")) as nothing:
         context = browser.new_context(base_url=nothing.address)
         page = context.new_page()
@@ -156,7 +156,7 @@ def test_a_link_can_carry_a_query(opened, endpoint):
 
 
 @pytest.mark.long
-def test_parts_can_be_chosen(browser, tmp_path):  # noqa: F811
+def test_parts_can_be_chosen(browser, tmp_path):
     data = new_data(tmp_path / "data", parts=2)
     filled(DataDirectory(data.root, "2-of-2"), small_web(9))
     with RunningSite(data) as divided:

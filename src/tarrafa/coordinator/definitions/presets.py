@@ -16,7 +16,7 @@ import msgspec
 from tarrafa.coordinator.definitions.toml_writer import toml_with_comments
 from tarrafa.coordinator.field_texts.preset_texts import LANGUAGES, REASONS, TITLES
 from tarrafa.crawl.scope.admission import parse_root
-from tarrafa.errors import ConfigError, NoSuchThing
+from tarrafa.errors import ConfigError, NotFound
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, split
@@ -57,7 +57,7 @@ Table = dict[str, Any]
 def preset_table(name: str, wish: PresetRequest) -> Table:
     """The table of a preset."""
     if name not in PRESETS:
-        raise NoSuchThing(f"no preset is named {name[:80]!r} (there are: {', '.join(PRESETS)})")
+        raise NotFound(f"no preset is named {name[:80]!r} (there are: {', '.join(PRESETS)})")
     start = _preset_root(wish)
     table = {"name": wish.name, "roots": [start.url], **PRESETS[name](start)}
     politeness = {"delay": "1s", **table.pop("politeness", {}), "contact": wish.contact}

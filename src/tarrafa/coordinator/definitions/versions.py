@@ -20,7 +20,7 @@ from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.coordinator.store import CollectionLifecycle, CoordinatorStore
-from tarrafa.errors import DataError, NoSuchThing, TarrafaError, Unreachable, data_error_from_os
+from tarrafa.errors import DataError, NotFound, TarrafaError, Unreachable, data_error_from_os
 from tarrafa.frontier.api import CollectionRow, Frontier, FrontierCollectionState, FrontierOverview
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 
@@ -129,11 +129,11 @@ class CollectionDefinitions:
         self._shelving = asyncio.Lock()  # a list is on the shelf until the ledger names it, or nobody does any more
 
     async def standing(self, name: str) -> FrontierCollectionState:
-        """How it stands in this moment; `NoSuchThing`, if it does not."""
+        """How it stands in this moment; `NotFound`, if it does not."""
         for one in await self._frontier().collection_states():
             if one.name == name:
                 return one
-        raise NoSuchThing(NO_SUCH_COLLECTION.format(name[:80]))
+        raise NotFound(NO_SUCH_COLLECTION.format(name[:80]))
 
     async def in_force(self, name: str) -> Collection:
         """What is in force."""
@@ -146,7 +146,7 @@ class CollectionDefinitions:
             return known.collection
         row = await self._frontier().collection(standing.name)
         if row is None:
-            raise NoSuchThing(NO_SUCH_COLLECTION.format(standing.name[:80]))
+            raise NotFound(NO_SUCH_COLLECTION.format(standing.name[:80]))
         collection = await asyncio.to_thread(config.decode_collection, row.config)
         if adopt:
             await self._adopt(row)
@@ -211,7 +211,7 @@ class CollectionDefinitions:
             try:
                 async with lock:
                     await self.in_force_at(one, adopt=True)
-            except NoSuchThing:
+            except NotFound:
                 continue
             except Unreachable:
                 raise

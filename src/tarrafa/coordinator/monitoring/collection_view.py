@@ -1,7 +1,7 @@
 """What is there to see of one collection?
 
 Its numbers, its runs, what the workers see of it just now, and who changed what of it. From what the coordinator has
-at hand; one that is not there is `NoSuchThing`.
+at hand; one that is not there is `NotFound`.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from tarrafa.coordinator.definitions.draft import FieldChange
 from tarrafa.coordinator.monitoring.recent_visits import FailureSamples, SlowHost
 from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot, NodeSnapshot, SystemSnapshot
 from tarrafa.coordinator.store import CollectionRun
-from tarrafa.errors import NoSuchThing, Unreachable
+from tarrafa.errors import NotFound, Unreachable
 from tarrafa.runtime.heartbeat import VisitSample
 
 VERSIONS_MAX = 200
@@ -50,14 +50,14 @@ def find_collection(picture: SystemSnapshot, name: str) -> CollectionSnapshot:
     for one in picture.collections:
         if one.name == name:
             return one
-    raise NoSuchThing(f"no collection is named {name[:80]!r}")
+    raise NotFound(f"no collection is named {name[:80]!r}")
 
 
 def find_node(picture: SystemSnapshot, name: str) -> NodeSnapshot:
     for one in picture.nodes:
         if one.node.name == name:
             return one
-    raise NoSuchThing(f"{name[:80]}: there is no node of that name")
+    raise NotFound(f"{name[:80]}: there is no node of that name")
 
 
 def collection_detail(coordinator: Coordinator, one: CollectionSnapshot) -> CollectionDetail:

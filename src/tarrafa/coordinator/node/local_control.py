@@ -18,7 +18,7 @@ from tarrafa import config
 from tarrafa.coordinator.audit import AuditLog
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import collection_edits, draft
-from tarrafa.errors import FrontierError, NoSuchThing, TarrafaError, Unreachable
+from tarrafa.errors import FrontierError, NotFound, TarrafaError, Unreachable
 from tarrafa.frontier.rpc import codec
 from tarrafa.frontier.rpc.frontier_client import read_frame
 from tarrafa.runtime.data_dir import DataDirectory
@@ -105,7 +105,7 @@ class ControlServer:
         collection = await asyncio.to_thread(config.decode_collection, wish.config)
         try:
             before = await self._coordinator.config_in_force(collection.name)
-        except NoSuchThing:
+        except NotFound:
             await self._coordinator.create(collection, wish.who, start=False)
             return "create a collection", ""
         await self._coordinator.edit(collection.name, collection, wish.who)

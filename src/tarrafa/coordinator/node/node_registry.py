@@ -26,7 +26,7 @@ from tarrafa.coordinator.node.messages import (
     NodeState,
     shift_times,
 )
-from tarrafa.errors import ConfigError, NameTaken, NoSuchThing
+from tarrafa.errors import ConfigError, NameTaken, NotFound
 from tarrafa.frontier.api import WorkerLeaseStatus
 
 LINES_MAX = 200  # that are remembered of a node
@@ -177,7 +177,7 @@ class NodeRegistry:
     def _registered(self, name: str) -> _RegisteredNode:
         known = self._known.get(name)
         if known is None:
-            raise NoSuchThing(f"{name[:80]}: there is no node of that name")
+            raise NotFound(f"{name[:80]}: there is no node of that name")
         return known
 
     def record_held_hosts(self, now: float, workers: Iterable[WorkerLeaseStatus]) -> None:

@@ -50,7 +50,7 @@ def load_collection(path: Path) -> Collection:
     return _raise_complaints(whole, config.merge_complaints(wrong, more), str(path))
 
 
-def collection_from_table(table: dict[str, Any], where: str, before: Collection | None = None) -> Collection:
+def complete_collection(table: dict[str, Any], where: str, before: Collection | None = None) -> Collection:
     """The same of a table without a file, as a form or a program has it. What names a file is refused: it would be one
     of this machine's; only what is in force `before`, and came from a file, may stay."""
     return _raise_complaints(*validate_table(table, before), where)

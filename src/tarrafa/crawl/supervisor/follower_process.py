@@ -40,7 +40,7 @@ def _follow(data: DataDirectory, role: str, stop: threading.Event) -> None:
     frontier = connect_blocking(address_from_supervisor())
 
     def deliver(collection: str, weights: list[UrlWeight]) -> None:
-        frontier.call("weigh", collection, weights)
+        frontier.call("update_weights", collection, weights)
 
     graph.follow(data, deliver, stop)
 

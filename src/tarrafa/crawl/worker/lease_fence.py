@@ -63,7 +63,7 @@ class LeaseFence:
                     due_at = asked_at + every_s
                     self._renew_once(heart)
                 now = self._clock.now()
-                self._on_standings(heart.call("standings"), now)
+                self._on_standings(heart.call("collection_states"), now)
             heart.close()
         except TarrafaError as error:
             if not self._stop.is_set():

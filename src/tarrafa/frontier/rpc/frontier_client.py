@@ -233,7 +233,7 @@ class RemoteFrontier:
         return more
 
     async def record_deletion(self, name: str) -> bool:
-        noted: bool = await self._call("note_deletion", name)
+        noted: bool = await self._call("record_deletion", name)
         return noted
 
     async def deletions(self, after: int) -> list[DeletedCollection]:
@@ -241,18 +241,18 @@ class RemoteFrontier:
         return found
 
     async def retry_host(self, host: HostId, host_key: str) -> None:
-        await self._call("retry", host, host_key)
+        await self._call("retry_host", host, host_key)
 
     async def urls_by_status(self, name: str, status: int) -> UrlStatusFacts:
-        facts: UrlStatusFacts = await self._call("alike", name, status)
+        facts: UrlStatusFacts = await self._call("urls_by_status", name, status)
         return facts
 
     async def retry_by_status(self, name: str, status: int, after: FrontierCursor, limit: int) -> RetryBatch:
-        retried: RetryBatch = await self._call("retry_alike", name, status, after, limit)
+        retried: RetryBatch = await self._call("retry_by_status", name, status, after, limit)
         return retried
 
     async def host_counts(self, name: str) -> HostCounts:
-        counts: HostCounts = await self._call("hosts", name)
+        counts: HostCounts = await self._call("host_counts", name)
         return counts
 
     async def collections(self) -> list[CollectionRow]:
@@ -264,11 +264,11 @@ class RemoteFrontier:
         return row
 
     async def collection_states(self) -> list[FrontierCollectionState]:
-        found: list[FrontierCollectionState] = await self._call("standings")
+        found: list[FrontierCollectionState] = await self._call("collection_states")
         return found
 
     async def set_state(self, name: str, state: str, reason: str) -> None:
-        await self._call("control", name, state, reason)
+        await self._call("set_state", name, state, reason)
 
     async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
         await self._call("discover", collection, offers)
@@ -278,7 +278,7 @@ class RemoteFrontier:
         return terms
 
     async def release_process(self, process: ProcessId) -> None:
-        await self._call("bury", process)
+        await self._call("release_process", process)
 
     async def time(self) -> ClockReading:
         instant: ClockReading = await self._call("time")
@@ -296,11 +296,11 @@ class RemoteFrontier:
         return leases
 
     async def held_leases(self, worker: int) -> list[Lease]:
-        leases: list[Lease] = await self._call("held", worker)
+        leases: list[Lease] = await self._call("held_leases", worker)
         return leases
 
     async def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
-        loan: HostLoan = await self._call("borrow", worker, collection, host, host_key)
+        loan: HostLoan = await self._call("borrow_host", worker, collection, host, host_key)
         return loan
 
     async def robots_text(self, digest: bytes) -> bytes:
@@ -308,7 +308,7 @@ class RemoteFrontier:
         return text
 
     async def claim_address(self, worker: int, host: HostId, address: str) -> float:
-        free_at: float = await self._call("claim", worker, host, address)
+        free_at: float = await self._call("claim_address", worker, host, address)
         return free_at
 
     async def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
@@ -316,7 +316,7 @@ class RemoteFrontier:
         return answers
 
     async def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
-        await self._call("weigh", collection, weights)
+        await self._call("update_weights", collection, weights)
 
     async def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
         facts: UrlLookup = await self._call("look_up", host, url)
@@ -327,60 +327,60 @@ class RemoteFrontier:
         return overview
 
     async def collections_to_plan(self) -> list[int]:
-        numbers: list[int] = await self._call("unplanned")
+        numbers: list[int] = await self._call("collections_to_plan")
         return numbers
 
     async def revisit_pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
-        pages: list[RevisitPage] = await self._call("pages", collection, host, url, limit)
+        pages: list[RevisitPage] = await self._call("revisit_pages", collection, host, url, limit)
         return pages
 
     async def revisit_shelves(self, collection: int, host: HostId, limit: int) -> list[RevisitShelf]:
-        shelves: list[RevisitShelf] = await self._call("shelves", collection, host, limit)
+        shelves: list[RevisitShelf] = await self._call("revisit_shelves", collection, host, limit)
         return shelves
 
     async def set_price(self, collection: int, price: float) -> None:
-        await self._call("price", collection, price)
+        await self._call("set_price", collection, price)
 
     async def recompute_due(self, collection: int, host: HostId, limit: int) -> HostId | None:
-        last: HostId | None = await self._call("stir", collection, host, limit)
+        last: HostId | None = await self._call("recompute_due", collection, host, limit)
         return last
 
     async def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
-        await self._call("plan", collection, number, visits)
+        await self._call("add_planned_visits", collection, number, visits)
 
     async def activate_plan(self, collection: int, number: int, end: float) -> None:
-        await self._call("begin_plan", collection, number, end)
+        await self._call("activate_plan", collection, number, end)
 
     async def drop_old_plans(self, collection: int, limit: int) -> int:
-        count: int = await self._call("drop_plans", collection, limit)
+        count: int = await self._call("drop_old_plans", collection, limit)
         return count
 
     async def export_catalogue(self) -> ExportCatalogue:
-        catalogue: ExportCatalogue = await self._call("catalogue")
+        catalogue: ExportCatalogue = await self._call("export_catalogue")
         return catalogue
 
     async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
-        album: ExportBatch = await self._call("images", after, limit)
+        album: ExportBatch = await self._call("export_hosts", after, limit)
         return album
 
     async def import_collection(self, image: CollectionExport) -> CollectionRow:
-        row: CollectionRow = await self._call("restore_collection", image)
+        row: CollectionRow = await self._call("import_collection", image)
         return row
 
     async def import_hosts(self, images: list[HostExport]) -> None:
-        await self._call("restore", images)
+        await self._call("import_hosts", images)
 
     async def import_deletions(self, moments: dict[str, float]) -> None:
-        await self._call("restore_deletions", moments)
+        await self._call("import_deletions", moments)
 
     async def forget_host(self, host: HostId) -> None:
-        await self._call("forget", host)
+        await self._call("forget_host", host)
 
     async def record_takedowns(self, entries: list[TakedownEntry]) -> None:
-        await self._call("withhold", entries)
+        await self._call("record_takedowns", entries)
 
     async def takedowns(self, after: int) -> TakedownBatch:
-        told: TakedownBatch = await self._call("withheld", after)
+        told: TakedownBatch = await self._call("takedowns", after)
         return told
 
 

@@ -19,7 +19,7 @@ from tarrafa.errors import (
     ConfigError,
     DataError,
     FrontierError,
-    NoSuchThing,
+    NotFound,
     PageTakenDown,
     QueryError,
     QueryLimitExceeded,
@@ -53,7 +53,7 @@ class RequestRefused(TarrafaError):
 
 
 ERROR_STATUSES: dict[type[Exception], int] = {
-    UnknownResource: 404, NoSuchThing: 404, Forbidden: 403, ConfigError: 400, QueryError: 400, QueryLimitExceeded: 503, Busy: 503,
+    UnknownResource: 404, NotFound: 404, Forbidden: 403, ConfigError: 400, QueryError: 400, QueryLimitExceeded: 503, Busy: 503,
     DataError: 503, FrontierError: 503, PageTakenDown: 451, ClientDisconnect: 400,
 }  # fmt: skip
 RETRY_AFTER_S = 5

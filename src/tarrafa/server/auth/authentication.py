@@ -57,7 +57,7 @@ class Principal:
     session: LoginSession | None = None
 
     def __repr__(self) -> str:
-        return f"Who({self.name!r}, {self.role.name})"
+        return f"Principal({self.name!r}, {self.role.name})"
 
     @property
     def is_anonymous(self) -> bool:

@@ -215,8 +215,8 @@ class RouteGuard:
             asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
             return RedirectResponse(f"{LOGIN_PATH}?next={quote(asked[:NEXT_CHARS_MAX])}", 303), sentence
         if not self._entry.signs_in:
-            return self._replies.html(request, "problem.html", code, sentence=sentence), sentence
-        response = visit.html("console/refused.html", code, sentence=sentence, is_stranger=code == 401)
+            return self._replies.html(request, "error.html", code, sentence=sentence), sentence
+        response = visit.html("console/console_error.html", code, sentence=sentence, is_stranger=code == 401)
         response.headers.update(headers)
         return response, sentence
 

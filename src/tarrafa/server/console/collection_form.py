@@ -188,7 +188,7 @@ class CollectionFormPages:
     async def versions(self, visit: ConsoleRequest) -> Response:
         name = visit.param("name")
         return self._page(
-            visit, "console/versions.html", name=name, rows=await version_changes(self._coordinator, name)
+            visit, "console/collection_versions.html", name=name, rows=await version_changes(self._coordinator, name)
         )
 
     async def versions_json(self, visit: ConsoleRequest) -> Response:
@@ -276,7 +276,7 @@ class CollectionFormPages:
         others = [sentence] * bool(sentence) + [message for messages in wrong.values() for message in messages]
         asked = visit.request.query_params
         return self._page(
-            visit, "console/define.html", code, sections=sections, words=words, others=others, editing=editing,
+            visit, "console/collection_form.html", code, sections=sections, words=words, others=others, editing=editing,
             revision=visit.form.get("revision") or self._revision(editing), preset=preset,
             presets=presets.preset_titles(words.code), wish={name: asked.get(name, "") for name in PRESET_PARAMS},
             count=len(complaints) + bool(sentence), copied="" if editing or origin is None else origin.name,

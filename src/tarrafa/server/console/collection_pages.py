@@ -20,7 +20,7 @@ from tarrafa.server.console.live_updates import LiveUpdates
 from tarrafa.server.page_responses import json_response
 
 CHART_SPANS_S = {"15m": 900.0, "3h": 10_800.0, "1d": 86_400.0, "30d": 2_592_000.0, "all": 1e12}
-LIVE_PARTS = {"numbers": "numbers_part", "acts": "acts_part", "seen": "seen_part"}
+LIVE_PARTS = {"numbers": "collection_numbers_part", "acts": "collection_actions_part", "seen": "collection_visits_part"}
 
 
 class CollectionPages:
@@ -98,7 +98,7 @@ class CollectionPages:
 
     async def confirm_delete(self, visit: ConsoleRequest) -> Response:
         picture, one = self._found(visit)
-        return self._page(visit, "console/delete.html", picture=picture, one=one)
+        return self._page(visit, "console/delete_collection.html", picture=picture, one=one)
 
     def _found(self, visit: ConsoleRequest) -> tuple[SystemSnapshot, CollectionSnapshot]:
         picture = self._coordinator.snapshot()

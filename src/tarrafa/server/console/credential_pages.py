@@ -15,7 +15,7 @@ from tarrafa import credentials
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.monitoring.collection_view import current_snapshot, find_collection
 from tarrafa.credentials import Credential, CredentialKind, RedactedCredential
-from tarrafa.errors import ConfigError, NoSuchThing
+from tarrafa.errors import ConfigError, NotFound
 from tarrafa.server.api.collection_routes import COLLECTION_PATH
 from tarrafa.server.api.route_registry import ApiCall, ApiRegistry
 from tarrafa.server.auth.authentication import AccessLevel
@@ -75,7 +75,7 @@ class CredentialPages:
         name = self._name(call.visit)
         call.visit.audit_note(name, f"remove {asked.kind or ''} for {asked.host}")
         if not await asyncio.to_thread(credentials.remove, self._data, name, asked.host, asked.kind, asked.name):
-            raise NoSuchThing(f"{name}: there is no such secret")
+            raise NotFound(f"{name}: there is no such secret")
 
     async def credentials_json(self, visit: ConsoleRequest) -> Response:
         return json_response(credentials.list_redacted(self._data, self._name(visit)))
@@ -104,7 +104,7 @@ class CredentialPages:
     def _page(self, visit: ConsoleRequest, code: int = 200, sentence: str = "") -> Response:
         name = self._name(visit)
         values: dict[str, Any] = {"name": name, "known": credentials.list_redacted(self._data, name), "kinds": KINDS}
-        return visit.html("console/secrets.html", code, section="/console", sentence=sentence, **values)
+        return visit.html("console/credentials.html", code, section="/console", sentence=sentence, **values)
 
     def _name(self, visit: ConsoleRequest) -> str:
         return find_collection(current_snapshot(self._coordinator), visit.param("name")).name

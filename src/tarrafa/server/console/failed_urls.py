@@ -55,7 +55,7 @@ class FailedUrlPages:
         told, asked = await self._failed_urls(visit), visit.request.query_params
         retried = asked.get("retried", "")
         return visit.html(
-            "console/status.html", section="/console", told=told,
+            "console/failed_urls.html", section="/console", told=told,
             helping=help_with(told.counted.status, visit.texts.code),
             errors={seen.url: seen.error for seen in told.seen if seen.error},
             retried=int(retried) if retried.isdecimal() and len(retried) <= DIGITS_MAX else None,

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from tarrafa.coordinator.monitoring.snapshot import SystemSnapshot
-from tarrafa.errors import NoSuchThing
+from tarrafa.errors import NotFound
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 
 EVERY_S = 1.0
@@ -65,7 +65,7 @@ class LiveUpdates:
                     await asyncio.wait_for(self._ending.wait(), EVERY_S)
                 except TimeoutError:
                     continue
-        except NoSuchThing:  # what it was about is gone
+        except NotFound:  # what it was about is gone
             return
         finally:
             self._count -= 1

@@ -132,7 +132,7 @@ class ReportPages:
             return {"done": self._desk.moments(name)[:1] != begun_with}
 
         def parts(picture: Any) -> dict[str, tuple[str, dict[str, Any]]]:
-            return {"making": ("console/making_part.html", {"making": self._report_in_progress(name)})}
+            return {"making": ("console/report_progress_part.html", {"making": self._report_in_progress(name)})}
 
         return self._streams.stream(visit, parts, more)
 

@@ -63,7 +63,7 @@ class UrlLookupPages:
         found = await self._explain(typed, visit.texts.code) if typed else None
         if found is None or found.host is None:
             return visit.redirect(address(LOOKUP_PATH, url=typed))
-        return visit.html("console/forget.html", section=LOOKUP_PATH, found=found, host=found.host)
+        return visit.html("console/forget_host.html", section=LOOKUP_PATH, found=found, host=found.host)
 
     async def lookup_json(self, visit: ConsoleRequest) -> Response:
         return json_response(await self._explain(visit.request.query_params.get("url", "").strip()))
@@ -86,4 +86,4 @@ class UrlLookupPages:
     def _page(
         self, visit: ConsoleRequest, code: int = 200, sentence: str = "", done: bool = False, **values: Any
     ) -> Response:
-        return visit.html("console/look.html", code, section=LOOKUP_PATH, sentence=sentence, done=done, **values)
+        return visit.html("console/url_lookup.html", code, section=LOOKUP_PATH, sentence=sentence, done=done, **values)

@@ -58,7 +58,7 @@ class FacetListResponse(msgspec.Struct, frozen=True, rename={"kind": "list"}):
     names: list[TermCount]
 
 
-class EntityPageView(msgspec.Struct, frozen=True):
+class EntityDetailsResponse(msgspec.Struct, frozen=True):
     """What one page says of a thing."""
 
     url: str
@@ -75,7 +75,7 @@ class EntityResponse(msgspec.Struct, frozen=True):
     label: str
     classes: list[str]
     pages_total: int
-    said: list[EntityPageView]
+    said: list[EntityDetailsResponse]
 
 
 def find_entities(reader: EntityReader, wanted: EntityParams, n: int, offset: int) -> EntitySearchResponse:
@@ -101,7 +101,7 @@ def describe_entity(reader: EntityReader, key: str) -> EntityResponse | None:
     if found is None:
         return None
     said = [
-        EntityPageView(view.url, _iso_time(view.at), view.label, view.classes, view.properties)
+        EntityDetailsResponse(view.url, _iso_time(view.at), view.label, view.classes, view.properties)
         for view in reader.page_views(key)
     ]
     return EntityResponse(key, found.label, found.classes, found.pages_total, said)
@@ -125,7 +125,7 @@ class EntityRoutes:
     def search_page(self, request: Request) -> Response:
         texts, given = self._replies.texts(request), request.query_params
         if not self._reader.vocabularies(n=0).total and not self._reader.properties(n=0).total:
-            return self._replies.html(request, "nothing_yet.html")
+            return self._replies.html(request, "entities_empty.html")
         wanted, page = EntityParams.from_query(given).resolve_names(self._reader), page_number_param(given, "page")
         shared: dict[str, Any] = {
             "wanted": wanted,
@@ -141,7 +141,7 @@ class EntityRoutes:
             raise QueryError(f"Only the first {OFFSET_MAX:,} things can be paged through.")
         found = find_entities(self._reader, wanted, PER_PAGE, (page - 1) * PER_PAGE)
         numbers = Pager.of(page, found.total, PER_PAGE, OFFSET_MAX)
-        return self._replies.html(request, "data.html", found=found, numbers=numbers, **shared)
+        return self._replies.html(request, "entity_results.html", found=found, numbers=numbers, **shared)
 
     def _facet_page(
         self, request: Request, wanted: EntityParams, kind: str, page: int, shared: dict[str, Any]
@@ -153,7 +153,7 @@ class EntityRoutes:
         offers = facets.facet_values(kind, TermCounts(found.total, found.names), wanted, self._replies.texts(request))
         numbers = Pager.of(page, found.total, FACET_VALUES_PER_PAGE, OFFSET_MAX)
         return self._replies.html(
-            request, "names.html", found=found, offers=offers, held=held, numbers=numbers, **shared
+            request, "entity_facet_list.html", found=found, offers=offers, held=held, numbers=numbers, **shared
         )
 
     def search_json(self, request: Request) -> Response:
@@ -169,7 +169,7 @@ class EntityRoutes:
 
     def entity_page(self, request: Request) -> Response:
         return self._replies.html(
-            request, "thing.html", found=self._requested_entity(request), wanted=self._carried_params(request)
+            request, "entity_details.html", found=self._requested_entity(request), wanted=self._carried_params(request)
         )
 
     def entity_json(self, request: Request) -> Response:

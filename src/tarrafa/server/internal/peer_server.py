@@ -25,7 +25,7 @@ from tarrafa.search.shard_wire import PATH
 from tarrafa.server.http_server import bind, run_app
 from tarrafa.server.internal.report_part_endpoint import ReportPartCounter
 from tarrafa.server.internal.report_part_endpoint import create_report_part_app as create_portion_app
-from tarrafa.server.internal.shard_endpoint import create_shard_app as create_shard_app
+from tarrafa.server.internal.shard_endpoint import create_shard_app
 
 
 async def _serve_peers(data: DataDirectory, host: str, port: int, told: Path) -> None:

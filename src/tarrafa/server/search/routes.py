@@ -74,7 +74,7 @@ class SearchRoutes:
         texts = self._replies.texts(request)
         return self._replies.html(
             request,
-            "results.html",
+            "search_results.html",
             result=result,
             hits=hit_views(result, asked, offset),
             numbers=results_pager(page, result.total),
@@ -90,10 +90,10 @@ class SearchRoutes:
         if not url:
             raise UnknownResource("no_url")
         parts = self._searcher.explain_score(asked.search_request(1, 0, self._today()), url)
-        return self._replies.html(request, "why.html", url=url, reasons=ScoreExplanation.of(parts))
+        return self._replies.html(request, "score_explanation.html", url=url, reasons=ScoreExplanation.of(parts))
 
     def help(self, request: Request) -> Response:
-        return self._replies.html(request, "help.html")
+        return self._replies.html(request, "search_help.html")
 
     # -- for programs ----------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ Promises: every corner is in `CORNERS`.
 Knows nothing of the rest of the world.
 """
 
-from tarrafa.testweb.hostile import (
+from tarrafa.testweb.hostile import (  # noqa: F401 (importing them registers them)
     broken_sitemaps,
     charsets_links,
     cloaking,
@@ -42,16 +42,16 @@ from tarrafa.testweb.hostile.private_addresses import FORBIDDEN_ROOTS
 from tarrafa.testweb.hostile.slow_responses import SLOW_PAUSE_S, SLOW_PIECES
 
 __all__ = [
-    "HOSTILE_HOSTS",
     "FORBIDDEN_ROOTS",
+    "HOSTILE_HOSTS",
     "SLOW_PAUSE_S",
     "SLOW_PIECES",
     "SUFFIXES",
-    "HostileHost",
-    "HostileExchange",
     "CrawlExpectation",
+    "HostileExchange",
     "HostileHandler",
-    "register_host",
+    "HostileHost",
     "hostile_host_of",
     "hostile_roots",
+    "register_host",
 ]

@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from tarrafa.testweb.render.binary_files import file_body as file_body
+from tarrafa.testweb.render.binary_files import file_body
 from tarrafa.testweb.render.compression import accepts_coding, coding_of_host, compress_body, encode_chunks, is_chunked
 from tarrafa.testweb.render.page_html import render_page
 from tarrafa.testweb.render.robots_sitemaps import robots_txt, sitemap

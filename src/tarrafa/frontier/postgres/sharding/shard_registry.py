@@ -111,7 +111,7 @@ class ShardRegistry:
                 )
             members.append(member)
         for member in members:
-            member.be_one_of(len(members), guide)
+            member.configure(len(members), guide)
         self.members, self.guide = members, guide
 
     async def reload(self, edition: int) -> None:
