@@ -1,4 +1,5 @@
-"""How well do we keep the public standards? Prints one table from the public test suites (see tests/conformance_data.py)."""
+"""How well do we keep the public standards? Prints one table from the public test suites (see
+tests/conformance_data.py)."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,8 @@
 """What do the benchmarks search in, when it must be large and the same for everybody?
 
 Portuguese-like documents without end, each always the same for its number: the synthetic Web's words in its sentence
-patterns (`tarrafa.testweb`), but every sentence drawn anew, so that documents share words and turns of phrase and not whole
+patterns (`tarrafa.testweb`), but every sentence drawn anew, so that documents share words and turns of phrase and not
+whole
 paragraphs. Articles and prepositions are a third of the words. Nouns follow the law of Zipf and Mandelbrot over twelve
 thousand, 1/(rank + 30): the commonest is in half of the documents, as in real Portuguese, and one that is picked from
 a text at random is in 3 %. Each document has a number of its own, as pages have.

@@ -53,7 +53,8 @@ def test_who_lists_or_prints_secrets_does_not_see_them(data):
     credentials.add(data, "c", a_secret(kind="basic", name="ana", insecure=True))
     told = [str(one) for one in credentials.list_redacted(data, "c")]
     assert told == ["header X-Key for a.br, *.b.br", "password of ana for a.br (may be overheard)"]
-    said = f"{credentials.read(data, 'c')} {credentials.list_redacted(data, 'c')} {msgspec.json.encode(credentials.list_redacted(data, 'c'))!r}"
+    redacted = credentials.list_redacted(data, "c")
+    said = f"{credentials.read(data, 'c')} {redacted} {msgspec.json.encode(redacted)!r}"
     assert VALUE not in said
     assert VALUE not in repr(FetchRequest("https://a.br/", [], secret_headers=(a_secret().header_line(),)))
 

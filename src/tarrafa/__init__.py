@@ -1,3 +1,3 @@
-"""Tarrafa: throw the net over a part of the Web, keep the catch fresh, and let people search it."""
+"""Tarrafa, a distributed, incremental and polite web crawler with a search engine."""
 
 __version__ = "0.1.0"

@@ -1,9 +1,9 @@
-"""What time is it?
+"""The injected `Clock`: the only source of time, real or scaled, and the boot time that leases use.
 
-All time in Tarrafa comes from one injected `Clock`. Within a process it never jumps: it is anchored once and then runs
-with CLOCK_BOOTTIME, which counts suspended time too and which nobody can set. A scaled clock runs faster than the real
-one, so that a test lives through thirty days in a minute; Web, delays and due dates share it, while leases, time-outs
-and fencing always use `boottime()`, because the machine they protect against is real.
+All time in Tarrafa comes from one injected `Clock`. Within a process it never jumps: it is anchored once and then
+runs with CLOCK_BOOTTIME, which counts suspended time too and which nobody can set. A scaled clock runs faster than
+the real one, so that a test lives through thirty days in a minute; Web, delays and due dates share it, while leases,
+time-outs and fencing always use `boottime()`, because the machine they protect against is real.
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""What must be shown to enter a site, and to whom may it be shown?
+"""Credentials for crawled sites: headers, cookies and passwords, stored per collection and sent only to the hosts they
+name.
 
     DATA/secrets/NAME.json    what the collection of that name shows; for the owner of the file alone (0600)
 

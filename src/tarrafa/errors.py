@@ -1,4 +1,4 @@
-"""What can go wrong that is not the Web's fault?
+"""The exception tree of Tarrafa: errors for people, each with a one-line message.
 
 The Web failing is data (an `Outcome` with a status), never an exception. These are for people: each message says what
 is wrong, where, and what to do, in one line; the command line prints it and exits with status 2.

@@ -1,6 +1,8 @@
-"""The nouns: what do the rooms talk about?
+"""The data model that all rooms share: statuses, URL states, pages, links, visits, outcomes, archive records, search
+hits.
 
-Everything here is data that crosses a wire, a disk or a wall between two rooms. Nothing here does anything of its own.
+Everything here is data that crosses a wire, a disk or a wall between two rooms. Nothing here does anything of its
+own.
 
 `Host` is the unit of politeness and of leasing: `scheme://host:port`, the port always written; its id is the signed
 64-bit xxh3 of that text. `Site` is the registrable domain. A URL's id is the 128-bit xxh3 of its canonical form

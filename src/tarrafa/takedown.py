@@ -1,10 +1,10 @@
-"""What must nobody fetch, find or see any more, and who said so, when and why?
+"""The take-down log: which URLs, hosts and sites must not be fetched, found or shown, and who decided it.
 
     DATA/takedown.jsonl    one line per action, only ever appended to
 
 Promises: what the log says is what holds: of each URL, host or site the last action counts. An action is on the disk
-when `append` returns. A line that was torn off by a crash was never promised to anybody: it is dropped, and said so. A
-log that is damaged elsewhere is refused rather than half obeyed; who has read a good one before keeps to that.
+when `append` returns. A line that was torn off by a crash was never promised to anybody: it is dropped, and said so.
+A log that is damaged elsewhere is refused rather than half obeyed; who has read a good one before keeps to that.
 `TakenDown` looks at the file again whenever it is asked (one `stat`), in any number of threads; `Orders` is one state
 of it and never changes.
 

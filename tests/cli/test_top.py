@@ -107,8 +107,13 @@ def test_a_frame_tells_collections_workers_and_how_far_the_followers_are(width, 
 def test_a_frame_shows_first_what_runs_and_counts_what_has_no_room():
     sight = a_sight(30, 50)
     late = a_collection("zebra", reason="busy")
-    lines = shown(TopSnapshot(sight.at, FrontierOverview([a_collection(f"c{n}", "finished") for n in range(29)] + [late],
-                                           sight.overview.nodes), sight.followers))  # fmt: skip
+    lines = shown(
+        TopSnapshot(
+            sight.at,
+            FrontierOverview([a_collection(f"c{n}", "finished") for n in range(29)] + [late], sight.overview.nodes),
+            sight.followers,
+        )
+    )
     assert lines[3].startswith("zebra")
     assert "more collections" in "\n".join(lines)
     assert "… and 48 more workers with 7,200 hosts" in lines

@@ -1,6 +1,7 @@
 """A coordinator in a process of its own, and nodes that join it, as users start them.
 
-`python -m tests.journey.coordinator_process` serves what nodes ask for, and shows a test what it knows: GET /states, and takes
+`python -m tests.journey.coordinator_process` serves what nodes ask for, and shows a test what it knows: GET /states,
+and takes
 orders: POST /orders/NAME.
 """
 

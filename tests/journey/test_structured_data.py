@@ -101,7 +101,8 @@ def test_a_crawl_that_keeps_only_pages_with_data_follows_all_and_stores_only_tho
 
 
 def a_page(syntax: str, version: int) -> ScriptedResponse:
-    html = f"<html><head><title>Coisas</title></head><body>{WRITERS[syntax](make_entity(2, 'A rede', version))}</body></html>"
+    body = WRITERS[syntax](make_entity(2, "A rede", version))
+    html = f"<html><head><title>Coisas</title></head><body>{body}</body></html>"
     return ScriptedResponse(html.encode(), headers={"Content-Type": "text/html; charset=utf-8"})
 
 

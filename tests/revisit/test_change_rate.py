@@ -105,8 +105,10 @@ def test_a_new_page_is_believed_to_be_like_its_site():
 )  # fmt: skip
 def test_whatever_is_seen_leaves_a_belief(alpha, beta, gap, quiet):
     for after in (
-        change_rate.update_changed(alpha, beta, gap), change_rate.update_unchanged(alpha, beta, gap), change_rate.update_dated(alpha, beta, quiet)
-    ):  # fmt: skip
+        change_rate.update_changed(alpha, beta, gap),
+        change_rate.update_unchanged(alpha, beta, gap),
+        change_rate.update_dated(alpha, beta, quiet),
+    ):
         assert all(math.isfinite(value) and value > 0 for value in after)
         low, high = change_rate.rate_bounds(*after)
         assert 0 <= low <= high

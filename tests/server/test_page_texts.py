@@ -25,11 +25,21 @@ SOURCE = Path(__file__).parents[2] / "src" / "tarrafa"
 OTHERS = [texts for texts in LANGUAGES.values() if texts is not ENGLISH]
 SAME_ANYWHERE = {"results_title", "thousands", "decimal", "sentences", "troubles", "terms"}
 AWAY = {
-    *(f"no answer {how}" for how in ("within {} s", "({})")), "it has no time for us (HTTP {})",
-    node_client.CLOSED, node_client.NO_TLS, node_client.TOO_LONG, remote_shard.UNREADABLE_RESPONSE, remote_shard.NOT_A_SHARD, remote_shard.WRONG_TOKEN,
+    *(f"no answer {how}" for how in ("within {} s", "({})")),
+    "it has no time for us (HTTP {})",
+    node_client.CLOSED,
+    node_client.NO_TLS,
+    node_client.TOO_LONG,
+    remote_shard.UNREADABLE_RESPONSE,
+    remote_shard.NOT_A_SHARD,
+    remote_shard.WRONG_TOKEN,
     shard_wire.OTHER_VERSION.format(there="{}", here="{}"),
-    search_peers.SILENT, search_peers.NOT_RUNNING, search_peers.NO_ADDRESS, search_peers.DUPLICATE_ADDRESS, search_peers.LOOPBACK_ONLY,
-}  # fmt: skip
+    search_peers.SILENT,
+    search_peers.NOT_RUNNING,
+    search_peers.NO_ADDRESS,
+    search_peers.DUPLICATE_ADDRESS,
+    search_peers.LOOPBACK_ONLY,
+}
 
 
 def placeholders(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Here is a URL: what were its versions?
+"""WARC archive: append-only files of requests, responses and metadata, which graph, index and triple store follow.
 
 The one-way door of the system: what was fetched goes in as standard WARC 1.1 and is never changed. Everything that
 people search (graph, index) *follows* these files and can be made again from them.

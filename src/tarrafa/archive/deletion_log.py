@@ -1,10 +1,10 @@
-"""Which collections were deleted, and when?
+"""Deletion log: notes in the archive which collections were deleted, and when.
 
 Whoever hears of it notes it down in a small file of the archive of its own, so that those who follow the archive hear
-of it before they read anything else, in whichever order they read. Promises: what was visited for the collection until
-then is nobody's any more, and what is visited later, for another one of the same name, is that one's, if it was noted
-before the first of that was archived. Each deletion is noted once, however many hear of it. Only what is durable
-counts.
+of it before they read anything else, in whichever order they read. Promises: what was visited for the collection
+until then is nobody's any more, and what is visited later, for another one of the same name, is that one's, if it was
+noted before the first of that was archived. Each deletion is noted once, however many hear of it. Only what is
+durable counts.
 """
 
 import contextlib

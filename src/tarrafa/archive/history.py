@@ -1,9 +1,9 @@
-"""What happened, in the order in which it happened?
+"""History of the archive: visits and notes of all files merged in order of time.
 
 `follow` shows visits file by file, as they become durable. Here all files are read from their beginning and merged by
-time, the notes between the visits included: that is what a lost frontier is made of again. Promises: what one file says
-comes in its order; a file is open only from its first moment to its last, so memory does not grow with the archive.
-Knows nothing of frontiers.
+time, the notes between the visits included: that is what a lost frontier is made of again. Promises: what one file
+says comes in its order; a file is open only from its first moment to its last, so memory does not grow with the
+archive. Knows nothing of frontiers.
 """
 
 import heapq

@@ -1,9 +1,9 @@
-"""What has been archived since I last looked?
+"""WARC reader: follows the durable records of the archive from a cursor.
 
-Promises: a record is shown only when it is on the disk for certain and whole; following from the offset that came with
-a record shows exactly what came after it. A `Cursor` is {file name: offset in its meta file}; whoever follows keeps it
-together with what it made of the records, and replays harmlessly after a crash.
-Knows nothing of who follows.
+Promises: a record is shown only when it is on the disk for certain and whole; following from the offset that came
+with a record shows exactly what came after it. A `Cursor` is {file name: offset in its meta file}; whoever follows
+keeps it together with what it made of the records, and replays harmlessly after a crash. Knows nothing of who
+follows.
 """
 
 import contextlib

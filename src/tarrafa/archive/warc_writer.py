@@ -1,4 +1,4 @@
-"""How does a visit get into the archive, for certain?
+"""WARC writer: appends visits, makes them durable with fsync, and recovers the files after a crash.
 
 Promises: each record is a gzip member of its own; what `publish` has returned for survives a power cut; what it has
 not returned for is cut away by `recover` after a crash, so that every file is whole. One writer, one pair of files,

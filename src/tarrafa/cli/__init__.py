@@ -1,4 +1,4 @@
-"""argv in, core out.
+"""Entry point of the `tarrafa` command: runs the app and prints errors with exit status 2.
 
 Every command calls the same functions as the library and the pages do, and differs only in how it prints. What is
 wrong is said on stderr, each thing in one line, with exit status 2.

@@ -1,4 +1,4 @@
-"""The commands.
+"""Registers all commands of `tarrafa`, with crawl, status, explain, serve, rebuild, export, import, demo and testweb.
 
 tarrafa demo        a synthetic Web, crawled, indexed and searchable in front of you
 tarrafa init        a collection file to begin with; from a preset, if you like
@@ -196,9 +196,16 @@ def top(
 
 
 for command in (
-    adding.add, frontier.start, frontier.pause, frontier.resume, frontier.stop, frontier.delete, frontier.worker, node.node,
+    adding.add,
+    frontier.start,
+    frontier.pause,
+    frontier.resume,
+    frontier.stop,
+    frontier.delete,
+    frontier.worker,
+    node.node,
     search.query_log,
-):  # fmt: skip
+):
     app.command()(command)
 
 

@@ -1,4 +1,4 @@
-"""`tarrafa start`, `pause`, `resume` and `stop`: said to the node that works here, else to the frontier itself.
+"""Starts, pauses, resumes, stops and deletes a collection, through the node that runs here or the frontier itself.
 
 `tarrafa delete`: a collection goes, whether anything runs here or not.
 """

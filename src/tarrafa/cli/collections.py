@@ -1,4 +1,4 @@
-"""A collection before it is crawled: write a file, see what it would take in, and what that would cost.
+"""Commands init, check, estimate and add: write a collection file, check its scope, estimate it, hand it over.
 
 tarrafa add FILE: a collection for the node that works here, which runs it when it is time.
 """

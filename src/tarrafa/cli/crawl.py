@@ -1,4 +1,4 @@
-"""How far is it?
+"""Runs a crawl in the foreground: builds the supervisor from the options, shows progress, prints the summary.
 
 The same numbers twice: a line that is drawn anew in a terminal, a line every few seconds elsewhere.
 

@@ -1,4 +1,4 @@
-"""The commands for sites that one may enter.
+"""Commands `tarrafa credentials`: headers, cookies and passwords for crawled sites.
 
 tarrafa secret add       show a header, a cookie or a password to hosts of one collection
 tarrafa secret list      which there are, and for whom; never what they are

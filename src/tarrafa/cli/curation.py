@@ -1,4 +1,4 @@
-"""The commands of those who run a search engine.
+"""Commands `curation` and `takedown`: check the search curation file; take down URLs, hosts and sites.
 
 tarrafa curate check      is DATA/search.toml right, and what does it say?
 tarrafa takedown add      nobody fetches, finds or sees it any more: a URL, host:NAME or site:NAME

@@ -1,4 +1,4 @@
-"""Did the badly behaved hosts get what they deserve?
+"""Command `tarrafa demo`: crawls the synthetic Web, serves search page and console, and checks the hostile hosts.
 
 Compares what the frontier says became of their URLs with what a crawler that cannot be hurt should say of them.
 

@@ -1,4 +1,4 @@
-"""The command that asks for things instead of pages.
+"""Command `tarrafa entities`: finds people, events, products and other entities that pages describe.
 
 tarrafa things WORDS                 what pages speak of, in whichever property
 tarrafa things --class schema:Event  of a class; --not, --vocabulary, --where 'startDate>=2026-01-01'

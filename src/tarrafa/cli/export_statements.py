@@ -1,4 +1,4 @@
-"""Taking what pages state out of a data directory, in front of a person."""
+"""Exports the statements of the triple store as N-Quads."""
 
 import sys
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""The commands of several machines, and those that speak to a crawl that runs.
+"""Commands `frontier serve` and `worker` for several machines, and start, pause, resume, stop and delete.
 
 tarrafa frontier serve   the URL server for other machines
 tarrafa frontier spread  a frontier on PostgreSQL over more servers, or fewer

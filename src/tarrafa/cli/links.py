@@ -1,4 +1,4 @@
-"""The commands that show what is linked with what.
+"""Commands `links`, `page` and `site`: links and details of a page or a site.
 
 tarrafa links URL   who links to a page, and where it leads
 tarrafa page URL    all that is known of a page

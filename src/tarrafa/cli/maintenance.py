@@ -1,4 +1,4 @@
-"""Taking a frontier out of a data directory, putting one in, making a lost one again, in front of a person.
+"""Rebuilds, exports and imports frontier, index and triple store, with a progress bar.
 
 Making the index or the triple store again, in front of a person.
 """

@@ -1,4 +1,4 @@
-"""The command of a machine that is to last.
+"""Command `tarrafa node`: runs a lasting node, or joins the node that coordinates.
 
 tarrafa node              keep a crawl running on this machine: collections, their schedules, search page and console
 tarrafa node --join URL   take part in the crawl that the node at URL coordinates

@@ -1,4 +1,4 @@
-"""The node that coordinates: everything of one machine, for as long as it lasts."""
+"""Runs the coordinating node with its search page, console and endpoint for other nodes."""
 
 import asyncio
 import contextlib
@@ -110,10 +110,21 @@ async def serve_node_pages(
             )
         pages = asyncio.create_task(
             serve(
-                home.data, host, 0, home.overview, stop, ready.set_result, listening,
-                public=public, searcher=searcher, console=furnished, nodes=nodes, rate=rate, address=home.remote_frontier,
+                home.data,
+                host,
+                0,
+                home.overview,
+                stop,
+                ready.set_result,
+                listening,
+                public=public,
+                searcher=searcher,
+                console=furnished,
+                nodes=nodes,
+                rate=rate,
+                address=home.remote_frontier,
             )
-        )  # fmt: skip
+        )
         await asyncio.wait({pages, ready}, return_when=asyncio.FIRST_COMPLETED)
         if pages.done():
             pages.result()  # raises what stands in the way

@@ -1,4 +1,4 @@
-"""Options that many commands share."""
+"""Options that many commands share: --data, --json, --collection."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""tarrafa report NAME: the Web of a collection in tables and figures."""
+"""Command `tarrafa report`: writes the report of a collection as HTML, Markdown, JSON and plots."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which machines does a search go to, and who may ask this one?
+"""Commands `search` and `query-log`, and the --shard options for searching the indexes of other machines.
 
 tarrafa serve --as-shard           lets others ask this machine's index
 tarrafa serve --shard URL          asks theirs, and shows one ranking; so does search --shard URL

@@ -1,4 +1,4 @@
-"""What would happen? The commands of `tarrafa simulate`.
+"""Commands of `tarrafa simulate`: simulations of revisit policies.
 
 tarrafa simulate --collection NAME  how fresh will it be, which policy is best, what would more visits buy?
 tarrafa simulate run FILE           crawlers, servers and documents of your own

@@ -1,4 +1,4 @@
-"""What do pages state? The command that asks by SPARQL, and how its answer looks."""
+"""Command `tarrafa sparql`: asks the triple store and prints the results."""
 
 import json
 import sys

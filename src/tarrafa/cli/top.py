@@ -1,4 +1,4 @@
-"""What does one see who looks on?
+"""Command `tarrafa top`: reads the numbers of all collections each second and draws them in the terminal.
 
 The one place where `tarrafa top` gets its numbers from. The frontier is asked each time; what follows the archive is
 looked at now and then only, in a thread, because that opens files. Reads only.

@@ -1,4 +1,4 @@
-"""Who may see and change things in the console, and how much may others ask?
+"""Commands `tarrafa user`: console accounts; and the rate limit options of the server.
 
 tarrafa user add NAME        a new account; the password is asked for, or read from stdin
 tarrafa user password NAME   another password; whoever is signed in under that name must sign in again

@@ -1,8 +1,8 @@
-"""What is to be crawled, and how?
+"""Collection configuration: the typed form of a collection file, its validation, and its stored form.
 
-One typed object per collection file. Promises: an unknown key, a wrong type or a value that cannot be meant is refused
-with the file, the section, the key and what is allowed; what is accepted is complete, the same object whether it came
-from TOML or back out of the frontier.
+One typed object per collection file. Promises: an unknown key, a wrong type or a value that cannot be meant is
+refused with the file, the section, the key and what is allowed; what is accepted is complete, the same object whether
+it came from TOML or back out of the frontier.
 
 `sections` are the nouns, with `amounts` and `patterns` as their words; `checks` says what cannot be meant, by the
 `shapes` of texts; `converting` makes a collection of a table, or says what is wrong; `files` reads and keeps it;

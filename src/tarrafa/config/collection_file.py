@@ -1,4 +1,4 @@
-"""A collection as a file of the user's, and as the frontier keeps it."""
+"""Reads a collection file with its roots file, and encodes a collection for the frontier."""
 
 import re
 import tomllib

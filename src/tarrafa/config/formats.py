@@ -1,4 +1,4 @@
-"""Has a text the shape of what it stands for: a name, an address, a period?"""
+"""Text formats of configuration values: names, host patterns, addresses, e-mail, cron periods, time zones."""
 
 import re
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Which hosts and URLs does a pattern mean?"""
+"""Host and URL patterns: matching, and the most specific pattern for a host."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

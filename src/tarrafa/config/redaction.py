@@ -1,4 +1,4 @@
-"""What of a collection is not for everybody?
+"""Redacts secrets, such as webhook tokens, from a collection before it is shown or archived.
 
 An address that is told of a crawl (`[notify] webhook`) often holds a token.
 """

@@ -1,4 +1,4 @@
-"""A collection as its file describes it: every section, every key and its default.
+"""The sections and keys of a collection file, with their defaults.
 
 What of it cannot be meant is said in `checks.py`.
 """
@@ -102,7 +102,8 @@ class RevisitConfig(_ConfigSection, frozen=True):
 
 
 class ScheduleConfig(_ConfigSection, frozen=True):
-    """When it runs: from `start` on, at most until `deadline`, and again and again: see coordinator/schedule/run_scheduler.py."""
+    """When it runs: from `start` on, at most until `deadline`, and again and again: see
+    coordinator/schedule/run_scheduler.py."""
 
     start: LocalDateTime | None = None
     deadline: LocalDateTime | None = None

@@ -1,4 +1,4 @@
-"""Is a table a collection, and if not: what is wrong, in which section, with which key?
+"""Decodes a TOML or JSON table into a collection, or lists every error with its section and key.
 
 `convert` tells the first thing and `examine` all of them, in the same words, whatever the table came from.
 """

@@ -1,4 +1,4 @@
-"""How long, how large, when: what stands in a file as a number or as text.
+"""Durations, byte sizes and local times as a collection file writes them.
 
 Promises: what is read is finite and at most `NUMBER_MAX`; what cannot be meant is a ValueError that says what can.
 """

@@ -1,7 +1,8 @@
-"""What can the types of a collection's keys not say?
+"""Validation rules for a collection, one table of checks per section.
 
-One table of checks for each section, in the order of the file. A check is whether something is wrong, and the sentence
-for it, which begins with the place: `[section] key`. `coordinator/field_texts/complaint_translations.py` says each in Portuguese, too.
+One table of checks for each section, in the order of the file. A check is whether something is wrong, and the
+sentence for it, which begins with the place: `[section] key`. `coordinator/field_texts/complaint_translations.py`
+says each in Portuguese, too.
 """
 
 import re
@@ -197,26 +198,46 @@ def _notify(collection: Collection) -> list[Check]:
 def _network(collection: Collection) -> list[Check]:
     network, proxied = collection.network, bool(collection.network.proxy)
     return [
-        *[(not is_address_port(target), f"[network] connect_to: {target!r} is no address:port such as 127.0.0.1:8090")
-          for target in network.connect_to.values()],
-        (len(network.dns) > NAME_SERVERS_MAX,
-         f"[network] dns: {len(network.dns)} name servers are more than the {NAME_SERVERS_MAX} allowed"),
-        *[(parse_name_server(text) is None, f"[network] dns: {text!r} is no address such as 9.9.9.9, 9.9.9.9:5353, [::1]:53")
-          for text in network.dns],
-        ("@" in network.proxy,
-         "[network] proxy: a password does not belong here: the configuration is archived and shown. "
-         "Let the proxy know this machine by its address"),
-        (proxied and "@" not in network.proxy and not PROXY.fullmatch(network.proxy),
-         f"[network] proxy: {network.proxy!r} is no address such as http://proxy.example.br:3128 or "
-         "socks5h://127.0.0.1:9050"),
-        (proxied and bool(network.dns),
-         "[network] proxy and dns exclude each other: the proxy asks for names; leave one of them out"),
-        (proxied and collection.politeness.per_ip,
-         "[network] proxy: only the proxy knows which hosts share an address; add [politeness] per_ip = false"),
-        (proxied and not network.allow_private,
-         "[network] proxy: nobody here sees which addresses it connects to, so none can be refused. See that it keeps "
-         "away from private ones, and say that you know: allow_private = true"),
-    ]  # fmt: skip
+        *[
+            (not is_address_port(target), f"[network] connect_to: {target!r} is no address:port such as 127.0.0.1:8090")
+            for target in network.connect_to.values()
+        ],
+        (
+            len(network.dns) > NAME_SERVERS_MAX,
+            f"[network] dns: {len(network.dns)} name servers are more than the {NAME_SERVERS_MAX} allowed",
+        ),
+        *[
+            (
+                parse_name_server(text) is None,
+                f"[network] dns: {text!r} is no address such as 9.9.9.9, 9.9.9.9:5353, [::1]:53",
+            )
+            for text in network.dns
+        ],
+        (
+            "@" in network.proxy,
+            "[network] proxy: a password does not belong here: the configuration is archived and shown. "
+            "Let the proxy know this machine by its address",
+        ),
+        (
+            proxied and "@" not in network.proxy and not PROXY.fullmatch(network.proxy),
+            f"[network] proxy: {network.proxy!r} is no address such as http://proxy.example.br:3128 or "
+            "socks5h://127.0.0.1:9050",
+        ),
+        (
+            proxied and bool(network.dns),
+            "[network] proxy and dns exclude each other: the proxy asks for names; leave one of them out",
+        ),
+        (
+            proxied and collection.politeness.per_ip,
+            "[network] proxy: only the proxy knows which hosts share an address; add [politeness] per_ip = false",
+        ),
+        (
+            proxied and not network.allow_private,
+            "[network] proxy: nobody here sees which addresses it connects to, so none can be refused. "
+            "See that it keeps "
+            "away from private ones, and say that you know: allow_private = true",
+        ),
+    ]
 
 
 _REST = (_fetch, _strategy, _revisit, _schedule, _notify, _network)

@@ -1,4 +1,4 @@
-"""What should run now, where, and why?
+"""The coordinator: collections and their versions, schedules, runs, nodes, notifications, audit.
 
 Promises: every collection has one state with its reason, and never two runs at once; what people define is kept with
 all its versions; every process of every node is seen, or known to be silent; the crawl itself needs none of this, and

@@ -1,4 +1,4 @@
-"""Who did what, when?
+"""The audit log: one line for every action of a person or program, done or refused.
 
 `DATA/coordinator.sqlite`, table `audit`: a line for every action of a person or a program, and for every one that was
 refused. Promises: lines are only added, and what was done is never pushed out by what was refused: of that,
@@ -87,9 +87,13 @@ class AuditLog:
                     detail = f"{detail} (and {self._unsaid:,} more were refused, without a line)".strip()
                     self._unsaid = 0
             values = (
-                at, _one_line(who, WHO_CHARS_MAX), _one_line(action, ACTION_CHARS_MAX), _one_line(subject, SUBJECT_CHARS_MAX),
-                _one_line(detail, DETAIL_CHARS_MAX), int(refused),
-            )  # fmt: skip
+                at,
+                _one_line(who, WHO_CHARS_MAX),
+                _one_line(action, ACTION_CHARS_MAX),
+                _one_line(subject, SUBJECT_CHARS_MAX),
+                _one_line(detail, DETAIL_CHARS_MAX),
+                int(refused),
+            )
             with open_coordinator_db(self._path) as connection:
                 number = cast(int, connection.execute(INSERT, values).get)
                 if number % 100 == 0 or refused:

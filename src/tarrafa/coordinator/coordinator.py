@@ -1,9 +1,9 @@
-"""Who decides what runs, and remembers why?
+"""Creates, edits, starts, stops and monitors collections, and follows their schedules.
 
 People act through here, whichever door they come by: console, API or command line; so does the schedule. Every action
 is checked against the collection's state, carried out by the frontier, and noted with who, when and why. What the
-frontier says of states and configurations counts: a collection that came by another way (`tarrafa crawl FILE`) is taken
-up as it is.
+frontier says of states and configurations counts: a collection that came by another way (`tarrafa crawl FILE`) is
+taken up as it is.
 """
 
 import asyncio

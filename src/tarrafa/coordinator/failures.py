@@ -1,8 +1,8 @@
-"""What ended alike in a collection, and what can be done about it?
+"""Visits of a collection by status, such as failed URLs: counts, hosts, samples, and retry.
 
 All visits with one status: how many, what becomes of such a URL, where they are and since when, and samples with what
-was said. Promises: what the frontier does not tell is left out, and why is said; whoever has them tried again hears how
-many wait, and whether there are more, within RETRY_S_MAX.
+was said. Promises: what the frontier does not tell is left out, and why is said; whoever has them tried again hears
+how many wait, and whether there are more, within RETRY_S_MAX.
 """
 
 from collections.abc import Callable

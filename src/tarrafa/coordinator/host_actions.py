@@ -1,7 +1,8 @@
-"""What can be done about a host?
+"""Actions on a host: retry, forget, block and slow down.
 
 Promises: it can be retried, forgotten, blocked and slowed down, whichever door the wish comes by. The last two are
-edits of a collection, so that they have a version and can be taken back like any other; of two at once neither is lost.
+edits of a collection, so that they have a version and can be taken back like any other; of two at once neither is
+lost.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""In which state is a collection, why, and what may be done with it now?
+"""Collection states: what each means, which actions it allows, and the reason in words.
 
 The frontier has the state; this says what it means to people, which actions are open, and why the others are not.
 Pure.

@@ -1,9 +1,9 @@
-"""What was decided, by whom and when?
+"""The SQLite store of the coordinator: collection versions, lifecycles, runs and samples.
 
 One SQLite file, DATA/coordinator.sqlite, written by whoever coordinates and by nobody else: every version of what
 people defined, every run, what a collection looked like minute by minute. Others keep tables of their own in it
-(`open_ledger`). Promises: what a call returned for is on the disk, whatever happens to this process; a lost file costs
-history, never a crawl.
+(`open_ledger`). Promises: what a call returned for is on the disk, whatever happens to this process; a lost file
+costs history, never a crawl.
 """
 
 import contextlib

@@ -1,10 +1,10 @@
-"""Which sites do visitors suggest, and what became of that?
+"""Site suggestions of visitors: a store of URLs that wait for a decision.
 
 `DATA/coordinator.sqlite`, tables `suggestion` and `suggesting`. Promises: nothing is kept but the URL, the day it was
-first suggested, and how often: nothing of whoever did; a URL stands here once, and once decided it does not come back;
-at most WAITING_MAX wait for a decision, and the latest DECIDED_KEPT_MAX decisions are remembered. Suggestions are taken
-only while somebody has switched that on. Any number of threads; it waits for the disk: not to be called by a loop.
-Knows nothing of HTTP.
+first suggested, and how often: nothing of whoever did; a URL stands here once, and once decided it does not come
+back; at most WAITING_MAX wait for a decision, and the latest DECIDED_KEPT_MAX decisions are remembered. Suggestions
+are taken only while somebody has switched that on. Any number of threads; it waits for the disk: not to be called by
+a loop. Knows nothing of HTTP.
 """
 
 from collections.abc import Sequence

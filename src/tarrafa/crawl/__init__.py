@@ -1,4 +1,4 @@
-"""The crawl itself: lease -> fetch -> parse -> append -> deliver -> finish.
+"""Crawl: supervisor, worker, scope, relay and explain; `pages` is the library door.
 
 `supervise.py` starts and watches the processes, `worker.py` is one of them, `host.py` walks one host politely,
 `visit.py` says what an answer means, `fence.py` knows whether we may still act. `pages` is the door for other

@@ -1,4 +1,4 @@
-"""How many pages will there be, and how long will it take?
+"""Estimates how many pages a crawl will keep, and how long it still takes (ETA).
 
 From what is known at this moment, as if nothing more were discovered; never more than the collection allows. Pure.
 """

@@ -1,4 +1,4 @@
-"""How does another program crawl with us?
+"""Library API `pages()`: runs a crawl and yields its pages as they become durable.
 
 `pages` starts a collection, or takes it up where it was left, and gives its pages as they become durable. What was
 given is remembered after the caller asks for the next one: a program that is killed gets its last page again, and

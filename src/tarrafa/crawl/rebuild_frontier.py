@@ -1,13 +1,13 @@
-"""The frontier is lost: what of it does the archive still tell?
+"""Rebuilds a lost frontier by replaying the visits and notes of the archive.
 
-Every visit left a record, and beside the records stand notes: how the collections were configured, what robots.txt and
-sitemaps said. They are read in the order in which they were made, and judged by the same rules as on that day: what a
-page led to is offered to a new frontier, and the visit is finished there as it was then (`frontier/store/replay.py`).
-The link graph, if there is one, tells how many links lead where.
+Every visit left a record, and beside the records stand notes: how the collections were configured, what robots.txt
+and sitemaps said. They are read in the order in which they were made, and judged by the same rules as on that day:
+what a page led to is offered to a new frontier, and the visit is finished there as it was then
+(`frontier/store/replay.py`). The link graph, if there is one, tells how many links lead where.
 
 Promises: bounded memory; the frontier that was there, if any, is untouched until the new one is whole, and kept aside
-then; who is killed in between simply runs it again. What no record tells is lost: the back-off of hosts, what walks had
-learned about traps, revisits saved up. See docs/checkpoint.md.
+then; who is killed in between simply runs it again. What no record tells is lost: the back-off of hosts, what walks
+had learned about traps, revisits saved up. See docs/checkpoint.md.
 """
 
 import asyncio

@@ -1,9 +1,8 @@
-"""How is it said to people what a crawl makes of a URL?
+"""English and Portuguese sentences of `explain` and the dry run (to become gettext messages).
 
-`explain` and a dry run name what is the case, with its numbers; here is the one table of sentences that it is said by,
-English and Portuguese side by side. Promises: numbers are written as each language writes them; what a value holds is
-never read as part of a sentence.
-Knows nothing of URLs.
+`explain` and a dry run name what is the case, with its numbers; here is the one table of sentences that it is said
+by, English and Portuguese side by side. Promises: numbers are written as each language writes them; what a value
+holds is never read as part of a sentence. Knows nothing of URLs.
 """
 
 import string

@@ -1,4 +1,4 @@
-"""Is this an address of the public Internet?
+"""Address guard: refuses IP addresses that are not on the public Internet.
 
 A page may link to anything; a crawler that follows it inside its own network fetches the cloud's secrets, the printer
 and its neighbour's database. The lists are IANA's registries of special addresses (RFC 6890), written out here rather

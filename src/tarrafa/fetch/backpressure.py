@@ -1,4 +1,4 @@
-"""Who may go on reading, and who has to wait?
+"""Backpressure: pauses transfers while bandwidth or memory is used up, and resumes them in order.
 
 A part of a body that a valve or the memory has no room for is not taken: libcurl pauses that transfer, and TCP tells
 the server to wait. When there is room again the transfers go on in the order in which they began to wait.

@@ -1,12 +1,13 @@
-"""Whom do we believe that a host is who it says it is?
+"""TLS certificates: the CA bundle, reasons of failed verification, and hosts known to fail it.
 
 Which authorities' file to use, and what OpenSSL's verdict on a certificate means, in few words. A collection whose
 policy is `accept` takes a certificate that will not do, and is told why; `Distrust` remembers for a while which hosts
 those are, so that not each of their pages costs a handshake that must fail.
 
 pycurl's wheel carries a libcurl that was made on another distribution: its own default is
-`/etc/pki/tls/certs/ca-bundle.crt`. pycurl looks into a few more places, but neither at SSL_CERT_FILE nor, on a machine
-without the ca-certificates package, at anything that exists; then no https site verifies. So the file is always named.
+`/etc/pki/tls/certs/ca-bundle.crt`. pycurl looks into a few more places, but neither at SSL_CERT_FILE nor, on a
+machine without the ca-certificates package, at anything that exists; then no https site verifies. So the file is
+always named.
 """
 
 import importlib

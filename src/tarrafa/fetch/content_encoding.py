@@ -1,4 +1,4 @@
-"""What were these bytes before the server packed them?
+"""Decodes Content-Encoding and Transfer-Encoding (gzip, deflate, br, zstd, chunked) within a size limit.
 
 Promises: whatever the bytes, no more than the limit and one part beyond it is ever unpacked, in time linear in what
 comes in and what goes out; a stream that ends too soon gives what was there, and rubbish behind its end is ignored;

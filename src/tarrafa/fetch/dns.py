@@ -1,4 +1,4 @@
-"""Which address does this host's name lead to, and may we go there?
+"""DNS resolver: host names to allowed IP addresses, with a cache.
 
 Asynchronous look-ups (c-ares), cached for a minute. The guard (`guard.py`) is on by default: loopback, private,
 link-local, metadata, multicast and reserved addresses are refused, in whatever spelling they come, unless the

@@ -1,8 +1,8 @@
-"""How do hundreds of requests travel at once in one thread?
+"""HTTP client: runs many transfers at once with libcurl's multi interface on the event loop.
 
 libcurl's multi interface on the running event loop: curl says which sockets it watches and when it wants to be woken.
-Promises: no request leaves after the fence has fallen or to an address that was not vetted (both are asked at the last
-moment, when the connection stands and before the first byte is sent); nothing is redirected, decoded, proxied or
+Promises: no request leaves after the fence has fallen or to an address that was not vetted (both are asked at the
+last moment, when the connection stands and before the first byte is sent); nothing is redirected, decoded, proxied or
 remembered behind our back; a connection whose certificate would not do serves only those who accept that; all bodies
 together stay within a bound; every transfer ends within its limits with a `Response`.
 """

@@ -1,4 +1,4 @@
-"""What did the server say, in its own bytes?
+"""HTTP request, response and header block, with header parsing and Retry-After.
 
 The shapes of a request and its answer, and the pure functions that read a header block and undo the encodings of a
 body. Everything here is bounded: a megabyte that unpacks to a gigabyte is cut where the caller's limit is.

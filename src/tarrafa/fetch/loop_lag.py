@@ -1,4 +1,4 @@
-"""Was the host slow, or were we?
+"""Measures the lag of the event loop, to tell a slow host from an overloaded machine.
 
 A busy machine notices late what has arrived long ago, and takes its own lateness for the host's. `LoopLag` rings ten
 times a second and remembers how late each ring came: what the event loop could not do for itself, it could not do for

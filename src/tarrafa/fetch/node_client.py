@@ -1,11 +1,11 @@
-"""How is another machine of ours asked?
+"""HTTP client for other nodes of this installation: POST with a bearer token, bounded in time and size.
 
 By a POST with a secret that both know. Promises: an answer, or one line that says why there is none, within the time
-limit; nothing is read beyond its bound; the secret goes to the address that was named and nowhere else: no redirect is
-followed, no proxy is used, certificates are verified, and without TLS it leaves for no public address where that is
-asked for (`private`). Connections are kept and used again until `close`; where a kept one turns out to be dead, libcurl
-asks again, so ask only what may be heard twice.
-Knows nothing of what is said. Blocking, in any number of threads.
+limit; nothing is read beyond its bound; the secret goes to the address that was named and nowhere else: no redirect
+is followed, no proxy is used, certificates are verified, and without TLS it leaves for no public address where that
+is asked for (`private`). Connections are kept and used again until `close`; where a kept one turns out to be dead,
+libcurl asks again, so ask only what may be heard twice. Knows nothing of what is said. Blocking, in any number of
+threads.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""May this URL be fetched, and how often may we ask?
+"""robots.txt parser and matcher (RFC 9309): allow and disallow rules, crawl delay, sitemaps.
 
-Promises: RFC 9309, with the leniencies of Google's parser where webmasters rely on them (missing colons, common typos,
-`Allow: /x/index.html` opens `/x/`). Any bytes give rules; matching takes no more than a pass over the URL per wildcard
-pattern, whatever the pattern. Pure: the text is handed in, the verdict comes out.
-Knows nothing of HTTP: what a missing or failing robots.txt means (RFC 9309 §2.3.1) is decided where it is fetched.
+Promises: RFC 9309, with the leniencies of Google's parser where webmasters rely on them (missing colons, common
+typos, `Allow: /x/index.html` opens `/x/`). Any bytes give rules; matching takes no more than a pass over the URL per
+wildcard pattern, whatever the pattern. Pure: the text is handed in, the verdict comes out. Knows nothing of HTTP:
+what a missing or failing robots.txt means (RFC 9309 §2.3.1) is decided where it is fetched.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""How fast may bytes come in, and how many may lie here at once?
+"""Throttling: a token bucket for bandwidth and a budget for the memory of response bodies.
 
-Promises: in any stretch of time no more than `burst + rate x time` bytes pass a `Valve`, and one part; a `Basin` never
-holds more than its maximum and what the bodies lack whose turn it was; there is always one body that may go on.
+Promises: in any stretch of time no more than `burst + rate x time` bytes pass a `Valve`, and one part; a `Basin`
+never holds more than its maximum and what the bodies lack whose turn it was; there is always one body that may go on.
 Pure: what time it is, is asked of a clock that is handed in. Knows nothing of HTTP or of pausing.
 """
 

@@ -1,4 +1,4 @@
-"""One request on its way: what has come so far, and what does its end mean?
+"""One running HTTP transfer: takes header and body, cuts at its limits, and maps its end to a status.
 
 libcurl hands header lines and parts of the body over as they arrive; the transfer is cut as soon as it is clear that
 the rest is not wanted. `response_to` gives every way in which a transfer can end its status: nothing that a server

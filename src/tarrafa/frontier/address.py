@@ -1,4 +1,4 @@
-"""Where is the frontier, and how is it reached?
+"""Frontier addresses (unix:, tcp://, postgresql://): parses and redacts them, and connects to the frontier they name.
 
     unix:PATH                        the owner of a data directory on this machine (DATA/run/frontier.sock)
     tcp://HOST:PORT                  a URL server on another machine (`tarrafa frontier serve`), with a token

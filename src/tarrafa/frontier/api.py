@@ -1,7 +1,7 @@
-"""What can one ask of the frontier, and what does it answer?
+"""The frontier API: the `Frontier` Protocol with all its calls, and the messages they exchange.
 
-One Protocol with several bodies (`store/sqlite.py` embedded, `remote.py` over a socket), all held to the same contract
-suite. Everything named here crosses a wire.
+One Protocol with several bodies (`store/sqlite.py` embedded, `remote.py` over a socket), all held to the same
+contract suite. Everything named here crosses a wire.
 """
 
 from typing import Protocol

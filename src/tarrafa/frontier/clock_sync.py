@@ -1,9 +1,9 @@
-"""Whose clock counts?
+"""Clock synchronization: a worker measures its skew and follows the frontier's clock.
 
-The frontier's: every moment that it tells or is told (when a host may be visited again, when an answer ended) is on its
-clock. A worker on a machine whose clock is wrong would hammer hosts or wait for ever. So it asks for the time before it
-begins, several times, believes the answer that came back soonest, and from then on counts with its own boot time,
-which nobody can set. Leases do not depend on any of this: they are told in seconds from the question on.
+The frontier's: every moment that it tells or is told (when a host may be visited again, when an answer ended) is on
+its clock. A worker on a machine whose clock is wrong would hammer hosts or wait for ever. So it asks for the time
+before it begins, several times, believes the answer that came back soonest, and from then on counts with its own boot
+time, which nobody can set. Leases do not depend on any of this: they are told in seconds from the question on.
 
 What is left is half of the shortest round trip, and how much two machines' quartz differ: `apart_s` watches that.
 """

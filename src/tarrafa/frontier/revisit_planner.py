@@ -1,9 +1,10 @@
-"""What must a visit be worth, or who is visited when, for a whole collection?
+"""Revisit planner: a process that computes the price or the plan of revisits of one collection, and the launcher that
+starts it.
 
 `Steward` runs beside the owner (where PostgreSQL is the owner: beside every supervisor, and one of them has leave to
-plan) and starts a planner whenever a collection waits for one; `python -m tarrafa.frontier.revisit_planner` is the planner: one
-collection, then it ends. It speaks the Protocol like everybody else, in small calls, and computes in a process of its
-own: replanning never blocks the crawl, however large the collection.
+plan) and starts a planner whenever a collection waits for one; `python -m tarrafa.frontier.revisit_planner` is the
+planner: one collection, then it ends. It speaks the Protocol like everybody else, in small calls, and computes in a
+process of its own: replanning never blocks the crawl, however large the collection.
 
 The index policy with a budget needs a price: the one at which the visits worth it add up to the budget, hosts that
 politeness limits aside. It follows from the classes of pages alone, whatever their number. The planning policies get

@@ -1,8 +1,9 @@
-"""The one process that has the frontier's file open.
+"""The frontier server process: the one process that has the frontier's SQLite file open, and serves it over a Unix
+socket and TCP.
 
-Started by the supervisor; everybody else speaks to it over `DATA/run/frontier.sock`, and with `--listen` over TCP, from
-other machines too. It says `ready` on its standard output, with the port, then whom it refused. When the file can no
-longer be written it says why in one line and ends: the supervisor decides what then.
+Started by the supervisor; everybody else speaks to it over `DATA/run/frontier.sock`, and with `--listen` over TCP,
+from other machines too. It says `ready` on its standard output, with the port, then whom it refused. When the file
+can no longer be written it says why in one line and ends: the supervisor decides what then.
 """
 
 import argparse

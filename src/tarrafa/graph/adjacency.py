@@ -1,15 +1,15 @@
-"""The whole graph at one moment, as arrays.
+"""Reads the whole link graph into adjacency arrays for PageRank and host links.
 
-Promises: read in one transaction and in pieces, so that memory is what the arrays take: 4 bytes a link that counts, 16
-a node, 12 a pair of hosts that are linked, and some hundreds for a host. (Above `LINKS_IN_MEMORY` the links lie in a
-file that the system may write out and read again: they are only ever read from their beginning to their end.) Node
-number k is place k - 1. Numbers are never used again: those of deleted collections are places where nobody is.
-Knows nothing of ranks.
+Promises: read in one transaction and in pieces, so that memory is what the arrays take: 4 bytes a link that counts,
+16 a node, 12 a pair of hosts that are linked, and some hundreds for a host. (Above `LINKS_IN_MEMORY` the links lie in
+a file that the system may write out and read again: they are only ever read from their beginning to their end.) Node
+number k is place k - 1. Numbers are never used again: those of deleted collections are places where nobody is. Knows
+nothing of ranks.
 
 A link counts for ranks when it leads to another URL and is walked: not what its author does not vouch for
 (rel=nofollow, ugc, sponsored, or a page that says nofollow), nor the end of a chain of redirects that was too long.
-Several links from one page to another are one. A redirect is a link like any other, the only one of its page: it passes
-rank on. For the counts between hosts every pair of pages counts that has any link, vouched for or not.
+Several links from one page to another are one. A redirect is a link like any other, the only one of its page: it
+passes rank on. For the counts between hosts every pair of pages counts that has any link, vouched for or not.
 """
 
 import tempfile

@@ -1,10 +1,9 @@
-"""Has everything that was archived found its place in the graph, and does the frontier know?
+"""Graph follower: applies archived visits to the link graph and delivers weights to the frontier.
 
-Promises: follows the archive from where it stopped, whatever stopped it; tells the frontier each change at least once,
-in absolute values, at most every second; never calls the crawl. One process at a time (a lock sees to it).
+Promises: follows the archive from where it stopped, whatever stopped it; tells the frontier each change at least
+once, in absolute values, at most every second; never calls the crawl. One process at a time (a lock sees to it).
 `behind` is 0 only when every durable record is applied and every change of in-links and depths delivered; ranks are
-told a few at a time, and nobody waits for them.
-Knows nothing of how `deliver` reaches the frontier.
+told a few at a time, and nobody waits for them. Knows nothing of how `deliver` reaches the frontier.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""How are links spread over a collection, and how many lead nowhere?
+"""Link statistics of one collection for a report: in-link distribution and dead links.
 
 Sums over the nodes of one collection, for a report: one pass over them, and a look-up for each link that is dead. A
 link here is a pair of different URLs, however often one names the other.

@@ -1,4 +1,4 @@
-"""How does one more visit change the graph?
+"""GraphWriter: applies one visit to the link graph (edges, in-link counts, depths) and commits batches.
 
 Promises: the graph after a batch is what its records say, one after the other: a newer visit replaces the page's ways
 out exactly, one that is not newer changes nothing; in-link counts are exact; a depth that fell is carried on along

@@ -1,4 +1,4 @@
-"""Which hosts and sites link to which, and how much is known of each? (Pure arrays.)
+"""Host graph: which hosts and sites link to which, as arrays.
 
 Promises: each pair of different hosts once, with the number of page pairs that are linked, those of the most links
 first; sites are the sums of their hosts, without what stays inside. Memory follows the number of different pairs.

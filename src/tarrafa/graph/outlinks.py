@@ -1,7 +1,7 @@
-"""Which ways lead out of a visited page, and which of them do we walk?
+"""Reads the outlinks and the redirect of an archived visit as edges.
 
-Promises: a pure reading of one `Record`. `hops` of an edge is what walking it adds to the depth: 1 for a link, 0 for a
-redirect, None for one that is not walked (the page or the link says so, or the chain of redirects was too long).
+Promises: a pure reading of one `Record`. `hops` of an edge is what walking it adds to the depth: 1 for a link, 0 for
+a redirect, None for one that is not walked (the page or the link says so, or the chain of redirects was too long).
 Knows nothing of SQLite.
 """
 

@@ -1,20 +1,20 @@
-"""Who matters, if whoever is linked to matters, the more so the more those matter who link?
+"""PageRank as a linear system, solved by Gauss-Seidel sweeps over arrays.
 
 Promises: pure arrays; the ranks of each block (a collection: no link leaves it) have the mean 1, so that ranks of
-blocks of any size compare: N times PageRank. The same links give the same ranks to about a millionth, from wherever it
-starts; a start that is near saves sweeps. It ends after `sweeps_max` sweeps whatever the links are.
-Knows nothing of URLs, files or SQLite.
+blocks of any size compare: N times PageRank. The same links give the same ranks to about a millionth, from wherever
+it starts; a start that is near saves sweeps. It ends after `sweeps_max` sweeps whatever the links are. Knows nothing
+of URLs, files or SQLite.
 
-PageRank is where somebody is found who follows a random link with probability 0.85, and else, or where there is no link
-to follow, goes to any page of the block. Since both jumps go to the same places, the mass that pages without links lose
-need not be followed: the solution of
+PageRank is where somebody is found who follows a random link with probability 0.85, and else, or where there is no
+link to follow, goes to any page of the block. Since both jumps go to the same places, the mass that pages without
+links lose need not be followed: the solution of
 
     x[i] = 1 + 0.85 * (sum of x[j] / links_of[j] over the j that link to i)
 
 has the right proportions, and is only to be scaled (Del Corso, Gulli, Romani 2005). It has two gifts. Pages that link
 nowhere, in a crawl most of those that are known, give nothing to anybody: they are computed once, at the end. And
-values may be used as soon as they are new (Gauss-Seidel), which takes half the sweeps. Nodes are numbered as they were
-found, links mostly lead to later ones, so a sweep carries news far.
+values may be used as soon as they are new (Gauss-Seidel), which takes half the sweeps. Nodes are numbered as they
+were found, links mostly lead to later ones, so a sweep carries news far.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The inner loops of PageRank, compiled.
+"""Compiled inner loops (numba) of PageRank.
 
 Apart from `pagerank`, because numba takes a second to load and its cache on the disk looks at one file only. What is
 written here needs no other file of ours.

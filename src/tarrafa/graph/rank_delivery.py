@@ -1,10 +1,10 @@
-"""Which ranks does the frontier not know yet?
+"""Tracks which ranks have changed enough to be delivered to the frontier.
 
 Beside the file of ranks lies one of the same shape with the ranks as the frontier took them up last (0: never). Both
-sides judge alike what is news: a rank more than a quarter above or below; who has none yet has the mean.
-Promises: small changes are never told, so a survey floods nobody; each call looks at a bounded number of nodes, however
-many there are; what was told is remembered across restarts, and telling something twice is harmless.
-Knows nothing of how it is told.
+sides judge alike what is news: a rank more than a quarter above or below; who has none yet has the mean. Promises:
+small changes are never told, so a survey floods nobody; each call looks at a bounded number of nodes, however many
+there are; what was told is remembered across restarts, and telling something twice is harmless. Knows nothing of how
+it is told.
 """
 
 import mmap

@@ -1,4 +1,4 @@
-"""What is the rank of node number so many?
+"""Rank file: the PageRank of each node as 32-bit floats, mapped into memory.
 
 A file of 64 bytes that say what it is, and then a 32-bit float for each node: N times PageRank, with the mean 1.
 Promises: it is written anew and takes the old one's place when it is whole and durable; who has the old one open goes

@@ -1,11 +1,11 @@
-"""Who matters, and which sites are linked with which, over the whole graph?
+"""Ranking process: computes PageRank of all pages and the link sums of hosts and sites.
 
-`python -m tarrafa.graph.ranking_process`: reads the graph once into arrays, computes the ranks of all nodes and the sums of all
-hosts and sites, writes both, and ends. A process of its own, because it takes memory and a processor for seconds: the
-follower that starts it goes on following, and who reads has the results of before until the new ones are whole.
-Promises: killed at any moment it leaves what was there; the file of ranks, which says what it was computed from, comes
-last, so that a survey that broke off is made again. One at a time (a lock sees to it).
-Knows nothing of when it is time: see `surveyor`.
+`python -m tarrafa.graph.ranking_process`: reads the graph once into arrays, computes the ranks of all nodes and the
+sums of all hosts and sites, writes both, and ends. A process of its own, because it takes memory and a processor for
+seconds: the follower that starts it goes on following, and who reads has the results of before until the new ones are
+whole. Promises: killed at any moment it leaves what was there; the file of ranks, which says what it was computed
+from, comes last, so that a survey that broke off is made again. One at a time (a lock sees to it). Knows nothing of
+when it is time: see `surveyor`.
 """
 
 import argparse

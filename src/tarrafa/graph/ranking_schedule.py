@@ -1,4 +1,4 @@
-"""When is it time for another survey of the graph, and who makes it?
+"""RankingScheduler: decides when the ranking process runs, and starts it.
 
 Promises: the follower is never held up: surveys run in a child process, one at a time. There is one when links have
 grown by a tenth or when something is new for ten minutes; at once when there is nothing else to do; and at the end,

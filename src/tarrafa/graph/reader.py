@@ -1,10 +1,9 @@
-"""Who links here, where does it lead, how deep does it lie?
+"""GraphReader: in-links, outlinks, anchors, depth and rank of a URL.
 
 Promises: answers from one consistent moment while the follower goes on writing; safe to use from several threads;
-takes up a graph that was made again. A URL that several collections hold is one URL unless a collection is named; where
-more than `COLLAPSED_MAX` link to it, the collection that counts most speaks for all. Every answer takes bounded time:
-lists come in pages, and nobody pages beyond `OFFSET_MAX`.
-Knows nothing of the index or of ranking.
+takes up a graph that was made again. A URL that several collections hold is one URL unless a collection is named;
+where more than `COLLAPSED_MAX` link to it, the collection that counts most speaks for all. Every answer takes bounded
+time: lists come in pages, and nobody pages beyond `OFFSET_MAX`. Knows nothing of the index or of ranking.
 """
 
 import threading

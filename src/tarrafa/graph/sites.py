@@ -1,11 +1,10 @@
-"""What is known of a site or a host, and which others link to it?
+"""Site and host summaries of the last ranking (sites.sqlite), and their reader.
 
-`sites.sqlite` holds the sums of the last survey, so that nobody scans the graph for them: a row for each host and each
-site of each collection, with the lists of those that link there and those that it links to.
-Promises: it is written anew and takes the old one's place when it is whole; an answer comes from one survey, costs a
-few look-ups however large the graph, and says of when it is. Several collections may know a site: without a name, the
-one that knows most of it speaks.
-Knows nothing of how the sums are made.
+`sites.sqlite` holds the sums of the last survey, so that nobody scans the graph for them: a row for each host and
+each site of each collection, with the lists of those that link there and those that it links to. Promises: it is
+written anew and takes the old one's place when it is whole; an answer comes from one survey, costs a few look-ups
+however large the graph, and says of when it is. Several collections may know a site: without a name, the one that
+knows most of it speaks. Knows nothing of how the sums are made.
 """
 
 import threading

@@ -1,12 +1,12 @@
-"""How is the graph laid out on the disk?
+"""SQLite schema of the link graph; opens, locks and removes its file.
 
 Promises: one process writes, any number read at the same time (WAL); what is half done is never seen. A URL of a
 collection is a *node* with a small number, counted upwards and never reused: edges of numbers take a quarter of the
 room of edges of 128-bit ids, and are ready for arrays. A node whose newest visit was made by a crawler elsewhere has
-that one for its owner, and is stamped with the next number whenever its in-links change: whoever has read up to a stamp
-sees by it what has changed since. Stamps of another `incarnation` (the graph was made again) say nothing. `turned`
-counts the links that came or went and the nodes that came: what was computed from the graph is new while it stands.
-Knows nothing of records or frontiers.
+that one for its owner, and is stamped with the next number whenever its in-links change: whoever has read up to a
+stamp sees by it what has changed since. Stamps of another `incarnation` (the graph was made again) say nothing.
+`turned` counts the links that came or went and the nodes that came: what was computed from the graph is new while it
+stands. Knows nothing of records or frontiers.
 """
 
 from collections.abc import Iterator

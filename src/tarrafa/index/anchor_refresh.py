@@ -1,13 +1,12 @@
-"""Which pages do others speak of otherwise than when they were written?
+"""Finds pages whose in-links or rank have changed, so that they are indexed again with new anchors.
 
-A page is indexed seconds after its visit, when hardly anybody is known to link to it: it has few anchors, and its links
-are worth little. Promises: pages whose in-links have at least doubled or halved since, or whose links are worth clearly
-more or less, are found in sweeps over all of them, in steps that are bounded in time, and are written anew from their
-record in the archive, without a visit. There is a sweep only if the graph has changed since the last one, and sweeps
-take a tenth of the time at most while anything else goes on; when nothing does, a few seconds settle everything.
-A page that is swept between two of its doublings is written once for both: however many come to link to it, that is
-only their logarithm.
-Knows nothing of tantivy: the follower writes.
+A page is indexed seconds after its visit, when hardly anybody is known to link to it: it has few anchors, and its
+links are worth little. Promises: pages whose in-links have at least doubled or halved since, or whose links are worth
+clearly more or less, are found in sweeps over all of them, in steps that are bounded in time, and are written anew
+from their record in the archive, without a visit. There is a sweep only if the graph has changed since the last one,
+and sweeps take a tenth of the time at most while anything else goes on; when nothing does, a few seconds settle
+everything. A page that is swept between two of its doublings is written once for both: however many come to link to
+it, that is only their logarithm. Knows nothing of tantivy: the follower writes.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""When is what a follower has read to be committed?
+"""CommitPace: decides when a follower commits what it has read, and holds its cursor.
 
 Promises: when a batch is full, a few seconds after its first record was read, and at once when nothing more comes.
 Knows nothing of what is committed, or where to.

@@ -1,4 +1,4 @@
-"""What is a record for the index?
+"""DocumentBuilder: makes the tantivy document of an archived page, also in a pool of child processes.
 
 Promises: the same document wherever it is made: here, or in child processes that hand their sheets to the one that
 writes (`Analysts`), in the order of the records. A page is indexed with what is known of it by then: without a link
@@ -10,9 +10,8 @@ children that do it, the writer is left with a tenth.
 
 Which site is a page of?
 
-Promises: the registrable domain by the bundled public suffix list, and by the suffixes that the page's collection adds
-to it: each archive file begins with how its collection was configured.
-Knows nothing of documents.
+Promises: the registrable domain by the bundled public suffix list, and by the suffixes that the page's collection
+adds to it: each archive file begins with how its collection was configured. Knows nothing of documents.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
-"""What does one visit change in the index?
+"""Maps an archived visit to an index action and to the fields of its tantivy document.
 
 Promises: a page that was kept and may be shown becomes a document; one that the Web says is gone, moved, forbidden or
-not for indexing loses it; the Web's weather (time-outs, 5xx, an unchanged 304) changes nothing. Every text is bounded.
-Knows nothing of commits, cursors or visits' order.
+not for indexing loses it; the Web's weather (time-outs, 5xx, an unchanged 304) changes nothing. Every text is
+bounded. Knows nothing of commits, cursors or visits' order.
 """
 
 import re

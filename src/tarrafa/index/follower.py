@@ -1,4 +1,4 @@
-"""Is everything that was archived findable?
+"""Index follower: applies archived visits to the tantivy index, commits, and rebuilds it.
 
 Promises: follows the archive from where it stopped, whatever stopped it; a page is findable a few seconds after it
 became durable, and within a second when nothing else comes; updates and deletions go by URL and never back in time.

@@ -1,11 +1,11 @@
-"""Which visit of each URL does the index show, from which record, and how far has the archive been read?
+"""SQLite record of the index follower: newest visit of each URL, cursor, deletions.
 
 Promises: all of it is saved together, and only after tantivy has committed what it speaks of. A crash in between
 replays records over documents that are already there, and replaying is harmless: each begins by deleting its own key.
-Deleted pages keep their row, so that a late file cannot bring an old version back; a page that is shown keeps where the
-archive has its record, and how it stood with others when it was written (`Marks`), so that it can be written anew when
-that has changed (`refresh`). What an earlier version of Tarrafa saved is recognised (`is_foreign`).
-Knows nothing of documents.
+Deleted pages keep their row, so that a late file cannot bring an old version back; a page that is shown keeps where
+the archive has its record, and how it stood with others when it was written (`Marks`), so that it can be written anew
+when that has changed (`refresh`). What an earlier version of Tarrafa saved is recognised (`is_foreign`). Knows
+nothing of documents.
 """
 
 from collections.abc import Callable

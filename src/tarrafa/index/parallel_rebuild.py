@@ -1,11 +1,11 @@
-"""How is an index made again from the archive, with all the processors there are?
+"""Rebuilds the index from the archive with one process per part and all processors.
 
 Each part of the index is made by a process of its own, as many at once as there are processors; where there are more
 processors than parts, each of these has children that analyse (`analyst`). Promises: however many take part, and
 whoever is killed in between, the index that is there in the end is the one that a single process would have made, or,
-if it was not made to the end, the one that there was: that one answers meanwhile. All of them die with the process that
-began it.
-Knows nothing of terminals: `tell` hears how many bytes of the archive were done since it was called last.
+if it was not made to the end, the one that there was: that one answers meanwhile. All of them die with the process
+that began it. Knows nothing of terminals: `tell` hears how many bytes of the archive were done since it was called
+last.
 
 `python -m tarrafa.index.parallel_rebuild --part 2-of-4 ...` makes one part.
 """
@@ -90,9 +90,15 @@ class _PartBuilders:
     def _start(self, part: DataDirectory) -> None:
         said = tempfile.TemporaryFile()  # noqa: SIM115 (it is read when the process has ended)
         line = module_command(
-            "tarrafa.index.parallel_rebuild", "--data", str(part.root), f"--part={part.part}", "--analysts", str(self._analysts),
-            "--parent", str(os.getpid()),
-        )  # fmt: skip
+            "tarrafa.index.parallel_rebuild",
+            "--data",
+            str(part.root),
+            f"--part={part.part}",
+            "--analysts",
+            str(self._analysts),
+            "--parent",
+            str(os.getpid()),
+        )
         process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
         self._at_work[part.part] = (process, said)
 

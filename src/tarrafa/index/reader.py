@@ -1,8 +1,8 @@
-"""Where is this term, and what does that document show?
+"""IndexReader: snapshots of the newest commit of the index, for any number of readers.
 
-Promises: a `Snapshot` is one commit and stays as it is; the next one asked for is the newest commit, found by a look at
-one file. Any number of readers, threads and processes beside the one follower.
-Knows nothing of ranking or of the query language.
+Promises: a `Snapshot` is one commit and stays as it is; the next one asked for is the newest commit, found by a look
+at one file. Any number of readers, threads and processes beside the one follower. Knows nothing of ranking or of the
+query language.
 """
 
 import threading

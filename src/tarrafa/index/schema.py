@@ -1,4 +1,4 @@
-"""How is the index laid out, and how does tantivy tell us that it cannot?
+"""Schema of the tantivy index, and how the index is opened, replaced and removed.
 
 Promises: what tantivy raises (a ValueError for everything, a Rust panic at worst) leaves here as one line that says
 where and what to do. A document's `key` is raw text, because deleting by an unsigned number silently deletes nothing.
@@ -6,14 +6,14 @@ An index of another layout is recognised and never half understood: its own sche
 Knows nothing of records or queries.
 
 `all` holds everything that can be found, title eight times, headings and anchors three times: term frequency is the
-weight. `pairs` holds the same, each two neighbours as one term: a phrase of two words is one look-up there, where from
-the places of two frequent words it would take a hundred times as long, and `all` need not keep any places. `title` is
-there for a small extra and for `intitle:`. `words` holds each different word once, as it is written, behind its folded
-form where that is another (`funcao|função`): the vocabulary of the index, found by its beginnings whatever the accents,
-and as new as the pages. `static` is what links are worth, made so that tantivy's log2(2 + static) is the factor. Terms
-are made in Python and handed over joined by spaces: tantivy takes no analysis in Python, and its pre-tokenized strings
-cost three times as much (468 against 149 us for 450 terms).
-tantivy-py indexes every text field, so what is only to be shown is kept as bytes.
+weight. `pairs` holds the same, each two neighbours as one term: a phrase of two words is one look-up there, where
+from the places of two frequent words it would take a hundred times as long, and `all` need not keep any places.
+`title` is there for a small extra and for `intitle:`. `words` holds each different word once, as it is written,
+behind its folded form where that is another (`funcao|função`): the vocabulary of the index, found by its beginnings
+whatever the accents, and as new as the pages. `static` is what links are worth, made so that tantivy's log2(2 +
+static) is the factor. Terms are made in Python and handed over joined by spaces: tantivy takes no analysis in Python,
+and its pre-tokenized strings cost three times as much (468 against 149 us for 450 terms). tantivy-py indexes every
+text field, so what is only to be shown is kept as bytes.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Which part of the index is a page in?
+"""Shard layout of the index: how many parts it has, and which part holds a host.
 
 An index may be kept in several parts, its *shards*, on one machine or on many, each with a folder, a lock and a
 follower of its own. Promises: a page is in the part that the xxh3-64 of its host's name says, modulo their number,

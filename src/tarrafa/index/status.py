@@ -1,4 +1,4 @@
-"""How far is the index of this data directory?
+"""Status of the index for `tarrafa status`: documents, bytes behind, shards.
 
 For people and programs that look on: `tarrafa status`. Nothing is opened for writing.
 """

@@ -1,10 +1,10 @@
-"""What of the archive must not be in the index?
+"""Applies takedowns to the index: removes what is taken down and restores what is lifted.
 
 Promises: what is taken down is deleted with the next commit, and never written while it is; what is lifted is written
-again from the archive, as its visits have it. Search need not ask the index for what `obeys` says that it has taken out
-already: that is said after the commit, and unsaid before the next change. Until then search leaves it out by itself
-(`search/exclusion_filter.py`), so nothing shows in between. A crash repeats work and changes nothing.
-Knows nothing of documents: the follower writes them.
+again from the archive, as its visits have it. Search need not ask the index for what `obeys` says that it has taken
+out already: that is said after the commit, and unsaid before the next change. Until then search leaves it out by
+itself (`search/exclusion_filter.py`), so nothing shows in between. A crash repeats work and changes nothing. Knows
+nothing of documents: the follower writes them.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which words are the same word?
+"""Text analysis of pages and queries: words, accent folding, stemming and word pairs.
 
 Promises: pure and deterministic; accents and case never matter; singular and plural meet in Portuguese and English;
 other languages are folded only. A page is analysed in its own language. The language of a query's words is unknown,

@@ -1,4 +1,4 @@
-"""Which domain does a person mean, and which domains does a host stand below?
+"""Normalizes a typed domain name, and lists a host's domain and its parent domains.
 
 Promises: a name as URLs have it (small letters, `são.br` as `xn--so-sia.br`), or None for what is no name of a host;
 `above` gives the host's own name and the domains above it, as `site:` understands them. Pure.

@@ -1,9 +1,8 @@
-"""Why can this document not be read?
+"""Defines the exceptions of `parse`: a document that cannot be read, and a page that must be parsed in the sandbox.
 
-Promises: the one exception that `parse` raises, for documents that are no Web pages (PDF, office). HTML and plain text
-always give a page; a document that is encrypted, damaged or made to cost too much gives this, with a few words why.
-(`Risky` is for those alone who asked to be told.)
-Knows nothing of visits: the caller gives it a status.
+Promises: the one exception that `parse` raises, for documents that are no Web pages (PDF, office). HTML and plain
+text always give a page; a document that is encrypted, damaged or made to cost too much gives this, with a few words
+why. (`Risky` is for those alone who asked to be told.) Knows nothing of visits: the caller gives it a status.
 """
 
 REASON_LENGTH_MAX = 120

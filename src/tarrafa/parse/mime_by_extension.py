@@ -1,4 +1,4 @@
-"""What can be behind this URL, by its name alone?
+"""Guesses the MIME types of a URL by the file extension of its path.
 
 Promises: the MIME types that the extension of a URL's last path segment can only stand for, so that a collection of
 pages may note a link to a photo or a film without fetching it. When in doubt it says nothing: names that programs

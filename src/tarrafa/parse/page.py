@@ -1,9 +1,9 @@
-"""What does this page say, and where does it lead?
+"""Parses the body of a response (HTML, plain text, PDF, office document) into a `Page`: the public `parse`.
 
-Promises: any bytes give a `Page`, and everything in it is bounded by a name below. HTML is read as browsers do, broken
-or not; XHTML is read as HTML; plain text has a text and no links; PDF and office documents (`document`) have both, or
-raise `Unreadable`; of other types we know only what their server asks.
-Knows nothing of visits or collections; memory and time of a hostile page are watched by the worker that calls.
+Promises: any bytes give a `Page`, and everything in it is bounded by a name below. HTML is read as browsers do,
+broken or not; XHTML is read as HTML; plain text has a text and no links; PDF and office documents (`document`) have
+both, or raise `Unreadable`; of other types we know only what their server asks. Knows nothing of visits or
+collections; memory and time of a hostile page are watched by the worker that calls.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Which site does this host belong to?
+"""Computes the site (registrable domain) of a host by the public suffix list.
 
 Promises: the registrable domain by the public suffix list, private section included (`foo.github.io` is a site of its
 own); an IP address, a name of one label and a public suffix are their own sites; the same list gives the same answer.

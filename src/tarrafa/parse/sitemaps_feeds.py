@@ -1,10 +1,10 @@
-"""What does this sitemap or feed list?
+"""Parses sitemaps, sitemap indexes, RSS and Atom feeds: their URLs and `lastmod` dates.
 
-Promises: the Sitemaps protocol (sitemap, index of sitemaps, plain text, each of them gzipped or not), RSS 0.9x, 1.0 and
-2.0, and Atom. Any bytes give a `Listing`, in linear time and with a few megabytes of memory beside the result; each URL
-once, canonical, with the latest change that its author claims. A file that declares entities is read no further. One
-that is no well-formed XML is read by the rules up to its fault, and from there as well as can be.
-Knows nothing of hosts: whether a sitemap may speak of a URL is decided by who asks.
+Promises: the Sitemaps protocol (sitemap, index of sitemaps, plain text, each of them gzipped or not), RSS 0.9x, 1.0
+and 2.0, and Atom. Any bytes give a `Listing`, in linear time and with a few megabytes of memory beside the result;
+each URL once, canonical, with the latest change that its author claims. A file that declares entities is read no
+further. One that is no well-formed XML is read by the rules up to its fault, and from there as well as can be. Knows
+nothing of hosts: whether a sitemap may speak of a URL is decided by who asks.
 
 The text streams through expat in pieces, and of its events only an entry's own children matter. Expat reads an
 unfinished token again with every piece, and keeps every name that it ever saw: hence the bounds on both.

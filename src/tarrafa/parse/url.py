@@ -1,9 +1,9 @@
-"""Which URL is this, and is it one that we already know?
+"""Canonicalizes URLs (WHATWG parse, RFC 3986 escapes) and computes URL ids, host keys and host ids.
 
-Promises: `canonical` is the WHATWG parse (ada-url) without fragment, credentials and default port, with the escapes of
-RFC 3986 section 6.2.2 normalised; it is idempotent, and gives None for what is not http(s) or cannot be parsed. The
-fast paths give exactly what the slow path gives (tests/parse/test_url.py holds that by property).
-Knows nothing of collections: the two options that a collection may set are an `Identity` that it hands in.
+Promises: `canonical` is the WHATWG parse (ada-url) without fragment, credentials and default port, with the escapes
+of RFC 3986 section 6.2.2 normalised; it is idempotent, and gives None for what is not http(s) or cannot be parsed.
+The fast paths give exactly what the slow path gives (tests/parse/test_url.py holds that by property). Knows nothing
+of collections: the two options that a collection may set are an `Identity` that it hands in.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What does the Web that we crawled look like?
+"""Reports about a crawled collection: tables and figures from archive, frontier, link graph and index.
 
 The tables and figures of the classic studies of national Webs, made from what is kept: the archive, the frontier's
 numbers, the link graph, the index. Reads only; the same report comes out however often it is made.

@@ -1,4 +1,4 @@
-"""What has changed since the last report?
+"""Compares a report with an earlier one: figures, and rows that appeared, vanished or moved.
 
 Pure: two reports of one collection in, what both say side by side out: the figures, and of each table what appeared,
 what vanished and what moved most. Servers are compared as far as both reports name them.

@@ -1,9 +1,9 @@
-"""What does the frontier say of a collection?
+"""What the frontier knows of a collection, for a report: numbers, configuration, change rates and freshness.
 
 Its numbers and its configuration; and of the pages that are kept fresh how often they change and how many copies are
 probably what the page says now (as `crawl/explain/freshness.py` has it for one page), some thousands at a time.
-Promises: asks whoever owns the frontier; while nothing runs, reads its file. A frontier that is not there is no error:
-the archive tells what it can.
+Promises: asks whoever owns the frontier; while nothing runs, reads its file. A frontier that is not there is no
+error: the archive tells what it can.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""How are many numbers told in few?
+"""Histograms, percentiles and ranked counts of many numbers.
 
 Pure: arrays in, `Distribution` out. Percentiles are exact; bins are whole numbers where there are few, else powers.
 """

@@ -1,4 +1,4 @@
-"""How is a report put into words?
+"""The layout of a report in one language: sections with sentences, tables and plot names.
 
 Pure: from a `Report`, in one language, to a `Story`: sections with sentences, tables of texts, and the names of
 figures. HTML and Markdown are two ways of writing the same story. Everything in it is plain text.
@@ -159,9 +159,13 @@ def _machines(report: CollectionReport, t: Texts) -> ReportSection:
         busy = "–" if used.busy is None else t.percent(used.busy, 0)
         most = "" if used.busy_most is None else t("at_most", most=t.percent(used.busy_most, 0))
         return (
-            shorten_text(used.name) or t("this_machine"), shorten_text(machine.model) or t("none"), t.number(machine.cpus),
-            t.number(machine.cpu_mhz), t.size(machine.memory_bytes), f"{busy}{most}",
-        )  # fmt: skip
+            shorten_text(used.name) or t("this_machine"),
+            shorten_text(machine.model) or t("none"),
+            t.number(machine.cpus),
+            t.number(machine.cpu_mhz),
+            t.size(machine.memory_bytes),
+            f"{busy}{most}",
+        )
 
     columns = (t("machine"), t("processor"), t("cores"), "MHz", t("memory"), t("busy"))
     table = ReportTable(
@@ -218,8 +222,13 @@ def _servers(report: CollectionReport, t: Texts) -> ReportSection:
     ]
     columns = (t("server"), t("documents"), t("share"), t("received"))
     caption = t("servers_most", count=t.number(len(rows)))
-    return ReportSection("servers", t("servers"), says, [ReportTable(caption, columns, list(rows), (False, True, True, True))],
-                   ("servers",))  # fmt: skip
+    return ReportSection(
+        "servers",
+        t("servers"),
+        says,
+        [ReportTable(caption, columns, list(rows), (False, True, True, True))],
+        ("servers",),
+    )
 
 
 def _spread_rows(found: Distribution, write: Callable[[float], str], t: Texts) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""On what did it run, how much room does it take, and how quickly is it searched?
+"""Measurements of this machine: hardware, storage sizes, indexed documents and search times.
 
 What is measured on this machine, now: its processor and memory, the sizes of the files, and the time that a few
 questions take. The questions are made of the collection's own words, always the same for the same index: frequent,
@@ -65,9 +65,12 @@ def storage_sizes(data: DataDirectory) -> list[StoragePart]:
     known = pages + meta + frontier + sum(folders.values())
     other = sum(map(_size, _files(data.root))) - known
     return [
-        StoragePart("archive", "data", pages), StoragePart("metadata", "data", meta), StoragePart("frontier", "data", frontier),
-        *(StoragePart(name, "index", size) for name, size in folders.items()), StoragePart("other", "other", max(other, 0)),
-    ]  # fmt: skip
+        StoragePart("archive", "data", pages),
+        StoragePart("metadata", "data", meta),
+        StoragePart("frontier", "data", frontier),
+        *(StoragePart(name, "index", size) for name, size in folders.items()),
+        StoragePart("other", "other", max(other, 0)),
+    ]
 
 
 def _files(folder: Path) -> list[Path]:

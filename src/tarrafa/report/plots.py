@@ -1,8 +1,8 @@
-"""What do the figures look like?
+"""Draws the plots of a report as PNG and SVG.
 
-Promises: each plot is drawn in the house's style (simulate/matplotlib_plots.py) as PNG and SVG, and only where there is something
-to see; what comes from the Web is never read as a formula. Without matplotlib nothing is drawn, and nobody fails.
-Knows nothing of how numbers came about.
+Promises: each plot is drawn in the house's style (simulate/matplotlib_plots.py) as PNG and SVG, and only where there
+is something to see; what comes from the Web is never read as a formula. Without matplotlib nothing is drawn, and
+nobody fails. Knows nothing of how numbers came about.
 """
 
 import math

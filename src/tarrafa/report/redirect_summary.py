@@ -1,4 +1,4 @@
-"""Where do redirects lead?
+"""Redirect chains: their codes, lengths, ends and loops.
 
 Pure. From the newest redirect of each URL: how often each code, how long the chains are, where they end, and which
 never do. A page that sends its reader away at once (a meta refresh) is a redirect with the code 200.

@@ -1,9 +1,9 @@
-"""How is a report made?
+"""Builds a report from the archive, frontier, graph and index of this machine and of other nodes.
 
 One pass over the archive, a few questions to frontier, graph, index and triple store, and the sizes of the files; and
-beside it, at once, the same from the nodes of other machines.
-Promises: nothing is changed; what is not there (a graph, an index, a frontier, a node) is left out, and the report says
-so by the name of a sentence in `notes`. A crawl may go on meanwhile: each source is read as it is at its moment.
+beside it, at once, the same from the nodes of other machines. Promises: nothing is changed; what is not there (a
+graph, an index, a frontier, a node) is left out, and the report says so by the name of a sentence in `notes`. A crawl
+may go on meanwhile: each source is read as it is at its moment.
 """
 
 import asyncio
@@ -93,22 +93,50 @@ def build_report(
     responses, (types, distinct) = counting.responses(), counting.types()
     status = known.status
     report = CollectionReport(
-        REPORT_FORMAT, name, known.now, __version__, since, until, run,
-        status.state if status is not None else "", status.reason if status is not None else "",
+        REPORT_FORMAT,
+        name,
+        known.now,
+        __version__,
+        since,
+        until,
+        run,
+        status.state if status is not None else "",
+        status.reason if status is not None else "",
         settings.strategy.order,
         list(machines) if machines is not None else [MachineUsage("", local_measurements.this_machine(data))],
-        counting.work(), _links(known, counting, None if several_graphs else graph, whole.indexed), responses,
-        [] if asked.is_limited or astray else _unvisited(known, responses), types, distinct,
-        counting.servers(), counting.sizes(), counting.depths(), counting.languages(), counting.domains(settings),
-        counting.charsets(), counting.software(), counting.robots(), _dead(graph),
-        summarize_redirects(visits, counting.documents), counting.collectors(), counting.timeline(), counting.waits(),
-        counting.answers(), counting.internal_links(), counting.outgoing_links(),
+        counting.work(),
+        _links(known, counting, None if several_graphs else graph, whole.indexed),
+        responses,
+        [] if asked.is_limited or astray else _unvisited(known, responses),
+        types,
+        distinct,
+        counting.servers(),
+        counting.sizes(),
+        counting.depths(),
+        counting.languages(),
+        counting.domains(settings),
+        counting.charsets(),
+        counting.software(),
+        counting.robots(),
+        _dead(graph),
+        summarize_redirects(visits, counting.documents),
+        counting.collectors(),
+        counting.timeline(),
+        counting.waits(),
+        counting.answers(),
+        counting.internal_links(),
+        counting.outgoing_links(),
         counting.degrees(graph.in_links if graph is not None else []),
         counting.cycles(settings.strategy.cycle) if settings.strategy.order == "breadth" else [],
-        whole.storage, len({*known.others, *visits.collections()} - {name}),
-        local_measurements.search_times(data, name) if search and own.indexed else [], known.freshness, whole.statements,
-        storage_by_machine=by_machine, missing=elsewhere.missing, visits_elsewhere=astray,
-    )  # fmt: skip
+        whole.storage,
+        len({*known.others, *visits.collections()} - {name}),
+        local_measurements.search_times(data, name) if search and own.indexed else [],
+        known.freshness,
+        whole.statements,
+        storage_by_machine=by_machine,
+        missing=elsewhere.missing,
+        visits_elsewhere=astray,
+    )
     report.notes.extend(_notes(report))
     return report if earlier is None else _compared(report, earlier)
 

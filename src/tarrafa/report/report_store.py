@@ -1,8 +1,8 @@
-"""Which reports were made, and is one being made?
+"""The stored reports of a data directory, and the one that is being built.
 
-DATA/reports/NAME/MOMENT/ holds a report as `tarrafa report` writes it; what was made stays, so that a later one can be
-compared with it. Promises: one at a time, in a process's own thread; a report is listed when it is whole; those beyond
-KEPT_MAX, the oldest first, make room.
+DATA/reports/NAME/MOMENT/ holds a report as `tarrafa report` writes it; what was made stays, so that a later one can
+be compared with it. Promises: one at a time, in a process's own thread; a report is listed when it is whole; those
+beyond KEPT_MAX, the oldest first, make room.
 """
 
 import re

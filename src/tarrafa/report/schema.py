@@ -1,4 +1,4 @@
-"""What does a report say? Its JSON.
+"""The schema of a report: the structs of its JSON snapshot.
 
 `Report` is the snapshot: everything that the other forms show, and enough to compare a later one with. Moments are
 seconds since 1970 in UTC, shares go from 0 to 1. A newer format is refused by an older reader; new fields have

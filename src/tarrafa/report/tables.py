@@ -1,4 +1,4 @@
-"""What do the visits add up to?
+"""Counts the visit rows into the tables of a report.
 
 Pure: from the rows of `visits`, the tables of the report that they alone can tell.
 

@@ -1,4 +1,4 @@
-"""What does the archive say of a collection's visits? One pass, one small row for each.
+"""Reads the visits of a collection from the archive, one small row per visit.
 
 Promises: only metadata records and notes are decoded, and of them only what is counted. Memory holds the different
 names (hosts, types, languages) and up to ROWS_IN_MEMORY rows; more lie in a file without a name, which goes with us.

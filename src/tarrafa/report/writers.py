@@ -1,9 +1,8 @@
-"""How is a report written down?
+"""Writes a report as HTML, Markdown, JSON and plots.
 
-As HTML that opens from the disk and under a policy without inline script or style; as Markdown; as JSON; and all of it
-as files in a folder. Promises: what comes from the Web is text in every form, never markup; a file is there whole or
-not at all.
-Knows nothing of how numbers came about.
+As HTML that opens from the disk and under a policy without inline script or style; as Markdown; as JSON; and all of
+it as files in a folder. Promises: what comes from the Web is text in every form, never markup; a file is there whole
+or not at all. Knows nothing of how numbers came about.
 """
 
 from collections.abc import Sequence

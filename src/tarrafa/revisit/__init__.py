@@ -1,4 +1,4 @@
-"""How soon will a page have changed, and which visit buys the most freshness?
+"""Revisit policies: estimates change rates and decides which page to visit next (pure).
 
 Promises: pure. No clock, no disk, no network; chance comes in as an argument. The live frontier and the simulator run
 this same code, one on the real clock, the other on a false one.

@@ -1,17 +1,17 @@
-"""How many visits does each page deserve in the next horizon?
+"""Allocates a visit budget over pages for the least staleness, under caps per server.
 
 Promises: exactly the visits of the literal greedy (always the visit that gains the most freshness, under a cap per
 server and a budget for all; equal gains go to the lowest page number), found by prices in a fraction of its time. No
 cap and no budget is ever exceeded; a visit that gains nothing is not made.
 Knows nothing of when the visits happen (`slots`), nor of rates that must still be learned (`estimate`).
 
-A page of `y` expected changes that gets `x` visits, evenly spaced, is stale S(y / (x+1)) of the time. S is convex in x:
-every further visit gains less than the one before, and so the greedy is optimal under caps that do not overlap.
+A page of `y` expected changes that gets `x` visits, evenly spaced, is stale S(y / (x+1)) of the time. S is convex in
+x: every further visit gains less than the one before, and so the greedy is optimal under caps that do not overlap.
 
-The way: at a price each page asks for the visits that gain it (`Demand`). At one common price the visits asked for meet
-the budget; a saturated server has a higher price of its own, at which they meet its cap (`narrow`). No price meets them
-exactly: the heap of the literal greedy gives the last visits, those between a price a little too high and one a little
-too low.
+The way: at a price each page asks for the visits that gain it (`Demand`). At one common price the visits asked for
+meet the budget; a saturated server has a higher price of its own, at which they meet its cap (`narrow`). No price
+meets them exactly: the heap of the literal greedy gives the last visits, those between a price a little too high and
+one a little too low.
 """
 
 import itertools

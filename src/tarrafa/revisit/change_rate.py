@@ -1,10 +1,11 @@
-"""How often does this page change?
+"""Estimates how often a page changes: a Gamma posterior updated by each visit.
 
 What is believed of a page's rate is a Gamma distribution (alpha, beta): its mean alpha / beta is the estimate, its
 width the uncertainty. Three things can be seen at a visit, `gap` after the one before:
 
 - nothing changed: no event in `gap`. The Gamma stays a Gamma: beta grows by the gap. Exact.
-- it changed, and its date says when last: an event, and none in the `quiet` time since. Exact: alpha + 1, beta + quiet.
+- it changed, and its date says when last: an event, and none in the `quiet` time since. Exact: alpha + 1, beta +
+  quiet.
   Whatever happened before that date leaves no trace and needs none: given the rate, it is independent.
 - it changed, nobody knows when or how often: 1 - e^(-rate gap). That is no Gamma any more; the one with the same mean
   and variance takes its place (assumed-density filtering), so that a page costs two numbers however long its history.

@@ -1,8 +1,8 @@
-"""May this server's dates be believed?
+"""Decides whether a host's Last-Modified and sitemap dates can be trusted.
 
 A Last-Modified, or a sitemap's lastmod, is a claim about when a page last changed; what the visits saw can confirm or
-refute it. A host's dates are believed once they were right a few times and as long as they are hardly ever wrong. What
-a change is, the page's text says, not its markup: a date that moves for an advertisement is wrong for us.
+refute it. A host's dates are believed once they were right a few times and as long as they are hardly ever wrong.
+What a change is, the page's text says, not its markup: a date that moves for an advertisement is wrong for us.
 """
 
 from typing import NamedTuple

@@ -1,12 +1,13 @@
-"""What is the least staleness that any policy can reach in the long run, and at what price does it visit?
+"""Computes optimal long-run visit frequencies and prices under server caps and a budget.
 
 Promises: frequencies that no other can beat under the servers' caps and the budget, and the prices that lead a live
-policy to them: visit a page when `staleness.worth` reaches the price of its server. A row may stand for many pages, so
-that a few thousand classes are planned in milliseconds. Plain numpy: whoever runs a crawl needs no compiler.
-Knows nothing of horizons or whole visits (`allocation`), nor of who does the visiting.
+policy to them: visit a page when `staleness.worth` reaches the price of its server. A row may stand for many pages,
+so that a few thousand classes are planned in milliseconds. Plain numpy: whoever runs a crawl needs no compiler. Knows
+nothing of horizons or whole visits (`allocation`), nor of who does the visiting.
 
 A page visited every `age` is stale S(rate * age) of the time, and a little more frequency saves worth(rate, weight,
-age) of it. At the optimum all visits of a server are worth its price, and servers that are not full have the same one.
+age) of it. At the optimum all visits of a server are worth its price, and servers that are not full have the same
+one.
 """
 
 import math

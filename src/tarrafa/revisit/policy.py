@@ -1,14 +1,15 @@
-"""Which page of a host is visited next, and from when on?
+"""Revisit policies (uniform, proportional, rateupdate, planned, index): which page of a host is due next.
 
-One small interface for the live frontier and the simulator. A policy *places* each page after a visit on a shelf, under
-a key; on one shelf the smallest key is always the best, so whoever keeps the shelves sorted compares their heads only
-and scans nothing: `due` says from when on a head is worth a visit, `urgency` which of the due ones goes first.
+One small interface for the live frontier and the simulator. A policy *places* each page after a visit on a shelf,
+under a key; on one shelf the smallest key is always the best, so whoever keeps the shelves sorted compares their
+heads only and scans nothing: `due` says from when on a head is worth a visit, `urgency` which of the due ones goes
+first.
 
-The calendar policies (uniform, proportional, rateupdate, and the plans psp, mp2, m-wolf) use one shelf, keyed by time.
-The index policy uses a shelf per class of pages: rate in steps of 1.25, weight in steps of 2. In a class the page that
-was visited longest ago is the best, whatever the price; so nothing is rewritten when the price moves. It costs less
-than a tenth of a percent against exact rates; a plain calendar of "next due" costs 1 to 3.5 %, because a page that
-waits for its host's next free slot goes on growing in worth while it waits.
+The calendar policies (uniform, proportional, rateupdate, and the plans psp, mp2, m-wolf) use one shelf, keyed by
+time. The index policy uses a shelf per class of pages: rate in steps of 1.25, weight in steps of 2. In a class the
+page that was visited longest ago is the best, whatever the price; so nothing is rewritten when the price moves. It
+costs less than a tenth of a percent against exact rates; a plain calendar of "next due" costs 1 to 3.5 %, because a
+page that waits for its host's next free slot goes on growing in worth while it waits.
 """
 
 import math

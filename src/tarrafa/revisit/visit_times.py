@@ -1,11 +1,11 @@
-"""At what times of the horizon should a server's visits happen?
+"""Spreads each server's planned visits over the horizon (MERGE slots, or each page's ideal times).
 
 Promises: a schedule by server, in order of time, ties in order of page. `own_times` keeps each page's ideal times,
-evenly spaced over the horizon; `merge` keeps their order, but spaces a server's visits evenly, so that none must wait.
-Knows nothing of why a page gets its visits (`allocation`), nor of the queue that will carry the schedule out.
+evenly spaced over the horizon; `merge` keeps their order, but spaces a server's visits evenly, so that none must
+wait. Knows nothing of why a page gets its visits (`allocation`), nor of the queue that will carry the schedule out.
 
-The ideal time of the j-th of x visits is (j * T) / (x + 1), with that one division: 1/2 and 2/4 of the horizon are then
-the same float, and the tie goes to the lower page.
+The ideal time of the j-th of x visits is (j * T) / (x + 1), with that one division: 1/2 and 2/4 of the horizon are
+then the same float, and the tie goes to the lower page.
 """
 
 from dataclasses import dataclass

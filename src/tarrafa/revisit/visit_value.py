@@ -1,9 +1,10 @@
-"""How stale does a page get, and what is a visit worth?
+"""Formulas of staleness and of the value of a visit (the index policy's index) for Poisson changes.
 
 A page changes by a Poisson process of rate lambda; a copy taken at time 0 is still fresh at time t with probability
 e^(-lambda t). Everything here follows from that. Plain functions of floats, which numba compiles as they are.
 
-Near zero the closed forms subtract almost equal numbers; there a few terms of the series are exact to the last digits.
+Near zero the closed forms subtract almost equal numbers; there a few terms of the series are exact to the last
+digits.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Where is everything kept?
+"""The data directory: paths, format version, lock, free space, and helpers for atomic files and SQLite files.
 
 DATA/VERSION            the format of all below; a newer one is never touched
 DATA/lock               held by the supervisor while it runs

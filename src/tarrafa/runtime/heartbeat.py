@@ -1,8 +1,9 @@
-"""How does a process say that it lives, and how it fares?
+"""Process heartbeats: each process of a node sends one a second, as a datagram, to its supervisor.
 
 Every process of a node sends a `Pulse` about once a second to whoever started it, as a datagram to `DATA/run/pulse`:
-nobody waits for it, and a supervisor that is away, or busy, costs nothing but the news. What a machine looks like from
-outside (its processor, its memory, its disk) the supervisor sees for itself; here is what only the process knows.
+nobody waits for it, and a supervisor that is away, or busy, costs nothing but the news. What a machine looks like
+from outside (its processor, its memory, its disk) the supervisor sees for itself; here is what only the process
+knows.
 
 Promises: sending never waits and never fails; what is heard is bounded, of the right types, and holds nothing that a
 terminal or a page would obey; whatever else arrives is passed over.

@@ -1,4 +1,5 @@
-"""Who am I, who is my parent, is that other process still alive?
+"""Process identity, death with the parent, dropped privileges, memory limits, and the message frames of child
+processes.
 
 Processes of one machine are named by (boot id, pid, start time): a pid alone is soon somebody else's. What could hurt
 is done by a process beside this one (`beside.py`): what such a child gives up, and how it hears and speaks, is here.

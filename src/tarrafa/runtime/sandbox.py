@@ -1,8 +1,8 @@
-"""Who does what could hurt?
+"""A sandboxed child process that answers one message at a time and may be killed at any moment.
 
-A process beside this one, which answers one message with another. Promises: it is started when it is first needed, has
-no terminal's Ctrl-C, dies with us, and may be killed at any moment; the next message finds another one.
-Knows nothing of what is said.
+A process beside this one, which answers one message with another. Promises: it is started when it is first needed,
+has no terminal's Ctrl-C, dies with us, and may be killed at any moment; the next message finds another one. Knows
+nothing of what is said.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Who may speak to the URL server?
+"""The shared token that authenticates machines to each other, loaded from a file or the environment.
 
-Whoever knows the token. It comes from the environment or from a file that nobody else can read, never from the command
-line, where everybody on the machine could read it; and it is never printed.
+Whoever knows the token. It comes from the environment or from a file that nobody else can read, never from the
+command line, where everybody on the machine could read it; and it is never printed.
 """
 
 import os
@@ -66,6 +66,7 @@ def _validated(text: str, where: str) -> Token:
     text = text.strip()
     if not TOKEN_CHARACTERS_MIN <= len(text) <= TOKEN_CHARACTERS_MAX or not text.isprintable():
         raise ConfigError(
-            f"{where}: a token is one line of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX:,} characters; {HOW_TO_MAKE_A_TOKEN}"
+            f"{where}: a token is one line of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX:,} characters; "
+            f"{HOW_TO_MAKE_A_TOKEN}"
         )
     return Token(text.encode())

@@ -1,4 +1,4 @@
-"""Here is a question: which ten pages answer it best?
+"""Search: finds, ranks and shows the pages that match a request, over local and remote shards.
 
 `query` reads what a person typed, `matching` says it to the index, `local` is the index of this machine (`joined`, if
 it is in parts), `remote` that of another (`missing`, if it is known to be away), `asking` puts the answers of all

@@ -1,4 +1,4 @@
-"""How may this go on?
+"""Autocomplete: words that complete the last word of a partly typed query.
 
 Promises: what is suggested begins as was typed, but for accents, and finds something: together with all words before,
 if there are any. Accents need not be typed; where they are, words with the same ones stand first. Whatever cannot be

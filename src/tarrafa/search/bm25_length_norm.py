@@ -1,10 +1,10 @@
-"""What would a text have scored, had it been measured among all texts?
+"""Corrects BM25 scores of one shard to the mean document length of all shards.
 
 BM25 holds against a text that it is longer than the mean, and tantivy knows only the mean of its own index. Where the
-texts of one shard are longer than those of another, that is felt: of ten hits of one index, eight shards found 9.65 by
-their own means, and 9.93 by the common one (20,000 documents; hosts, and so shards, differ in the length of texts).
-Promises: the same scores as of one index, up to the last digits.
-Pure. Knows nothing of queries or shards. Known weakness: titles are measured by the mean of their own shard.
+texts of one shard are longer than those of another, that is felt: of ten hits of one index, eight shards found 9.65
+by their own means, and 9.93 by the common one (20,000 documents; hosts, and so shards, differ in the length of
+texts). Promises: the same scores as of one index, up to the last digits. Pure. Knows nothing of queries or shards.
+Known weakness: titles are measured by the mean of their own shard.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What do those who run the engine want to be said otherwise than the pages themselves say it?
+"""Curation rules of the operator (DATA/search.toml): synonyms, pinned pages, demoted and blocked sites.
 
     # DATA/search.toml
     synonyms = [["carro", "automóvel"], ["bh", "belo horizonte"]]
@@ -10,10 +10,10 @@
     url   = "https://www.ufmg.br/vestibular/"
 
 Promises: `Rules` are pure and complete: what is accepted is meant. A key that is not known, or a value that cannot be
-meant, is one `ConfigError` with the file, the place and what is allowed. `Curation` looks at the file again whenever it
-is asked: a change counts from the next search on; a file that is broken changes nothing, and is said once in the log.
-Words are the same word here when they are the same in the index: accents, case and plurals do not matter.
-Knows nothing of tantivy, of hits, or of what is taken down (`tarrafa.takedown`): blocked sites are only not shown.
+meant, is one `ConfigError` with the file, the place and what is allowed. `Curation` looks at the file again whenever
+it is asked: a change counts from the next search on; a file that is broken changes nothing, and is said once in the
+log. Words are the same word here when they are the same in the index: accents, case and plurals do not matter. Knows
+nothing of tantivy, of hits, or of what is taken down (`tarrafa.takedown`): blocked sites are only not shown.
 """
 
 import contextlib

@@ -1,20 +1,20 @@
-"""Which of these pages say the same?
+"""Groups exact and near duplicates (content id, simhash) among the candidates of a search.
 
 Promises: every page is in exactly one group; two groups never hold exact copies of each other; a URL that several
 collections hold counts once. A group's place, and who stands for it, are settled in the block where it first appears;
 later blocks only add copies to it, so that pages of results follow each other whatever comes after them.
 Pure. Knows nothing of queries or snippets.
 
-Exact copies have the same content id. Near copies have the same title, at least NEAR_WORDS_MIN words (index/documents)
-and simhashes that differ in at most NEAR_BITS of 64 bits. They are compared with the best of a group only, because
-likeness is not transitive.
+Exact copies have the same content id. Near copies have the same title, at least NEAR_WORDS_MIN words
+(index/documents) and simhashes that differ in at most NEAR_BITS of 64 bits. They are compared with the best of a
+group only, because likeness is not transitive.
 
-Measured: of 309 real Portuguese texts no two are nearer than 15 bits; with two words changed in 400, 80 % are within 3
-bits, in 1,500 words 97 %. Of 2,000 pages of the synthetic Web, 27 pairs of different pages are within 3 bits (6 bits:
-1,412) but none of these has the same title: that is why titles must agree. Of its 56 pairs of a page and its printable
-version, which lacks the menus, 16 are (6 bits: 31). Known weakness: a simhash sees menus as well. Where a whole site
-has one title, of pages with 10 % of their words to themselves 3 % of the pairs are within 3 bits, with 5 % one in six
-(6 bits: 20 % and two in three): hence 3 and not more, and hence the copies can be looked at.
+Measured: of 309 real Portuguese texts no two are nearer than 15 bits; with two words changed in 400, 80 % are within
+3 bits, in 1,500 words 97 %. Of 2,000 pages of the synthetic Web, 27 pairs of different pages are within 3 bits (6
+bits: 1,412) but none of these has the same title: that is why titles must agree. Of its 56 pairs of a page and its
+printable version, which lacks the menus, 16 are (6 bits: 31). Known weakness: a simhash sees menus as well. Where a
+whole site has one title, of pages with 10 % of their words to themselves 3 % of the pairs are within 3 bits, with 5 %
+one in six (6 bits: 20 % and two in three): hence 3 and not more, and hence the copies can be looked at.
 """
 
 from typing import NamedTuple

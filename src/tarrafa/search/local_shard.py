@@ -1,11 +1,10 @@
-"""What does the index on this disk answer?
+"""LocalShard: searches one tantivy index on this disk and scores its matches.
 
 Promises: the newest commit answers; the moments of the last few answers are kept, so that what was found can still be
-shown after the next commit. A match is scored by its text times what links are worth *now*: tantivy orders by what they
-were worth when the page was indexed (`order`), and the quotient is made up for here. Known weakness: scores rank within
-a block of BLOCK matches only, so a page that comes 101st cannot enter the first block, however many have linked to it
-since; the follower writes such pages anew in time.
-Knows nothing of other shards, HTML or HTTP.
+shown after the next commit. A match is scored by its text times what links are worth *now*: tantivy orders by what
+they were worth when the page was indexed (`order`), and the quotient is made up for here. Known weakness: scores rank
+within a block of BLOCK matches only, so a page that comes 101st cannot enter the first block, however many have
+linked to it since; the follower writes such pages anew in time. Knows nothing of other shards, HTML or HTTP.
 """
 
 import contextlib

@@ -1,11 +1,10 @@
-"""What do several shards answer as one?
+"""PartitionedShard: an index in several parts on this machine, searched as one shard.
 
 An index may be kept in several parts (`index/shards`): to whoever asks, here or from another machine, they are one.
-Promises: the same answers as of one shard with all their documents, up to the last digits of scores; what was found can
-be shown as long as each part remembers its own moment. All parts answer or none: a part of this machine that does not
-is damaged, and that is said. A part that has nothing indexed yet is passed over; an index that was divided anew is
-taken up.
-Knows nothing of other machines.
+Promises: the same answers as of one shard with all their documents, up to the last digits of scores; what was found
+can be shown as long as each part remembers its own moment. All parts answer or none: a part of this machine that does
+not is damaged, and that is said. A part that has nothing indexed yet is passed over; an index that was divided anew
+is taken up. Knows nothing of other machines.
 """
 
 import threading

@@ -1,13 +1,12 @@
-"""How is a query said to the index?
+"""Builds the tantivy query of a parsed search, with its BM25 weights and filters.
 
 Promises: a word asks for all its readings (the language of a query's words is unknown), and they weigh alike: each is
 boosted to the rarity that the readings have together, in all shards together. Without that, three French pages would
-stand above ten thousand Portuguese ones, because *their* spelling of the word is rare. Readings that no page holds are
-left out. Conditions never add to a score; where there is nothing else, all score alike, and links decide. Synonyms
-speak for pages, and against none.
-Ranking, as measured (DESIGN section 5): BM25 of the catch-all field, plus 0.3 of the title's, plus 0.3 for each two
-neighbours of the query that are neighbours in the page.
-Knows nothing of hits or snippets.
+stand above ten thousand Portuguese ones, because *their* spelling of the word is rare. Readings that no page holds
+are left out. Conditions never add to a score; where there is nothing else, all score alike, and links decide.
+Synonyms speak for pages, and against none. Ranking, as measured (DESIGN section 5): BM25 of the catch-all field, plus
+0.3 of the title's, plus 0.3 for each two neighbours of the query that are neighbours in the page. Knows nothing of
+hits or snippets.
 """
 
 from collections.abc import Callable, Iterable
@@ -130,7 +129,8 @@ class QueryBuilder:
         if content.with_sign(Sign.MUST):
             return [(Occur.Must, self._group(content)), *((Occur.Should, one) for one in (*added, *more))]
         if all(isinstance(node, QueryText) and len(words(node.text)) == 1 for _, node in content.parts):
-            # Who has such a word in the title has the word. TantivyQuery in one breath, it takes tantivy a quarter less.
+            # Who has such a word in the title has the word. TantivyQuery in one breath, it takes tantivy
+            # a quarter less.
             some = [said for text in content.texts if (said := self._content(text)) is not None]
             return [(Occur.Must, _any([*some, *added, *more]))]
         return [(Occur.Must, _any([self._group(content), *added])), *((Occur.Should, one) for one in more)]

@@ -1,22 +1,23 @@
-"""Which words go with these pages, that nobody typed?
+"""Query expansion by pseudo-relevance feedback (Bo1), and the words that describe a similar page.
 
 Pseudo relevance feedback: the first few pages of an answer are taken for good ones, and the words that tell them from
 others are added to the question, each for a small share of what a typed word counts (`Question.extras`). So pages are
 found that speak of the same and never use the typed words. The words of one page alone make the question "which pages
 are like this one".
 
-Promises: a word that was typed, or that no other page holds, is never added. Shards tell which words stand on how many
-of the pages; what they are worth is decided with the counts of all shards together, so that one shard or many add the
-same. Pure.
+Promises: a word that was typed, or that no other page holds, is never added. Shards tell which words stand on how
+many of the pages; what they are worth is decided with the counts of all shards together, so that one shard or many
+add the same. Pure.
 
-A word's weight is Bo1 of divergence from randomness (Amati 2003), r log2((1 + p) / p) + log2(1 + p), with the number r
-of pages that hold it (a little more, if they hold it often) and the share p of all documents that do: rare words that
-several of the pages share come first, and words that stand everywhere last, in any language and without a list of stop
-words.
+A word's weight is Bo1 of divergence from randomness (Amati 2003), r log2((1 + p) / p) + log2(1 + p), with the number
+r of pages that hold it (a little more, if they hold it often) and the share p of all documents that do: rare words
+that several of the pages share come first, and words that stand everywhere last, in any language and without a list
+of stop words.
 
-Measured (docs/decisions, 0154): three pages, ten words and a tenth change the order of what is found anyway by next to
-nothing; ten pages and a share of 0.3 cost a sixth of the MRR of people who look for one page that they know. Of the
-pages that the authors of LibreOffice's help linked with a page, half are among the ten that are found to be like it.
+Measured (docs/decisions, 0154): three pages, ten words and a tenth change the order of what is found anyway by next
+to nothing; ten pages and a share of 0.3 cost a sixth of the MRR of people who look for one page that they know. Of
+the pages that the authors of LibreOffice's help linked with a page, half are among the ten that are found to be like
+it.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
-"""What does this search say?
+"""Parses the query language (+, -, quotation marks, OR, site:, after:) into a tree of query nodes.
 
-Promises: any string is a query or one `QueryError` with one sentence; never anything else. Text from the Web is read in
-one pass, with every length and depth bounded.
+Promises: any string is a query or one `QueryError` with one sentence; never anything else. Text from the Web is read
+in one pass, with every length and depth bounded.
 
     rede pesca      any of them, the more the better      site:ufmg.br       this host and everything below it
     +rede           must be there                         host:www.a.br      this host only

@@ -1,10 +1,9 @@
-"""What does the index of another machine answer?
+"""RemoteShard: searches the index of another machine over HTTP, with a timeout and retries.
 
 Promises: the same as a shard here, or `ShardAway` with one line that says why, within the time limit, whatever the
-other end does or sends. Connections are kept and used again. A shard that is away costs one search its time limit, not
-every one: from then on everybody is told so at once, and a thread of its own asks after it, after growing pauses, until
-it answers; `close` ends that, and the connections (`peer`).
-Knows nothing of tantivy or of ranking.
+other end does or sends. Connections are kept and used again. A shard that is away costs one search its time limit,
+not every one: from then on everybody is told so at once, and a thread of its own asks after it, after growing pauses,
+until it answers; `close` ends that, and the connections (`peer`). Knows nothing of tantivy or of ranking.
 
 What does a shard answer that is known to be away?
 

@@ -1,10 +1,10 @@
-"""What is asked, and what does a part of the index answer?
+"""Search request and Shard protocol, with the structs that shards exchange.
 
 A *shard* is one index with its graph, in this process or behind a URL. A question goes to every shard twice: first
 `statistics` (how many documents, how many of them hold each term), then, with the sums of all of them, `best`. `show`
-makes hits of the few that are looked at. Promises: the shapes of that conversation, the same for every shard, with the
-bounds of what comes from another machine: what is annotated here is what `conversation` lets through.
-Knows nothing of tantivy, HTTP or HTML.
+makes hits of the few that are looked at. Promises: the shapes of that conversation, the same for every shard, with
+the bounds of what comes from another machine: what is annotated here is what `conversation` lets through. Knows
+nothing of tantivy, HTTP or HTML.
 """
 
 from collections.abc import Iterable

@@ -1,16 +1,15 @@
-"""What do all shards answer to one question?
+"""Scatter-gather: sends one search request to all shards and merges what they return into hits.
 
 Promises: whoever does not answer is named, asked no more, and the others answer without it; only if nobody does, that
-is an error. The matches of all are put together in the order in which their indexes found them, and cut into blocks of
-BLOCK (`merging`). Within a block the best stand first, copies are made one, and a site's third page and those after it
-are put behind those of others (`crowd`): nothing is hidden, and the first page shows more than one voice. For those who
-page on, or when copies made one hit of many, the next blocks follow.
+is an error. The matches of all are put together in the order in which their indexes found them, and cut into blocks
+of BLOCK (`merging`). Within a block the best stand first, copies are made one, and a site's third page and those
+after it are put behind those of others (`crowd`): nothing is hidden, and the first page shows more than one voice.
+For those who page on, or when copies made one hit of many, the next blocks follow.
 
 `total` counts the pages that match, less those that were found to be copies on the way to the hits asked for. It is
-exact as soon as all matches have been looked at (up to BLOCK of them: at once), and too high by the copies further down
-before. Where LOOKED_MAX matches do not make enough hits, it is the number of those that they make: no others can be
-shown. `copies` likewise counts what was met on the way.
-Knows nothing of what else could be asked (`searcher`).
+exact as soon as all matches have been looked at (up to BLOCK of them: at once), and too high by the copies further
+down before. Where LOOKED_MAX matches do not make enough hits, it is the number of those that they make: no others can
+be shown. `copies` likewise counts what was met on the way. Knows nothing of what else could be asked (`searcher`).
 
 How do the answers of several shards become one?
 
@@ -20,8 +19,8 @@ together by that, with the first shard's first among equals, they are cut into b
 longer answer of the same shards begins as the shorter one: pages of results follow each other.
 Pure. Knows nothing of where shards are.
 
-The order among equals must be that of the shards, and not of ids: a shard that is asked for a hundred matches tells any
-hundred of a thousand equal ones, always the same, but not those with the smallest ids.
+The order among equals must be that of the shards, and not of ids: a shard that is asked for a hundred matches tells
+any hundred of a thousand equal ones, always the same, but not those with the smallest ids.
 
 Who asks several shards at once?
 

@@ -1,15 +1,15 @@
-"""Here is a question: give me ten hits.
+"""Searcher: the entry point of search for library, command line and search page.
 
-Promises: the same question on the same commits gives the same hits in the same order, page after page, no hit twice and
-none lost, from one shard or from many. Shards may come and go: a question is asked of those that there were when it
-came. A URL that several collections hold is one hit, and so are pages that say the
-same (`copies`), unless all are asked for. What cannot be asked is one `QueryError`; no index yet is one `DataError`. A
-shard that does not answer in time is named, and the others answer without it.
-Knows nothing of HTML, JSON or terminals.
+Promises: the same question on the same commits gives the same hits in the same order, page after page, no hit twice
+and none lost, from one shard or from many. Shards may come and go: a question is asked of those that there were when
+it came. A URL that several collections hold is one hit, and so are pages that say the same (`copies`), unless all are
+asked for. What cannot be asked is one `QueryError`; no index yet is one `DataError`. A shard that does not answer in
+time is named, and the others answer without it. Knows nothing of HTML, JSON or terminals.
 
 One question is one `Asking` of all shards. It becomes several where more is wanted: the words that go with the best
-pages are added and it is asked again (`expansion`); another spelling is looked for (`spelling`), and where nothing was
-found, asked for; else, where all words were wanted, some of them are. What was done is told: `expanded`, `instead`.
+pages are added and it is asked again (`expansion`); another spelling is looked for (`spelling`), and where nothing
+was found, asked for; else, where all words were wanted, some of them are. What was done is told: `expanded`,
+`instead`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -117,9 +117,16 @@ class Searcher:
         hits = asking.fetch_hits(asking.found[question.offset : question.offset + question.n])
         time_s = round(perf_counter() - started, 6)
         return SearchResult(
-            question.text, asking.total, time_s, hits, meant.text if meant else None, asking.shard_reports(), asking.ignored,
-            answer.expanded, answer.instead,
-        )  # fmt: skip
+            question.text,
+            asking.total,
+            time_s,
+            hits,
+            meant.text if meant else None,
+            asking.shard_reports(),
+            asking.ignored,
+            answer.expanded,
+            answer.instead,
+        )
 
     def suggest(self, text: str, limit: int = 8) -> list[str]:
         """How a text that is still being typed may go on, the most frequent first; whatever it is, and whatever goes

@@ -1,4 +1,4 @@
-"""What do a shard on another machine and whoever asks it say to each other?
+"""Wire format of the Shard protocol between machines: msgpack over HTTP, with a version check.
 
     POST URL/shard/VERSION/METHOD    the arguments in msgpack; the result in msgpack, or a sentence and a code:
                                      400 the question, 401 the token, 409 the version, 413 too long, 503 the index

@@ -1,9 +1,9 @@
-"""Which lines of the page show why it was found?
+"""Chooses the snippet of a page and marks the query terms in it.
 
-Promises: plain text out of the page's own text, white space evened out, at most SNIPPET_CHARS_MAX characters; it is not
-HTML and holds no markers. `marked` cuts any text into pieces that are to be marked or not, for whoever prints it: the
-printer escapes each piece.
-Pure. Knows nothing of HTML or of the index. (tantivy's own snippets find nothing on stems.)
+Promises: plain text out of the page's own text, white space evened out, at most SNIPPET_CHARS_MAX characters; it is
+not HTML and holds no markers. `marked` cuts any text into pieces that are to be marked or not, for whoever prints it:
+the printer escapes each piece. Pure. Knows nothing of HTML or of the index. (tantivy's own snippets find nothing on
+stems.)
 """
 
 import re

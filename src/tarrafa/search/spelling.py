@@ -1,16 +1,16 @@
-"""Was another word meant?
+"""Spelling correction ("Did you mean"): similar words of the vocabulary, ranked by edit cost and frequency.
 
-Promises: a suggestion finds at least one page, and clearly more than what was typed; signs, quotation marks, conditions
-and all other words stay as they are. Accents and case never count as a difference. Only words that no page holds are
-doubted, or, where next to nothing is found, those that next to none does; words with digits never are.
+Promises: a suggestion finds at least one page, and clearly more than what was typed; signs, quotation marks,
+conditions and all other words stay as they are. Accents and case never count as a difference. Only words that no page
+holds are doubted, or, where next to nothing is found, those that next to none does; words with digits never are.
 Pure: whoever knows words, counts pages and asks shards, does it for us. Knows nothing of tantivy.
 
-Candidates come from the crawl's own vocabulary: words that one or two changes lead to, and what was written together or
-apart by mistake. The likeliest is the one whose changes cost least, where ten times the documents make up for a third
-of a change (the noisy channel). Neighbours on the keyboard, sounds that Portuguese writes in two ways, doubled and
-exchanged letters cost less than other changes, the first letter costs more. Among the three likeliest, those documents
-count that also hold the other words. Of 400 misspellings of words of a real vocabulary, drawn at random, the right word
-comes first for 88 %, a word of the same stem for 92 %, and is one of three for 99 %.
+Candidates come from the crawl's own vocabulary: words that one or two changes lead to, and what was written together
+or apart by mistake. The likeliest is the one whose changes cost least, where ten times the documents make up for a
+third of a change (the noisy channel). Neighbours on the keyboard, sounds that Portuguese writes in two ways, doubled
+and exchanged letters cost less than other changes, the first letter costs more. Among the three likeliest, those
+documents count that also hold the other words. Of 400 misspellings of words of a real vocabulary, drawn at random,
+the right word comes first for 88 %, a word of the same stem for 92 %, and is one of three for 99 %.
 """
 
 from collections.abc import Callable, Iterable, Iterator

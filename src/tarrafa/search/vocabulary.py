@@ -1,11 +1,11 @@
-"""Which words does this index know, by their letters?
+"""Vocabulary of an index in memory: looks words up by prefix and by edit distance.
 
 Promises: at most WORDS_MAX words, the most frequent ones, in some 100 bytes each. They are read from the index in the
-background, letter by letter: no search waits for more than it wants to, and none is held up by more than the turning of
-one letter's words into Python's (PER_LETTER_MAX, some 15 ms). They are read again when somebody asks after a commit,
-but never more often than every RENEWED_S, and never for more than one part in RESTED of the time. So a word may be some
-minutes old or new here; whoever wants to be sure asks the index.
-Knows nothing of queries. Known weakness: scripts beyond ALPHABETS (they write no spaces) are not known here.
+background, letter by letter: no search waits for more than it wants to, and none is held up by more than the turning
+of one letter's words into Python's (PER_LETTER_MAX, some 15 ms). They are read again when somebody asks after a
+commit, but never more often than every RENEWED_S, and never for more than one part in RESTED of the time. So a word
+may be some minutes old or new here; whoever wants to be sure asks the index. Knows nothing of queries. Known
+weakness: scripts beyond ALPHABETS (they write no spaces) are not known here.
 """
 
 import atexit

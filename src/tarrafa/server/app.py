@@ -1,4 +1,4 @@
-"""Which address answers what?
+"""Builds the web application: its routes, middleware and error handlers.
 
     /  /search.json  .csv  .rss  .atom     the search page, its results, and the same for programs (searching.py)
     /why  /help                            why a result; how to search

@@ -1,4 +1,4 @@
-"""Which style and which script belong to this version of the page?
+"""Serves static files (CSS, JavaScript, logo) under URLs that hold a content hash.
 
 Promises: a browser asks for each of them once, and for the new one as soon as it changes: its address holds a
 fingerprint of what it says. Asked for without one, it is looked after each time.

@@ -1,8 +1,8 @@
-"""How is an answer drawn?
+"""Jinja environment of the HTML pages: template filters for numbers, dates and URLs, views of hits, pager.
 
-Promises: templates see only prepared values; everything in them is escaped by default; numbers, dates and marked words
-look the same everywhere, as the reader's language writes them. A page of results is counted from 1.
-Knows nothing of HTTP or of where answers come from.
+Promises: templates see only prepared values; everything in them is escaped by default; numbers, dates and marked
+words look the same everywhere, as the reader's language writes them. A page of results is counted from 1. Knows
+nothing of HTTP or of where answers come from.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""How is an answer sent, and what is said when there is none?
+"""Renders HTML pages in the reader's language and turns errors into HTML, JSON or text responses.
 
 Promises: pages are in the reader's language, and what he chose is remembered in a cookie that holds nothing else. A
 search that cannot be understood is 400 and one sentence, an unknown URL 404, nothing indexed yet 503; a program that

@@ -1,11 +1,12 @@
-"""Which page tells what is known of a page, or of a site?
+"""Routes that show all that is known of a page or a site (/page, /site, and as JSON).
 
     /page?url=     a page: rank, visits, versions, words, what it declares, who links to it, where it leads
     /site?name=    a site or a host: its pages, errors, robots.txt, the sites around it
     /page.json, /site.json   the same for programs
 
-Promises: any URL that a crawled page is or links to is known; every list is paged by itself (`in`, `out`, `hosts`), the
-JSON by `n` and `offset`. Where the machine keeps its files, and who works for it, is told to those who sit at it only.
+Promises: any URL that a crawled page is or links to is known; every list is paged by itself (`in`, `out`, `hosts`),
+the JSON by `n` and `offset`. Where the machine keeps its files, and who works for it, is told to those who sit at it
+only.
 """
 
 import asyncio

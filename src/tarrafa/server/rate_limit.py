@@ -1,10 +1,11 @@
-"""Does he ask too much?
+"""Limits requests per client address with token buckets (429 with Retry-After).
 
-Each address has a bucket: it holds BURST_S seconds' worth of the rate, each answer takes out what it costs (COSTS), and
-the rate fills it again. Promises: an empty bucket is 429 with `Retry-After`, before anything else is done; however many
-addresses ask, BUCKETS_MAX are remembered, those that asked last, some 3 MB; a bucket that is forgotten was full again
-or belongs to a flood from so many addresses that no bucket helps. Those at this machine are not counted unless somebody
-says so; nor are programs that show the token (`exempt`), style, script, and whoever asks whether we live.
+Each address has a bucket: it holds BURST_S seconds' worth of the rate, each answer takes out what it costs (COSTS),
+and the rate fills it again. Promises: an empty bucket is 429 with `Retry-After`, before anything else is done;
+however many addresses ask, BUCKETS_MAX are remembered, those that asked last, some 3 MB; a bucket that is forgotten
+was full again or belongs to a flood from so many addresses that no bucket helps. Those at this machine are not
+counted unless somebody says so; nor are programs that show the token (`exempt`), style, script, and whoever asks
+whether we live.
 """
 
 import logging

@@ -1,9 +1,9 @@
-"""What protects the reader from the pages that are shown?
+"""Adds security headers (CSP, HSTS, no-sniff) to every response; allows only http(s) links; detects local requests.
 
-Promises: every answer carries a policy under which nothing but our own style sheet and script is loaded or run (that of
-the SPARQL editor allows one style more, by its hash), no address is told to the pages linked to, and no content is
-guessed; only http and https URLs ever become links. What is not for everybody is told to those at this machine.
-Knows nothing of what is shown.
+Promises: every answer carries a policy under which nothing but our own style sheet and script is loaded or run (that
+of the SPARQL editor allows one style more, by its hash), no address is told to the pages linked to, and no content is
+guessed; only http and https URLs ever become links. What is not for everybody is told to those at this machine. Knows
+nothing of what is shown.
 """
 
 from ipaddress import ip_address

@@ -1,14 +1,14 @@
-"""When does each document of the false Web change?
+"""Draws when documents change: Poisson, Pareto, regular, or a mixture.
 
-Promises: whatever the process, a document of rate lambda changes lambda times per unit of time in the mean, from time 0
-on: nobody can tell from the changes when the simulation began. Chance comes in as an argument.
-Knows nothing of crawlers or visits; any unit of time will do.
+Promises: whatever the process, a document of rate lambda changes lambda times per unit of time in the mean, from time
+0 on: nobody can tell from the changes when the simulation began. Chance comes in as an argument. Knows nothing of
+crawlers or visits; any unit of time will do.
 
 A renewal process that begins at a change is not stationary: regular documents would all change in step. What an
 observer who arrives at time 0 meets is the gap that covers his arrival, and long gaps cover more arrivals than short
 ones: its length has the density x f(x) / mean, and time 0 falls anywhere in it. So one such gap is drawn and cut at a
-uniform place; the left end is the last change before 0 (what Last-Modified says at the first visit), the right end the
-first one after. All later gaps are ordinary.
+uniform place; the left end is the last change before 0 (what Last-Modified says at the first visit), the right end
+the first one after. All later gaps are ordinary.
 
     poisson   exponential gaps: the part on either side of 0 is exponential again
     pareto    P(gap > x) = (least / x)^shape: bursts, then silence. Covering gap: Pareto again, its shape less by one

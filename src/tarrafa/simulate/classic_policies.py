@@ -1,4 +1,4 @@
-"""How fresh do the classic policies keep a Web, and how far are they from what cannot be beaten?
+"""Compares the classic policies PSP, MP2 and M-Wolf with their bounds on one planned day.
 
 Each policy plans one day from two decisions: how many visits a page gets, and when. Then one queue, the same for all,
 walks the plan.

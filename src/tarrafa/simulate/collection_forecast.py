@@ -1,12 +1,12 @@
-"""How fresh will this collection be, under which policy, and what would more visits buy?
+"""Forecasts the freshness of a live collection under each policy and visit budget.
 
 Promises: answers from what the frontier has learned of the collection's own pages (their rates, weights, hosts and
 delays), by the live crawl's own policies on a false clock; asks no other machine and changes nothing.
 Knows nothing of how it is printed.
 
-Two ways to the same question. The policies are compared by the event-driven simulator, on a sample where there are many
-pages: of each host so many that its slots per page stay what they are. What a budget buys is told in closed form, for
-all pages, by the long-run bound that the index policy stays within half a percent of.
+Two ways to the same question. The policies are compared by the event-driven simulator, on a sample where there are
+many pages: of each host so many that its slots per page stay what they are. What a budget buys is told in closed
+form, for all pages, by the long-run bound that the index policy stays within half a percent of.
 
 A page is never taken to be visited more often than every five minutes here, whatever `interval_min` says.
 

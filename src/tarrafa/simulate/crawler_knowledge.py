@@ -1,4 +1,4 @@
-"""What does the crawler know of a document, after a visit?
+"""What the simulated crawler knows of each document: true change rates, or rates learned from visits.
 
 Promises: `Learning` starts from the prior of the document's server and learns by the very code of the live crawl
 (`policy.meet`, `policy.see`, `belief.Record`); `Knowing` is told the true rate and learns nothing. Either gives the

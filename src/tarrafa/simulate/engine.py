@@ -1,4 +1,4 @@
-"""What happens, moment by moment, when this policy crawls this Web?
+"""Event-driven simulation of a crawl under a revisit policy, with politeness checked from its log.
 
 Promises: the decisions are made by the live crawl's own code; a server is never asked for two documents at once nor
 before its pause has passed, and every run checks that from its log; one Web and one setting give one result.
@@ -13,16 +13,16 @@ One heap holds what will happen next, in five kinds of events:
     ready       the scheduler may act: a server's pause is over and something there is due (its number), there is
                 a token of the budget again (TOKEN), or the policy is to be made anew (RENEW)
 
-At one moment they happen in this order: a change at the start of a download is still seen, and a visit that would start
-when a plan ends is not made. What a visit sees is the document as it stands when the download *starts*, and from then
-on that copy counts; a change while it is under way is one that the copy does not have.
+At one moment they happen in this order: a change at the start of a download is still seen, and a visit that would
+start when a plan ends is not made. What a visit sees is the document as it stands when the download *starts*, and
+from then on that copy counts; a change while it is under way is one that the copy does not have.
 
 A free crawler and a ready server make a visit; documents never visited go first, in the order of their numbers, save
 for the `share` of the slots that revisits may take while both are there. Of several ready servers the one goes whose
 document the policy finds most urgent, of several free crawlers the fastest.
 
-Known weakness: all crawlers take from one scheduler that knows everything at once. Downloads never fail, and a document
-that did not change costs its whole size.
+Known weakness: all crawlers take from one scheduler that knows everything at once. Downloads never fail, and a
+document that did not change costs its whole size.
 """
 
 import enum

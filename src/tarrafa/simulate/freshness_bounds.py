@@ -1,4 +1,4 @@
-"""What can no policy beat on this Web?
+"""Lower bounds of staleness that no policy can beat: with politeness (WP) and without (NonPolite).
 
 Promises: the least mean staleness, weighted by importance, that visits at the best frequencies reach in the long run:
 `wp` under the politeness of each server and the budget, `non_polite` under the budget alone.

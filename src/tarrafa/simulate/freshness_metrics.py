@@ -1,10 +1,9 @@
-"""How fresh was the collection, and for how long?
+"""Measures freshness, staleness and age over simulated time, counted and in closed form.
 
-Promises: freshness is the share of all documents, by importance, whose copy is what stands on the Web; staleness is the
-rest; age is how long ago the first change happened that a copy does not have (0 for a fresh one), over the documents
-fetched so far. All are means over time, exact to the moment of each event. A document never fetched is not fresh and
-has no age; `fetched` tells how many are there.
-Knows nothing of policies.
+Promises: freshness is the share of all documents, by importance, whose copy is what stands on the Web; staleness is
+the rest; age is how long ago the first change happened that a copy does not have (0 for a fresh one), over the
+documents fetched so far. All are means over time, exact to the moment of each event. A document never fetched is not
+fresh and has no age; `fetched` tells how many are there. Knows nothing of policies.
 
 Two ways to the same numbers, sharing no code. `Gauge` follows the changes that happened: a few running sums, moved by
 each event. `expect` knows only when each document was visited and how fast it changes: a Poisson document is still

@@ -1,19 +1,19 @@
-"""Which page of a server does the index policy visit next, a million times a second?
+"""The index policy on compiled arrays: queues of pages by server and class, millions of decisions a second.
 
-Promises: the decisions of `tarrafa.revisit.policy.choose` with `policy.Index`, the same formulas and classes compiled;
-a decision looks at the heads of one server's classes and at nothing else.
-Knows nothing of budgets, experiments or chance: whoever calls brings the moment and the price.
+Promises: the decisions of `tarrafa.revisit.policy.choose` with `policy.Index`, the same formulas and classes
+compiled; a decision looks at the heads of one server's classes and at nothing else. Knows nothing of budgets,
+experiments or chance: whoever calls brings the moment and the price.
 
-A server has one queue per class of pages (rate in steps of 1.25, weight in steps of 2). All pages of a class are taken
-to have its rate and weight, so the one visited longest ago is worth the most, at every moment: it stands at the head. A
-visited page goes to the tail of its class, or of another one if its estimate moved; either way that queue stays in the
-order of last visits, because time does not go back. The queues are linked lists in flat arrays: three numbers a class,
-two a page, and no decision moves more than one page. A class whose pages can never be worth as much as what was found
-already costs one comparison.
+A server has one queue per class of pages (rate in steps of 1.25, weight in steps of 2). All pages of a class are
+taken to have its rate and weight, so the one visited longest ago is worth the most, at every moment: it stands at the
+head. A visited page goes to the tail of its class, or of another one if its estimate moved; either way that queue
+stays in the order of last visits, because time does not go back. The queues are linked lists in flat arrays: three
+numbers a class, two a page, and no decision moves more than one page. A class whose pages can never be worth as much
+as what was found already costs one comparison.
 
 Known weakness: the index is compared in steps. Two pages at the borders of a class differ by a quarter in their rates
-and are treated alike; that costs 0.01 to 0.15 % of staleness (benchmarks/decisions.py prints it). Pages of which it is
-announced that they changed (`policy.ANNOUNCED`) do not exist here.
+and are treated alike; that costs 0.01 to 0.15 % of staleness (benchmarks/decisions.py prints it). Pages of which it
+is announced that they changed (`policy.ANNOUNCED`) do not exist here.
 
 numba keeps what it compiled by the date of this file alone: after a change of the formulas in tarrafa.revisit delete
 __pycache__, or touch this file.

@@ -1,25 +1,25 @@
-"""What does it cost that rates must be learned?
+"""Measures how much staleness it costs that change rates must be learned.
 
 Promises: the beliefs are those of `tarrafa.revisit.change_rate`, the decisions those of the index policy; the same
 arguments give the same numbers. What is measured is expected staleness, in closed form from the *true* rates and the
 times of the visits; chance decides only what the visits see.
 Knows nothing of politeness: one pool of pages, slots evenly spaced at the rate that the budget gives.
 
-Rates are spread evenly from 0.01 to 1 change an hour (`workload`). The first round visits every page once, in order, as
-a crawl that discovers does. Before it every page is believed to have the Gamma with the mean and variance of that even
-spread: what a site's other pages would teach (`estimate.prior`), without the trouble of learning it. From the second
-round on the index policy chooses, by rates that are estimated so far. The peer is the same policy, on the same classes,
-after the same first round, that knows the true rates from then on.
+Rates are spread evenly from 0.01 to 1 change an hour (`workload`). The first round visits every page once, in order,
+as a crawl that discovers does. Before it every page is believed to have the Gamma with the mean and variance of that
+even spread: what a site's other pages would teach (`estimate.prior`), without the trouble of learning it. From the
+second round on the index policy chooses, by rates that are estimated so far. The peer is the same policy, on the same
+classes, after the same first round, that knows the true rates from then on.
 
 After n mean visits: rounds are of one visit a page in the mean, the excess after n of them is the staleness over the
 WINDOW rounds that follow (from n to n + WINDOW) against the peer's over the same rounds, less one. One round would be
 too few: pages visited together in the first round come round together, and the peer itself swings by 0.4 % from one
 round to the next. The first round counts: after it n is 1.
 
-At 8.64 visits a page a day, without dates, the excess after 9 is 0.68 % (windows of 3 to 8 rounds: 0.72 to 0.59), with
-one visit in 50 exploring; the mean in the place of the cautious estimate gives 0.85 %, the exact posterior under the
-true spread of rates 0.6 %. At 2 a day it is 0.9 % after 22 with dates, and 3.4 % without: there most visits find a
-change and cannot tell how many.
+At 8.64 visits a page a day, without dates, the excess after 9 is 0.68 % (windows of 3 to 8 rounds: 0.72 to 0.59),
+with one visit in 50 exploring; the mean in the place of the cautious estimate gives 0.85 %, the exact posterior under
+the true spread of rates 0.6 %. At 2 a day it is 0.9 % after 22 with dates, and 3.4 % without: there most visits find
+a change and cannot tell how many.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""How does it look?
+"""Draws line and bar plots with matplotlib as PNG and SVG.
 
 Promises: one call draws a figure and writes it as PNG and as SVG; the same numbers give the same bytes, with the same
 matplotlib. Colours are Okabe and Ito's, which colour-blind readers tell apart; what no policy can reach is dashed.

@@ -1,14 +1,14 @@
-"""Is it better to crawl everything now and then, or a little all the time?
+"""Freshness of periodic (batch) crawling against steady crawling, in closed form.
 
-Promises: the expected freshness at every moment, in closed form, of crawlers that make the same number of visits: each
-document once a period. No chance, no simulation.
-Knows nothing of servers or politeness: a crawl is as long as it is said to be.
+Promises: the expected freshness at every moment, in closed form, of crawlers that make the same number of visits:
+each document once a period. No chance, no simulation. Knows nothing of servers or politeness: a crawl is as long as
+it is said to be.
 
-The question is Cho's and Garcia-Molina's (The Evolution of the Web and Implications for an Incremental Crawler, 2000).
-A document of rate r is still fresh t after its visit with probability e^(-r t); a curve is the mean of that over the
-documents and over when each was visited. A batch crawler visits document after document during a `burst` at the
-beginning of each period, in the same order every time, so that at one moment the times since the last visit are spread
-evenly from `low` to `high`, and the mean is (e^(-r low) - e^(-r high)) / (r (high - low)).
+The question is Cho's and Garcia-Molina's (The Evolution of the Web and Implications for an Incremental Crawler,
+2000). A document of rate r is still fresh t after its visit with probability e^(-r t); a curve is the mean of that
+over the documents and over when each was visited. A batch crawler visits document after document during a `burst` at
+the beginning of each period, in the same order every time, so that at one moment the times since the last visit are
+spread evenly from `low` to `high`, and the mean is (e^(-r low) - e^(-r high)) / (r (high - low)).
 
     in place     each new copy is shown at once: during the burst freshness climbs, then it decays: the saw-tooth
     shadow       the new copies are shown all together when the burst is over; until then the old ones grow older

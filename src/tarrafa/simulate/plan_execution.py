@@ -1,15 +1,14 @@
-"""A plan says when each visit is due: when does it really start?
+"""Executes a day's visit plan through a fixed number of polite crawlers under a simulated clock.
 
 Promises: never early; never two visits of one server closer than politeness allows, start to start; among the servers
-that may be visited the one whose visit is most overdue goes first (ties: the smaller server number). A visit that would
-start at the horizon or later is not made.
-Knows nothing of rates or policies.
+that may be visited the one whose visit is most overdue goes first (ties: the smaller server number). A visit that
+would start at the horizon or later is not made. Knows nothing of rates or policies.
 
 A server hands out its visits in the order in which they are due, so it is known by its next visit alone. It waits in
 one heap, by the moment when that visit may start, until the moment comes, and then in another, by the moment when it
-was due, until a crawler is free. Every download takes equally long and starts never go back in time, so crawlers become
-free in the order in which they started: a ring will do for them. Two heap moves a visit: 8.6 million visits of 2,000
-servers take two seconds.
+was due, until a crawler is free. Every download takes equally long and starts never go back in time, so crawlers
+become free in the order in which they started: a ring will do for them. Two heap moves a visit: 8.6 million visits of
+2,000 servers take two seconds.
 
 Known weakness: one queue stands before all crawlers, as if they shared memory. Crawlers that own their servers would
 wait a little more.

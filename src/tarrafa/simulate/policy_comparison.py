@@ -1,4 +1,4 @@
-"""Which policy keeps this Web freshest, and how far is it from what none can beat?
+"""Runs every policy of a scenario on the same changes and reports their freshness.
 
 Promises: every policy meets the very same changes; the same scenario gives the same report.
 Knows nothing of TOML, nor of how it is printed.

@@ -1,4 +1,4 @@
-"""By which policy is the false Web crawled, and when is the policy itself made anew?
+"""Controllers that set and renew the parameters of a revisit policy during a simulation.
 
 Promises: the policies are those of `tarrafa.revisit`; nothing here decides about a visit. What a policy needs to be
 told (an interval, a scale, a price, a plan) is computed from what the crawler knows of the documents at that moment.
@@ -13,8 +13,8 @@ Knows nothing of events.
     proportional  as it is; of documents whose rates are known, intervals stretched until they spend the budget
     rateupdate    the scale at which the rates known now spend the budget
 
-Known weakness: proportional has no price. While it learns it asks for what it sees change, be that less than the budget
-(the rest is wasted) or more (the bucket lets the latest go first).
+Known weakness: proportional has no price. While it learns it asks for what it sees change, be that less than the
+budget (the rest is wasted) or more (the bucket lets the latest go first).
 """
 
 import math

@@ -1,11 +1,11 @@
-"""Are the policies still good when documents do not change as the formulas think?
+"""Compares all policies under four change processes with the same mean rates.
 
 Promises: all policies, all processes, the same documents on the same servers with the same mean rates; only when the
 changes fall differs between processes. The same arguments give the same table.
 Knows nothing of how a simulation runs.
 
-Every policy here thinks of Poisson changes, most loudly index and the plans, which weigh visits by that formula. What a
-visit is really worth depends on the gaps: a regular document is certainly fresh for a while after a change and
+Every policy here thinks of Poisson changes, most loudly index and the plans, which weigh visits by that formula. What
+a visit is really worth depends on the gaps: a regular document is certainly fresh for a while after a change and
 certainly stale later; a Pareto one changes in bursts, and after a long silence hardly at all. Staleness is therefore
 counted from the changes that happened, never in closed form.
 

@@ -1,4 +1,4 @@
-"""Which crawlers, which servers, which documents: what does the file describe?
+"""Reads and checks a simulation scenario file (TOML).
 
 Promises: an unknown key, a wrong type or a value that cannot be meant is refused with the file, the section, the key
 and what is allowed, before anything is simulated. All policies of a file run on the same Web, changes included.

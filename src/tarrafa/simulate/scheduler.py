@@ -1,13 +1,12 @@
-"""Which server is visited next, and which document there?
+"""Scheduler of the event-driven simulator: chooses the next server and document within the visit budget.
 
-Promises: what `policy.choose` would choose from all documents of all servers that may be visited, seen at the heads of
-shelves only; never more revisits than the budget.
-Knows nothing of events, nor of what a visit finds.
+Promises: what `policy.choose` would choose from all documents of all servers that may be visited, seen at the heads
+of shelves only; never more revisits than the budget. Knows nothing of events, nor of what a visit finds.
 
-On one shelf the smallest key is the best, whatever the moment. So each server keeps its documents in a heap per shelf,
-and while several servers wait for a crawler (or for the budget) their heads lie again in one heap per shelf, common to
-them all: a decision compares one head per shelf, not one per server and shelf. Servers that have left are struck out
-when they come to the top.
+On one shelf the smallest key is the best, whatever the moment. So each server keeps its documents in a heap per
+shelf, and while several servers wait for a crawler (or for the budget) their heads lie again in one heap per shelf,
+common to them all: a decision compares one head per shelf, not one per server and shelf. Servers that have left are
+struck out when they come to the top.
 
 Known weakness: an exploring visit explores the server that the others' urgencies chose, not the whole Web.
 """

@@ -1,9 +1,9 @@
-"""How fresh does a policy keep a Web day after day, and what can no policy beat?
+"""Compares policies day after day in the steady state against the bound that no policy can beat.
 
-Promises: staleness is expected staleness, in closed form from the times of the visits; a judge who shares no code with
-the policies computes it, and counts every gap between two visits of one server that is shorter than politeness allows:
-one is enough to refuse the whole result. The same arguments give the same numbers.
-Knows nothing of learning: all rates are known. Nothing of crawlers either: a server is visited whenever it is its turn.
+Promises: staleness is expected staleness, in closed form from the times of the visits; a judge who shares no code
+with the policies computes it, and counts every gap between two visits of one server that is shorter than politeness
+allows: one is enough to refuse the whole result. The same arguments give the same numbers. Knows nothing of learning:
+all rates are known. Nothing of crawlers either: a server is visited whenever it is its turn.
 
     index         at each slot of a server the page worth most, if it is worth the price (`shelves`)
     psp           the day's plan of the classic study (allocation, MERGE, T = 24 h), the same every day
@@ -11,8 +11,8 @@ Knows nothing of learning: all rates are known. Nothing of crawlers either: a se
     proportional  as often as it changes
 
 All begin with nothing visited, and none is told what the bound does, but for the price where the budget is below what
-politeness allows. The first half of the days is not measured: by then the index policy has long forgotten how it began
-(with a quarter or three quarters instead, the figures move by less than 0.1 %).
+politeness allows. The first half of the days is not measured: by then the index policy has long forgotten how it
+began (with a quarter or three quarters instead, the figures move by less than 0.1 %).
 
 The bound is the mean staleness if every page could be visited at its own best regular interval, however the visits of
 other pages fall (`revisit.longrun`). A window of some days may end up a little below it: what is saved in it is paid

@@ -1,7 +1,7 @@
-"""What is there to be crawled, and by whom?
+"""Model of the simulated Web: crawlers, servers, documents and all their changes drawn in advance.
 
-Promises: crawlers, servers and documents that can be meant, with every change that will ever happen to a document drawn
-beforehand: two policies on one `Web` see the very same changes, so they differ by what they do and not by luck.
+Promises: crawlers, servers and documents that can be meant, with every change that will ever happen to a document
+drawn beforehand: two policies on one `Web` see the very same changes, so they differ by what they do and not by luck.
 Knows nothing of policies or visits.
 
 Seconds and bytes throughout; rates are changes per second.

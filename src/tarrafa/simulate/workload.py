@@ -1,8 +1,7 @@
-"""Which pages are there, how often do they change, and where do they live?
+"""Portable synthetic workload: pages with change rates, weights and servers from SplitMix64 and Zipf.
 
-Promises: a workload is a function of its arguments alone. Chance is splitmix64 of the page's number, which any language
-computes in five lines, so that others can check our figures page by page.
-Knows nothing of policies or time.
+Promises: a workload is a function of its arguments alone. Chance is splitmix64 of the page's number, which any
+language computes in five lines, so that others can check our figures page by page. Knows nothing of policies or time.
 
 Rates are per second inside; the study that this workload follows gives them per hour (our reading: it names no unit).
 """

@@ -1,4 +1,4 @@
-"""What would the Web answer?
+"""Serves a synthetic Web on loopback for tests, benchmarks and `tarrafa demo`, with an oracle for crawls.
 
 A synthetic Web on loopback: the playground, the test bed, the benchmark's other side. Pages are made from (seed, URL,
 time), nothing is stored; it can tell the truth about itself, and it remembers who asked for what and when.

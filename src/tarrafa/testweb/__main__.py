@@ -1,4 +1,4 @@
-"""How does a process become a synthetic Web?
+"""Runs the synthetic Web as a process of its own (`python -m tarrafa.testweb`).
 
 `python -m tarrafa.testweb` is the machines' door (`tarrafa web` is the people's): it prints one line of JSON when it
 listens, `{"port", "host", "connections", "left_out", "pid", "seed", "hosts", "pages"}`, and one when it has stopped,

@@ -1,13 +1,13 @@
-"""What is really there, and what would an obedient crawler find of it?
+"""The oracle: computes what exists in the synthetic Web, and which URLs an obedient crawler must request.
 
 Promises: told from the same facts that the pages are written from (site.py, links.py, notices.py), never by reading a
 page; so a crawl that differs from it is wrong, or this Web is, and tests/web holds the two together over a socket.
 Knows nothing of HTTP, HTML or the crawler.
 
 The obedient crawler: asks robots.txt first and obeys it; follows every link but those with rel=nofollow and those on
-pages that say nofollow; stays on the hosts that it was given and within `depth_max` hops of its roots; a redirect costs
-no hop, its target is asked for under its own host's rules; a URL is requested once. Chains are at most HOPS redirects
-long and nothing but the loop refuses to end, so a crawler's limit on redirects plays no part.
+pages that say nofollow; stays on the hosts that it was given and within `depth_max` hops of its roots; a redirect
+costs no hop, its target is asked for under its own host's rules; a URL is requested once. Chains are at most HOPS
+redirects long and nothing but the loop refuses to end, so a crawler's limit on redirects plays no part.
 """
 
 from collections import deque

@@ -1,10 +1,10 @@
-"""What do the user's own rules make of the whole store?
+"""Runs the CONSTRUCT rules of the user over the triple store, in a child process.
 
 Rules are CONSTRUCT queries; what they construct stands in the graph urn:tarrafa:rules, and nowhere else. They are run
 one after the other, in the file's order, over all pages and what was inferred from them, as one graph (`GRAPH` tells
 pages apart); each also sees what the earlier ones have constructed in the same run, and nothing of former runs: so
-nothing stands that does not follow any more. Promises: the follower is never held up. Rules run in a child process, on
-a checkpoint of its own, in bounded time and memory, and construct a bounded number of statements; there is a pause
+nothing stands that does not follow any more. Promises: the follower is never held up. Rules run in a child process,
+on a checkpoint of its own, in bounded time and memory, and construct a bounded number of statements; there is a pause
 between two runs of several times what the last one took. A rule that fails is said once, and the others go on.
 
 `python -m tarrafa.triples.construct_rules` is the child.

@@ -1,7 +1,7 @@
-"""From when to when is that?
+"""Parses ISO 8601 dates and times into ranges of seconds.
 
-Promises: a date or a time as pages write them (ISO 8601: a year, a month, a day, a minute, a second, with or without a
-zone) as a span of seconds since 1970, from its first moment to the first one after it; a text that is none as None.
+Promises: a date or a time as pages write them (ISO 8601: a year, a month, a day, a minute, a second, with or without
+a zone) as a span of seconds since 1970, from its first moment to the first one after it; a text that is none as None.
 Without a zone it is taken for UTC. Unlike a sitemap's, a date may lie before 1970. Pure.
 """
 

@@ -1,4 +1,4 @@
-"""Which things does a page speak of, and by which words are they found?
+"""Entity index in SQLite: the entities of a page, their labels, facts and searchable words.
 
 A *thing* is what statements are about. One with an IRI is the same thing on every page; a blank node belongs to its
 page. Promises: what is written of a page can be taken out again whole; each value is found by its words, without

@@ -1,4 +1,4 @@
-"""How is a question about things put to the books?
+"""Plans an entity query as SQL over the entity index.
 
 One part of the question *drives*: it names candidates in their order, from the index that has fewest of them (words
 before dates and numbers, these before a class, that before a vocabulary). Every other part is looked up for one

@@ -1,10 +1,10 @@
-"""Which things are there, of which kind, and who says so?
+"""EntityReader: finds entities by vocabulary, class, property and words, with the pages that describe them.
 
 For people who choose a vocabulary, a class (or *not* that class), properties and words, from what was really crawled.
-Promises: reads what the follower has committed while it goes on; every answer is bounded, in length and in time; counts
-are exact, those of found things up to `TOTAL_MAX`. A thing with an IRI that several pages speak of is one thing (where
-the store is in several parts: in each of them); a blank node belongs to its page.
-Knows nothing of SPARQL.
+Promises: reads what the follower has committed while it goes on; every answer is bounded, in length and in time;
+counts are exact, those of found things up to `TOTAL_MAX`. A thing with an IRI that several pages speak of is one
+thing (where the store is in several parts: in each of them); a blank node belongs to its page. Knows nothing of
+SPARQL.
 """
 
 from collections.abc import Iterator

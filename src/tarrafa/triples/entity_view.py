@@ -1,9 +1,9 @@
-"""What does a thing look like?
+"""Entity view: label, classes, values and source pages of one entity.
 
-Its name, its classes, its properties with their values, and the pages that say so, those fetched last first. Promises:
-whatever pages say of it, the picture is of bounded size; what stands in a blank node is shown inside, one level deep,
-and a value that is a thing itself carries its name. What was inferred is not shown: nobody said it.
-Knows nothing of questions.
+Its name, its classes, its properties with their values, and the pages that say so, those fetched last first.
+Promises: whatever pages say of it, the picture is of bounded size; what stands in a blank node is shown inside, one
+level deep, and a value that is a thing itself carries its name. What was inferred is not shown: nobody said it. Knows
+nothing of questions.
 """
 
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Is everything that pages state in the store?
+"""Triples follower: applies archived statements to the triple store, commits and publishes it.
 
 Promises: follows the archive from where it stopped, whatever stopped it; what a page states can be asked for a few
 seconds after it became durable; updates and deletions go by URL and never back in time. Of several collections that

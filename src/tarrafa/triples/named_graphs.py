@@ -1,11 +1,11 @@
-"""What stands in the store of a page?
+"""Named graphs of pages in Oxigraph: their names, quads, metadata and replacement.
 
-A page is a named graph under its URL, which holds what the page states, and no more; groups that the page itself makes
-are not kept apart. Promises: classes and properties have one spelling; a blank node is named after its page, always
-the same, and no two pages share one; writing a page twice leaves what writing it once does, and of the page that was
-there before nothing is left. In the default graph stands of each page when it was fetched, which collections have
-it, and when it was changed, if that is known. What is inferred from a page stands beside it, in a graph of its own.
-Knows nothing of visits.
+A page is a named graph under its URL, which holds what the page states, and no more; groups that the page itself
+makes are not kept apart. Promises: classes and properties have one spelling; a blank node is named after its page,
+always the same, and no two pages share one; writing a page twice leaves what writing it once does, and of the page
+that was there before nothing is left. In the default graph stands of each page when it was fetched, which collections
+have it, and when it was changed, if that is known. What is inferred from a page stands beside it, in a graph of its
+own. Knows nothing of visits.
 """
 
 import re

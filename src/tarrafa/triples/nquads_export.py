@@ -1,8 +1,8 @@
-"""All that pages state, for other tools.
+"""Exports the statements of all pages as N-Quads.
 
-Promises: valid N-Quads, the graph of each statement being the page that makes it; page after page in the order of their
-names, the statements of each in order: the same store gives the same bytes. One state of the store is written, as it
-was last published, whatever its follower does meanwhile. What was inferred is not among it: nobody stated that.
+Promises: valid N-Quads, the graph of each statement being the page that makes it; page after page in the order of
+their names, the statements of each in order: the same store gives the same bytes. One state of the store is written,
+as it was last published, whatever its follower does meanwhile. What was inferred is not among it: nobody stated that.
 Knows nothing of terminals.
 """
 

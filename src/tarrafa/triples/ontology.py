@@ -1,4 +1,4 @@
-"""What follows from what a page states, by the ontologies that people have laid in?
+"""Ontologies (DATA/ontology.toml): infers classes and properties from the statements of a page.
 
     # DATA/ontology.toml; without it nothing is inferred
     enabled = true

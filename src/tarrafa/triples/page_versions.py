@@ -1,4 +1,4 @@
-"""Which visit of each URL counts, in each collection, and how far has the archive been read?
+"""Newest visit of each URL in each collection, and the archive cursor, of the triple store.
 
 Promises: visits never go back in time; a page that is gone keeps its row, so that a late file cannot bring an old
 version back. Where several collections have a URL, what was fetched last among them stands for it. All of it is

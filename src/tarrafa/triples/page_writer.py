@@ -1,4 +1,4 @@
-"""How does a page get into the store, and out again?
+"""PageWriter: writes the statements of a page into Oxigraph and its entities into SQLite.
 
 Promises: what stands of a page, in the store, in the counts and among the things, is what the visit that counts has
 found; a page that states nothing has no graph. The store is written first and the books with their own transaction

@@ -1,4 +1,4 @@
-"""How do others read the store while its follower writes?
+"""Published snapshots of the triple store, which other processes read while the follower writes.
 
 Oxigraph lets one process have a store. So its follower *publishes* it: a checkpoint (hard links, milliseconds) in a
 folder of its own, numbered. Promises: what is published is a state that the follower had committed, and is never

@@ -1,4 +1,4 @@
-"""What does the text of a query hold, and may it be asked?
+"""Checks the text of a SPARQL query: refuses SERVICE, and bounds length and nesting.
 
 Promises: no text that Oxigraph would read the keyword SERVICE in gets through (it would ask other machines by itself),
 whatever strings, comments, names or IRIs stand around it; texts that only mention the word do. What is asked of a

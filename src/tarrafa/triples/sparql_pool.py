@@ -1,4 +1,4 @@
-"""Here is a SPARQL query: who answers it, and what may that cost?
+"""SparqlPool: answers SPARQL queries in a pool of processes, under limits of time and memory.
 
 Promises: no query takes more than a named time, memory or number of results, and whoever asks goes on: it is answered
 by one of a few processes (`answering.py`), which is killed and replaced when the time is over, when it asks for too

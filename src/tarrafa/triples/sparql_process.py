@@ -1,13 +1,14 @@
-"""The process that answers SPARQL: one question at a time, under limits.
+"""SPARQL process: answers one SPARQL query at a time from published snapshots.
 
-`python -m tarrafa.triples.sparql_process FD PARENT DATA`: started by whoever asks (`asking.py`), who sends it questions over
-a socket and kills it when one takes too long. It has no network where the system lets it give that up, writes no files,
-and may use only so much memory for one question: beyond that it dies. Promises: every question is answered from what
-the follower had published last when it came; what is no longer the newest is let go, also while nobody asks.
+`python -m tarrafa.triples.sparql_process FD PARENT DATA`: started by whoever asks (`asking.py`), who sends it
+questions over a socket and kills it when one takes too long. It has no network where the system lets it give that up,
+writes no files, and may use only so much memory for one question: beyond that it dies. Promises: every question is
+answered from what the follower had published last when it came; what is no longer the newest is let go, also while
+nobody asks.
 
-Where the store is in several parts, each is asked, and what they answer becomes one answer. Pages are divided by their
-hosts, so what one page says, or the pages of one host say together, is in one part; what must be put together from all
-of them (counted, sorted, left out because it is nowhere) is refused, with the way to ask one part.
+Where the store is in several parts, each is asked, and what they answer becomes one answer. Pages are divided by
+their hosts, so what one page says, or the pages of one host say together, is in one part; what must be put together
+from all of them (counted, sorted, left out because it is nowhere) is refused, with the way to ask one part.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
-"""How is an answer written down?
+"""SPARQL results: collects and serializes solutions, triples and booleans of several stores.
 
 Solutions as JSON, XML, CSV or TSV (SPARQL 1.1 Query Results), statements as Turtle, N-Triples, RDF/XML or JSON-LD.
-Promises: answers of several stores become one, without what was there already where that is wanted; no answer has more
-solutions or statements than it may, nor more bytes; whether something was left out is told.
-Knows nothing of stores.
+Promises: answers of several stores become one, without what was there already where that is wanted; no answer has
+more solutions or statements than it may, nor more bytes; whether something was left out is told. Knows nothing of
+stores.
 """
 
 from typing import Any

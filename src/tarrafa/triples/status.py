@@ -1,4 +1,4 @@
-"""How far has the store come?
+"""Status of the triple store: cursor, commits, published commit, bytes behind, totals.
 
 For whoever looks on while its follower works. Promises: `behind` is 0 only when every durable record is committed and
 published, in every part that is kept here, and nothing has to be written anew under another ontology.

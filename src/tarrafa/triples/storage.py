@@ -1,14 +1,13 @@
-"""Where is the store kept, and in which form?
+"""Storage of the triple store: paths, SQLite schema, lock, and how it is opened and removed.
 
     DATA/triples/store/             oxigraph; only the follower opens it
     DATA/triples/followed.sqlite    how far the archive was read, which visits are shown, counts, things
     DATA/triples/published/         what everybody else reads
 
-Of several parts (they are those of the index), each has a folder of its own. Promises: a store that another version of
-Tarrafa laid out, or half of one, is recognised; what is taken away is taken away so that a kill in between leaves
+Of several parts (they are those of the index), each has a folder of its own. Promises: a store that another version
+of Tarrafa laid out, or half of one, is recognised; what is taken away is taken away so that a kill in between leaves
 nothing that would be taken for whole. What oxigraph and SQLite complain of becomes one line that says where and what
-to do.
-Knows nothing of records.
+to do. Knows nothing of records.
 """
 
 import shutil

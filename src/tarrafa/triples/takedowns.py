@@ -1,8 +1,8 @@
-"""What of the archive must not be in the store?
+"""Applies takedowns to the triple store: pages to remove, and lifted pages to write again.
 
-Promises: what is taken down is out of the store with the next commit, and never written while it is; what is lifted is
-written again from the archive, as its visits have it. A crash repeats work and changes nothing.
-Knows nothing of statements: the follower writes them.
+Promises: what is taken down is out of the store with the next commit, and never written while it is; what is lifted
+is written again from the archive, as its visits have it. A crash repeats work and changes nothing. Knows nothing of
+statements: the follower writes them.
 """
 
 from collections.abc import Iterator

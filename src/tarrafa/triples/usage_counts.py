@@ -1,4 +1,4 @@
-"""How many pages and things speak of what?
+"""Usage counts of vocabularies, classes and properties by pages and entities.
 
 Per vocabulary, class and property: on how many pages, of how many things, in how many uses; and which properties are
 used with which class. Promises: the numbers are those that counting everything anew would give, whatever comes, goes

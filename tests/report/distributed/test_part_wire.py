@@ -104,11 +104,14 @@ def test_no_table_grows_without_end(monkeypatch):
     key = "http://h{}.br:80"
     move = np.zeros(1, part_wire.REDIRECT_ROW)
     endless: list[Callable[[int], part_wire.PartMessage]] = [
-        lambda n: part_wire.PartHosts([key.format(n)]), lambda n: part_wire.PartNames("types", [f"t{n}"]),
-        lambda n: part_wire.PartServers([(n, visit_rows.ServerHeader(1.0, "x"))]), lambda n: part_wire.PartRows(rows()),
-        lambda n: part_wire.PartRobots([(key.format(n), visit_rows.RobotsSummary(200))]), lambda n: part_wire.PartSitemaps([key.format(n)]),
+        lambda n: part_wire.PartHosts([key.format(n)]),
+        lambda n: part_wire.PartNames("types", [f"t{n}"]),
+        lambda n: part_wire.PartServers([(n, visit_rows.ServerHeader(1.0, "x"))]),
+        lambda n: part_wire.PartRows(rows()),
+        lambda n: part_wire.PartRobots([(key.format(n), visit_rows.RobotsSummary(200))]),
+        lambda n: part_wire.PartSitemaps([key.format(n)]),
         lambda n: part_wire.PartRedirects(part_wire._columns_to_bytes(np.array([(n, 1, 1, 301)], move.dtype))),
-    ]  # fmt: skip
+    ]
     for message in endless:
         with PartReader() as opening, pytest.raises(ValueError, match="than one machine can have"):
             for n in range(6):

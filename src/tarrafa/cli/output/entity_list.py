@@ -1,4 +1,4 @@
-"""How do things look on a terminal?"""
+"""Prints entities, classes and properties on the terminal."""
 
 from rich.markup import escape
 

@@ -1,4 +1,4 @@
-"""How does an explanation look on a terminal?"""
+"""Prints the explanation of a URL on the terminal."""
 
 from rich.markup import escape
 from rich.table import Table

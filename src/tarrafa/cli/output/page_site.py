@@ -1,4 +1,4 @@
-"""How do a page and a site look on a terminal?"""
+"""Prints the details of a page or a site on the terminal."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""How does data look on a terminal, and as JSON?"""
+"""Prints results of commands on the terminal, or as JSON."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""How does what somebody wrote come into force?
+"""Creates and edits collections from drafts, and adds roots.
 
 The same for all doors: a form, a file, a program. Promises: what is wrong is `Unfit`, each complaint at its key, and
 changes nothing; who edits hears what changed.

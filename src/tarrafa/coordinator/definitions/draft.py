@@ -1,4 +1,4 @@
-"""Is what somebody wrote a collection, and what has changed since the version before?
+"""A draft of a collection from a form, TOML text or table: its validation, and the changes against a former version.
 
 One validation for all doors: a form, the text of a file, a table from a program. Promises: a draft has a complete
 collection, or all that is wrong with it, each complaint at its key; nothing is kept or changed here.

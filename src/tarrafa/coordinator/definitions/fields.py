@@ -1,4 +1,4 @@
-"""What can be said about a collection, field by field?
+"""The form fields of a collection, derived from the configuration types.
 
 Drawn from the types of `config`: a key that is added there is a field here. A form shows the basic ones first; what
 each is called, and what it is for, `words` says in every language.
@@ -21,8 +21,14 @@ BASIC_FIELDS = frozenset({
     "schedule.deadline", "schedule.every", "schedule.timezone", "notify.webhook", "notify.email",
 })  # fmt: skip
 _PLAIN: dict[type, FieldKind] = {
-    str: "text", bool: "switch", int: "number", float: "number", Seconds: "duration", ByteSize: "size", LocalDateTime: "date",
-}  # fmt: skip
+    str: "text",
+    bool: "switch",
+    int: "number",
+    float: "number",
+    Seconds: "duration",
+    ByteSize: "size",
+    LocalDateTime: "date",
+}
 
 
 class CollectionField(msgspec.Struct, frozen=True):

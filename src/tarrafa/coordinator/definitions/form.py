@@ -1,11 +1,11 @@
-"""How does what people type become a collection, and a collection what they may type?
+"""Converts an HTML form to a collection table and a collection to form values.
 
-A form is a name and a list of texts for each field, as browsers send them. Promises: every collection survives the way
-through a form, exactly; an empty field means the default; an unknown one is refused; what was typed and cannot be read
-is handed on as it is, so that whoever judges tables says what is wrong with it, in the same words as for a file.
+A form is a name and a list of texts for each field, as browsers send them. Promises: every collection survives the
+way through a form, exactly; an empty field means the default; an unknown one is refused; what was typed and cannot be
+read is handed on as it is, so that whoever judges tables says what is wrong with it, in the same words as for a file.
 
-Lists have one entry per line. An entry that a line cannot hold (spaces around it, a line break in it) stands in double
-quotes, as JSON has it; a single `-` is a list without entries, where an absent one would mean something else.
+Lists have one entry per line. An entry that a line cannot hold (spaces around it, a line break in it) stands in
+double quotes, as JSON has it; a single `-` is a list without entries, where an absent one would mean something else.
 
 A list of more than LIST_SHOWN_MAX entries is not sent to and fro: `kept` names it, and it stays as it is unless
 something is typed there, which takes its place.

@@ -1,9 +1,8 @@
-"""How does one begin, for the usual purposes?
+"""Presets of collections for common purposes, such as one site, a country, or legal deposit.
 
 A preset is a function of where to begin, which country and whom to contact; it gives a table, and for each key the
-reason, so that whoever reads the file learns what to change. Promises: every preset is a valid collection; what it says
-in one language it says in the other (`preset_words.py`).
-Knows nothing of files.
+reason, so that whoever reads the file learns what to change. Promises: every preset is a valid collection; what it
+says in one language it says in the other (`preset_words.py`). Knows nothing of files.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""How would a person write this collection down?
+"""Writes a collection as TOML, without defaults and with units.
 
 Promises: what is written, read again, is the same collection, exactly; what is as it would be anyway is left out;
 durations and sizes have units. The file names nothing but what somebody may wish to change.

@@ -1,9 +1,10 @@
-"""What is each collection to be, and what was it to be before?
+"""Collection definitions: the configuration in force, every stored version, and long root lists kept once.
 
 What is in force the frontier knows; here it is asked for once for each revision and then remembered, because it may
-name a million roots. Every version is kept in the ledger, with who and when. A long list of roots is kept beside it, in
-DATA/definitions, under the digest of its content: versions that share it share the file. Promises: what takes long is
-done beside the loop; one that came by another way than ours gets its version and its history when it is first seen.
+name a million roots. Every version is kept in the ledger, with who and when. A long list of roots is kept beside it,
+in DATA/definitions, under the digest of its content: versions that share it share the file. Promises: what takes long
+is done beside the loop; one that came by another way than ours gets its version and its history when it is first
+seen.
 """
 
 import asyncio

@@ -1,17 +1,18 @@
-"""How many pages, requests, days and bytes will this collection take?
+"""The estimate of a crawl: pages, requests, time and bytes, each as low, likely and high.
 
-Pure: from the configuration and from what is known of its hosts (`gathering.py` finds that out). Every figure comes as
-low, likely and high; every assumption is said in a sentence, and so is what bounds the time.
+Pure: from the configuration and from what is known of its hosts (`gathering.py` finds that out). Every figure comes
+as low, likely and high; every assumption is said in a sentence, and so is what bounds the time.
 
-The arithmetic. A host is visited one request after the other: a visit takes its answer's duration, and then the pause,
-the longest of `delay`, Crawl-delay and `delay_factor` x that duration. So a host's time is its requests times that, and
-the crawl's is at least that of its slowest host. Nor can it be faster than all visits side by side in as many places as
-there are (workers x `hosts_at_once`), than the bandwidth, or than the workers themselves. Where `pages_max` ends it
-sooner, the time is that at which all hosts together have brought so many pages.
+The arithmetic. A host is visited one request after the other: a visit takes its answer's duration, and then the
+pause, the longest of `delay`, Crawl-delay and `delay_factor` x that duration. So a host's time is its requests times
+that, and the crawl's is at least that of its slowest host. Nor can it be faster than all visits side by side in as
+many places as there are (workers x `hosts_at_once`), than the bandwidth, or than the workers themselves. Where
+`pages_max` ends it sooner, the time is that at which all hosts together have brought so many pages.
 
-*Low* is what politeness alone asks for, with answers that take no time: nothing can be faster. *High* has slow answers.
-Known weakness: hosts that share an address wait for each other, which nobody knows before; failures and their back-off
-are not foreseen; how many pages the unknown part of the Web has is anybody's guess, and the range says so.
+*Low* is what politeness alone asks for, with answers that take no time: nothing can be faster. *High* has slow
+answers. Known weakness: hosts that share an address wait for each other, which nobody knows before; failures and
+their back-off are not foreseen; how many pages the unknown part of the Web has is anybody's guess, and the range says
+so.
 """
 
 from collections import Counter

@@ -1,8 +1,8 @@
-"""What would happen if this were started?
+"""The dry run of a collection: scope check and estimate, without changing anything.
 
 A dry run and an estimate of a collection, whether it is there or only written down so far. Promises: nothing is
-changed, nobody elsewhere is asked; it is worked out beside the loop, for ESTIMATES_AT_ONCE people at a time, because an
-estimate reads much; the others wait.
+changed, nobody elsewhere is asked; it is worked out beside the loop, for ESTIMATES_AT_ONCE people at a time, because
+an estimate reads much; the others wait.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""What is known already of the hosts that a collection would visit?
+"""Gathers the inputs of an estimate: known hosts from the link graph, robots.txt delays, sampled page sizes.
 
-From the survey of the link graph (pages of each host), the frontier (what waits, robots.txt) and the archive (a sample:
-how large, how slow). Promises: asks no other machine than the frontier's; reads bounded amounts, however large the
-crawl; where nothing is known it says nothing, and `estimating` assumes.
+From the survey of the link graph (pages of each host), the frontier (what waits, robots.txt) and the archive (a
+sample: how large, how slow). Promises: asks no other machine than the frontier's; reads bounded amounts, however
+large the crawl; where nothing is known it says nothing, and `estimating` assumes.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Would these URLs be in or out, and by which rule?
+"""The scope check: which URLs are in or out of a collection, and by which rule.
 
 A dry run: before anything is started, without a single request. Promises: the rules are those of the crawl itself
-(`crawl/scope/scope_rules.py`); a line that is no URL gets its verdict like the others; what cannot be known before is said once,
-for all of them.
+(`crawl/scope/scope_rules.py`); a line that is no URL gets its verdict like the others; what cannot be known before is
+said once, for all of them.
 """
 
 from collections.abc import Callable, Iterable

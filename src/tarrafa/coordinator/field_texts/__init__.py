@@ -1,4 +1,4 @@
-"""What is each field of a collection called, and what is it for?
+"""Texts of the fields of a collection: label, help and choices in each language.
 
 One module per language with the same keys: names of sections, of fields (label and help) and of choices. Another
 language is another module and one more name in `LANGUAGES`.

@@ -1,8 +1,9 @@
-"""How is a complaint said in another language than English?
+"""Translations of the complaints about a collection into Portuguese.
 
 By the shape of the sentence, as on the search page: {} stands for whatever the sentence speaks of, places and values
-stay as they are. A sentence that nobody has translated is said in English. tests/coordinator/field_texts/test_complaint_translations.py holds
-that none of those that a form can cause is left out.
+stay as they are. A sentence that nobody has translated is said in English.
+tests/coordinator/field_texts/test_complaint_translations.py holds that none of those that a form can cause is left
+out.
 """
 
 import re

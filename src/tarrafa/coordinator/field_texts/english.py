@@ -1,4 +1,4 @@
-"""The fields of a collection in English."""
+"""The texts of the collection fields in English."""
 
 from tarrafa.coordinator.field_texts import Words, from_rows, pairs
 

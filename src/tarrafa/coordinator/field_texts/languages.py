@@ -1,4 +1,4 @@
-"""Which languages are there?"""
+"""The languages of the collection texts."""
 
 from tarrafa.coordinator.field_texts import Words
 from tarrafa.coordinator.field_texts.english import ENGLISH

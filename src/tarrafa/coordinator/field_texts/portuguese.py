@@ -1,4 +1,4 @@
-"""The fields of a collection in Portuguese."""
+"""The texts of the collection fields in Portuguese."""
 
 from tarrafa.coordinator.field_texts import Words, from_rows, pairs
 

@@ -1,4 +1,4 @@
-"""Why does a preset say what it says?
+"""Titles and reasons of the presets, in English and Portuguese.
 
 Titles by preset; reasons by key (`scope.hosts`), or by preset and key where a preset has a reason of its own.
 """

@@ -1,7 +1,7 @@
-"""How does one say to people what the schedule decides, and why?
+"""Sentences for the decisions of the scheduler, in English and Portuguese.
 
-A `Reason` is a key with its values; here are its sentences, in English and in Portuguese, with the date as the zone of
-the schedule has it. They stand behind a state: "waiting: starts on Tuesday 2026-12-01 at 03:00 …".
+A `Reason` is a key with its values; here are its sentences, in English and in Portuguese, with the date as the zone
+of the schedule has it. They stand behind a state: "waiting: starts on Tuesday 2026-12-01 at 03:00 …".
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What is there to see of one collection?
+"""The detail view of one collection: numbers, runs, recent visits, and version history.
 
 Its numbers, its runs, what the workers see of it just now, and who changed what of it. From what the coordinator has
 at hand; one that is not there is `NotFound`.

@@ -1,4 +1,4 @@
-"""What do the workers see just now?
+"""Recent visits, failures and slow hosts of each collection, from the heartbeats of workers.
 
 Each pulse of a worker tells a few visits of its last second: the newest pages, failures, slow answers. Here they are
 kept, a few of each kind and collection, the latest, and each URL once, however often its pulse is told; a host is as

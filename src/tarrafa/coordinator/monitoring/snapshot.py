@@ -1,4 +1,4 @@
-"""What does everything look like at this moment?
+"""The snapshot of all collections, nodes and processes that console, API, terminal and metrics show.
 
 One `Picture` for all who look: the console, the API, the terminal, the metrics. Made from what the coordinator has at
 hand, without asking anybody. Pure.

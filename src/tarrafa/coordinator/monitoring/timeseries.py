@@ -1,17 +1,17 @@
-"""What did a collection look like a moment ago, and an hour ago?
+"""Time series of collections: samples by the second in memory and by the minute on disk.
 
-Promises: each second of the last quarter of an hour is in memory, each minute of all time in the ledger; a second that
-nobody looked at is simply missing. A restart loses the seconds, not the minutes.
+Promises: each second of the last quarter of an hour is in memory, each minute of all time in the ledger; a second
+that nobody looked at is simply missing. A restart loses the seconds, not the minutes.
 
 What does a collection look like at this moment, as its curves show it?
 
-Taken once a second from what the frontier says of it; what costs more than a glance (how its hosts stand, how fresh its
-pages are) is looked at now and then.
+Taken once a second from what the frontier says of it; what costs more than a glance (how its hosts stand, how fresh
+its pages are) is looked at now and then.
 
 How fresh is a collection, about?
 
-Nobody can look at ten million pages every half minute: a few hundred, begun at random places, say it well enough. Each
-is as fresh as its own history lets one believe (`revisit`): exp(-rate x age).
+Nobody can look at ten million pages every half minute: a few hundred, begun at random places, say it well enough.
+Each is as fresh as its own history lets one believe (`revisit`): exp(-rate x age).
 """
 
 import math

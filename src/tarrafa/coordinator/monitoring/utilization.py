@@ -1,9 +1,9 @@
-"""How busy were the machines while a collection was crawled?
+"""CPU utilization of nodes by the minute, and over the runs of a collection.
 
 Each beat says how busy its machine is. The ledger keeps sum, count and most of every minute for each node, so that a
 report, also one that is made beside the coordinator or after it, can tell of the time of a collection's runs and of
-nobody else's. Promises: at most KEEP_EVERY_S seconds are lost with the process; a minute in which nobody coordinated is
-simply missing, and whoever asks hears that.
+nobody else's. Promises: at most KEEP_EVERY_S seconds are lost with the process; a minute in which nobody coordinated
+is simply missing, and whoever asks hears that.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""How does a node live: what does it say, and how does it obey?
+"""The agent of a node: makes its heartbeats, applies its orders, and keeps its CPU limit.
 
 A supervisor with ears for the pulses of its processes. `beat` is what there is to say now; `obey` takes orders, and
 returns at once: workers are started and dismissed in the background, while the beats go on. Whoever runs it carries

@@ -1,8 +1,8 @@
-"""How does a node speak with its coordinator?
+"""The HTTP client of a node: joins the coordinator and sends it heartbeats.
 
-Two questions over HTTP: may I join, and here is my beat. Promises: an answer, or one line that says why there is none,
-within a few seconds; the token goes to the coordinator and to nobody else, without TLS to no public address (`peer`).
-Knows nothing of what a node does. Blocking: to be called from a thread.
+Two questions over HTTP: may I join, and here is my beat. Promises: an answer, or one line that says why there is
+none, within a few seconds; the token goes to the coordinator and to nobody else, without TLS to no public address
+(`peer`). Knows nothing of what a node does. Blocking: to be called from a thread.
 """
 
 from typing import TypeVar

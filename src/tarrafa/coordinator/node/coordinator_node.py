@@ -1,8 +1,8 @@
-"""How does the node live that coordinates?
+"""The coordinator node: a lasting supervisor with the coordinator in the same process.
 
 A supervisor that lasts, with the coordinator beside it: in one process, so that nothing need be installed and nothing
-can be out of step. Its own beats reach the registry without a network. Promises: what runs when it ends runs again when
-it is back; when the frontier does not answer, people see that, and everything goes on when it does.
+can be out of step. Its own beats reach the registry without a network. Promises: what runs when it ends runs again
+when it is back; when the frontier does not answer, people see that, and everything goes on when it does.
 """
 
 import asyncio

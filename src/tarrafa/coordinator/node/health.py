@@ -1,9 +1,9 @@
-"""How does this node fare?
+"""The health of a node: turns process heartbeats, child states and machine load into a node heartbeat.
 
-From what its processes say (`pulse.py`), what the supervisor knows of them and what the system shows comes one `Beat`.
-Promises: a process that died is shown dead, with its cause, and stays marked after it was started again; one that runs
-and says nothing is shown silent; what is asked of the system costs a few milliseconds.
-Knows nothing of who hears the beat.
+From what its processes say (`pulse.py`), what the supervisor knows of them and what the system shows comes one
+`Beat`. Promises: a process that died is shown dead, with its cause, and stays marked after it was started again; one
+that runs and says nothing is shown silent; what is asked of the system costs a few milliseconds. Knows nothing of who
+hears the beat.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
-"""Somebody types `tarrafa pause NAME` beside a node: who does it?
+"""The local control socket: commands typed beside a node, such as `tarrafa pause`, are run by its coordinator.
 
 The coordinator, as it does what people wish in the console: the same checks and sentences, the same notes of who and
-when, the same notices, and a line in the audit. It listens at DATA/run/coordinator.sock, which only this user may open;
-who may, can write the files as well. One wish per connection, a frame each way. Where no node works, `ask` says so, and
-the command line speaks to the frontier itself.
+when, the same notices, and a line in the audit. It listens at DATA/run/coordinator.sock, which only this user may
+open; who may, can write the files as well. One wish per connection, a frame each way. Where no node works, `ask` says
+so, and the command line speaks to the frontier itself.
 """
 
 import asyncio

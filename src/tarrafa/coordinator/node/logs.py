@@ -1,4 +1,4 @@
-"""What have our processes said lately, and do their logs stay small?
+"""The logs of a node: reads new lines of its processes and truncates long files.
 
 Promises: every whole line that a process wrote is told once, the newest first to be kept when there are too many at
 once, each cut and without anything that a terminal would obey. A log that has grown too long is cut: its end is kept

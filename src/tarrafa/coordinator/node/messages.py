@@ -1,8 +1,8 @@
-"""What does a node say of itself, and what is it told?
+"""Messages between a node and the coordinator: heartbeat, join request and response, orders, node state.
 
-A *node* is a data directory with its supervisor: on one machine there is one, and it coordinates; others join it. About
-once a second each sends a `Beat` and hears its `Orders`. All of this crosses a wire as JSON, so everything has its
-bound, numbers are finite and not negative, and texts hold nothing but signs that can be seen (`read`).
+A *node* is a data directory with its supervisor: on one machine there is one, and it coordinates; others join it.
+About once a second each sends a `Beat` and hears its `Orders`. All of this crosses a wire as JSON, so everything has
+its bound, numbers are finite and not negative, and texts hold nothing but signs that can be seen (`read`).
 """
 
 from typing import Annotated, TypeVar

@@ -1,4 +1,4 @@
-"""Which nodes are there, what do they say, and what are they told?
+"""The registry of nodes: heartbeats received, orders given, and which node is silent.
 
 Promises: every node that ever joined is known until somebody forgets it, heard or not; its orders are kept, and it
 hears them with its next beat; under a name only one living process is heard. What nodes say is kept in memory, and a

@@ -1,8 +1,7 @@
-"""What may a node be ordered?
+"""Orders for a node: parses them from a form and checks their limits.
 
-Promises: orders that come through here can be obeyed; what cannot is refused with what is possible. People type texts,
-programs send numbers; both are judged by the same bounds (`checked`).
-Pure.
+Promises: orders that come through here can be obeyed; what cannot is refused with what is possible. People type
+texts, programs send numbers; both are judged by the same bounds (`checked`). Pure.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,11 @@
-"""Where do the nodes of other machines answer, and may we speak there?
+"""Search peers: where other nodes answer searches and reports, whether the token may go there, and their remote shards.
 
-Those with the role `search` keep a process for others (`answering`), and each beat says where. Whoever sent it knew the
-token, and may still be mistaken, or have been asked to leave. So the token goes only to `http(s)://IP:PORT`, said by a
-living process, and not for long after its last beat, when the address may be somebody else's; without TLS to no public
-address; and to this machine's own loopback only for a node that runs on this machine: one that came through a tunnel
-means another. A coordinator believes only what was said to itself: a token is changed when somebody must not know it
-any more.
+Those with the role `search` keep a process for others (`answering`), and each beat says where. Whoever sent it knew
+the token, and may still be mistaken, or have been asked to leave. So the token goes only to `http(s)://IP:PORT`, said
+by a living process, and not for long after its last beat, when the address may be somebody else's; without TLS to no
+public address; and to this machine's own loopback only for a node that runs on this machine: one that came through a
+tunnel means another. A coordinator believes only what was said to itself: a token is changed when somebody must not
+know it any more.
 
 Which nodes does a search of the one that coordinates go to?
 

@@ -1,9 +1,9 @@
-"""Does this node answer searches and reports of others, and where?
+"""The search process of a node: starts it and reads the address it listens on.
 
-A node with the role `search` keeps a process (`tarrafa.server.internal.peer_server`) that answers from its index and its archive
-whoever knows the coordinator's token. It listens where the coordinator can reach this machine: at the address that the
-way to the coordinator begins at. Behind a translation of addresses, or a tunnel, nobody reaches it: `searching` names
-it then, and a report says that its pages are not counted.
+A node with the role `search` keeps a process (`tarrafa.server.internal.peer_server`) that answers from its index and
+its archive whoever knows the coordinator's token. It listens where the coordinator can reach this machine: at the
+address that the way to the coordinator begins at. Behind a translation of addresses, or a tunnel, nobody reaches it:
+`searching` names it then, and a report says that its pages are not counted.
 """
 
 from pathlib import Path

@@ -1,9 +1,9 @@
-"""How does a new machine take part?
+"""A worker node: joins a coordinator, works for its frontier, and sends heartbeats.
 
 It asks the coordinator for an invitation, learns where the frontier is and what to do, works, and says once a second
-how it fares. Promises: a coordinator that is away is missed once, aloud, and asked for ever; meanwhile everything goes
-on as it was ordered last. When it is back, the node says so, and learns if the frontier has moved.
-Knows nothing of the command line.
+how it fares. Promises: a coordinator that is away is missed once, aloud, and asked for ever; meanwhile everything
+goes on as it was ordered last. When it is back, the node says so, and learns if the frontier has moved. Knows nothing
+of the command line.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""Who is told that a collection started, finished, failed or stalled, and have they heard it?
+"""The outbox of notifications: queues notices for webhook and e-mail, retries them, and gives up after a day.
 
-An outbox: table `notice` of `DATA/coordinator.sqlite`. Promises: what `tell` has returned for is sent at least once, or
-tried for a day; the same happening is told once, however often it is noticed and whoever restarts in between, because
-its id is made from what happened; what could not be sent is kept, with why, and shown. A notice says its id, for those
-who get it twice: whoever is killed between sending and noting that sends it again.
-Knows nothing of schedules; HTTP and SMTP are spoken in coordinator/notify/transports.py.
+An outbox: table `notice` of `DATA/coordinator.sqlite`. Promises: what `tell` has returned for is sent at least once,
+or tried for a day; the same happening is told once, however often it is noticed and whoever restarts in between,
+because its id is made from what happened; what could not be sent is kept, with why, and shown. A notice says its id,
+for those who get it twice: whoever is killed between sending and noting that sends it again. Knows nothing of
+schedules; HTTP and SMTP are spoken in coordinator/notify/transports.py.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""How does a notice leave the house: to a webhook, by e-mail?
+"""The transports of notifications: a signed webhook over HTTP, and e-mail over SMTP.
 
 One attempt at a time, bounded in time and size; whether it is tried again is not decided here. Promises: TLS is
-verified and redirects are not followed; what a collection's name or a sentence holds never becomes a header, a command
-or a second message; neither the mail server's password nor the path of a webhook, which is often a secret, gets into a
-complaint. Addresses on private networks are allowed: whoever runs the crawl wrote them, and often means the machine
-next to it.
+verified and redirects are not followed; what a collection's name or a sentence holds never becomes a header, a
+command or a second message; neither the mail server's password nor the path of a webhook, which is often a secret,
+gets into a complaint. Addresses on private networks are allowed: whoever runs the crawl wrote them, and often means
+the machine next to it.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""At which moments does a period come round?
+"""Recurrence: the times at which a period or cron expression comes, across time zones and clock changes.
 
 A period is `daily`, a number of days or weeks, any other length of time, or five fields as cron has them. Days and
 weeks are counted on the wall: 03:00 stays 03:00 when the clocks change. Hours and minutes are counted as they pass.

@@ -1,12 +1,14 @@
-"""Should this collection start now, run once more, be stopped, or be left alone?
+"""The scheduler: decides whether a collection starts, runs again, stops, or waits.
 
-Asked about once a second for each collection, with what is known of its runs; `now` is an argument. Promises: never two
-runs at once; asked twice, or with a clock that jumps back, nothing starts twice; what a person did last wins; after a
-time in which nobody asked, one run is made up for and never a burst. It only advises: whoever asks does it, and says so
-with the next question.
+Asked about once a second for each collection, with what is known of its runs; `now` is an argument. Promises: never
+two runs at once; asked twice, or with a clock that jumps back, nothing starts twice; what a person did last wins;
+after a time in which nobody asked, one run is made up for and never a burst. It only advises: whoever asks does it,
+and says so with the next question.
 
-- *Times.* With a period, those of coordinator/schedule/recurrence.py, counted from `start`, else from when the collection was
-  created (which is no time of its own: nothing starts sooner than somebody wrote). Without one, `start` alone. Without
+- *Times.* With a period, those of coordinator/schedule/recurrence.py, counted from `start`, else from when the
+  collection was
+  created (which is no time of its own: nothing starts sooner than somebody wrote). Without one, `start` alone.
+  Without
   both there are none: people start it. A start that has passed when it is written has come: it starts at once.
 - *A run* goes from its first visit to its end, also while it is paused. A time that comes meanwhile is left out, and
   the next one is the next regular time. The same holds while a collection that rests is paused by hand. Who stops a

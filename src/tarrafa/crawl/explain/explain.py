@@ -1,4 +1,4 @@
-"""Why is this URL in or out, what became of it, and when does its turn come?
+"""Explains a URL: scope rule, robots.txt, visits so far and next visit, for `tarrafa explain` and the console.
 
 The tool that a webmaster's complaint is answered with. Promises: it says what the crawl itself would do, by the same
 functions, from the frontier's own rows; it asks no other machine. What it has to say is said by `sayings`, in English

@@ -1,6 +1,7 @@
-"""How often does a page change, how sure is that, and why is it seen again when it is?
+"""Change estimate of a page for people: changes a day, probability that the copy is fresh, reason of the next revisit.
 
-What the frontier believes of a page that it keeps fresh, in words and in numbers that people use (changes a day). Pure.
+What the frontier believes of a page that it keeps fresh, in words and in numbers that people use (changes a day).
+Pure.
 """
 
 import math

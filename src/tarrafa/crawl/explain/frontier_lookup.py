@@ -1,7 +1,7 @@
-"""What does the frontier know of a URL, wherever the frontier is?
+"""Looks up a URL in the frontier, through its socket or, while nothing runs, in its file.
 
-Promises: asks the frontier at the address that is given; else whoever owns this directory's; else, while nothing runs,
-reads its file. Any number of questions over one connection. It asks no other machine.
+Promises: asks the frontier at the address that is given; else whoever owns this directory's; else, while nothing
+runs, reads its file. Any number of questions over one connection. It asks no other machine.
 """
 
 import asyncio

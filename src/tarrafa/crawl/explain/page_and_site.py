@@ -1,4 +1,4 @@
-"""What is there to say about a page, or about a site?
+"""Details of a page or a site for people: links, rank, visits, words, robots.txt and delays.
 
 Everything that is kept somewhere, brought together for people: the link graph's links, ranks and sums, the frontier's
 visits and beliefs, the archive's text. Promises: exact totals, lists in pages, bounded time however large the graph;

@@ -1,4 +1,4 @@
-"""What did a crawler elsewhere bring?
+"""Converts the result that an external crawler reports into a response, a page and its links.
 
 It made the request and read the page itself; here its words become what our own client and parser would have made of
 them: a `Response`, and a `Page` whose links are canonical, each target once, within the same bounds. Pure.

@@ -1,8 +1,8 @@
-"""A worker whose requests are made by somebody else.
+"""Relay: a worker whose requests are made by an external crawler over HTTP.
 
-Leasing, robots.txt, delays, traps, scope and the order of durability are those of any worker: the same walks, the same
-commits. But what a walk wants fetched is laid out as an `Errand`; a crawler elsewhere takes it, keeps to the time that
-it names, and brings what came of it. So nobody can be less polite here than our own workers are.
+Leasing, robots.txt, delays, traps, scope and the order of durability are those of any worker: the same walks, the
+same commits. But what a walk wants fetched is laid out as an `Errand`; a crawler elsewhere takes it, keeps to the
+time that it names, and brings what came of it. So nobody can be less polite here than our own workers are.
 
 Promises: one errand of a host at a time; `conclusion` is there when the visit's record is durable, its links are
 delivered and the visit is finished; whatever ends this process, the frontier still holds the visits for the crawler,

@@ -1,4 +1,4 @@
-"""How does a walk fetch, whose requests are made by somebody else?
+"""Fetch tasks of a relay: hands each request to the external crawler and waits for its result.
 
 The walk is as any other; its kit lays each request out as an `Errand`, with the time from which it may be made, and
 waits for what somebody brings. A page comes already read; robots.txt, sitemaps and feeds come as they are.

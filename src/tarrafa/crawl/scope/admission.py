@@ -1,11 +1,11 @@
-"""What belongs to the collection?
+"""Scope of a collection: loads its file, and decides which URLs are admitted to the frontier.
 
-A file becomes a `Collection` with canonical roots and a scope that names its hosts; a page's links become offers to the
-frontier: those that the page lets us follow, in scope, each one hop deeper than the page. Those whose looks already say
-that they are of no wanted type, or without end, are offered with their refusal: known, not fetched.
+A file becomes a `Collection` with canonical roots and a scope that names its hosts; a page's links become offers to
+the frontier: those that the page lets us follow, in scope, each one hop deeper than the page. Those whose looks
+already say that they are of no wanted type, or without end, are offered with their refusal: known, not fetched.
 
-A collection that names its languages looks beyond its hosts: what a kept page links to outside of them is offered too,
-unless it is excluded. Whether such a page is kept, and followed, its language decides (`visit.py`).
+A collection that names its languages looks beyond its hosts: what a kept page links to outside of them is offered
+too, unless it is excluded. Whether such a page is kept, and followed, its language decides (`visit.py`).
 """
 
 import re

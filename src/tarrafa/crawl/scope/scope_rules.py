@@ -1,10 +1,9 @@
-"""Is this URL in or out, and which rule says so?
+"""Names the scope rule that puts a URL in or out of a collection.
 
 The same rules as `Admission` has them, asked one by one so that the one that decides can be named: for `explain`, and
-for a dry run before there is anything to explain, said by `sayings`. tests/crawl/scope/test_scope_rules.py holds the two
-together.
-Promises: pure; any number of URLs at the cost of a few patterns each.
-Knows nothing of robots.txt: that is for the host to say.
+for a dry run before there is anything to explain, said by `sayings`. tests/crawl/scope/test_scope_rules.py holds the
+two together. Promises: pure; any number of URLs at the cost of a few patterns each. Knows nothing of robots.txt: that
+is for the host to say.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
-"""Is there an end to these pages?
+"""Detects crawler traps: endless URLs by their shape, and repeated content by what a host has served.
 
 Two kinds of evidence, both cheap. By its looks (`endless`): a path that repeats itself or is far too deep, a query of
-dozens of parameters. By experience (`Memory`): many URLs of one host gave the very same text (a soft 404, a session in
-the URL), or texts that differ in nothing but numbers (a calendar), and then only such ones for a while: from then on
-URLs of that pattern are not asked for any more.
+dozens of parameters. By experience (`Memory`): many URLs of one host gave the very same text (a soft 404, a session
+in the URL), or texts that differ in nothing but numbers (a calendar), and then only such ones for a while: from then
+on URLs of that pattern are not asked for any more.
 
 Promises: what a host is remembered by is bounded, and nothing is remembered of small hosts. Pure: no clock, no disk.
 Known weakness: pages of random words that lead to more of them look like any other page; only the caps per host and

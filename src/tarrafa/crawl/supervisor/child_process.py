@@ -1,4 +1,4 @@
-"""Which processes are ours, and how are they started, watched and ended?
+"""Child process of the supervisor: its start, environment, log, restarts and end.
 
 Children die with the process that started them, whatever ends it. Their words go to a log each; secrets reach them by
 environment, never by their command line.

@@ -1,8 +1,8 @@
-"""Is a collection over?
+"""Decides when a collection is finished: nothing is left to visit, and all followers have caught up with the archive.
 
-Nothing is out, and nothing more may or can go out; and what the link graph still has to say of it has been said. Of our
-own archive that is known exactly (`passing`), whatever else runs. Where other machines crawl too, their followers may
-be a moment behind: there a collection must have been over for a while, without any change.
+Nothing is out, and nothing more may or can go out; and what the link graph still has to say of it has been said. Of
+our own archive that is known exactly (`passing`), whatever else runs. Where other machines crawl too, their followers
+may be a moment behind: there a collection must have been over for a while, without any change.
 
 A run that is not the first, and has looked everywhere, is swept before it is over: what it has not found is taken out
 (`frontier/store/runs.py`). One that a limit has ended has not looked everywhere, and takes nothing out.

@@ -1,10 +1,10 @@
-"""How is a collection deleted for good?
+"""Deletes a collection: waits for running visits, notes the deletion, then removes its rows from the frontier.
 
-In one order: nothing may be visited for it any more, and what is out comes home; the frontier notes that it is no more,
-which every machine's archive hears of (hearing.py), this one's at once, so that graph, index and triple store drop it
-there; then the frontier takes it out, its name last. Killed in between, whoever deletes it again goes on: a name is
-never free before everybody can hear of it, and nobody archives for its next owner before he has. What was archived
-stays archived.
+In one order: nothing may be visited for it any more, and what is out comes home; the frontier notes that it is no
+more, which every machine's archive hears of (hearing.py), this one's at once, so that graph, index and triple store
+drop it there; then the frontier takes it out, its name last. Killed in between, whoever deletes it again goes on: a
+name is never free before everybody can hear of it, and nobody archives for its next owner before he has. What was
+archived stays archived.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Is there room to go on writing?
+"""Watches free disk space: pauses the workers of a node before the disk is full.
 
 A crawl that somebody sits in front of ends when the disk is full, and says so. A node that is to last pauses instead,
 well before anything fails, and goes on by itself when there is room again; a little more than it paused at, lest it

@@ -1,8 +1,8 @@
-"""The process that keeps the graph, the index or the triple store behind the archive.
+"""Follower process: keeps the link graph, the index or the triple store up to date with the archive.
 
-`python -m tarrafa.crawl.supervisor.follower_process graph|index|triples`: started by the supervisor; of an index in several parts, and of
-the store that is divided as the index is, one for each.
-It never touches the crawl: the only thing that goes back are the graph's weights, to the frontier.
+`python -m tarrafa.crawl.supervisor.follower_process graph|index|triples`: started by the supervisor; of an index in
+several parts, and of the store that is divided as the index is, one for each. It never touches the crawl: the only
+thing that goes back are the graph's weights, to the frontier.
 """
 
 import argparse

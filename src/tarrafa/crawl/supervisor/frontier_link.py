@@ -1,8 +1,8 @@
-"""Who keeps the frontier that this supervisor works for?
+"""Link from a supervisor to its frontier: a local frontier process, or a remote frontier that others run.
 
-`OwnFrontier`: we do, in a process of ours (`frontier/server_process.py`) that alone has the file of this data directory open,
-and that may listen for other machines. `FarFrontier`: somebody else does; when it does not answer we wait, say so
-once, and say when it goes on.
+`OwnFrontier`: we do, in a process of ours (`frontier/server_process.py`) that alone has the file of this data
+directory open, and that may listen for other machines. `FarFrontier`: somebody else does; when it does not answer we
+wait, say so once, and say when it goes on.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""Which collections were deleted since we last heard of it?
+"""Propagates take-downs and deletions of collections between the frontier and the archive of each machine.
 
 The frontier knows; an archive hears of it from whoever works for that frontier beside it. Promises: what the frontier
 has noted when it is asked is in the archive when that returns, durably, and once, however many processes ask; so
-whoever asks before it archives the first record of a collection leaves no record of it before the end of its namesake.
-Repeating is harmless, and so is being killed in between.
+whoever asks before it archives the first record of a collection leaves no record of it before the end of its
+namesake. Repeating is harmless, and so is being killed in between.
 
 Does everybody who works for one frontier know what is taken down, and which collections are deleted?
 

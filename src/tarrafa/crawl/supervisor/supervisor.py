@@ -1,11 +1,11 @@
-"""What must be running, and is it?
+"""Supervisor: starts the workers, followers and frontier of a data directory, and restarts what dies.
 
-The first process to lock `DATA/lock` is the supervisor: it starts the workers and the followers of this data directory,
-and the frontier's owner if the frontier is here (`keeping.py`), starts again what dies, and ends when every collection
-has. They die with it, whatever ends it. A child that prints an error and exits with status 2 has met what no restart
-can mend: everything stops and the error is told. Only a *patient* supervisor, that of a node, goes on: it shows what is
-wrong, tries again now and then, and pauses its workers while the disk is full. How many workers there are, whether
-anybody follows, and how much they may take can be changed while it runs.
+The first process to lock `DATA/lock` is the supervisor: it starts the workers and the followers of this data
+directory, and the frontier's owner if the frontier is here (`keeping.py`), starts again what dies, and ends when
+every collection has. They die with it, whatever ends it. A child that prints an error and exits with status 2 has met
+what no restart can mend: everything stops and the error is told. Only a *patient* supervisor, that of a node, goes
+on: it shows what is wrong, tries again now and then, and pauses its workers while the disk is full. How many workers
+there are, whether anybody follows, and how much they may take can be changed while it runs.
 """
 
 import asyncio

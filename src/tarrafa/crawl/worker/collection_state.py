@@ -1,4 +1,4 @@
-"""What did people decide since a walk began?
+"""Last known state and revision of each collection, checked before each request leaves.
 
 How the collections stood when somebody last asked, told by a thread or by the loop and looked at before each request
 leaves. What was heard before a walk began says nothing about it: it may have been leased because things changed.

@@ -1,4 +1,4 @@
-"""What does the frontier hear of what happened on a worker's hosts?"""
+"""Builds the reports of a commit, one for each host, and splits them into messages for the frontier."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Where is a host, and may it be visited there?
+"""Resolves the name of a host to an allowed IP address and claims that address for it.
 
 Promises: an address that a collection must not see is never returned; where requests are counted by address, one that
 somebody else visits is not returned either, but the time from which on one may ask again.

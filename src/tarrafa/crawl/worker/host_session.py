@@ -1,4 +1,4 @@
-"""How is one host visited, politely?
+"""Session with one leased host: robots.txt first, then its visits one by one, with crawl delay and back-off.
 
 One walk per leased host: robots.txt first, then its visits one by one, each no sooner than the delay after the end of
 the one before. Promises: never two requests at once; nothing that robots.txt forbids; a host that fails or asks for

@@ -1,4 +1,4 @@
-"""May this worker still act?
+"""Lease fence: renews the worker's lease from a thread and forbids requests once the lease is lost.
 
 A thread of its own renews the worker's leases, whatever the event loop is busy with. When renewing fails, or this
 process was stopped for longer than the lease, the fence is down: no request leaves any more, nothing is written, and

@@ -1,4 +1,4 @@
-"""Which URLs has this worker offered to the frontier already?
+"""Cache of the links that this worker has delivered to the frontier already.
 
 Most links lead to what is known: a bounded memory of what was delivered spares the frontier nearly all of them. It is
 exact: what it holds was delivered at that depth; what it has forgotten is only offered once more. Each run of a

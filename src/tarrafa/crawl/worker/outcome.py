@@ -1,4 +1,4 @@
-"""What does one answer mean?
+"""Turns the response to a visit into its outcome, its archive record and the URLs it discovers.
 
 From a visit, the response to it and what a reader made of it: the outcome, the record for the archive, and where it
 leads. Pure; the worker does the waiting, the reading and the writing.

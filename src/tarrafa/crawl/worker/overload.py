@@ -1,4 +1,4 @@
-"""Can this machine keep up with what it visits, and does it reach anything at all?
+"""Overload control: halves the number of hosts when this machine is too slow, and detects that it is offline.
 
 Promises: each time that it was too slow, at most every few seconds, it takes half of the hosts; when that has not
 happened for a while, a quarter more, until it takes all again. When very many different hosts in a row are out of

@@ -1,13 +1,13 @@
-"""Who reads what was fetched, and what may it cost?
+"""Parses a fetched document: in the worker if it is harmless, in a sandboxed child process otherwise.
 
 Promises: no document takes more than a named amount of processor time, memory or patience from a worker, and the
-worker goes on. What cannot hurt is read in place; the rest by a process beside it, which is killed when it asks for too
-much.
+worker goes on. What cannot hurt is read in place; the rest by a process beside it, which is killed when it asks for
+too much.
 
 What can hurt? A page of 200 KB with 500 unclosed `<b id=…>` and then many `<p>` makes every HTML parser build 500
 elements for each `<p>`: 15 s and 3 GB. Elements made are at most formatting tags times all tags, so a small body in
-which that product is small is tame: 40 MB and 0.15 s at the worst. The scan costs some 15 us a page; sending every page
-to the other process would cost 150. JSON-LD that is not plain needs a parser that crashes on some
+which that product is small is tame: 40 MB and 0.15 s at the worst. The scan costs some 15 us a page; sending every
+page to the other process would cost 150. JSON-LD that is not plain needs a parser that crashes on some
 (docs/decisions, 0172): a page that has any is read there too.
 """
 

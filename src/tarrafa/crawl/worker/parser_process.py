@@ -1,8 +1,8 @@
-"""The process that reads what could hurt: one document at a time, under limits.
+"""Sandboxed parser process: parses one document at a time under limits of memory and processor time.
 
-`python -m tarrafa.crawl.worker.parser_process FD PARENT`: started by a worker (`reader.py`), which sends it jobs over a socket. It
-has no network where the system lets it give that up, writes no files, and may use only so much memory and processor
-time for one document: beyond that it dies, and the worker goes on.
+`python -m tarrafa.crawl.worker.parser_process FD PARENT`: started by a worker (`reader.py`), which sends it jobs over
+a socket. It has no network where the system lets it give that up, writes no files, and may use only so much memory
+and processor time for one document: beyond that it dies, and the worker goes on.
 """
 
 import os

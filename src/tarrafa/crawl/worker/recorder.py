@@ -1,4 +1,4 @@
-"""What does a worker write down of what it has seen?
+"""Records visits, robots.txt files and collection configurations in the archive.
 
 A record of each visit with its bytes, and notes without which a lost frontier could not be made again: how the
 collections were configured that the visits belong to, what sitemaps listed, what hosts allow.

@@ -1,4 +1,4 @@
-"""How does a worker join a frontier under a name that it, or rather its predecessor, may still have?
+"""Registers a worker at the frontier under its name, also after its predecessor was killed.
 
 A worker that was killed on another machine is not provably dead to the frontier. To its successor it is: it finds in
 `DATA/run/NAME.worker` which process had the name, sees that it is gone, and says so; then the hosts are free at once.

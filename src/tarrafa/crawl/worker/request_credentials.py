@@ -1,7 +1,7 @@
-"""What does a request show to be let in, and what does nobody else learn of it?
+"""Adds credentials (headers, cookies, passwords) to a request and redacts them in the response.
 
-Every request passes here on its way out: pages, robots.txt and sitemaps. A site that lets nobody in without a key keeps
-its rules behind the same door. A redirect to another host is a request of its own, and is looked at anew.
+Every request passes here on its way out: pages, robots.txt and sitemaps. A site that lets nobody in without a key
+keeps its rules behind the same door. A redirect to another host is a request of its own, and is looked at anew.
 Promises: what must not be overheard goes out over TLS only, to a server whose certificate holds, whatever the
 collection accepts otherwise; or to this very machine, where `connect_to` leads there.
 """

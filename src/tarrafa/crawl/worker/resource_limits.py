@@ -1,4 +1,4 @@
-"""How much may the workers of this machine take, as things stand?
+"""Limits on hosts at once and bandwidth that the supervisor sets for the workers while they run.
 
 The supervisor writes it into `DATA/run/orders.json`, and the workers look there once a second: so it holds without a
 restart, and nobody waits for anybody. A file that is not there, or cannot be read, rations nothing.

@@ -1,4 +1,4 @@
-"""What does this host ask of crawlers?
+"""Fetches the robots.txt of a host (RFC 9309), follows redirects, and decides what a missing file means.
 
 robots.txt by RFC 9309: 2xx are rules, 4xx allow everything, anything else forbids everything for now. Redirects are
 followed, to other hosts too: `http://a.br/robots.txt` mostly leads to `https://www.a.br/robots.txt`. That host's own

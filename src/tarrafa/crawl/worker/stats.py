@@ -1,8 +1,7 @@
-"""What has this worker done lately, for people who look on?
+"""Statistics of a worker: counters, and its newest, failed and slowest visits for the heartbeat.
 
-Counts from its start on, and of the last second a few visits worth showing: the newest, those that failed, the slowest.
-It is asked at every visit, so it costs about a microsecond.
-Knows nothing of where that is shown.
+Counts from its start on, and of the last second a few visits worth showing: the newest, those that failed, the
+slowest. It is asked at every visit, so it costs about a microsecond. Knows nothing of where that is shown.
 """
 
 from collections import deque

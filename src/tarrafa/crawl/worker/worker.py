@@ -1,8 +1,8 @@
-"""The worker: lease -> fetch -> parse -> append -> deliver -> finish.
+"""Worker process: leases hosts, runs one host session for each, and commits finished visits in groups.
 
-Holds no truth and may be killed at any moment. The order of durability is its one law: a visit's record is on the disk,
-then its links are with the frontier, then the visit is finished. Visits are committed in groups, a few times a second,
-so that one fsync and one message serve hundreds of them.
+Holds no truth and may be killed at any moment. The order of durability is its one law: a visit's record is on the
+disk, then its links are with the frontier, then the visit is finished. Visits are committed in groups, a few times a
+second, so that one fsync and one message serve hundreds of them.
 """
 
 import argparse

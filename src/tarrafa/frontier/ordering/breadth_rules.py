@@ -1,4 +1,4 @@
-"""Which site next, and how far into it?
+"""Rules of the `breadth` order: when a cycle chooses new sites, and how far the walk through a site goes (2^i <= N).
 
 Pure: the rules; the rows are in `store/breadth.py`. The other orders say which URL of a *host* comes first, and all
 hosts are visited side by side. Breadth looks for new *sites* (registrable domains), and enters each only as far as it
@@ -11,7 +11,8 @@ leads to others.
 - A *cycle* brings the table up to date and chooses its most mentioned sites; between equals, those with the better
   URL. What was chosen never comes back into the table in that run.
 - A *walk* goes through one chosen site, one page at a time: first its best URL, then the best of what is known of it
-  by then. After its i-th page, with N distinct links to other sites on it, the walk goes on while 2^i <= N: the second
+  by then. After its i-th page, with N distinct links to other sites on it, the walk goes on while 2^i <= N: the
+  second
   page is fetched if the first names two other sites' pages or more, the tenth only if the ninth names 512.
 
 A visit that brings no page (404, a redirect, excluded by robots.txt) is no i-th page: the next best URL is tried, a

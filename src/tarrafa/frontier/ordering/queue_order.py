@@ -1,13 +1,13 @@
-"""Which of a host's waiting URLs comes first?
+"""Queue order: computes the rank of each waiting URL in its host's queue (fifo, lifo, random, backlinks, breadth).
 
 Pure: a rank from what is known of the URL; the smallest goes first. Touches neither network nor disk nor clock.
-`rank` is the four plain orders; `Order` is what a collection's `[strategy]` asks for as a whole, breadth (`breadth.py`)
-with its score (`score.py`) included.
+`rank` is the four plain orders; `Order` is what a collection's `[strategy]` asks for as a whole, breadth
+(`breadth.py`) with its score (`score.py`) included.
 
 What is favoured or penalised means something in every order. Breadth has both in its score. In the others a penalised
-URL goes after all that are not, whatever the order says, and before those that failed. All URLs of a host are favoured
-or none is, so favour cannot order a host's queue: there it is the *hosts* that go first, when several could be visited
-(`store/ready.py`).
+URL goes after all that are not, whatever the order says, and before those that failed. All URLs of a host are
+favoured or none is, so favour cannot order a host's queue: there it is the *hosts* that go first, when several could
+be visited (`store/ready.py`).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""How promising does a URL look?
+"""URL score of the `breadth` order, computed from host, length, path blocks and penalised patterns.
 
 Pure: from its letters alone, before anybody has asked for it. Breadth takes the best URL of a site by this, and the
 next ones once it is inside.
@@ -7,9 +7,10 @@ next ones once it is inside.
             - penalty x (it matches a penalised pattern)
 
 Characters are those of host, port, path and query: `http` and `https` are worth the same. Path blocks are what stands
-between the slashes of the path, the query is none. The default weights are length 1, block 10, favour 50, penalty 200:
-one block is worth ten characters; a favoured host makes up for five blocks; a penalised URL is behind everything that a
-person would type. The greater score is the better one; between equals the one that was heard of first goes first.
+between the slashes of the path, the query is none. The default weights are length 1, block 10, favour 50, penalty
+200: one block is worth ten characters; a favoured host makes up for five blocks; a penalised URL is behind everything
+that a person would type. The greater score is the better one; between equals the one that was heard of first goes
+first.
 
 Why it works: the way into a site is short (`a.br/`), what lies deep has long names, and pages that lead elsewhere
 (portals, lists of links) are high up. Weakness: a site whose front page is `/cgi-bin/portal?id=1` is entered by

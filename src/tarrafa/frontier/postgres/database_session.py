@@ -1,8 +1,8 @@
-"""How does one process talk to one database, a transaction at a time?
+"""Database session: runs one call as one PostgreSQL transaction on a working copy, with retry and reconnect.
 
-Promises: what a call has returned for is committed; a call that meets another one's change begins anew; a database that
-goes away is waited for, and whatever is asked again then is harmless. Time is the database's: no worker's clock is
-asked. One thread does all the work of a process.
+Promises: what a call has returned for is committed; a call that meets another one's change begins anew; a database
+that goes away is waited for, and whatever is asked again then is harmless. Time is the database's: no worker's clock
+is asked. One thread does all the work of a process.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Which of the things that we are told are news to a database?
+"""Filter of known facts: drops discovered URLs and weights that change nothing, before any lock is taken.
 
 Most are not, and what changes nothing needs no lock: so they are told apart before anything is locked.
 """

@@ -1,10 +1,11 @@
-"""The frontier on a list of PostgreSQL servers.
+"""PostgreSQL frontier: the `Frontier` API over one or more PostgreSQL servers, sharded by site.
 
-Sites are spread over the servers (roster.py); no call changes two of them at once. The first one keeps what is one for
-all: the atlas, the collections, the workers' numbers, and which addresses are taken. Promises: with one server away the
-others go on; links for it wait in the worker's outbox, and nothing that was found is lost; a collection's limits hold
-over all servers together; a worker that a server no longer hears from is nobody's holder there, and knows it. Servers
-may come and leave, and sites move between them, while we work: whoever is told so reads the atlas and goes on.
+Sites are spread over the servers (roster.py); no call changes two of them at once. The first one keeps what is one
+for all: the atlas, the collections, the workers' numbers, and which addresses are taken. Promises: with one server
+away the others go on; links for it wait in the worker's outbox, and nothing that was found is lost; a collection's
+limits hold over all servers together; a worker that a server no longer hears from is nobody's holder there, and knows
+it. Servers may come and leave, and sites move between them, while we work: whoever is told so reads the atlas and
+goes on.
 
 Weakness: who joins needs the first server; a collection's revisits per day, and breadth's table of sites, are shared
 out evenly over the servers, and each chooses among its own sites.

@@ -1,4 +1,4 @@
-"""The frontier in one PostgreSQL database, as one process sees it.
+"""PostgreSQL server: the blocking calls of the frontier on one database.
 
 Each call says which hosts it is about and what it needs of them, and then runs the store's own code. Promises: two
 processes never hold one host; no two calls wait for each other in a ring (sites that are walked through are locked

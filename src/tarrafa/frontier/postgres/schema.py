@@ -1,8 +1,8 @@
-"""What do the tables look like in PostgreSQL?
+"""Schema of the PostgreSQL tables, translated from the SQLite schema, with the tables of their own.
 
-As in the file (../schema.py), whose text they are made from, but for some of its own: counters have a row per part, so
-that workers that count at the same moment do not wait for each other; `bucket` says which server keeps which sites;
-`moving` says which of them are on their way (parting.py), and `parcel` keeps what came for those meanwhile.
+As in the file (../schema.py), whose text they are made from, but for some of its own: counters have a row per part,
+so that workers that count at the same moment do not wait for each other; `bucket` says which server keeps which
+sites; `moving` says which of them are on their way (parting.py), and `parcel` keeps what came for those meanwhile.
 The version stands in `meta`; an older schema is brought up to date by whoever connects first, a newer one is refused.
 """
 

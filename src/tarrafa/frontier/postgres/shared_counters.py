@@ -1,4 +1,5 @@
-"""What do all workers of one server share beside the hosts' rows?
+"""Shared counters: counters, sequence numbers and revisit tokens that all workers of one PostgreSQL server change at
+once.
 
 Numbers are counted by everybody at once, so each process adds to its own part and the sum is read when it is asked
 for. The order of discovery is numbered, and revisits are paid for, by rows that are changed by differences.
@@ -35,9 +36,21 @@ from tarrafa.model import UrlState
 
 PARTS = 32
 HOT_COUNTERS = (
-    *map(state_bucket, UrlState), REQUESTS, REVISITS, RATES, REVISITS_PAID, REVISITS_OUT, CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL,
-    TABLE_SITES, OLD_PAGES, SHOWN_PAGES, LEFT_OVER, REQUESTS_BEFORE,
-)  # fmt: skip
+    *map(state_bucket, UrlState),
+    REQUESTS,
+    REVISITS,
+    RATES,
+    REVISITS_PAID,
+    REVISITS_OUT,
+    CHOSEN_WAITING,
+    DISMISSED_WAITING,
+    WAS_FULL,
+    TABLE_SITES,
+    OLD_PAGES,
+    SHOWN_PAGES,
+    LEFT_OVER,
+    REQUESTS_BEFORE,
+)
 
 
 class SharedCounters(Counters):

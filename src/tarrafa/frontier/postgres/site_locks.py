@@ -1,13 +1,13 @@
-"""Whose walk is it?
+"""Site locks: locks the sites of the `breadth` order and their hosts in one order, without deadlocks.
 
-Under the order of breadth the hosts of a site have one gate and one queue between them, so what happens to one of them
-concerns the others. The site's row is the lock of it all: whoever puts a URL into a queue of the site or takes one out,
-or moves a gate, has locked that row before.
+Under the order of breadth the hosts of a site have one gate and one queue between them, so what happens to one of
+them concerns the others. The site's row is the lock of it all: whoever puts a URL into a queue of the site or takes
+one out, or moves a gate, has locked that row before.
 
 Promises: the rows of sites are locked before any host, and in order; then the hosts, in order; so nobody waits in a
-ring. What turns out to be needed later is taken if nobody else has it; otherwise the call begins anew (`Stale`), or, if
-it was about to lease, does without. Who has locked a site sees all its hosts with something that waits: nobody else can
-add one.
+ring. What turns out to be needed later is taken if nobody else has it; otherwise the call begins anew (`Stale`), or,
+if it was about to lease, does without. Who has locked a site sees all its hosts with something that waits: nobody
+else can add one.
 
 Weakness: each step of a walk locks all hosts of its site on which something waits, up to `site_hosts_max` of them.
 """

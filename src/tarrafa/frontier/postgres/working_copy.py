@@ -1,11 +1,13 @@
-"""What does this call need to see, and what has it changed?
+"""Working copy: fetches the rows of a transaction from PostgreSQL into SQLite in memory, and writes the changed rows
+back.
 
 A working copy is a small SQLite in memory with the frontier's own tables. The rows that a call says it needs are
-fetched from PostgreSQL, once each; the call runs on them as on a file; the difference, which SQLite's session extension
-records, goes back in bulk. A call over thousands of URLs costs a dozen round trips, not a thousand.
+fetched from PostgreSQL, once each; the call runs on them as on a file; the difference, which SQLite's session
+extension records, goes back in bulk. A call over thousands of URLs costs a dozen round trips, not a thousand.
 
-Promises: a row is fetched once per transaction and never over a change of ours; what hangs below a host is changed only
-while that host's row is locked; a row that is not what it was when we fetched it (`Stale`) undoes the whole call.
+Promises: a row is fetched once per transaction and never over a change of ours; what hangs below a host is changed
+only while that host's row is locked; a row that is not what it was when we fetched it (`Stale`) undoes the whole
+call.
 
 Weakness: a statement sees only what was asked for. Every range that the store reads stands behind a `need_first`, and
 the tests play the same lives on a file and on a copy and compare every answer.

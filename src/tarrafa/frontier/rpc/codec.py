@@ -1,4 +1,4 @@
-"""How do a question and its answer cross a socket?
+"""RPC codec: frames and msgpack messages of frontier calls, typed by the annotations of the `Frontier` Protocol.
 
 A frame is its length in four bytes, then msgpack: `[number, method, [arguments]]` one way, `[number, kind, result]`
 back, where `kind` is empty or the class of error. Arguments and results are typed by the Protocol's own annotations:

@@ -1,4 +1,5 @@
-"""How is the frontier reached from another process?
+"""RPC client of the frontier: `RemoteFrontier` for coroutines and `SocketClient` for threads, over a Unix socket or
+TCP.
 
 `serve` opens any body of the Protocol on a Unix socket (`door.py`: on TCP); `RemoteFrontier` is the same Protocol at
 the other end, and `Line` a plain blocking one for threads. Promise: a lost connection fails every call that was under

@@ -1,4 +1,4 @@
-"""Who knocks from another machine, and may he come in?
+"""RPC server of the frontier: serves the `Frontier` API over TCP to clients that pass the token handshake.
 
 `listen` opens any body of the Protocol on a TCP port. Promises: nobody asks anything before the handshake
 (`handshake.py`) is over; until then a connection costs a few hundred bytes and a few seconds at most, however many

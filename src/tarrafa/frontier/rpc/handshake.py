@@ -1,4 +1,4 @@
-"""Do both ends of a TCP connection know the same token, and speak the same language?
+"""Token handshake of a TCP connection: mutual HMAC-SHA256 authentication and check of the protocol version.
 
 Four small frames before the first question: `Hello` (client), `Challenge` (server), `Proof` (client), `Verdict`
 (server). Each end proves that it knows the token by an HMAC-SHA256 over both ends' nonces, so that the token itself

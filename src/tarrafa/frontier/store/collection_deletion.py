@@ -1,4 +1,4 @@
-"""Which collections were deleted, and when?
+"""Deletion of collections: deletes rows host by host and keeps the log of deleted collections.
 
 A row per name, with the last one of that name: no more is needed to tell pages that are nobody's from those of its
 namesake. Promises: it is noted once, when nothing of it is out any more and before its name is free; each note has a
@@ -8,10 +8,10 @@ for what comes after a number misses none. Of two of one name the later one's mo
 How does a collection go?
 
 Host by host, some rows at a time, the row that names the host's work last; then what hangs below no host; its own row
-at the very end, and with it its name. Promises: killed at any moment, whoever calls again goes on; nothing that another
-collection has is touched, hosts with their robots.txt, delays and back-off included; its number is never given again.
-Nothing is deleted while a visit is out: its record would come after whoever says that the collection is no more. That
-is said (deletions.py) before the first row goes.
+at the very end, and with it its name. Promises: killed at any moment, whoever calls again goes on; nothing that
+another collection has is touched, hosts with their robots.txt, delays and back-off included; its number is never
+given again. Nothing is deleted while a visit is out: its record would come after whoever says that the collection is
+no more. That is said (deletions.py) before the first row goes.
 """
 
 from tarrafa.clock import Clock

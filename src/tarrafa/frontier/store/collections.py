@@ -1,4 +1,4 @@
-"""Which collections are there, what state are they in, and what are their numbers?
+"""Collections of the frontier: configuration, state, limits, revisit tuning and counters.
 
 Numbers are counted as things happen, never by scanning. Deltas are gathered during a transaction and written once at
 its end; `value()` sees both.

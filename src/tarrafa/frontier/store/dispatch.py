@@ -1,8 +1,8 @@
-"""Which visits go out, and what became of them?
+"""Dispatch of visits: hands out numbered visits, settles the reported outcomes, and requeues what was not reported.
 
-Promises: a visit's number is given when it is handed out, and never again; what is handed out is written down, so that
-the crash of a worker gives it back; a report on what is no longer handed out changes nothing. New URLs and pages to see
-again share a host's polite slots.
+Promises: a visit's number is given when it is handed out, and never again; what is handed out is written down, so
+that the crash of a worker gives it back; a report on what is no longer handed out changes nothing. New URLs and pages
+to see again share a host's polite slots.
 """
 
 import dataclasses

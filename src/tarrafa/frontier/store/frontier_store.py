@@ -1,4 +1,4 @@
-"""What can happen to the frontier's tables?
+"""FrontierStore: all operations on the frontier's tables, used by the SQLite and the PostgreSQL frontier alike.
 
 Every method runs inside a transaction that the caller commits. It is the same for every body that keeps tables: one
 file of its own (sqlite.py), or a working copy of what a database has (postgres/).

@@ -1,9 +1,9 @@
-"""How is a host taken out of this frontier, and how does one come in?
+"""Transfer of hosts: exports hosts with everything below them, imports them, and forgets them.
 
-`after` walks through the hosts in the order of their ids and shows them whole, the large ones in parts; `restore` takes
-images in. Promise: what is there already stays as it is, so taking an image in twice is harmless; a visit's
-number only ever rises. What is derived (queues, shelves, counters of what is there) is made from
-what comes in, by the same code that makes it in daily life. `forget` is the other side of a move.
+`after` walks through the hosts in the order of their ids and shows them whole, the large ones in parts; `restore`
+takes images in. Promise: what is there already stays as it is, so taking an image in twice is harmless; a visit's
+number only ever rises. What is derived (queues, shelves, counters of what is there) is made from what comes in, by
+the same code that makes it in daily life. `forget` is the other side of a move.
 """
 
 from collections import defaultdict

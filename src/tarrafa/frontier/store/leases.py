@@ -1,4 +1,4 @@
-"""Who may visit which host, from when on?
+"""Leases: registers workers, leases hosts to them, expires leases, claims IP addresses and takes host reports.
 
 A host is with one worker or with nobody. A worker's leases all end at one deadline on the store's own clock, which it
 renews; when that passes, or when the worker is provably dead, its hosts go back, and what it had not reported waits

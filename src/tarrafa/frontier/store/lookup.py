@@ -1,4 +1,4 @@
-"""What is known of one URL?
+"""Lookup of one URL and its host: state, queue position, visit history, freshness and robots.txt.
 
 Reads only; for `explain` and for people who ask why.
 """

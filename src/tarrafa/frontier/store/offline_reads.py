@@ -1,4 +1,5 @@
-"""What did the frontier hold at one moment?
+"""Offline reads of the frontier's SQLite file: a consistent snapshot for export, beside a running frontier or without
+one.
 
 One read transaction on the file: SQLite shows it as it was when the first row was read, whoever goes on writing. So a
 crawl need not stop to be copied exactly. While it lasts, the owner's log of changes (`-wal`) cannot be folded in, and

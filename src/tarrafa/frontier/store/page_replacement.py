@@ -1,4 +1,4 @@
-"""A full collection knows a better page than its worst: what then?
+"""Page replacement: a full collection replaces its least linked pages by better linked URLs.
 
 A collection that is kept fresh and has a `pages_max` goes on learning about links when it is full. When a URL that
 waits has more in-links than the least linked page that is kept, the page gives up its place: it is handed out once

@@ -1,12 +1,12 @@
-"""Which hosts could be leased, and from when on?
+"""Ready queue: orders the hosts that can be leased by the time of their next polite visit.
 
-A host that is with nobody stands here once per collection and kind of work: NEW for URLs that were never visited, from
-its next polite moment on, or FAVOURED where the collection favours the host; OLD for pages to see again, from when the
-first of them is worth it. Promise: rows are added and removed by their whole key, which follows from `host` and `work`
-alone; nothing is ever looked for.
+A host that is with nobody stands here once per collection and kind of work: NEW for URLs that were never visited,
+from its next polite moment on, or FAVOURED where the collection favours the host; OLD for pages to see again, from
+when the first of them is worth it. Promise: rows are added and removed by their whole key, which follows from `host`
+and `work` alone; nothing is ever looked for.
 
-While favoured hosts and others could be visited, the favoured ones get four places of five: they are first, and nobody
-starves.
+While favoured hosts and others could be visited, the favoured ones get four places of five: they are first, and
+nobody starves.
 """
 
 from tarrafa.frontier.store.schema import FAVOURED, NEW, OLD, OPEN, FrontierDatabase

@@ -1,11 +1,11 @@
-"""How is a lost frontier lived again?
+"""Replay: rebuilds a lost frontier from recorded configurations, links and visits.
 
-From what others wrote down of it: configurations, what visits led to, how they ended. Everything goes through the same
-code as in daily life, in the order in which it happened, under a clock that shows when that was. Promises: a visit that
-is known already changes nothing; no number of a visit that may have been given to somebody is given again.
+From what others wrote down of it: configurations, what visits led to, how they ended. Everything goes through the
+same code as in daily life, in the order in which it happened, under a clock that shows when that was. Promises: a
+visit that is known already changes nothing; no number of a visit that may have been given to somebody is given again.
 
-While it lasts, every host that was visited is held by nobody real, so that nobody waits in line; `end` frees them all.
-Nothing of this is durable before `end` has returned: who is interrupted begins anew.
+While it lasts, every host that was visited is held by nobody real, so that nobody waits in line; `end` frees them
+all. Nothing of this is durable before `end` has returned: who is interrupted begins anew.
 """
 
 from collections.abc import Iterator

@@ -1,13 +1,13 @@
-"""Which hosts rest, and what lets one of them be tried again?
+"""Retries: counts hosts in back-off and URLs by status, and lets hosts or URLs be tried again.
 
-Counts the hosts of a collection by how they stand, from the rows of those that have work, and of no URL; no more often
-than every few seconds, and no further than a bound.
+Counts the hosts of a collection by how they stand, from the rows of those that have work, and of no URL; no more
+often than every few seconds, and no further than a bound.
 
 Which URLs of a collection ended alike, and what lets them be tried again?
 
 Nobody keeps URLs by their status: they are found by looking through the collection, host by host. Promises: no look
-goes further than URLS_LOOKED_MAX rows, and a call that changes something changes so many as it is told to; both bodies
-ask by the same sentences.
+goes further than URLS_LOOKED_MAX rows, and a call that changes something changes so many as it is told to; both
+bodies ask by the same sentences.
 """
 
 from collections.abc import Callable, Iterable

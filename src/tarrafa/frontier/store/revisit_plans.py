@@ -1,8 +1,8 @@
-"""What does a planner need to know, and where does its answer go?
+"""Revisit plans: gives the planner its pages and shelves, and stores prices and planned visits.
 
 Some policies look at a whole collection: the index policy when a budget sets its price, and those that plan a day at
-once. Whoever computes that (frontier/revisit_planner.py) reads and writes through these calls, each of them small, so that the
-crawl goes on in between. Promise: a plan holds when it is complete, not before; until then the old one does.
+once. Whoever computes that (frontier/revisit_planner.py) reads and writes through these calls, each of them small, so
+that the crawl goes on in between. Promise: a plan holds when it is complete, not before; until then the old one does.
 """
 
 from dataclasses import replace

@@ -1,9 +1,9 @@
-"""Which kept pages are to be seen again, and when?
+"""Revisit queue: keeps the pages of a fresh collection on shelves by policy, and takes the due ones.
 
-The policy of `revisit/policy.py` says where a page stands after a visit; here the shelves are rows. A decision compares
-the heads of one host's shelves, found by one query. Beside the policy's shelves there are three of our own, with
-negative numbers, whose pages are due at their key: those to be tried once more (gone, or in trouble), those that a full
-collection has chosen to take in, and those that it gives up for them.
+The policy of `revisit/policy.py` says where a page stands after a visit; here the shelves are rows. A decision
+compares the heads of one host's shelves, found by one query. Beside the policy's shelves there are three of our own,
+with negative numbers, whose pages are due at their key: those to be tried once more (gone, or in trouble), those that
+a full collection has chosen to take in, and those that it gives up for them.
 
 Promise: whatever happens to a visit, a kept page is on a shelf or handed out; it leaves only when the Web says twice
 that it is gone, when it is no longer wanted, or when its place is.

@@ -1,8 +1,8 @@
-"""Where does a collection's run stand, and what has it not found?
+"""Runs of a collection: begins a run from the roots and sweeps pages that it did not find.
 
-A run visits everything again from the roots. It begins by one number in the collection's row: nothing else is touched.
-A URL's row says in which run somebody last led there (`urls.py` renews it then), so what an earlier run left behind
-tells itself apart wherever it is met:
+A run visits everything again from the roots. It begins by one number in the collection's row: nothing else is
+touched. A URL's row says in which run somebody last led there (`urls.py` renews it then), so what an earlier run left
+behind tells itself apart wherever it is met:
 
 - a page that was kept stays kept, and shown, until this run has seen it (OLD_PAGES counts those not yet found);
 - what waited when the earlier run ended is put aside when its turn comes (LEFT_OVER counts those still in a queue).

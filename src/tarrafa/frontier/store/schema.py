@@ -1,13 +1,13 @@
-"""What do the frontier's tables look like?
+"""Schema of the frontier's tables, and the database connection that opens them.
 
 Keys are clustered by host: one worker's batch touches few places. `url` is everything known; `pending` orders what
-waits, per host; `work` counts it; `ready` orders the hosts that have work and are with nobody; `handed` is what workers
-hold, so that the crash of one gives it back without a scan.
+waits, per host; `work` counts it; `ready` orders the hosts that have work and are with nobody; `handed` is what
+workers hold, so that the crash of one gives it back without a scan.
 
 Of what is kept fresh, `page` remembers its history and where it stands, `due` is the shelves of `revisit/policy.py`
-(the smallest key of a shelf is its best page), `shelf` counts them, and `work.due` is when the host's earliest head is
-worth a visit. `ready` has three kinds of rows, NEW and FAVOURED: hosts with new URLs, and OLD: hosts with pages to see
-again. `standing` orders pages by in-links, in collections that exchange their least important ones for better.
+(the smallest key of a shelf is its best page), `shelf` counts them, and `work.due` is when the host's earliest head
+is worth a visit. `ready` has three kinds of rows, NEW and FAVOURED: hosts with new URLs, and OLD: hosts with pages to
+see again. `standing` orders pages by in-links, in collections that exchange their least important ones for better.
 
 Under the order of breadth a site's row says where it stands (`order/breadth.py`): its stage, how often it was
 mentioned, the best of its URLs that wait (of a site that is being walked: the one that is next or out) with its rank

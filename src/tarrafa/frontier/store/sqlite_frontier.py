@@ -1,4 +1,4 @@
-"""The frontier in one SQLite file.
+"""SQLite frontier: the `Frontier` API on one file, with one thread and group commit.
 
 Promises: what a call has returned for survives a power cut; calls that arrive together share one commit; a call that
 fails changes nothing and harms no other. One thread does all the work, so nothing here needs a lock.

@@ -1,4 +1,4 @@
-"""What is known of each URL, and which ones wait?
+"""URL rows of the frontier: discovers URLs, queues them per host, and changes their depth, rank and state.
 
 A URL's row is made once and never removed; what happens to it moves it between states. `pending` and `work` follow
 every move, so that nobody ever looks for waiting URLs by scanning.

@@ -1,13 +1,13 @@
-"""How does a whole frontier travel in one file?
+"""Checkpoint file: writes a whole frontier, or one collection, to one file, and verifies and loads it.
 
     tarrafa-frontier 1          one line of text: what this is, and the version of its format
     records                     one zstd frame; each record: kind (1 byte), length (4 bytes), msgpack
     tarrafa-end                 12 bytes, and the SHA-256 of everything before: a file that was cut has none
 
-The first record is the `Header` with the collections, then come the hosts' images (`frontier/transfer/host_export.py`), the last is a
-`Summary` that says how many there were. Promises: written and read at constant memory; a file is looked through to its
-last byte before anything is taken from it; what was taken in half, because somebody pulled the plug, is taken in again
-without harm.
+The first record is the `Header` with the collections, then come the hosts' images
+(`frontier/transfer/host_export.py`), the last is a `Summary` that says how many there were. Promises: written and
+read at constant memory; a file is looked through to its last byte before anything is taken from it; what was taken in
+half, because somebody pulled the plug, is taken in again without harm.
 """
 
 import hashlib

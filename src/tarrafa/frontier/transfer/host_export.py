@@ -1,9 +1,11 @@
-"""What does a host look like from outside, with everything that hangs below it?
+"""Export records of the frontier: hosts with their URLs, visits and robots.txt, and collections, with the bounds that
+are checked on import.
 
-An *image* is a host taken out of one frontier so that another one can take it in: its row, its robots.txt, and of each
-collection what is known of its URLs: where they stand, every visit remembered, what is believed of pages kept fresh. A
-large host comes in parts. What follows from these (queues, shelves, counters of what waits) is made again by whoever
-takes it in. Leases do not travel: what was handed out waits again, and its number is never given a second time.
+An *image* is a host taken out of one frontier so that another one can take it in: its row, its robots.txt, and of
+each collection what is known of its URLs: where they stand, every visit remembered, what is believed of pages kept
+fresh. A large host comes in parts. What follows from these (queues, shelves, counters of what waits) is made again by
+whoever takes it in. Leases do not travel: what was handed out waits again, and its number is never given a second
+time.
 
 Promise: whatever comes from a file or a wire is within the bounds named here before anybody acts on it.
 Knows nothing of tables and files.

@@ -1,4 +1,4 @@
-"""What kind of document is this that is no Web page, and what does it say?
+"""Detects and reads PDF, RTF and office documents, and holds the limits of all document formats.
 
 Promises: the limits of all documents stand here, by name. What does not fit is not read; a document that says nothing
 before it passes a limit is refused (`Unreadable`), and so is one that is encrypted or damaged.

@@ -1,4 +1,4 @@
-"""What does this odt, ods or odp say? (ISO/IEC 26300, OpenDocument.)
+"""Reads ODT, ODS and ODP files (OpenDocument): text, headings, links.
 
 Promises: paragraphs (of a spreadsheet: rows) as lines, in the order in which they stand; headings as headings, and so
 are slide titles and names of sheets; links with the words under them. Deleted text, comments and speaker's notes are

@@ -1,8 +1,8 @@
-"""What does this office document say?
+"""Reads an office document: tells OOXML from ODF by its parts, and refuses OLE and encrypted files.
 
-Promises: what it is its parts say, not the type that it was sent with: a workbook that was sent as a letter is read as
-a workbook (`ooxml`: docx, xlsx, pptx; `odf`: odt, ods, odp).
-Knows nothing of ZIP (`package`) or of URLs: references are noted as they stand, and the caller resolves them.
+Promises: what it is its parts say, not the type that it was sent with: a workbook that was sent as a letter is read
+as a workbook (`ooxml`: docx, xlsx, pptx; `odf`: odt, ods, odp). Knows nothing of ZIP (`package`) or of URLs:
+references are noted as they stand, and the caller resolves them.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""What does this docx, xlsx or pptx say? (ECMA-376, transitional or strict.)
+"""Reads DOCX, XLSX and PPTX files (ECMA-376): text, headings, links.
 
-Promises: paragraphs, rows and slides as lines, in the order in which they stand; headings by style, slide title or name
-of the sheet; links with the words under them. Deleted text, comments, speaker's notes and hidden sheets are left out.
-Knows nothing of ZIP or URLs.
+Promises: paragraphs, rows and slides as lines, in the order in which they stand; headings by style, slide title or
+name of the sheet; links with the words under them. Deleted text, comments, speaker's notes and hidden sheets are left
+out. Knows nothing of ZIP or URLs.
 """
 
 import posixpath

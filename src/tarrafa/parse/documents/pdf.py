@@ -1,4 +1,4 @@
-"""What does this PDF say?
+"""Reads PDF documents with PDFium: text, outline, links.
 
 Promises: the text of its first pages, line by line as they stand on paper, with words that were cut at the end of a
 line made whole again; its outline as headings; its links and the addresses that stand in its text. Every handle that

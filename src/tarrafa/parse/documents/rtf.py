@@ -1,9 +1,8 @@
-"""What does this RTF document say? (Microsoft's Rich Text Format 1.9.1, as far as text, headings and links go.)
+"""Reads RTF documents: text, headings, links.
 
-Promises: paragraphs as lines, in the code page that the document names or as the Unicode that it gives beside it; links
-with the words under them. Groups that are no text (fonts, styles, pictures, headers, what a reader may skip) are left
-out. A document that is cut says what it said until there.
-Knows nothing of URLs.
+Promises: paragraphs as lines, in the code page that the document names or as the Unicode that it gives beside it;
+links with the words under them. Groups that are no text (fonts, styles, pictures, headers, what a reader may skip)
+are left out. A document that is cut says what it said until there. Knows nothing of URLs.
 """
 
 import codecs

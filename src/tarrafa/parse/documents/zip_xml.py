@@ -1,11 +1,11 @@
-"""What is in this ZIP archive of XML parts?
+"""Unpacks a ZIP archive of XML parts (OOXML, ODF) within limits and parses its parts with expat.
 
 Promises: a part is unpacked and walked in small pieces, so a bomb costs what the limits in `document` allow, whatever
 its headers claim; no DTD, no entities, no recursion, no file that is not in the archive.
 Knows nothing of what the parts mean.
 
-Python's zipfile wants a file and reads the whole directory before anyone can say that it is too long; a directory that
-is read by hand is also one that can be bounded.
+Python's zipfile wants a file and reads the whole directory before anyone can say that it is too long; a directory
+that is read by hand is also one that can be bounded.
 """
 
 import struct

@@ -1,9 +1,9 @@
-"""Where does this page lead?
+"""Extracts the links of an HTML page: target, anchor text and `rel`.
 
 Promises: the links that a reader could follow, as browsers see them in broken HTML: a, area, frame, iframe, meta
-refresh, and those link elements that lead to a page; each target once, with the first anchor text that says something.
-Forms, srcset, images, style sheets and scripts are no links.
-Knows nothing of scope, depth or robots: what may be followed is decided elsewhere, from `rel` and the rest.
+refresh, and those link elements that lead to a page; each target once, with the first anchor text that says
+something. Forms, srcset, images, style sheets and scripts are no links. Knows nothing of scope, depth or robots: what
+may be followed is decided elsewhere, from `rel` and the rest.
 """
 
 import codecs

@@ -1,4 +1,4 @@
-"""What does this page, or its server, ask of robots?
+"""Reads the robots meta element and the X-Robots-Tag header: noindex, nofollow, noarchive.
 
 Promises: `<meta name="robots">` and `X-Robots-Tag` as the big search engines read them; what is addressed to another
 robot is not for us, and where several voices speak to us the strictest wins.

@@ -1,4 +1,4 @@
-"""What tree is a page that says it is XHTML?
+"""Parses well-formed XHTML as XML into a document tree.
 
 Promises: the tree of a document that is well-formed XML, and None for every other (browsers show an error; we read it
 as HTML). HTML's named characters are known without any DTD; nothing else that a doctype declares is, so no entity can

@@ -1,9 +1,9 @@
-"""Which things does a page speak of?
+"""Groups RDF statements by subject into entities with classes and properties, and normalizes vocabulary IRIs.
 
-A *thing* is whatever statements are about: their subject, with its classes and properties. Promises: the things in the
-order in which the page first says something of them; schema.org and Open Graph under one spelling, whatever the
-page's (`http`, `www.`), in classes, properties and vocabularies alike. Pure: statements in, things out.
-Knows nothing of where they are kept.
+A *thing* is whatever statements are about: their subject, with its classes and properties. Promises: the things in
+the order in which the page first says something of them; schema.org and Open Graph under one spelling, whatever the
+page's (`http`, `www.`), in classes, properties and vocabularies alike. Pure: statements in, things out. Knows nothing
+of where they are kept.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""What does a page declare, in a line or two?
+"""Summarizes the entities of a page for search results: kind, name, date and a few facts.
 
 An event's date and place, a product's price, a recipe's time: what a person wants to see of a page's data beside its
-title, and what a question for its kind of things asks for. Promises: a few things, those that the page is about rather
-than their parts, each with its kind, its name and a few facts; every text bounded. Pure.
-Knows nothing of indexes or of how it is shown.
+title, and what a question for its kind of things asks for. Promises: a few things, those that the page is about
+rather than their parts, each with its kind, its name and a few facts; every text bounded. Pure. Knows nothing of
+indexes or of how it is shown.
 """
 
 import re

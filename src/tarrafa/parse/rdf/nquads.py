@@ -1,4 +1,4 @@
-"""How is what a page states written down, and read again?
+"""Writes and reads RDF statements as N-Quads, within limits.
 
 A statement is written as a line of N-Quads, and a term is already written that way wherever it is passed on: `<iri>`,
 `_:b3`, `"text"@pt`. Promises: whatever the page says, the lines are valid N-Quads that any tool reads, nothing in a

@@ -1,8 +1,8 @@
-"""Under which short names do people know vocabularies?
+"""Maps well-known prefixes such as `schema:` to vocabulary IRIs and back.
 
-`schema:Event` for `https://schema.org/Event`. Promises: what is shortened expands to the same IRI again; schema.org is
-one vocabulary however it is spelt. (What a *page* means by a prefix is for the page to say: `rdfa`.)
-Knows nothing of statements.
+`schema:Event` for `https://schema.org/Event`. Promises: what is shortened expands to the same IRI again; schema.org
+is one vocabulary however it is spelt. (What a *page* means by a prefix is for the page to say: `rdfa`.) Knows nothing
+of statements.
 """
 
 import re

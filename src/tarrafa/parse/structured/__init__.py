@@ -1,4 +1,4 @@
-"""What does a page state to machines?
+"""Extracts the structured data of a page (RDFa, JSON-LD, microdata) as N-Quads: the public `extract`.
 
 RDFa, JSON-LD and microdata, as one set of statements. Promises: any bytes give valid N-Quads, bounded (see
 `parse.statements`), and the same ones each time; nothing is ever fetched. Blank nodes of the three are never the same

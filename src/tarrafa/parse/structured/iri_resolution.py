@@ -1,8 +1,8 @@
-"""Which IRI does this reference mean, seen from that base?
+"""Resolves IRI references against a base IRI (RFC 3986 section 5.2), without changing any spelling.
 
 Promises: RFC 3986 section 5.2 by text alone, and IRIs stay IRIs: no letter is escaped, no host is rewritten, for two
-spellings are two names in RDF. (Links to fetch go through `url`, which does all that.) Only dot segments are taken out.
-Knows nothing of CURIEs or of what an IRI may hold.
+spellings are two names in RDF. (Links to fetch go through `url`, which does all that.) Only dot segments are taken
+out. Knows nothing of CURIEs or of what an IRI may hold.
 """
 
 import re

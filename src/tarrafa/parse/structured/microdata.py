@@ -1,11 +1,10 @@
-"""What does the microdata of a page state?
+"""Extracts RDF statements from microdata (itemscope, itemprop).
 
-By the W3C's "Microdata to RDF" (2014), with values of elements as in HTML and, for `content` on any element, as in the
-W3C's Microdata. Only elements with `itemprop` and `itemscope`, those that an `itemref` names and what lies above them
-are looked at, each once. Promises: no recursion, and bounds for whatever items, references and nesting make of each
-other; the statements are those of the items that belong to no other (an item that is a property of none is no
-item of the page), each item once.
-Knows nothing of JSON-LD and RDFa.
+By the W3C's "Microdata to RDF" (2014), with values of elements as in HTML and, for `content` on any element, as in
+the W3C's Microdata. Only elements with `itemprop` and `itemscope`, those that an `itemref` names and what lies above
+them are looked at, each once. Promises: no recursion, and bounds for whatever items, references and nesting make of
+each other; the statements are those of the items that belong to no other (an item that is a property of none is no
+item of the page), each item once. Knows nothing of JSON-LD and RDFa.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""In which encoding is this written?
+"""Decides the charset of a body (byte order mark, HTTP header, meta element, statistics) and decodes it.
 
 Promises: the order that browsers follow: byte order mark, HTTP header, what the document declares in its first 1,024
 bytes, and for the undeclared UTF-8 if it is UTF-8, then the statistics that Firefox uses, then windows-1252. Labels

@@ -1,4 +1,4 @@
-"""When was that?
+"""Parses the dates of sitemaps (W3C datetime) and feeds (RFC 822) into seconds since 1970.
 
 Promises: the dates of sitemaps (W3C's profile of ISO 8601: a year, a month, a day, or a time in a zone) and those of
 feeds (RFC 822 and its followers) as seconds since 1970; 0 for anything else, and for what lies before 1970: nobody's

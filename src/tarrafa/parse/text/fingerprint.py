@@ -1,4 +1,4 @@
-"""Do these two pages say the same, or nearly?
+"""Computes content ids (exact duplicates) and simhashes (near duplicates) of texts.
 
 Promises: `content_id` depends on the words of a text only, not on its markup, accents, case, punctuation or spacing;
 texts that share most of their word pairs have simhashes that differ in few bits. Both are the same on every machine.

@@ -1,4 +1,4 @@
-"""In which language is this written?
+"""Detects the language of a text with CLD2; a declared language tag decides where CLD2 is not sure.
 
 Promises: a two-letter code (ISO 639-1), or nothing when the text is too short or too mixed to tell and the page does
 not say either. What the text shows goes before what its `lang` attribute claims: templates in English are everywhere.

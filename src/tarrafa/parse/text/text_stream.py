@@ -1,9 +1,8 @@
-"""How does a large body become text without being in memory twice?
+"""Unpacks and decodes a large body piece by piece, up to a limit of bytes.
 
-Promises: the text of a body, gzipped or not, in pieces of some 64 KB and never more than the caller's limit of unpacked
-bytes; any bytes give a text. The encoding is told by the byte order mark, then the HTTP header, then the XML
-declaration; else it is UTF-8, as XML and sitemaps have it.
-Knows nothing of what the text means.
+Promises: the text of a body, gzipped or not, in pieces of some 64 KB and never more than the caller's limit of
+unpacked bytes; any bytes give a text. The encoding is told by the byte order mark, then the HTTP header, then the XML
+declaration; else it is UTF-8, as XML and sitemaps have it. Knows nothing of what the text means.
 """
 
 import codecs

@@ -1,4 +1,4 @@
-"""Which words does a text use, and how often?
+"""Counts the words of a text, the most frequent first.
 
 Promises: pure; runs of letters and digits, case aside, accents kept; the most frequent first, equals by the alphabet.
 However long the text, the answer and the time are bounded.

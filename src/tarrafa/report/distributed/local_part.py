@@ -1,4 +1,4 @@
-"""What does one machine hold of a collection?
+"""The part of a report that one machine holds: its archive, graph, index and triple store.
 
 Where several nodes crawl, each keeps an archive, a link graph, an index and a triple store of its own: its *portion*.
 A report is made of the portions of all of them (`uniting`). Promises: nothing is changed; what is not there (a graph,

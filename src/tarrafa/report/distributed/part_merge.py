@@ -1,11 +1,11 @@
-"""What do several machines hold together?
+"""Merges the report parts of several machines into one.
 
-Pure: portions in, one portion out. Promises: visits divided over machines add up to what they would be in one archive:
-names are numbered anew, the newest word on a URL counts wherever it was heard, the newest robots.txt, Server header and
-configuration hold, and a deletion that one machine noted holds for all. Storage, indexed documents and statements are
-sums; a page that two machines have indexed counts twice.
-Each link graph knows the links on its machine's own pages, and which of its own URLs are dead. So dead URLs are a sum,
-and so are links as far as both ends are on one machine; how many different URLs all of them mention, nobody can tell.
+Pure: portions in, one portion out. Promises: visits divided over machines add up to what they would be in one
+archive: names are numbered anew, the newest word on a URL counts wherever it was heard, the newest robots.txt, Server
+header and configuration hold, and a deletion that one machine noted holds for all. Storage, indexed documents and
+statements are sums; a page that two machines have indexed counts twice. Each link graph knows the links on its
+machine's own pages, and which of its own URLs are dead. So dead URLs are a sum, and so are links as far as both ends
+are on one machine; how many different URLs all of them mention, nobody can tell.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -67,10 +67,12 @@ def _merge_visits(parts: Sequence[VisitRows]) -> VisitRows:
     with RowStore() as store:
         for part in parts:
             numbers = {
-                "host": _renumber_names(hosts, part.hosts), "type": _renumber_names(types, part.types),
-                "language": _renumber_names(languages, part.languages), "charset": _renumber_names(charsets, part.charsets),
+                "host": _renumber_names(hosts, part.hosts),
+                "type": _renumber_names(types, part.types),
+                "language": _renumber_names(languages, part.languages),
+                "charset": _renumber_names(charsets, part.charsets),
                 "collector": _renumber_names(collectors, part.collectors),
-            }  # fmt: skip
+            }
             for begin in range(0, len(part.rows), ROWS_AT_ONCE):
                 store.add_rows(_renumber_rows(part.rows[begin : begin + ROWS_AT_ONCE], numbers, deleted))
             for host, server in part.software.items():

@@ -1,12 +1,11 @@
-"""What do the nodes of other machines hold?
+"""Requests report parts from other nodes, all at once, and says which are missing and why.
 
-Asks all of them at once, each where it answers (`carrying` has what is said). Promises: a portion that holds together,
-or one word that says why there is none, whatever the other end does or sends: one that is silent for SILENCE_S, has no
-news for STALL_S, takes longer than LIMIT_S, or sends what it must not, is missing, and costs nobody else anything. When
-nobody waits any more, all of it ends within a second, there too. The token goes to the address that was named and
-nowhere else: no redirect is followed, no proxy is used, certificates are verified, and without TLS it leaves for no
-public address.
-Blocking.
+Asks all of them at once, each where it answers (`carrying` has what is said). Promises: a portion that holds
+together, or one word that says why there is none, whatever the other end does or sends: one that is silent for
+SILENCE_S, has no news for STALL_S, takes longer than LIMIT_S, or sends what it must not, is missing, and costs nobody
+else anything. When nobody waits any more, all of it ends within a second, there too. The token goes to the address
+that was named and nowhere else: no redirect is followed, no proxy is used, certificates are verified, and without TLS
+it leaves for no public address. Blocking.
 """
 
 import logging

@@ -1,11 +1,12 @@
-"""How does a portion travel?
+"""The wire format of a report part: frames of msgpack packed by zstandard.
 
     POST URL/report/VERSION    an `Asked` in msgpack -> frames
 
-A frame is four bytes that say how long it is, and a message in msgpack, packed by zstandard. First come those that say
-how far the reading is, as many as somebody likes; then names, what hosts said, redirects and rows, some thousands in
-each; `Rest` is the last one, or `Failed`. Rows go column by column, of each value the first byte, then the second, and
-so on: so they pack best. VERSION is made of all these shapes: two ends that would misunderstand each other say so.
+A frame is four bytes that say how long it is, and a message in msgpack, packed by zstandard. First come those that
+say how far the reading is, as many as somebody likes; then names, what hosts said, redirects and rows, some thousands
+in each; `Rest` is the last one, or `Failed`. Rows go column by column, of each value the first byte, then the second,
+and so on: so they pack best. VERSION is made of all these shapes: two ends that would misunderstand each other say
+so.
 
 Promises: whoever opens frames gets a portion that holds together, or a `ValueError`; nothing is unpacked beyond its
 bound, and no number points beyond its table.

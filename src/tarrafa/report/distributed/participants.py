@@ -1,4 +1,4 @@
-"""Which machines took part, and how busy were they meanwhile?
+"""The nodes that took part in a crawl, how busy they were, and which are asked for a report part.
 
 Promises: with what was noted of the time of the collection's runs, only nodes that were heard in that time are named,
 each as busy as it was then. Where nobody noted all of it, every node that is known is asked; better one too many is

@@ -1,4 +1,4 @@
-"""In which words does a report speak?
+"""The texts of a report in one language, and how it writes numbers, sizes and times.
 
 One `Texts` for each language (`english`, `portuguese`): sentences by name, with places for values, and how numbers,
 sizes, spans of time and moments are written. Values that come from the Web are put into them as they are; whoever

@@ -1,4 +1,4 @@
-"""A report in English."""
+"""The texts of a report in English."""
 
 from tarrafa.report.report_texts import Texts
 from tarrafa.report.report_texts.language_and_status_names import ENGLISH_LANGUAGES, ENGLISH_STATUSES

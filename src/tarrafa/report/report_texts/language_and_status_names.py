@@ -1,4 +1,4 @@
-"""What are languages and statuses called?
+"""The names of languages and visit statuses in English and Portuguese.
 
 The names that people read, of each language of the interface: for reports and for the pages.
 """

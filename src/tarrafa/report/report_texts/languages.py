@@ -1,4 +1,4 @@
-"""Which languages does a report speak?"""
+"""The languages of a report."""
 
 from tarrafa.report.report_texts import Texts
 from tarrafa.report.report_texts.english import ENGLISH

@@ -1,4 +1,4 @@
-"""A report in Portuguese, as it is spoken in Brazil."""
+"""The texts of a report in Portuguese."""
 
 from tarrafa.report.report_texts import Texts
 from tarrafa.report.report_texts.language_and_status_names import PORTUGUESE_LANGUAGES, PORTUGUESE_STATUSES

@@ -1,8 +1,8 @@
-"""What can programs do with collections?
+"""REST routes of collections: list, create, edit, start, stop, delete, samples, runs, versions.
 
 Everything that the pages can, by the same functions of coordinate/: see what there is, create, edit, start, stop,
-delete, and what it looked like. Promises: what is wrong with a collection is 400 with all complaints, each at its key,
-and changes nothing; a name that nobody knows is 404.
+delete, and what it looked like. Promises: what is wrong with a collection is 400 with all complaints, each at its
+key, and changes nothing; a name that nobody knows is 404.
 """
 
 import asyncio
@@ -127,9 +127,16 @@ class CollectionRoutes:
         look, admin, route, most = AccessLevel.VIEWER, AccessLevel.ADMIN, api.route, DEFINITION_BYTES_MAX
         route("GET", "/collections", "All collections", look, answer=CollectionsResponse)(self.list_collections)
         route(
-            "POST", "/collections", "Create a collection", admin, body=CreateCollectionRequest, answer=CollectionSnapshot,
-            code=201, action="create a collection", body_bytes_max=most,
-        )(self.create)  # fmt: skip
+            "POST",
+            "/collections",
+            "Create a collection",
+            admin,
+            body=CreateCollectionRequest,
+            answer=CollectionSnapshot,
+            code=201,
+            action="create a collection",
+            body_bytes_max=most,
+        )(self.create)
         route("GET", COLLECTION_PATH, "A collection, and what the workers see of it", look, answer=CollectionDetail)(
             self.get_collection
         )
@@ -139,13 +146,24 @@ class CollectionRoutes:
         )
         route("GET", f"{COLLECTION_PATH}/config.toml", "The same as a file", look, text=TOML)(self.toml)
         route(
-            "PUT", f"{COLLECTION_PATH}/config", "Edit a collection, running or not", admin, body=DefinitionRequest, answer=CollectionEditResponse,
-            action="edit a collection", body_bytes_max=most,
-        )(self.edit)  # fmt: skip
+            "PUT",
+            f"{COLLECTION_PATH}/config",
+            "Edit a collection, running or not",
+            admin,
+            body=DefinitionRequest,
+            answer=CollectionEditResponse,
+            action="edit a collection",
+            body_bytes_max=most,
+        )(self.edit)
         route(
-            "POST", f"{COLLECTION_PATH}/actions", "Start, pause, resume, stop, …", admin, body=CollectionActionRequest, answer=CollectionActionResponse,
+            "POST",
+            f"{COLLECTION_PATH}/actions",
+            "Start, pause, resume, stop, …",
+            admin,
+            body=CollectionActionRequest,
+            answer=CollectionActionResponse,
             action="act on a collection",
-        )(self.act)  # fmt: skip
+        )(self.act)
         route(
             "GET",
             f"{COLLECTION_PATH}/samples",

@@ -1,7 +1,7 @@
-"""How do programs find out what would happen?
+"""REST routes of dry runs: scope check of URLs, estimate, presets.
 
-Dry runs, estimates and presets, of collections that are there and of those that are only written down so far. Promises:
-nothing is changed by it; so those may ask who may only look.
+Dry runs, estimates and presets, of collections that are there and of those that are only written down so far.
+Promises: nothing is changed by it; so those may ask who may only look.
 """
 
 from typing import Annotated, Any, Literal
@@ -70,23 +70,48 @@ class DryRunRoutes:
         look, route = AccessLevel.VIEWER, api.route
         harmless: dict[str, Any] = {"harmless": HARMLESS, "audited": False}
         route(
-            "POST", f"{COLLECTION_PATH}/judge", "Which URLs are in, and by which rule", look, body=ScopeCheckRequest, answer=ScopeCheckResponse,
-            body_bytes_max=URLS_BYTES_MAX, **harmless,
-        )(self.check_scope)  # fmt: skip
+            "POST",
+            f"{COLLECTION_PATH}/judge",
+            "Which URLs are in, and by which rule",
+            look,
+            body=ScopeCheckRequest,
+            answer=ScopeCheckResponse,
+            body_bytes_max=URLS_BYTES_MAX,
+            **harmless,
+        )(self.check_scope)
         route("GET", f"{COLLECTION_PATH}/estimate", "How much it will be", look, answer=CrawlEstimate)(self.estimate)
         route(
-            "POST", "/judge", "The same of a collection that is not there yet", look, body=DraftScopeCheckRequest, answer=ScopeCheckResponse,
-            body_bytes_max=DEFINITION_BYTES_MAX, **harmless,
-        )(self.check_draft_scope)  # fmt: skip
+            "POST",
+            "/judge",
+            "The same of a collection that is not there yet",
+            look,
+            body=DraftScopeCheckRequest,
+            answer=ScopeCheckResponse,
+            body_bytes_max=DEFINITION_BYTES_MAX,
+            **harmless,
+        )(self.check_draft_scope)
         route(
-            "POST", "/estimate", "How much such a collection would be", look, body=DefinitionRequest, answer=CrawlEstimate,
-            body_bytes_max=DEFINITION_BYTES_MAX, **harmless,
-        )(self.estimate_draft)  # fmt: skip
+            "POST",
+            "/estimate",
+            "How much such a collection would be",
+            look,
+            body=DefinitionRequest,
+            answer=CrawlEstimate,
+            body_bytes_max=DEFINITION_BYTES_MAX,
+            **harmless,
+        )(self.estimate_draft)
         route("GET", "/presets", "Ways to begin", look, query=PresetParams, answer=list[PresetView])(self.presets)
         route(
-            "POST", "/presets/{preset}", "A preset for a wish", look, query=PresetParams, body=PresetRequest, answer=PresetResponse,
-            body_bytes_max=64 << 10, **harmless,
-        )(self.make_preset)  # fmt: skip
+            "POST",
+            "/presets/{preset}",
+            "A preset for a wish",
+            look,
+            query=PresetParams,
+            body=PresetRequest,
+            answer=PresetResponse,
+            body_bytes_max=64 << 10,
+            **harmless,
+        )(self.make_preset)
 
     async def check_scope(self, call: ApiCall) -> ScopeCheckResponse:
         asked: ScopeCheckRequest = call.body

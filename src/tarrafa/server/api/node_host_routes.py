@@ -1,7 +1,7 @@
-"""What can programs do with machines and hosts?
+"""REST routes of nodes and hosts: node settings, URL lookup, actions on a host.
 
-See how the machines fare and tell them what to do; look up any URL; retry, block, slow down and forget its host. By the
-same functions as the pages.
+See how the machines fare and tell them what to do; look up any URL; retry, block, slow down and forget its host. By
+the same functions as the pages.
 """
 
 import time
@@ -75,9 +75,14 @@ class NodeHostRoutes:
             self.forget_node
         )
         route(
-            "PUT", f"{NODE_PATH}/orders", "Limits and roles of a node", admin, body=NodeSettingsRequest, answer=NodeOrders,
+            "PUT",
+            f"{NODE_PATH}/orders",
+            "Limits and roles of a node",
+            admin,
+            body=NodeSettingsRequest,
+            answer=NodeOrders,
             action="order a node",
-        )(self.set_node_settings)  # fmt: skip
+        )(self.set_node_settings)
         route("GET", "/look", "All about a URL, and why", look, query=UrlLookupParams, answer=Explanation)(
             self.look_up_url
         )

@@ -1,4 +1,4 @@
-"""How is that told to programs?
+"""Generates the OpenAPI 3.1 document from the registered routes.
 
 OpenAPI 3.1, made of the register (`api`): nothing is written twice, so nothing can differ. msgspec's schemas are JSON
 Schema 2020-12, which is what 3.1 wants.

@@ -1,4 +1,4 @@
-"""How does a person read the document?
+"""HTML view of the OpenAPI document: routes and schemas for people.
 
 Promises: what is shown is what the document says. Knows nothing of HTML.
 """

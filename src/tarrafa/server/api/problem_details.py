@@ -1,4 +1,4 @@
-"""What is a program told that gets no answer?
+"""Error responses of the REST API as Problem Details (RFC 9457).
 
 RFC 9457: `application/problem+json` with the code, its name, and one sentence. A browser that asked for a page hears
 the sentence as plain text where no page can be drawn.
@@ -53,9 +53,18 @@ class RequestRefused(TarrafaError):
 
 
 ERROR_STATUSES: dict[type[Exception], int] = {
-    UnknownResource: 404, NotFound: 404, Forbidden: 403, ConfigError: 400, QueryError: 400, QueryLimitExceeded: 503, Busy: 503,
-    DataError: 503, FrontierError: 503, PageTakenDown: 451, ClientDisconnect: 400,
-}  # fmt: skip
+    UnknownResource: 404,
+    NotFound: 404,
+    Forbidden: 403,
+    ConfigError: 400,
+    QueryError: 400,
+    QueryLimitExceeded: 503,
+    Busy: 503,
+    DataError: 503,
+    FrontierError: 503,
+    PageTakenDown: 451,
+    ClientDisconnect: 400,
+}
 RETRY_AFTER_S = 5
 
 

@@ -1,8 +1,8 @@
-"""What could be asked before there was a console?
+"""Describes the public search, page and entity routes for the OpenAPI document.
 
-The addresses that search and relations have always had, for the document at /api/openapi.json: they are answered where
-they always were (`serve/app`), and stay there. Their parameters are described here, once more than they are read;
-a test asks every one of them as the document says.
+The addresses that search and relations have always had, for the document at /api/openapi.json: they are answered
+where they always were (`serve/app`), and stay there. Their parameters are described here, once more than they are
+read; a test asks every one of them as the document says.
 """
 
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""Which programs may ask what, and how?
+"""Registry of the REST API routes below /api/v1, with typed query, body and response.
 
 Every route below /api/v1 is registered here with its method, address, summary, need, and the msgspec types of its
 query, body and answer; from that come the route itself, the document (`openapi`) and the page at /api. Promises: a
@@ -120,10 +120,18 @@ class ApiRegistry:
 
     def guarded_routes(self) -> list[GuardedRoute]:
         return [
-            GuardedRoute(one.method, API_BASE + one.path, one.need, _endpoint(one), one.action, one.harmless, one.audited,
-                 one.body_bytes_max)
+            GuardedRoute(
+                one.method,
+                API_BASE + one.path,
+                one.need,
+                _endpoint(one),
+                one.action,
+                one.harmless,
+                one.audited,
+                one.body_bytes_max,
+            )
             for one in self.routes
-        ]  # fmt: skip
+        ]
 
 
 def _endpoint(route: ApiRoute) -> Callable[[ConsoleRequest], Awaitable[Response]]:

@@ -1,10 +1,9 @@
-"""Who is known here?
+"""User accounts of the console, kept in DATA/accounts.json.
 
-`DATA/accounts.json`, which nobody but its owner can read: names, roles, and what was made of their passwords. Promises:
-the file holds the old accounts or the new ones, whatever happens in between; two who change it at once both succeed; a
-process that serves sees a change with the next request. Every account has a mark that changes with its password or
-role: what was signed in under another one is over.
-Knows nothing of HTTP.
+`DATA/accounts.json`, which nobody but its owner can read: names, roles, and what was made of their passwords.
+Promises: the file holds the old accounts or the new ones, whatever happens in between; two who change it at once both
+succeed; a process that serves sees a change with the next request. Every account has a mark that changes with its
+password or role: what was signed in under another one is over. Knows nothing of HTTP.
 """
 
 import fcntl

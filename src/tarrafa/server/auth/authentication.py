@@ -1,12 +1,12 @@
-"""Who asks?
+"""Authenticates requests by bearer token, login session or local access, and signs users in.
 
     a program with the right token            admin, called `token`
     a browser with a session                  whoever signed in, with his role of now
     somebody at this machine                  admin, called `local`, where neither an account nor a token is defined
     anybody else                              nobody
 
-Promises: once there is an account or a token, those at this machine must sign in, too: other people and programs on it
-reach the same port, and the audit shall name people. Listening to other machines where nobody could sign in is
+Promises: once there is an account or a token, those at this machine must sign in, too: other people and programs on
+it reach the same port, and the audit shall name people. Listening to other machines where nobody could sign in is
 refused before it begins. Whoever signs in learns only that it was wrong, never what; names that do not exist take as
 long. The token is compared in constant time and never told.
 """

@@ -1,8 +1,7 @@
-"""Who may ask, and how much may he say?
+"""Requires a bearer token for an application, and reads request bodies up to a maximum size.
 
-Promises: nobody without the token gets an answer, or learns from how long it takes how much of it was right; no body is
-read beyond its bound.
-Knows nothing of what is asked.
+Promises: nobody without the token gets an answer, or learns from how long it takes how much of it was right; no body
+is read beyond its bound. Knows nothing of what is asked.
 """
 
 import hmac

@@ -1,4 +1,4 @@
-"""May he try again?
+"""Delays logins after wrong passwords, doubling per address and account.
 
 Promises: the first FREE_TRIES wrong passwords of an address, or for an account, cost nothing; after each further one
 there is a wait, twice as long as the one before, up to a most; a right one forgives the address. However many

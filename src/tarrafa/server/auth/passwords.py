@@ -1,4 +1,4 @@
-"""Is this the password?
+"""Hashes and verifies passwords with Argon2id.
 
 Argon2id, with the second parameters that RFC 9106 recommends (64 MiB, 3 passes, 4 lanes; some 150 ms here). Promises:
 at most AT_ONCE_MAX are worked on at once, in threads, so that memory stays below 128 MiB and a processor is left to

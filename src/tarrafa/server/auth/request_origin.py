@@ -1,4 +1,4 @@
-"""Where does a request come from?
+"""Client address of a request (X-Forwarded-For behind a proxy) and cross-site request detection (Origin).
 
 Promises: an address is the one at the other end of the connection, or, behind a proxy that we were told of, the last
 one in its `X-Forwarded-For`, which the proxy wrote itself; what a client put before it counts nothing. A whole IPv6

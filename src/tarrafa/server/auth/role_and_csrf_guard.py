@@ -1,10 +1,10 @@
-"""Whom is it for, and was it he who sent it?
+"""Checks role, origin, CSRF token and body size before a route's handler runs, and writes the audit log.
 
-A `Door` is one method at one address, and says whom it is for. A `Gate` stands at an address, and before anything else
-happens finds out who asks (401 and 403), whether a page elsewhere made his browser ask (403), and how much he says
-(413); in the end it writes down what was done or refused. Promises: an unsafe method is for admins, unless the door
-says in a sentence why others do no harm by it; nothing else can be built.
-Knows nothing of what is behind the door.
+A `Door` is one method at one address, and says whom it is for. A `Gate` stands at an address, and before anything
+else happens finds out who asks (401 and 403), whether a page elsewhere made his browser ask (403), and how much he
+says (413); in the end it writes down what was done or refused. Promises: an unsafe method is for admins, unless the
+door says in a sentence why others do no harm by it; nothing else can be built. Knows nothing of what is behind the
+door.
 """
 
 import asyncio

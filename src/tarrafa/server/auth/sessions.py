@@ -1,4 +1,4 @@
-"""Who is that browser?
+"""Login sessions of browsers, kept in DATA/coordinator.sqlite, and their CSRF tokens.
 
 Promises: a session is 256 random bits that only its browser knows; here only their hash is kept, in
 `DATA/coordinator.sqlite`, so that a restart signs nobody out and whoever reads the file cannot enter. It ends

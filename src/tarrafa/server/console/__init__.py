@@ -1,10 +1,10 @@
-"""Who may see, and who may change?
+"""Console of the operator: HTML pages for collections, nodes, URLs, reports, credentials and suggestions.
 
 Promises: every page of the console and every route of the API names whom it is for, `open`, `viewer` or `admin`, and
 one that does not cannot be mounted; nobody but an admin changes anything, and every change, done or refused, leaves a
-line (coordinate/audit). A person is known by a session, a program by the token; where neither is defined, whoever sits
-at this machine is the admin. A form that a page elsewhere sends is refused.
-Knows nothing of collections: what is shown and changed is brought by others (`Console.page`, `Api.route`).
+line (coordinate/audit). A person is known by a session, a program by the token; where neither is defined, whoever
+sits at this machine is the admin. A form that a page elsewhere sends is refused. Knows nothing of collections: what
+is shown and changed is brought by others (`Console.page`, `Api.route`).
 
     accounts    who is known here?                    doors       whom is it for, and was it he who sent it?
     passwords   is this the password?                 frame       a console: its pages, its API, its own pages

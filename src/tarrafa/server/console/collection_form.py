@@ -1,9 +1,9 @@
-"""How does somebody say what is to be crawled?
+"""Console form that creates, copies and edits a collection, with versions and dry run.
 
-Promises: a form says what a file can say, with the same complaints, each at its field, and nothing typed is lost; what
-is wrong changes nothing. A new collection begins empty, from a preset, or as a copy. Every version is kept and shown
-with what changed. Before anything starts, or is even saved, one can see which URLs are in or out, and how much it will
-be.
+Promises: a form says what a file can say, with the same complaints, each at its field, and nothing typed is lost;
+what is wrong changes nothing. A new collection begins empty, from a preset, or as a copy. Every version is kept and
+shown with what changed. Before anything starts, or is even saved, one can see which URLs are in or out, and how much
+it will be.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What does whoever runs the crawl see, and what can he do with a collection?
+"""Console pages of collections: overview, one collection with live charts, actions, deletion.
 
 Promises: every page is drawn whole by the server, and then kept up to date by pieces that the same templates draw
 (`streaming`); each can also be had as JSON; whoever may only look sees no buttons.

@@ -1,4 +1,4 @@
-"""A console: its pages, its API, and the pages that every console has.
+"""The console: registers its pages and API routes, and serves login, audit log and API pages.
 
     /console/login  /console/logout     signing in and out
     /console/audit  /api/v1/audit       who did what

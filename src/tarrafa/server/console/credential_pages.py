@@ -1,6 +1,7 @@
-"""What is shown to sites that one may enter?
+"""Console page and REST routes of a collection's site credentials; their values are never shown.
 
-Promises: a secret can be given and taken away here, and never be read: pages and programs see its hosts, kind and name.
+Promises: a secret can be given and taken away here, and never be read: pages and programs see its hosts, kind and
+name.
 """
 
 import asyncio
@@ -53,9 +54,15 @@ class CredentialPages:
             self.list_credentials
         )
         api.route(
-            "POST", at, "Give a secret, or another one in its place", admin, body=Credential, answer=RedactedCredential, code=201,
+            "POST",
+            at,
+            "Give a secret, or another one in its place",
+            admin,
+            body=Credential,
+            answer=RedactedCredential,
+            code=201,
             action=action,
-        )(self.add_credential)  # fmt: skip
+        )(self.add_credential)
         api.route("DELETE", at, "Take a secret away", admin, query=CredentialParams, action=action)(
             self.remove_credential
         )

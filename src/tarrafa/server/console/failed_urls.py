@@ -1,4 +1,4 @@
-"""What ended alike in a collection, and what helps?
+"""Console page and REST routes of one status of a collection: its failed URLs, what helps, retry all.
 
 The page about one status of one collection: what it means, what usually helps, where it happened, and one button: try
 them all again. The same for programs.
@@ -47,9 +47,14 @@ class FailedUrlPages:
             self.get_status
         )
         api.route(
-            "POST", f"{API_ROUTE}/actions", "Try again what ended so", AccessLevel.ADMIN, body=StatusActionRequest, answer=RetryResponse,
+            "POST",
+            f"{API_ROUTE}/actions",
+            "Try again what ended so",
+            AccessLevel.ADMIN,
+            body=StatusActionRequest,
+            answer=RetryResponse,
             action=AUDIT_ACTION,
-        )(self.retry)  # fmt: skip
+        )(self.retry)
 
     async def page(self, visit: ConsoleRequest) -> Response:
         told, asked = await self._failed_urls(visit), visit.request.query_params

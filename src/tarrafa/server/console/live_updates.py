@@ -1,4 +1,4 @@
-"""How does a page stay up to date?
+"""Live updates of console pages by server-sent events.
 
 A browser's EventSource hears once a second which pieces of the page look otherwise, drawn by the templates that drew
 them first. Promises: no more listeners at once than STREAMS_MAX, none for longer than STREAM_S_MAX (a browser asks

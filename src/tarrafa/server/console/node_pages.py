@@ -1,4 +1,4 @@
-"""How do the machines fare, and what are they told?
+"""Console pages of nodes: table of nodes and processes, log lines, node settings.
 
 Promises: all nodes live in one table, what is dead or silent in red; each with its latest log lines, and with limits
 that it obeys within seconds.

@@ -1,4 +1,4 @@
-"""What does Prometheus see?
+"""Prometheus metrics of collections, nodes and processes (/metrics).
 
 Promises: one answer per question, made from the picture that everybody sees; conventional names and base units; what
 only grows is a counter. There are no labels of hosts or URLs: however large the Web, the number of series is that of

@@ -1,4 +1,4 @@
-"""What does the Web of a collection look like, on a page?
+"""Console page and REST routes of reports: make one, watch its progress, read and download.
 
 Promises: a report is made when somebody asks for it, beside everything else, and the page says how far it is; those
 made before stay, can be opened, taken along as files, and compared with.
@@ -89,9 +89,15 @@ class ReportPages:
         look, at = AccessLevel.VIEWER, f"{COLLECTION_PATH}/reports"
         api.route("GET", at, "Its reports", look, answer=ReportListResponse)(self.list_reports)
         api.route(
-            "POST", at, "Make a report; one at a time", AccessLevel.ADMIN, body=MakeReportRequest, answer=ReportListResponse, code=202,
+            "POST",
+            at,
+            "Make a report; one at a time",
+            AccessLevel.ADMIN,
+            body=MakeReportRequest,
+            answer=ReportListResponse,
+            code=202,
             action="make a report",
-        )(self.make_report)  # fmt: skip
+        )(self.make_report)
         api.route(
             "GET",
             f"{COLLECTION_PATH}/report",
@@ -116,10 +122,16 @@ class ReportPages:
                 self._desk.read(name, moment), texts, drawn, plots=f"/console/c/{name}/report/{moment}/plots/"
             )
         return visit.html(
-            "console/report.html", section="/console", name=name, moment=moment, article=article,
-            moments={one: self._desk.run_of(name, one) for one in moments[:REPORTS_SHOWN]}, making=self._report_in_progress(name),
-            runs=runs, usual_run=next((one.number for one in runs if one.visits), None) if len(runs) > 1 else None,
-        )  # fmt: skip
+            "console/report.html",
+            section="/console",
+            name=name,
+            moment=moment,
+            article=article,
+            moments={one: self._desk.run_of(name, one) for one in moments[:REPORTS_SHOWN]},
+            making=self._report_in_progress(name),
+            runs=runs,
+            usual_run=next((one.number for one in runs if one.visits), None) if len(runs) > 1 else None,
+        )
 
     async def report_json(self, visit: ConsoleRequest) -> Response:
         return json_response(self._desk.read(self._name(visit), visit.request.query_params.get("at", "")))

@@ -1,4 +1,4 @@
-"""Which rooms has the console?
+"""Adds all pages and REST routes of a coordinating node to the console.
 
 All its pages, and what programs can ask, for one node that coordinates.
 """

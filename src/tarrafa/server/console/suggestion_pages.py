@@ -1,4 +1,4 @@
-"""How do visitors suggest a site, and who reads it?
+"""Public form to suggest a site, and the console page and REST routes that decide on suggestions.
 
 A form for everybody at /suggest-site, which is not there unless somebody has switched it on, and a page for admins on
 which suggestions become roots of a collection, or not. Promises: of whoever suggests nothing is kept, neither in the
@@ -92,9 +92,14 @@ class SuggestionPages:
             "GET", "/suggestions", "What visitors suggest", admin, query=SuggestionsParams, answer=SuggestionsResponse
         )(self.list_suggestions)
         route(
-            "PUT", "/suggestions", "Whether visitors can suggest sites", admin, body=SuggestionsSwitch, answer=SuggestionsSwitch,
+            "PUT",
+            "/suggestions",
+            "Whether visitors can suggest sites",
+            admin,
+            body=SuggestionsSwitch,
+            answer=SuggestionsSwitch,
             action="switch suggestions on or off",
-        )(self.switch_by_api)  # fmt: skip
+        )(self.switch_by_api)
         route(
             "POST", "/suggestions/decisions", "Accept suggestions or reject them", admin, body=DecisionRequest,
             answer=SuggestionsResponse, action=AUDIT_ACTION,
@@ -176,9 +181,18 @@ class SuggestionPages:
         told = await asyncio.to_thread(self._suggestions.list_waiting, offset)
         names = [one.name for one in self._coordinator.snapshot().collections]
         return visit.html(
-            "console/suggestions.html", code, section=PAGE_PATH, told=told, names=names, sentence=sentence, chosen=chosen,
-            name=name, offset=offset, step=LISTED_MAX, form=FORM_PATH,
-        )  # fmt: skip
+            "console/suggestions.html",
+            code,
+            section=PAGE_PATH,
+            told=told,
+            names=names,
+            sentence=sentence,
+            chosen=chosen,
+            name=name,
+            offset=offset,
+            step=LISTED_MAX,
+            form=FORM_PATH,
+        )
 
     async def _decide(self, visit: ConsoleRequest, urls: Sequence[str], verb: DecisionVerb, name: str) -> None:
         """First the collection, then the list: who is interrupted in between decides once more, which changes

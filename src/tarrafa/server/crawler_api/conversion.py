@@ -1,4 +1,4 @@
-"""How do a crawler's words become our nouns, and ours its own?
+"""Converts crawler API messages to the crawl's own types and back.
 
 Pure: no clock, no disk, no network. What cannot be meant is refused with the field's name.
 """

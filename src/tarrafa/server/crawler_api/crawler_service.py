@@ -1,9 +1,9 @@
-"""Who is calling, what is it told, and what became of what it said?
+"""Serves external crawlers: keeps one relay worker per crawler, hands out visits, takes their results.
 
-Behind each crawler stands a `Relay`, opened by its first call and renewed by every other; the notebook remembers enough
-to open it again after we were killed. Promises: what was acknowledged is not lost; any call may be repeated; two
-crawlers never hold one host; a crawler that falls silent loses its hosts by the frontier's own rule, and hears so.
-Knows nothing of HTTP.
+Behind each crawler stands a `Relay`, opened by its first call and renewed by every other; the notebook remembers
+enough to open it again after we were killed. Promises: what was acknowledged is not lost; any call may be repeated;
+two crawlers never hold one host; a crawler that falls silent loses its hosts by the frontier's own rule, and hears
+so. Knows nothing of HTTP.
 """
 
 import asyncio

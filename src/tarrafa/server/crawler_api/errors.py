@@ -1,4 +1,4 @@
-"""What is a crawler told that cannot have what it asks for?
+"""Errors of the crawler API, each with its HTTP status.
 
 Refusal
 ├── Malformed    400   it cannot be understood

@@ -1,4 +1,4 @@
-"""What do the questions and answers look like?
+"""Request and response messages of the crawler API (strict JSON).
 
 JSON objects, strict: a field that is not known, a wrong type or a value out of bounds is refused, and the complaint
 names the field. A crawler is known by its name; a URL by itself or by its id (32 hex digits); a visit by its URL and

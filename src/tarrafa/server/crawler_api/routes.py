@@ -1,4 +1,4 @@
-"""Which address answers what, and to whom?
+"""Routes of the crawler API (/crawl/v1): work, links, type, changes, leave.
 
     POST /crawl/v1/work       give me work
     POST /crawl/v1/links      here are new links and who points to them

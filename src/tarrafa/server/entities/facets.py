@@ -1,4 +1,4 @@
-"""What can be chosen of things?
+"""Facets of entity search: vocabularies, classes and properties with counts, active filters, conditions.
 
 Promises: what is offered was really crawled, with counts, those on most pages first, however many there are a few of
 them at a time; every choice is a plain link that keeps all the others, and what was chosen can be taken back one by

@@ -1,9 +1,9 @@
-"""Which things does somebody want?
+"""Query parameters of entity search: class, vocabulary, conditions; resolves short names to IRIs.
 
 Promises: every choice is a parameter, and every link keeps all of them but those that it changes; reading them never
-fails, what cannot be meant is one `QueryError` when the question is asked. Classes and properties may be named by their
-IRI, in short (`schema:Event`), or bare (`Event`): then it is the one on most pages. The same for the page, for programs
-and for the command line.
+fails, what cannot be meant is one `QueryError` when the question is asked. Classes and properties may be named by
+their IRI, in short (`schema:Event`), or bare (`Event`): then it is the one on most pages. The same for the page, for
+programs and for the command line.
 
     q            words in any property           vocabulary   schema, or its IRI      collection
     class        of this class                   not          of others, and not of this one

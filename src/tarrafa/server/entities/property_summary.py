@@ -1,4 +1,4 @@
-"""What is shown of a thing?
+"""Bounded summary of an entity's properties and values for display.
 
 Promises: a few properties with a few values each, in the order of the page, and how many more there are; texts of
 bounded length; an IRI in short where it has a short name, and never so that its letters run the wrong way.

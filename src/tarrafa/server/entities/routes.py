@@ -1,12 +1,14 @@
-"""Which things do pages speak of, and who says so?
+"""Routes of entity search: entities found in structured data, their facets, and one entity with its sources.
 
-    /data           things: choose vocabulary, class (or not that class), properties, words; see who says so (wanted.py)
-    /data?list=     a whole list of what can be chosen: vocabularies, classes, properties; `filter` by a part of a name
+    /data           things: choose vocabulary, class (or not that class), properties, words; see who says so
+    (wanted.py)
+    /data?list=     a whole list of what can be chosen: vocabularies, classes, properties; `filter` by a part of a
+    name
     /thing?key=     all that is said of a thing, page by page
     /data.json, /thing.json   the same for programs
 
-Promises: the page and the JSON ask by the same parameters and the same function (`find`), which the command line calls
-too; whatever pages say is shown as text. Where nothing with data has been crawled, a page says so.
+Promises: the page and the JSON ask by the same parameters and the same function (`find`), which the command line
+calls too; whatever pages say is shown as text. Where nothing with data has been crawled, a page says so.
 """
 
 from datetime import UTC, datetime

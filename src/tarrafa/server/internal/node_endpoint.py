@@ -1,4 +1,4 @@
-"""How do nodes of other machines take part?
+"""Endpoint where worker nodes join the coordinator and send their heartbeats (/nodes/v1).
 
     POST /nodes/v1/join           may I? -> where the frontier is, and what to do
     POST /nodes/v1/NAME/beat      here is how I fare -> what to do

@@ -1,11 +1,11 @@
-"""What does this machine hold of a collection, for the report that is made on another one?
+"""Endpoint that streams this node's part of a report, counted by a child process (POST /report).
 
     POST /report/VERSION    see report/carrying
 
-Promises: nobody without the token gets an answer; what cannot be understood or is of another version is refused in one
-sentence and changes nothing. The counting is done by a process beside this one, so that searches are not held up: one
-at a time, the others wait in line. It ends with its question: when whoever asked is gone, or has waited for HOLD_S.
-Something is said every second, so that he knows that we live.
+Promises: nobody without the token gets an answer; what cannot be understood or is of another version is refused in
+one sentence and changes nothing. The counting is done by a process beside this one, so that searches are not held up:
+one at a time, the others wait in line. It ends with its question: when whoever asked is gone, or has waited for
+HOLD_S. Something is said every second, so that he knows that we live.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What does this machine's index answer to whoever asks from another one?
+"""Endpoint by which other nodes search this node's index shard (POST /shard).
 
     POST /shard/VERSION/METHOD    see search/conversation
 

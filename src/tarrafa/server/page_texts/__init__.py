@@ -1,7 +1,8 @@
-"""What does the interface say?
+"""Texts of the web interface: one struct per language, and translation of search messages.
 
 Every sentence that people read on the pages, in one place per language: `english`, `portuguese`; another language is
-another `Texts`, and one more name in `choosing`. Values are put in by name; what they hold is escaped by the templates.
+another `Texts`, and one more name in `choosing`. Values are put in by name; what they hold is escaped by the
+templates.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The console in English."""
+"""English texts of the console's login, audit and API pages."""
 
 from tarrafa.server.page_texts.console_texts import ConsoleTexts
 

@@ -1,6 +1,7 @@
-"""What do the pages of the console say?
+"""Texts of the console pages in English and Portuguese, side by side.
 
-As `texts`, for those who run the crawl: English and Portuguese stand side by side here, because most are single words.
+As `texts`, for those who run the crawl: English and Portuguese stand side by side here, because most are single
+words.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""O console em português."""
+"""Brazilian Portuguese texts of the console's login, audit and API pages."""
 
 from tarrafa.server.page_texts.console_texts import ConsoleTexts
 

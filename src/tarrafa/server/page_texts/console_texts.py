@@ -1,4 +1,4 @@
-"""What does the console say?
+"""Struct of the console's login, audit and API texts.
 
 As `Texts`, in a file of its own per language: `console_english`, `console_portuguese`. Programs hear English.
 """

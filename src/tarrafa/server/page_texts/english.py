@@ -1,4 +1,4 @@
-"""The interface in English."""
+"""English texts of the web interface."""
 
 from tarrafa.report.report_texts.language_and_status_names import ENGLISH_LANGUAGES, ENGLISH_STATUSES
 from tarrafa.server.page_texts import Texts

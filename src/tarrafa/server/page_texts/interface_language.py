@@ -1,4 +1,4 @@
-"""In which language shall we speak to whoever asks?
+"""Chooses the interface language by parameter, cookie or Accept-Language.
 
 Promises: what was chosen on the page counts first (a parameter, then the cookie that remembers it), then what the
 browser asks for (`Accept-Language`, RFC 9110 section 12.5.4), then English. Nothing that can be sent is an error.

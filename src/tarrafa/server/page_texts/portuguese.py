@@ -1,4 +1,4 @@
-"""The interface in Portuguese, as it is spoken in Brazil."""
+"""Brazilian Portuguese texts of the web interface."""
 
 from tarrafa.report.report_texts.language_and_status_names import PORTUGUESE_LANGUAGES, PORTUGUESE_STATUSES
 from tarrafa.server.page_texts import Texts

@@ -1,4 +1,4 @@
-"""What does a status mean for whoever runs a crawl, and what usually helps?
+"""What each crawl status means for an operator and what helps, in English and Portuguese.
 
 In both languages, side by side. A status of HTTP that has no words of its own has those of its hundred.
 """

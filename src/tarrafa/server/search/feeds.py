@@ -1,4 +1,4 @@
-"""What does a result look like to a program?
+"""Search results as CSV, RSS and Atom, and the OpenSearch description.
 
 CSV (RFC 4180), RSS 2.0, Atom (RFC 4287) and an OpenSearch 1.1 description.
 Promises: whatever pages say, the XML is well-formed (characters that XML 1.0 cannot hold are left out), text is never

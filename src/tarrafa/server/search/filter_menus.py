@@ -1,8 +1,7 @@
-"""What can be chosen beside the words?
+"""Filter and sort menus of the search page: language, time, order, switches.
 
-Promises: each menu shows what is chosen now, and every choice is a plain link that keeps all the others; the languages
-offered are those that pages are in.
-Knows nothing of HTML.
+Promises: each menu shows what is chosen now, and every choice is a plain link that keeps all the others; the
+languages offered are those that pages are in. Knows nothing of HTML.
 """
 
 from collections.abc import Iterable

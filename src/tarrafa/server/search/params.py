@@ -1,4 +1,4 @@
-"""What does a request ask for?
+"""Query parameters of a search request, and links that keep or change them.
 
 Promises: every choice that a person makes is one parameter of the address, so that any page of results can be kept,
 sent, or read as a feed; every link of a page keeps all of them but those that it changes. Reading them never fails;
@@ -8,7 +8,8 @@ what cannot be meant is one `QueryError` when the question is asked.
     all       1: every word must be there   after     a date: from it on      before   a date: up to the day before
     natural   1: leave common words out     sort      relevance, date, links  recent   1: new pages first
     expand    1: add words that go with it  copies    1: each copy by itself  crowded  1: any number of a site
-    like      a URL: only its copies        related   a URL: pages like it    collection, hl (the interface's language)
+    like      a URL: only its copies        related   a URL: pages like it    collection, hl (the interface's
+    language)
 
 Knows nothing of how anything is found or drawn.
 """

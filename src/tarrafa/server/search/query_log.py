@@ -1,4 +1,4 @@
-"""What do people ask, and what do they not find?
+"""Anonymous log of search queries by day: counts, and queries that found nothing.
 
 `DATA/queries.sqlite`: for each day each text that was asked, how often, and how many pages it found the last time.
 Promises: nothing about whoever asked is written, no address, no session, no time finer than the day; texts that look

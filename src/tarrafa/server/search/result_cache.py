@@ -1,4 +1,4 @@
-"""Has this been asked before?
+"""Cache of search results, valid for one commit of the index and at most some seconds.
 
 Promises: the same question on the same commit of the index is answered once and then remembered, the ones used last,
 KEPT_HITS_MAX hits in all; a new commit, a shard more or less, or a change in what those who run the engine decided,

@@ -1,4 +1,4 @@
-"""Which page answers a search?
+"""Routes of search: results page, JSON, CSV, RSS, Atom, OpenSearch, suggestions, score explanation, help.
 
     /            the first page, or results      /search.json  .csv  .rss  .atom   the same for programs
     /why         the parts of a score            /opensearch.xml                   how a browser adds this search

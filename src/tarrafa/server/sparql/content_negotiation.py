@@ -1,8 +1,8 @@
-"""Which of the forms that we have does whoever asks want?
+"""Content negotiation: chooses a media type by the Accept header (RFC 9110).
 
-Promises: the form with the greatest weight of `Accept` (RFC 9110, section 12.5.1), the most exact range counting; among
-equals the one that we offer first; None where nothing fits. Nothing that can be sent is an error.
-Knows nothing of what is in a form.
+Promises: the form with the greatest weight of `Accept` (RFC 9110, section 12.5.1), the most exact range counting;
+among equals the one that we offer first; None where nothing fits. Nothing that can be sent is an error. Knows nothing
+of what is in a form.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which answer does a SPARQL query get over HTTP?
+"""SPARQL 1.1 Protocol endpoint (/sparql) with its query editor and service description.
 
     GET  /sparql?query=…                                          SPARQL 1.1 Protocol, section 2.1.1
     POST /sparql   application/x-www-form-urlencoded: query=…     section 2.1.2
@@ -6,9 +6,9 @@
     GET  /sparql                                                  for a browser the editor, else what is served here
                                                                   (SPARQL 1.1 Service Description)
 
-Also `default-graph-uri` and `named-graph-uri` (any number), `format` instead of an `Accept`, `limit`, and `part` where
-the store is kept in several. Promises: nothing is changed through it; what is wrong is one sentence in plain text, with
-a status that says whose fault it is; whoever goes away is not worked for any longer.
+Also `default-graph-uri` and `named-graph-uri` (any number), `format` instead of an `Accept`, `limit`, and `part`
+where the store is kept in several. Promises: nothing is changed through it; what is wrong is one sentence in plain
+text, with a status that says whose fault it is; whoever goes away is not worked for any longer.
 """
 
 import asyncio
@@ -174,8 +174,11 @@ async def _read_params(request: Request) -> _SparqlParams:
     if kind == UPDATE:
         raise _BadRequest(403, NO_UPDATE)
     if kind not in (FORM, QUERY):
-        raise _BadRequest(415, f"a query is sent as {FORM} or as {QUERY}, not as {kind[:60] or 'nothing in particular'}",
-                     Accept_Post=f"{FORM}, {QUERY}")  # fmt: skip
+        raise _BadRequest(
+            415,
+            f"a query is sent as {FORM} or as {QUERY}, not as {kind[:60] or 'nothing in particular'}",
+            Accept_Post=f"{FORM}, {QUERY}",
+        )
     body = await read_body(request, BODY_BYTES_MAX)
     if body is None:
         raise _BadRequest(413, f"the request is too long: at most {BODY_BYTES_MAX:,} bytes are read")

@@ -1,4 +1,4 @@
-"""What could one ask the store?
+"""Example SPARQL queries shown beside the editor.
 
 Queries that people can begin with, beside the editor and in the documentation: each works on what the demo crawls.
 Knows nothing of who answers them.

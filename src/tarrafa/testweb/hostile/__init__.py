@@ -1,10 +1,10 @@
-"""Where do the hosts live that behave badly?
+"""Registers the hostile hosts of the synthetic Web, one module for each kind of misbehaviour.
 
 Each module is a kind of misbehaviour: robots (robots.txt itself), busy ("not now"), redirects, encodings and bombs,
 garbage (hardly HTTP), slow, kinds (types and sizes), markup (HTML that hurts), text (charsets and links), traps (no
 end), visitors (cookies, agents, validators), listings (sitemaps, feeds), documents, secure (TLS, IPv6) and addresses
-(never connect). To add a corner, make a `site` of places (pages.py), or write a coroutine that takes an `Exchange` and
-register it with `@corner` (register.py); say in `Expects` how a crawler that cannot be hurt ends there, and the
+(never connect). To add a corner, make a `site` of places (pages.py), or write a coroutine that takes an `Exchange`
+and register it with `@corner` (register.py); say in `Expects` how a crawler that cannot be hurt ends there, and the
 journeys hold ours to it.
 
 Promises: every corner is in `CORNERS`.

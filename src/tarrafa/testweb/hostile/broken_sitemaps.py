@@ -1,4 +1,4 @@
-"""What do hosts announce that nobody links to?
+"""Hostile hosts with sitemaps and feeds: valid, broken, looping, endless, and bombs.
 
 Promises: sitemaps and feeds in every form, with orphan pages that only they lead to; beside them such as are broken,
 endless, or bombs. A bad listing costs itself, never the good ones.

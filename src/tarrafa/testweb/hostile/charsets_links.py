@@ -1,9 +1,8 @@
-"""What do the letters mean, and where do the links lead?
+"""Hostile hosts with contradictory charsets and with links in every spelling.
 
-Promises: pages whose bytes, header and meta disagree about the charset, and links as people and generators write them;
-each of them a page to keep, for browsers read them all. Every page on charsets holds PORTUGUESE, which a reader who got
-the charset right finds.
-Knows nothing of how a charset is guessed.
+Promises: pages whose bytes, header and meta disagree about the charset, and links as people and generators write
+them; each of them a page to keep, for browsers read them all. Every page on charsets holds PORTUGUESE, which a reader
+who got the charset right finds. Knows nothing of how a charset is guessed.
 """
 
 from tarrafa.testweb.hostile.response_builders import HostileUrl, kept, lost, page, register_site

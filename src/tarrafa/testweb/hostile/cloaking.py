@@ -1,4 +1,4 @@
-"""What if the answer depends on who asks, or on what he remembers?
+"""Hostile hosts whose response depends on cookie, user agent or validators: cloaking, cookie walls, false ETags.
 
 Promises: a wall that only a cookie opens, a host that likes some robots better than others, and validators that lie.
 Knows nothing of sessions: nobody is remembered, but for the number of times that a URL was asked for.

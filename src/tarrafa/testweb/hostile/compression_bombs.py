@@ -1,12 +1,12 @@
-"""How little can unpack to how much?
+"""Builds compression bombs (gzip, brotli, zstd, ZIP): under a megabyte that unpacks to a gigabyte.
 
 Promises: each bomb is less than a megabyte and unpacks to BOMB_BYTES, more than 10^9, of spaces; each is what its
 format allows, to the last check sum; making one costs milliseconds.
 Knows nothing of who serves them.
 
 No bomb is made by packing a gigabyte. A block of spaces is packed once, up to a point where the format forgets what
-came before (deflate's full flush, brotli's flush; a zstd block that says "this byte, so many times" needs no packer at
-all), and repeated.
+came before (deflate's full flush, brotli's flush; a zstd block that says "this byte, so many times" needs no packer
+at all), and repeated.
 """
 
 import gzip as gzip_format

@@ -1,4 +1,4 @@
-"""In which wrapping can a body come?
+"""Hostile hosts with every content and transfer coding, unknown and truncated ones, and compression bombs.
 
 Promises: every coding that browsers understand is a page to keep, whole or multi-part; wrappings that are unknown or
 torn cost one page; and bombs are cut. Bodies come so whatever the client said that it accepts.
@@ -78,13 +78,21 @@ register_site(
 )  # fmt: skip
 
 register_site(
-    "bombs", "less than a megabyte that unpacks to more than a gigabyte, in four codings",
+    "bombs",
+    "less than a megabyte that unpacks to more than a gigabyte, in four codings",
     {
-        "/gzip.html": lost(lazily(compression_bombs.gzip_bomb, headers="Content-Encoding: gzip\r\n", remember=True), Status.TOO_LARGE),
-        "/br.html": lost(lazily(compression_bombs.brotli_bomb, headers="Content-Encoding: br\r\n", remember=True), Status.TOO_LARGE),
-        "/zstd.html": lost(lazily(compression_bombs.zstd_bomb, headers="Content-Encoding: zstd\r\n", remember=True), Status.TOO_LARGE),
+        "/gzip.html": lost(
+            lazily(compression_bombs.gzip_bomb, headers="Content-Encoding: gzip\r\n", remember=True), Status.TOO_LARGE
+        ),
+        "/br.html": lost(
+            lazily(compression_bombs.brotli_bomb, headers="Content-Encoding: br\r\n", remember=True), Status.TOO_LARGE
+        ),
+        "/zstd.html": lost(
+            lazily(compression_bombs.zstd_bomb, headers="Content-Encoding: zstd\r\n", remember=True), Status.TOO_LARGE
+        ),
         "/gzip-gzip.html": lost(
-            lazily(compression_bombs.nested_gzip_bomb, headers="Content-Encoding: gzip, gzip\r\n", remember=True), Status.TOO_LARGE
+            lazily(compression_bombs.nested_gzip_bomb, headers="Content-Encoding: gzip, gzip\r\n", remember=True),
+            Status.TOO_LARGE,
         ),
     },
-)  # fmt: skip
+)

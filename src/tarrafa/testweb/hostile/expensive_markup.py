@@ -1,9 +1,9 @@
-"""How much can one page cost the one who reads it?
+"""Hostile hosts with HTML that is expensive to parse: deep nesting, unclosed elements, many links, entity bombs.
 
-Promises: pages below the usual 2 MB, each built against one step of reading HTML: the tokenizer, the tree builder, the
-walk over the tree, the links. Each ends as a page, or as one that was given up (HOSTILE), within bounds; whatever they
-link to below /n/ is forbidden by robots.txt, so that links are counted and not followed.
-Knows nothing of any parser.
+Promises: pages below the usual 2 MB, each built against one step of reading HTML: the tokenizer, the tree builder,
+the walk over the tree, the links. Each ends as a page, or as one that was given up (HOSTILE), within bounds; whatever
+they link to below /n/ is forbidden by robots.txt, so that links are counted and not followed. Knows nothing of any
+parser.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What is a corner, and what should a crawler say of it?
+"""Defines a hostile host, its registry, and what a robust crawler must report of it.
 
 Promises: a corner is a host (or a family of hosts) of its own, served only by a world with `corners=True` and linked
 to by no ordinary host: who wants it names it as a root. It answers by writing raw bytes, so it can break any rule it

@@ -1,9 +1,8 @@
-"""What if it is hardly HTTP?
+"""Hostile hosts whose responses are malformed HTTP: lengths, status lines, headers, chunks, resets.
 
-Promises: answers that break RFC 9110 and 9112 in one point each. What browsers show all the same is a page; what nobody
-can read is an invalid answer and costs one URL. Those that look like trouble of the host (nothing sent, a reset) have a
-host of their own each, for a host that fails often is given up.
-Knows nothing of what is inside a body.
+Promises: answers that break RFC 9110 and 9112 in one point each. What browsers show all the same is a page; what
+nobody can read is an invalid answer and costs one URL. Those that look like trouble of the host (nothing sent, a
+reset) have a host of their own each, for a host that fails often is given up. Knows nothing of what is inside a body.
 """
 
 from tarrafa.model import Status

@@ -1,10 +1,10 @@
-"""Which documents are there that are no pages?
+"""Hostile host with PDF and office documents: valid, encrypted, damaged, and a ZIP bomb.
 
-Promises: a small PDF, DOCX, XLSX, PPTX and ODT, each with a link to a page of its own that nobody else links to; beside
-them a PDF that is locked, one that is torn, and a DOCX that is a bomb. A collection of pages never asks for what ends
-in .pdf and the like, and cuts at the header what only its type gives away; `Expects` speaks of such a collection. One
-that wants documents finds DOCUMENTS, and behind each `/from-NAME.html`.
-Knows nothing of how they are read.
+Promises: a small PDF, DOCX, XLSX, PPTX and ODT, each with a link to a page of its own that nobody else links to;
+beside them a PDF that is locked, one that is torn, and a DOCX that is a bomb. A collection of pages never asks for
+what ends in .pdf and the like, and cuts at the header what only its type gives away; `Expects` speaks of such a
+collection. One that wants documents finds DOCUMENTS, and behind each `/from-NAME.html`. Knows nothing of how they are
+read.
 """
 
 from functools import lru_cache

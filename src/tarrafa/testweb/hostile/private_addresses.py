@@ -1,4 +1,4 @@
-"""Which addresses must never be connected to?
+"""Lists URLs at private and reserved addresses, to which a crawler must never connect.
 
 Promises: nothing is served here. A crawl that begins at these, with its guard on, refuses each (ADDRESS_REFUSED)
 without a connection.

@@ -1,4 +1,4 @@
-"""Where does a redirect lead, if anywhere?
+"""Hostile hosts with redirect chains, loops, redirects into private networks, and meta refresh.
 
 Promises: every kind of redirect there is, good ones to pages that must be kept (once, however many ways lead there),
 bad ones to nowhere, to themselves, into the inside of the crawler's own network, or on and on.

@@ -1,7 +1,8 @@
-"""How is a corner furnished?
+"""Builds hostile hosts from tables of URLs, and their responses: good pages, redirects, raw bytes, endless bodies.
 
 Most corners are a few places: a good root that links to them, a good page, and bad ones beside it, to prove that one
-bad page costs only itself. Each place says what it does and how a good crawler ends there; `site` makes a corner of it.
+bad page costs only itself. Each place says what it does and how a good crawler ends there; `site` makes a corner of
+it.
 
 Promises: what `Expects` says is told from the same table that answers.
 Knows nothing of any particular badness.

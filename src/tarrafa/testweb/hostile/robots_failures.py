@@ -1,9 +1,8 @@
-"""What if robots.txt itself goes wrong?
+"""Hostile hosts whose robots.txt is missing, unreachable, redirected, endless or malformed.
 
-Promises: three kinds of host. Where robots.txt counts, everything below /private/ is forbidden and linked to; where it
-counts for nothing (RFC 9309 section 2.3.1.3: it is "unavailable"), a page below /private/ is as good as any; and where
-it cannot be reached (2.3.1.4), nothing else may be asked for, for now.
-Knows nothing of how robots.txt is read.
+Promises: three kinds of host. Where robots.txt counts, everything below /private/ is forbidden and linked to; where
+it counts for nothing (RFC 9309 section 2.3.1.3: it is "unavailable"), a page below /private/ is as good as any; and
+where it cannot be reached (2.3.1.4), nothing else may be asked for, for now. Knows nothing of how robots.txt is read.
 """
 
 import gzip

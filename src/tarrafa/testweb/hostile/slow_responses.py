@@ -1,4 +1,4 @@
-"""How slowly, or for how long, can an answer come?
+"""Hostile hosts with slow, stalled and endless responses.
 
 Promises: whatever never ends stops when the client goes; what is endless writes no faster than it is read. Each bad
 page has a host of its own, with a good page beside it.

@@ -1,4 +1,4 @@
-"""Where is there always one page more?
+"""Hostile hosts that are spider traps: calendars, session ids, growing paths, soft 404s, wildcard hosts.
 
 Promises: sites without end, each in its own way; what a page says and where it leads is told by its URL alone (a hash
 of it), so that every crawl finds the same. `Expects.requests_max` is what a crawler may spend: some dozens where the

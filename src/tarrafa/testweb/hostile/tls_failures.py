@@ -1,9 +1,9 @@
-"""What can go wrong below HTTP?
+"""Hostile hosts with bad certificates or failing TLS handshakes, and a host on IPv6.
 
-Promises: hosts below tls.test, whose certificates are not to be trusted, or with whom no secure connection comes about;
-and one at an IPv6 address. Those who insist on a look at what is behind a bad certificate find an ordinary host. `good`
-is signed by an authority that nobody knows but who was told of CA_FILE: to all others its certificate is bad too.
-Knows nothing of TLS itself (tls.py): only which host does what.
+Promises: hosts below tls.test, whose certificates are not to be trusted, or with whom no secure connection comes
+about; and one at an IPv6 address. Those who insist on a look at what is behind a bad certificate find an ordinary
+host. `good` is signed by an authority that nobody knows but who was told of CA_FILE: to all others its certificate is
+bad too. Knows nothing of TLS itself (tls.py): only which host does what.
 """
 
 from pathlib import Path

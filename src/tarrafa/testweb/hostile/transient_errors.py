@@ -1,4 +1,4 @@
-"""What if a host says: not now?
+"""Hostile hosts that answer 429 or 503 with Retry-After, or 500, before they serve the page.
 
 Promises: what is busy or broken at first is well after the number of times that it says, counted per URL for as long
 as the server lives.

@@ -1,4 +1,4 @@
-"""What if it is not what a crawler wants, or far too much of it?
+"""Hostile hosts with unwanted MIME types, misleading types and bodies of 50 MB.
 
 Promises: bodies of 50 MB that a crawler must cut at the header (the log tells how much of them really left); files
 whose extension says enough never to be asked for; bytes that are not what their type says.

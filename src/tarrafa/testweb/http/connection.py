@@ -1,4 +1,4 @@
-"""How does one client talk to us?
+"""Handles one HTTP/1.1 client connection of the synthetic Web: keep-alive, pipelining, request log.
 
 Promises: HTTP/1.1 with keep-alive and pipelining, answers in the order of the questions, one at a time; every request
 to a host of the world is logged when its answer has left, or when the client has.
@@ -200,10 +200,23 @@ class WebConnection(asyncio.Protocol):
         clock = self._handler.clock
         shift = clock.epoch - clock.scale * clock.anchor
         self._handler.log_request(
-            LoggedRequest(_host(request.authority, self._scheme), request.target, self._status, self._bytes, start, sent, end,
-                  shift + clock.scale * start, shift + clock.scale * sent, shift + clock.scale * end,
-                  request.agent, self._number, self.address, self._scheme)
-        )  # fmt: skip
+            LoggedRequest(
+                _host(request.authority, self._scheme),
+                request.target,
+                self._status,
+                self._bytes,
+                start,
+                sent,
+                end,
+                shift + clock.scale * start,
+                shift + clock.scale * sent,
+                shift + clock.scale * end,
+                request.agent,
+                self._number,
+                self.address,
+                self._scheme,
+            )
+        )
 
     async def _run_hostile_host(self, corner: HostileHost, request: WebRequest) -> None:
         """Let a corner answer as it likes."""

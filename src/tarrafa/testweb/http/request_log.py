@@ -1,4 +1,4 @@
-"""Who asked for what, and when, and was that polite?
+"""Logs every request to the synthetic Web, and measures the politeness of a crawler from the log.
 
 Promises: one line for every request but those to the server's own `/__…__` doors, in the order in which answers
 ended. Times are boot time (`tarrafa.clock.boottime`, shared by all processes of the machine) and the clock's.
@@ -6,8 +6,8 @@ Knows nothing of the world.
 
 Three moments of a request, and why: `start`, its first byte was read; `sent`, the last byte of the answer was handed
 to the transport; `end`, the kernel had taken it all. A client cannot have the answer before `sent`, nor have asked
-after `start`. So a gap from `sent` to the next `start` is never shorter than the client really waited: if it is shorter
-than the delay, that is a proof. Two requests overlap when one starts before the other's `end`.
+after `start`. So a gap from `sent` to the next `start` is never shorter than the client really waited: if it is
+shorter than the delay, that is a proof. Two requests overlap when one starts before the other's `end`.
 """
 
 from collections import Counter, defaultdict

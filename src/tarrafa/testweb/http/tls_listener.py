@@ -1,4 +1,4 @@
-"""Who is let in through the secure door, and how badly?
+"""Accepts TLS connections and picks certificate or misbehaviour by the server name (SNI).
 
 Promises: the name that the client asks for (SNI) is read before anything is answered, without taking it from the
 socket; so one port serves hosts with different certificates beside hosts that hang, babble or hang up instead.

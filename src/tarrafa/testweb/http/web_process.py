@@ -1,4 +1,4 @@
-"""How does a program get a synthetic Web in a process of its own?
+"""Starts the synthetic Web in a child process and stops it.
 
 Promises: when `start_process` returns, it listens; it dies with its parent, even when that is killed; `stop` returns
 what it served and leaves its log complete.

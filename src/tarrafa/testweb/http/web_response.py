@@ -1,8 +1,8 @@
-"""Here is a request, what is the answer?
+"""Computes the HTTP response of a host of the synthetic Web: status, headers, validators, body.
 
-Promises: a pure function of world, host, form, request and moment. ETag and Last-Modified change exactly when the page
-does, and a conditional request (RFC 9110 section 13) for what is still there is answered 304.
-Knows nothing of sockets, logs or real time.
+Promises: a pure function of world, host, form, request and moment. ETag and Last-Modified change exactly when the
+page does, and a conditional request (RFC 9110 section 13) for what is still there is answered 304. Knows nothing of
+sockets, logs or real time.
 """
 
 from email.utils import formatdate, parsedate_to_datetime

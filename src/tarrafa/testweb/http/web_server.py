@@ -1,4 +1,4 @@
-"""Who listens, and where?
+"""Serves the synthetic Web over HTTP on loopback addresses, with /__truth__, /__stats__ and /__log__ endpoints.
 
 Promises: only ever on loopback addresses; a port that is taken is said so in one line; the log is on disk at most a
 second after the answer, and complete when the server has stopped; its own CPU time is told apart (`/__stats__`).

@@ -1,4 +1,4 @@
-"""What is in a file that is no page?
+"""Makes small valid files: PNG, PDF, ZIP, DOCX, XLSX, PPTX and ODT.
 
 Promises: small bodies that are what their type says (a PNG that opens, a PDF with one page, a ZIP with one member),
 the same for the same owner.

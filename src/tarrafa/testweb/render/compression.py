@@ -1,13 +1,13 @@
-"""In which wrapping does a page travel?
+"""Compresses page bodies (gzip, brotli, zstd) and encodes them in chunks, by host.
 
-Promises: by the host's number alone: every third host packs its pages with gzip, a few with brotli or zstd, for clients
-that accept it; a few send them in chunks. Unpacked, a page is the same byte for byte; `/__truth__` and the log know
-nothing of it but the number of bytes.
-Knows nothing of pages.
+Promises: by the host's number alone: every third host packs its pages with gzip, a few with brotli or zstd, for
+clients that accept it; a few send them in chunks. Unpacked, a page is the same byte for byte; `/__truth__` and the
+log know nothing of it but the number of bytes. Knows nothing of pages.
 
-A benchmark's other side must not spend its time on packing. zlib takes longer for a page than the page takes to write,
-so only the first GZIP_BYTES of it are really packed and the rest goes in blocks that are merely stored, as deflate
-allows; brotli and zstd at their fastest are fast enough. Known weakness: a host's ETag is the same for both wrappings.
+A benchmark's other side must not spend its time on packing. zlib takes longer for a page than the page takes to
+write, so only the first GZIP_BYTES of it are really packed and the rest goes in blocks that are merely stored, as
+deflate allows; brotli and zstd at their fastest are fast enough. Known weakness: a host's ETag is the same for both
+wrappings.
 """
 
 import struct

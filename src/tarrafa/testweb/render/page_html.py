@@ -1,4 +1,4 @@
-"""How is a page written?
+"""Renders the HTML of a page of the synthetic Web.
 
 Promises: from the same page, form and version the same characters; it holds exactly the links of links.py; a new
 version changes its text (a paragraph of news, the date) and nothing else.

@@ -1,8 +1,8 @@
-"""What does a host tell crawlers: robots.txt, and the sitemap?
+"""Renders robots.txt and sitemaps of a host of the synthetic Web.
 
 Promises: `allowed` and the text of robots.txt say the same (a test holds them together with a real robots parser);
-the sitemap lists every page of the host but the private ones, orphans included, with the true date of its last change.
-Knows nothing of HTTP.
+the sitemap lists every page of the host but the private ones, orphans included, with the true date of its last
+change. Knows nothing of HTTP.
 """
 
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What does a page say to machines?
+"""Renders a schema.org entity as RDFa, JSON-LD or microdata, and Open Graph elements.
 
 Promises: part of the pages describe one thing (a person, an event, a product; by schema.org) in RDFa, JSON-LD or
 microdata, well-formed and the same three times over: only the syntax differs. Open Graph comes on its own.

@@ -1,4 +1,4 @@
-"""Where does chance come from, when the same question must always have the same answer?
+"""Draws reproducible pseudo-random numbers by hashing seed, purpose, host and page.
 
 Promises: every number is a hash of what it is about (seed, purpose, host, page, ...), so that any page can be made
 first, alone, and again; different purposes are independent; nothing here changes with the version of a library (numpy

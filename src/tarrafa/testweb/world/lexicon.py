@@ -1,9 +1,9 @@
-"""Which words do the pages use?
+"""Makes the lexicon of a language: real words first, then invented ones, in Zipf order.
 
-Promises: a `Lexicon` of a language and a seed is always the same; its head is real words, so that example searches look
-natural and language detectors are not fooled, its long tail is pronounceable invention with the accents, genders and
-plurals of the language. The order of `nouns` is the order of a Zipf law.
-Knows nothing of sentences, pages or hosts.
+Promises: a `Lexicon` of a language and a seed is always the same; its head is real words, so that example searches
+look natural and language detectors are not fooled, its long tail is pronounceable invention with the accents, genders
+and plurals of the language. The order of `nouns` is the order of a Zipf law. Knows nothing of sentences, pages or
+hosts.
 """
 
 import unicodedata

@@ -1,4 +1,4 @@
-"""Who links to whom?
+"""Computes the outlinks of every page of the synthetic Web.
 
 Promises: `links` is the one list from which the page is written *and* the truth is told, so the two cannot disagree;
 every open page of a host can be reached from its root, and every host's root from the root of host 1, by links that

@@ -1,17 +1,16 @@
-"""Which version of a page is there now, and since when?
+"""Computes the version of a page at any time, by a Poisson process of changes.
 
-Promises: each page changes by a Poisson process of its own rate, exactly; its version at any moment, past or future, is
-computed from (seed, page, moment) alone, in constant time. Changes fall on whole seconds, so that Last-Modified says
-the whole truth.
-Knows nothing of what a change does to a page.
+Promises: each page changes by a Poisson process of its own rate, exactly; its version at any moment, past or future,
+is computed from (seed, page, moment) alone, in constant time. Changes fall on whole seconds, so that Last-Modified
+says the whole truth. Knows nothing of what a change does to a page.
 
 How to ask a Poisson process about one moment without living through it: cut time into windows in which a page changes
-`WINDOW_MEAN` times in the mean; what happens in a window is independent of all others, so it is drawn from the hash of
-(page, window): how many changes (Poisson, by inversion), then where each falls (uniformly). The price is that nobody
-knows how many windows before this one were busy, so versions are not counted, they are named: a version's number is the
-place of the change that made it, growing with time but with gaps. `changes` counts, window by window. (Counting in
-logarithmic time is possible, by splitting a large window's changes in halves again and again; tried, twice as dear
-for a number that nobody asked for.)
+`WINDOW_MEAN` times in the mean; what happens in a window is independent of all others, so it is drawn from the hash
+of (page, window): how many changes (Poisson, by inversion), then where each falls (uniformly). The price is that
+nobody knows how many windows before this one were busy, so versions are not counted, they are named: a version's
+number is the place of the change that made it, growing with time but with gaps. `changes` counts, window by window.
+(Counting in logarithmic time is possible, by splitting a large window's changes in halves again and again; tried,
+twice as dear for a number that nobody asked for.)
 """
 
 import math

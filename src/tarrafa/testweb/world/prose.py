@@ -1,12 +1,12 @@
-"""How do words become titles, headings and sentences?
+"""Makes titles, headings, sentences and paragraphs from the lexicon.
 
 Promises: for a language and a seed the blocks of text are always the same, made once, and afterwards a page is only a
 matter of picking from them. Grammar is small but real (articles agree, prepositions contract), because text without
 it fools language detectors and looks wrong in a snippet.
 Knows nothing of HTML, hosts or time.
 
-A page's own subject is its title; `frames` are sentences with a hole for it, so that a search for the words of a title
-finds more of them in that page's text than elsewhere.
+A page's own subject is its title; `frames` are sentences with a hole for it, so that a search for the words of a
+title finds more of them in that page's text than elsewhere.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,13 +1,13 @@
-"""What exists on a host, and under which path?
+"""Lists the resources of a host (pages, redirects, files, robots.txt) and maps them to paths and back.
 
 Promises: a resource has exactly one canonical path and a path at most one resource; both directions take constant
 time. Whatever `resolve` does not know is a 404.
 Knows nothing of links, HTML, HTTP or time.
 
-The pages of a host are numbered. Those below `host.open` hang in a tree of links from the root (links.py), so that all
-of them can be reached; the first `host.sections` of these are the fronts of sections. The rest, the tail, has roles,
-in turn, each a promise about how an obedient crawler gets there, or why it does not (`Role`). Other resources (print
-versions, redirects, files, lost pages) are owned by the open page whose bits say so, and carry its number.
+The pages of a host are numbered. Those below `host.open` hang in a tree of links from the root (links.py), so that
+all of them can be reached; the first `host.sections` of these are the fronts of sections. The rest, the tail, has
+roles, in turn, each a promise about how an obedient crawler gets there, or why it does not (`Role`). Other resources
+(print versions, redirects, files, lost pages) are owned by the open page whose bits say so, and carry its number.
 """
 
 import re
@@ -213,10 +213,16 @@ def path_of(world: World, resource: Resource) -> str:
 
 
 _FRONTS = {
-    language: {words.go: ResourceKind.REDIRECT, words.old: ResourceKind.MOVED, words.files: ResourceKind.FILE, words.lost: ResourceKind.GONE,
-               words.hop: ResourceKind.HOP, words.loop: ResourceKind.LOOP}
+    language: {
+        words.go: ResourceKind.REDIRECT,
+        words.old: ResourceKind.MOVED,
+        words.files: ResourceKind.FILE,
+        words.lost: ResourceKind.GONE,
+        words.hop: ResourceKind.HOP,
+        words.loop: ResourceKind.LOOP,
+    }
     for language, words in (("pt", PT_PATH_WORDS), ("en", EN_PATH_WORDS))
-}  # fmt: skip
+}
 _NUMBERED = re.compile(r"/(\d{1,9})(?:-[0-9a-f]{4})?$|-(\d{1,9})\.[a-z]+(?:$|\?)|\?id=(\d{1,9})-")
 
 

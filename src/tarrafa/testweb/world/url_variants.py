@@ -1,8 +1,8 @@
-"""In how many ways can the same URL be written?
+"""Writes the same URL in many equivalent variants, as hrefs on the Web do.
 
-Promises: whatever the spelling, an href resolved by the URL standard against its page, without its fragment and default
-port and with escapes normalised (RFC 3986 section 6.2.2), is the canonical URL of its target.
-Knows nothing of why a page links where it does.
+Promises: whatever the spelling, an href resolved by the URL standard against its page, without its fragment and
+default port and with escapes normalised (RFC 3986 section 6.2.2), is the canonical URL of its target. Knows nothing
+of why a page links where it does.
 """
 
 from urllib.parse import unquote

@@ -1,8 +1,7 @@
-"""Which hosts exist, how large are they, and under which names and addresses?
+"""Defines a synthetic Web by its seed: hosts, sizes, names and loopback addresses.
 
-Promises: a `World` is its arguments and nothing else: the same arguments make the same hosts, pages, links and changes
-on any machine. Millions of pages cost nothing until one is asked for.
-Knows nothing of HTML, HTTP or sockets.
+Promises: a `World` is its arguments and nothing else: the same arguments make the same hosts, pages, links and
+changes on any machine. Millions of pages cost nothing until one is asked for. Knows nothing of HTML, HTTP or sockets.
 
 Every host has two forms. By name, `http://h0001.br.test/`, for a crawler that sends the connections of `*.test` to
 this server; and by address, `http://127.1.0.2:8090/`, for everybody else. Each host has its own loopback address,
@@ -86,9 +85,15 @@ class HostRobots(msgspec.Struct, frozen=True):
 
 
 ROBOTS_VARIANTS = (
-    HostRobots(present=False), HostRobots(), HostRobots(private=True), HostRobots(private=True), HostRobots(private=True),
-    HostRobots(private=True, prints=True), HostRobots(private=True, prints=True), HostRobots(private=True, archives=True),
-)  # fmt: skip
+    HostRobots(present=False),
+    HostRobots(),
+    HostRobots(private=True),
+    HostRobots(private=True),
+    HostRobots(private=True),
+    HostRobots(private=True, prints=True),
+    HostRobots(private=True, prints=True),
+    HostRobots(private=True, archives=True),
+)
 
 
 class WebHost(msgspec.Struct, frozen=True):

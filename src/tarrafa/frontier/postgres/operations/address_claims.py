@@ -1,4 +1,4 @@
-"""Which addresses are taken, and by whom?
+"""Claims of IP addresses by workers on one or several PostgreSQL servers.
 
 One server knows it itself. Of several the first one does (`claim`), for hosts that the others keep, too.
 """

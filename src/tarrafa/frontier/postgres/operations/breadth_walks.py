@@ -1,4 +1,4 @@
-"""What does the order of breadth ask of one database?
+"""Choice of sites and locks of walks in the `breadth` order on one PostgreSQL server.
 
 As store/breadth.py has it; here is what happens around it: which walks the calls of everyday life concern, and who
 chooses the sites that come next.

@@ -1,7 +1,7 @@
-"""What do the runs of collections, and their end, ask of one database?
+"""Runs, sweeps, deletions and retries of collections on one PostgreSQL server.
 
-As store/runs.py, deleting.py and trouble.py have it; here is what each of these calls must have at hand. Rows that are
-deleted, or looked through for what a run has not found, are found by the database itself.
+As store/runs.py, deleting.py and trouble.py have it; here is what each of these calls must have at hand. Rows that
+are deleted, or looked through for what a run has not found, are found by the database itself.
 """
 
 from tarrafa.frontier.api import (

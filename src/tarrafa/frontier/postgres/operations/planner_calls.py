@@ -1,4 +1,4 @@
-"""What does a planner ask of one database?
+"""Calls of the revisit planner on one PostgreSQL server.
 
 As store/planning.py has it; here is what each of these calls must have at hand.
 """

@@ -1,4 +1,4 @@
-"""Which actions of taking down and lifting has this database heard of, and in which order?
+"""Log of takedowns on the first PostgreSQL server.
 
 Promises: an action has one number; who asks for what comes after a number misses none, because numbers are given by
 one at a time, who commits before the next one begins.

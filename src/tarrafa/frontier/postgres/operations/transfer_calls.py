@@ -1,4 +1,4 @@
-"""How do hosts leave one database and come into another?
+"""Export and import of hosts on one PostgreSQL server.
 
 As store/images.py has it; here is what each of these calls must have at hand.
 """

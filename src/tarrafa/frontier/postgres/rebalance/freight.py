@@ -4,8 +4,8 @@ Every row that hangs below them, as it is, in binary and in bulk: two servers of
 the same collections, so nothing needs to be understood or made again, plans and walks included. What is made anew is
 `ready`, and what is counted is counted from the rows, by the same questions where they leave and where they arrive.
 
-Weakness: a site's row goes where the first of its hosts goes. Hosts of one site move together, unless a collection has
-fewer suffixes of its own than the first one had.
+Weakness: a site's row goes where the first of its hosts goes. Hosts of one site move together, unless a collection
+has fewer suffixes of its own than the first one had.
 """
 
 from collections import Counter

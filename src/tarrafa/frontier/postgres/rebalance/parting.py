@@ -1,16 +1,17 @@
 """How do sites leave one server and come into another, while everybody works?
 
     here    FROZEN   hosts that come home go to nobody any more; those who hold one bring home what they have
-    here    CLOSED   all are home: nothing of them changes; links for them are put aside as parcels, weights come again
+    here    CLOSED   all are home: nothing of them changes; links for them are put aside as parcels, weights come
+    again
     there   TAKEN    everything is there, in one transaction, and may be visited
     here    GONE     it is no longer counted here
     first            the atlas says where it is; servers tell those who go by an older one
     there            takes the parcels; here it is forgotten
 
 Promises: no host is handed out by two servers, because here it is with nobody from before it is there until it is
-forgotten here; nothing that is found meanwhile is lost; each step is one transaction that says how far it has come, so
-that whoever goes on after a crash (spreading.py) knows; and a mover that was given up for dead can do no more harm: its
-number (`epoch`) is asked for in every step.
+forgotten here; nothing that is found meanwhile is lost; each step is one transaction that says how far it has come,
+so that whoever goes on after a crash (spreading.py) knows; and a mover that was given up for dead can do no more
+harm: its number (`epoch`) is asked for in every step.
 """
 
 from array import array

@@ -1,9 +1,9 @@
 """How does a frontier get one server more, or one less?
 
-The atlas on the first server is changed in one transaction, and everybody who goes by the old one is told. Promises: a
-database that holds anything of its own is never taken in; what was counted on a server that leaves is counted on the
-first one from then on; an IP address that somebody holds stays held, wherever that is written down (with one server
-`address`, with several `claim`).
+The atlas on the first server is changed in one transaction, and everybody who goes by the old one is told. Promises:
+a database that holds anything of its own is never taken in; what was counted on a server that leaves is counted on
+the first one from then on; an IP address that somebody holds stays held, wherever that is written down (with one
+server `address`, with several `claim`).
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 """How are the sites of a frontier spread over another list of servers, while everybody works?
 
 The caller names the servers as they shall be. Buckets are evened out over them with the fewest moves, a group at a
-time: frozen, waited for until its hosts are home, closed, taken, switched, forgotten (parting.py). Promises: whoever is
-killed in between leaves nothing that running it again would not bring to its end; what another mover left half done is
-brought to its end, or undone, before anything new is begun; one moves at a time.
+time: frozen, waited for until its hosts are home, closed, taken, switched, forgotten (parting.py). Promises: whoever
+is killed in between leaves nothing that running it again would not bring to its end; what another mover left half
+done is brought to its end, or undone, before anything new is begun; one moves at a time.
 
 Weakness: while nobody goes on with what a killed mover left, the hosts of that one group wait.
 """

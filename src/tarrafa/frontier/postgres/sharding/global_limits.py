@@ -1,4 +1,4 @@
-"""How does a collection's limit hold over several servers?
+"""Global limits: keeps a collection's pages_max and requests_max over all PostgreSQL servers.
 
 Near it one worker at a time hands out visits, over all servers, and counts what all of them have.
 """

@@ -1,4 +1,4 @@
-"""One server of a frontier, as the event loop sees it.
+"""PostgreSQL shard: one server of the frontier as the event loop calls it, with back-off while it is unreachable.
 
 Its calls run in a thread of their own. Where there are several servers, one that does not answer is left alone for a
 moment (`Away`), so that the others are not kept waiting. So is one that only the atlas told us of and that will not

@@ -1,4 +1,4 @@
-"""Which server keeps which sites?
+"""Shard map: assigns sites to buckets and buckets to PostgreSQL servers.
 
 Sites hash into a fixed number of buckets, and a table on the first server says where each bucket is; so no URL says
 where it lives, and moving a bucket moves whole sites. Every server knows the number of the table's edition: whoever

@@ -1,7 +1,7 @@
-"""What is to be told to a server that is away?
+"""Shard outbox: keeps links and weights on disk until an unreachable PostgreSQL server is back.
 
-Links found and weights learned wait in a small file of the worker's own until their server is back. Promises: what was
-put in survives a kill and a power cut; it is taken out only after it was delivered; delivering twice is harmless.
+Links found and weights learned wait in a small file of the worker's own until their server is back. Promises: what
+was put in survives a kill and a power cut; it is taken out only after it was delivered; delivering twice is harmless.
 """
 
 from collections.abc import Iterator

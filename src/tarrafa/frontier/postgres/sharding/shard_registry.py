@@ -1,8 +1,8 @@
-"""Which servers are there, and which of them keeps a site?
+"""Shard registry: connects the PostgreSQL servers of a frontier and reloads the shard map.
 
 The atlas on the first server says so, and how each of them is reached: one address is enough. Those that the caller
-names are used as named, so that each machine may have its own way (and password) to a server. Promise: when sites were
-moved, or a server came or left, the atlas is read once, whoever notices first, and nobody mixes two editions.
+names are used as named, so that each machine may have its own way (and password) to a server. Promise: when sites
+were moved, or a server came or left, the atlas is read once, whoever notices first, and nobody mixes two editions.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
-"""To which servers does a question go, and what if they are not there?
+"""Shard router: sends each call to the PostgreSQL servers concerned, and keeps messages for unreachable ones in the
+outbox.
 
-Promises: whoever goes by an old edition of the atlas is told, reads it and asks again; links for a server that is away
-wait in the outbox, and are delivered to whoever keeps their sites when it is back.
+Promises: whoever goes by an old edition of the atlas is told, reads it and asks again; links for a server that is
+away wait in the outbox, and are delivered to whoever keeps their sites when it is back.
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""Several servers' numbers as one."""
+"""Totals over shards: merges overviews, host counts, status facts and export catalogues of several PostgreSQL
+servers."""
 
 from collections import defaultdict
 from typing import Any

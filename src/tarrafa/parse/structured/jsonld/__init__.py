@@ -1,4 +1,4 @@
-"""What do the JSON-LD blocks of a page state?
+"""Extracts RDF statements from the JSON-LD scripts of a page, sanitized and bounded before pyoxigraph parses them.
 
 pyoxigraph turns JSON-LD into RDF; here the blocks are found and mended, well-known contexts are put in place of their
 addresses, and everything is bounded before that parser sees it: it recurses (10,000 nested objects end the process),

@@ -1,4 +1,4 @@
-"""What did the author of this JSON mean?
+"""Decodes JSON, and repairs nearly valid JSON as people paste it into pages.
 
 People paste JSON into pages by hand and by template. Promises: JSON is read as it stands; what is nearly JSON is read
 where there is no doubt (wrapped in a comment or CDATA, raw line breaks in strings, commas before a closing bracket,

@@ -1,4 +1,4 @@
-"""Which well-known contexts can be had without asking anybody, and what do they say of a term?
+"""Holds the well-known JSON-LD contexts (schema.org, ActivityStreams), so that none is ever fetched.
 
 A context is a page elsewhere that says what the words of a JSON-LD block mean. Promises: what schema.org's and
 ActivityStreams' contexts say of the terms asked for, and of no others (the whole of schema.org's costs 5 ms a block);

@@ -1,11 +1,11 @@
-"""What does a page state in RDFa?
+"""Extracts RDF statements from RDFa 1.1 in HTML, XHTML and XML.
 
 RDFa 1.1 in HTML, XHTML and XML, read from the tree that was made already (`rdfa_steps` has the rules). Promises: any
 tree gives statements and no exception; a page without RDFa costs next to nothing.
 
 Only elements that can state something, and those around them, are looked at: most elements of a page have no RDFa,
-and `select` finds the others at a small part of what a walk in Python costs. A @rel without a resource (it "hangs") may
-be completed by any element below that names one; only then must those be looked at too, and reading starts anew.
+and `select` finds the others at a small part of what a walk in Python costs. A @rel without a resource (it "hangs")
+may be completed by any element below that names one; only then must those be looked at too, and reading starts anew.
 Knows nothing of JSON-LD or microdata, nor of what is done with statements.
 """
 

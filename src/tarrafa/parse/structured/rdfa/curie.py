@@ -1,4 +1,4 @@
-"""What do the short names in a page's RDFa stand for?
+"""Resolves RDFa terms, CURIEs and IRIs by the prefixes and vocabulary in scope.
 
 Terms, CURIEs and IRIs (RDFa Core 1.1, section 7.4), and which of them a page has declared. Promises: a name gives a
 term as N-Quads write it, or None if it stands for nothing; what was asked once is remembered; the prefixes of a page

@@ -1,4 +1,4 @@
-"""What is in force at an element, and what is being found out about it?
+"""Holds the RDFa evaluation context and the local values of an element (RDFa Core section 7.5).
 
 The evaluation context of RDFa Core 1.1 section 7.5 and the local values of its step 1. Promises: a context is never
 changed once it is made, so that elements share it.

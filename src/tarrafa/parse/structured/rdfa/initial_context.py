@@ -1,7 +1,7 @@
-"""What does RDFa take for known before a page has declared anything?
+"""Holds the RDFa initial context (prefixes, terms) and the rules of each host language.
 
-Promises: the prefixes and terms of the W3C's initial contexts for RDFa 1.1 (https://www.w3.org/2011/rdfa-context/rdfa-1.1
-and xhtml-rdfa-1.1), and what each host language adds to RDFa Core.
+Promises: the prefixes and terms of the W3C's initial contexts for RDFa 1.1
+(https://www.w3.org/2011/rdfa-context/rdfa-1.1 and xhtml-rdfa-1.1), and what each host language adds to RDFa Core.
 Knows nothing of any page.
 """
 

@@ -1,9 +1,8 @@
-"""What is the value of a property whose value is written in the page?
+"""Builds the literals of RDFa properties: plain, language-tagged, typed, HTML times, XML literals.
 
 Step 11 of RDFa Core 1.1 section 7.5 where it makes a literal: plain, in a language, of a datatype, of markup; and the
-times of HTML+RDFa 1.1. Promises: no element is read again and again because literals lie in each other, and all that is
-read of a page together has a maximum.
-Knows nothing of subjects and predicates.
+times of HTML+RDFa 1.1. Promises: no element is read again and again because literals lie in each other, and all that
+is read of a page together has a maximum. Knows nothing of subjects and predicates.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Which statements does a page make by copying a pattern?
+"""Copies RDFa patterns (`rdfa:copy`, HTML+RDFa 1.1 section 3.5).
 
 HTML+RDFa 1.1 section 3.5: whoever copies (`rdfa:copy`) what is an `rdfa:Pattern` states all that the pattern states,
 also what that one copies in turn; patterns that were copied are then forgotten. Promises: patterns in a ring end; the

@@ -1,9 +1,9 @@
-"""What does each element of a page state, given those around it?
+"""Applies the RDFa processing rules (RDFa Core section 7.5, step by step) to the elements of a page.
 
 RDFa Core 1.1 section 7.5, step by step (the numbers are its own), with what HTML+RDFa 1.1 and XHTML+RDFa 1.1 add.
-Promises: no recursion; time and memory are linear in the page and bounded by the names below, and what lies beyond them
-is not stated. Elements that were not asked for are read only where they lie around one that was.
-Knows nothing of how elements are found.
+Promises: no recursion; time and memory are linear in the page and bounded by the names below, and what lies beyond
+them is not stated. Elements that were not asked for are read only where they lie around one that was. Knows nothing
+of how elements are found.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""How is what an element holds written as XML?
+"""Serializes the content of an element as an XML literal.
 
 Promises: what is written is well-formed beside its namespaces (those in force around it stand on each outermost
 element, RDFa Core 1.1 section 7.5 step 11), whatever the tree holds: names that XML does not have are left out, their
