@@ -32,7 +32,7 @@ from tarrafa.runtime.process import current_process
 from tarrafa.simulate.matplotlib_plots import Series, draw_lines
 from tarrafa.testweb.oracle import expected_response as truth_of
 from tarrafa.testweb.render.robots_sitemaps import is_allowed
-from tarrafa.testweb.world.outlinks import outlinks
+from tarrafa.testweb.world.page_links import outlinks
 from tarrafa.testweb.world.resources import PageRole, Resource, ResourceKind, path_of, redirect_target, role_of
 from tarrafa.testweb.world.world import World
 

@@ -1,6 +1,7 @@
-"""The law of imports: a room knows only the rooms below it, and the pure ones touch nothing."""
+"""The architecture: which room imports which, which rooms are pure, and how modules and classes are named."""
 
 import ast
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,33 @@ TOUCHES_THE_WORLD = {
     "tarrafa.runtime.process",
 }  # fmt: skip
 PURE = ["parse", "revisit", "frontier/ordering"]
+
+# Nouns of the field that end in -ing. Any other module name in -ing is a gerund, which nobody looks for.
+NOUNS_IN_ING = {"cloaking", "encoding", "monitoring", "ordering", "sharding", "spelling", "throttling"}
+# A bare file name occurs in several folders only if it means the same in each.
+SHARED_NAMES = {
+    "app": "builds an application of commands or routes",
+    "collections": "collections: their commands, and their rows in the frontier",
+    "credentials": "credentials for crawled sites: their store, and its commands",
+    "curation": "the search curation file: its rules, and its command",
+    "errors": "exceptions of a room",
+    "follower": "keeps a projection of the archive up to date",
+    "messages": "the structs of a protocol",
+    "params": "query parameters of a page",
+    "reader": "reads a projection for search",
+    "routes": "HTTP routes of a folder",
+    "schema": "tables or fields of a store",
+    "status": "how far a projection is behind the archive",
+    "store": "the SQLite store of a room",
+    "takedowns": "applies takedowns to a projection",
+}
+SHARED_NAMES_MAX = 25
+FILES_PER_FOLDER_MAX = 20
+LARGE_FOLDERS = {
+    "cli": "one file per group of commands",
+    "simulate": "experiments share one engine",
+    "triples": "one store with its readers",
+}
 
 
 def modules() -> list[Path]:
@@ -94,8 +122,47 @@ def test_pure_rooms_touch_neither_network_nor_disk_nor_clock(room):
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_opens_with_what_it_is_for(path):
-    assert ast.get_docstring(ast.parse(path.read_text()))
+def test_a_module_opens_with_a_statement(path):
+    docstring = ast.get_docstring(ast.parse(path.read_text()))
+    assert docstring, "no docstring"
+    first = docstring.split("\n\n")[0].split("\n")[0]
+    assert "?" not in first, "a question"
+    assert first[0].isupper() or first.startswith(("`", "robots.txt")), "not a sentence"
+    assert first.rstrip().endswith((".", ":")) or "\n" in docstring.split("\n\n")[0], "not a sentence"
+
+
+def named_modules() -> list[Path]:
+    return [path for path in modules() if not path.stem.startswith("__")]
+
+
+def test_no_module_is_named_by_a_gerund():
+    stems = {path.stem.split("_")[-1] for path in named_modules()} | {path.parent.name for path in named_modules()}
+    assert {stem for stem in stems if stem.endswith("ing")} - NOUNS_IN_ING == set()
+
+
+def test_the_pair_of_folder_and_file_is_unique():
+    pairs = Counter(path.parts[-2:] for path in named_modules())
+    assert [pair for pair, count in pairs.items() if count > 1] == []
+
+
+def test_a_bare_file_name_occurs_twice_only_if_it_means_the_same():
+    names = Counter(path.stem for path in named_modules())
+    assert {name for name, count in names.items() if count > 1} == set(SHARED_NAMES)
+    assert len(SHARED_NAMES) <= SHARED_NAMES_MAX
+
+
+def test_a_folder_has_one_subject_and_few_files():
+    folders = Counter(str(path.parent.relative_to(SOURCE)) for path in modules())
+    assert {name for name, count in folders.items() if count > FILES_PER_FOLDER_MAX} == set(LARGE_FOLDERS)
+
+
+def test_a_class_name_means_one_thing():
+    defined = defaultdict(list)
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                defined[node.name].append(str(path.relative_to(SOURCE)))
+    assert {name: paths for name, paths in defined.items() if len(paths) > 1} == {}
 
 
 def test_what_wants_the_machine_for_itself_is_where_make_test_looks_for_it():

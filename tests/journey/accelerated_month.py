@@ -25,7 +25,7 @@ from tarrafa.simulate.policy_controllers import PolicyName, SimulationSettings
 from tarrafa.simulate.web_model import SimulatedCrawler, SimulatedDocument, SimulatedServer, WebModel
 from tarrafa.testweb.http.web_process import WebProcess, start_process
 from tarrafa.testweb.oracle import ReachableUrl, reachable, version_of_url
-from tarrafa.testweb.world.page_versions import change_times
+from tarrafa.testweb.world.change_model import change_times
 from tarrafa.testweb.world.resources import ResourceKind, page_attributes
 from tarrafa.testweb.world.world import EPOCH, World
 

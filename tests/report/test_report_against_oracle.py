@@ -20,7 +20,7 @@ from tarrafa.report.schema import CollectionReport
 from tarrafa.testweb.http.request_log import LoggedRequest
 from tarrafa.testweb.oracle import ExpectedRequests, TruthPage, expected_requests, reachable
 from tarrafa.testweb.render.compression import encode_chunks, is_chunked
-from tarrafa.testweb.world.outlinks import outlinks
+from tarrafa.testweb.world.page_links import outlinks
 from tarrafa.testweb.world.resources import Resource, ResourceKind
 from tarrafa.testweb.world.world import World
 from tests.journey.crawl_journey import TYPES, Journey, a_journey

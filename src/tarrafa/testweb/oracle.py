@@ -18,8 +18,8 @@ import msgspec
 from tarrafa.testweb.http.web_response import gone_status, validators
 from tarrafa.testweb.render.robots_sitemaps import announces_sitemap, is_allowed, sitemap_pages
 from tarrafa.testweb.render.schema_org import SchemaOrgEntity, make_entity
-from tarrafa.testweb.world.outlinks import outlinks
-from tarrafa.testweb.world.page_versions import PageVersion, version_at
+from tarrafa.testweb.world.change_model import PageVersion, version_at
+from tarrafa.testweb.world.page_links import outlinks
 from tarrafa.testweb.world.resources import (
     FILE_TYPES,
     PageRole,

@@ -16,7 +16,7 @@ from protego import Protego
 from tarrafa.testweb import BY_NAME, UrlForm, World
 from tarrafa.testweb.http.web_response import WebRequest, WebResponse, make_response
 from tarrafa.testweb.render.robots_sitemaps import is_allowed
-from tarrafa.testweb.world.page_versions import change_times, version_at
+from tarrafa.testweb.world.change_model import change_times, version_at
 from tarrafa.testweb.world.resources import (
     CHARSETS,
     Resource,

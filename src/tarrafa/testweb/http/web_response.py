@@ -15,7 +15,7 @@ from tarrafa.testweb.render.binary_files import file_body
 from tarrafa.testweb.render.compression import accepts_coding, coding_of_host, compress_body, encode_chunks, is_chunked
 from tarrafa.testweb.render.page_html import render_page
 from tarrafa.testweb.render.robots_sitemaps import robots_txt, sitemap
-from tarrafa.testweb.world.page_versions import PageVersion, version_at
+from tarrafa.testweb.world.change_model import PageVersion, version_at
 from tarrafa.testweb.world.prose import PARAGRAPHS
 from tarrafa.testweb.world.resources import (
     CHARSETS,

@@ -12,8 +12,9 @@ from datetime import date, timedelta
 from functools import lru_cache
 
 from tarrafa.testweb.render.schema_org import WRITERS, make_entity, open_graph
+from tarrafa.testweb.world.change_model import PageVersion
 from tarrafa.testweb.world.hash_random import draw, draw_shorts
-from tarrafa.testweb.world.outlinks import (
+from tarrafa.testweb.world.page_links import (
     POPULAR_LISTS_CACHED_MAX,
     LinkPosition,
     WebLink,
@@ -22,7 +23,6 @@ from tarrafa.testweb.world.outlinks import (
     popular_links,
     popular_list_of,
 )
-from tarrafa.testweb.world.page_versions import PageVersion
 from tarrafa.testweb.world.prose import FRAMES, PARAGRAPHS, Prose
 from tarrafa.testweb.world.resources import (
     CHARSETS,

@@ -7,7 +7,7 @@ change. Knows nothing of HTTP.
 
 from datetime import UTC, datetime
 
-from tarrafa.testweb.world.page_versions import version_at
+from tarrafa.testweb.world.change_model import version_at
 from tarrafa.testweb.world.resources import (
     SITEMAP_URLS_MAX,
     PageRole,

@@ -18,8 +18,8 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from tarrafa.testweb.world.change_model import rate_per_day
 from tarrafa.testweb.world.hash_random import draw
-from tarrafa.testweb.world.page_versions import rate_per_day
 from tarrafa.testweb.world.prose import HEADS, TAILS
 from tarrafa.testweb.world.world import EN_PATH_WORDS, PT_PATH_WORDS, WebHost, World
 

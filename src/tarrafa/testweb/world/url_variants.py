@@ -7,7 +7,7 @@ of why a page links where it does.
 
 from urllib.parse import unquote
 
-from tarrafa.testweb.world.outlinks import WebLink
+from tarrafa.testweb.world.page_links import WebLink
 from tarrafa.testweb.world.world import UrlForm, World
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from tarrafa.testweb import World
-from tarrafa.testweb.world.outlinks import menu_links, outlinks
+from tarrafa.testweb.world.page_links import menu_links, outlinks
 from tarrafa.testweb.world.resources import PageRole, Resource, ResourceKind, role_of
 
 WORLD = World(seed=6, hosts=60, pages=3000)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.testweb import World, version_of_url
-from tarrafa.testweb.world.page_versions import DAY_S, RATE_TABLE, change_times, version_at
+from tarrafa.testweb.world.change_model import DAY_S, RATE_TABLE, change_times, version_at
 from tarrafa.testweb.world.resources import page_attributes
 
 WORLD = World(seed=2, hosts=10, pages=500)
