@@ -80,7 +80,7 @@ def test_news_come_in_pieces_and_none_is_skipped(crawl):
     records = [by(ANA, a_record(f"http://x.test/{n}")) for n in range(25)]
     reader = crawl(*records)
     seen, after = [], 0
-    while part := reader.stamped(ANA, after, 4):
+    while part := reader.in_link_changes(ANA, after, 4):
         after = part[-1].stamp
         seen += [one.url for one in part]
     assert seen == [record.url for record in records]
@@ -126,4 +126,4 @@ def test_a_graph_of_an_older_format_is_brought_up_to_date_when_it_is_written_and
     assert behind(data) > 0, "whoever waits for it must wait"
     reader = crawl(by(ANA, a_record(B)))
     assert news(reader, ANA) == [(B, 1)]
-    assert (reader.counts().edges, behind(data)) == (1, 0)
+    assert (reader.size().edges, behind(data)) == (1, 0)

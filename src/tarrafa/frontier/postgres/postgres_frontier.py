@@ -245,7 +245,7 @@ class PostgresFrontier(LimitedShardRouter):
         await self._send_to_shards("discover", collection, offers)
 
     async def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
-        await self._send_to_shards("weigh", collection, weights)
+        await self._send_to_shards("update_weights", collection, weights)
 
     async def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
         facts = [facts for _, facts in await self._on_all_shards(lambda server: server.look_up(host, url))]
