@@ -18,7 +18,7 @@ async def create(frontier: Frontier, *names: str) -> None:
 
 async def delete(frontier: Frontier, name: str) -> None:
     assert await frontier.delete_collection(name, 0)
-    assert await frontier.note_deletion(name)
+    assert await frontier.record_deletion(name)
     while await frontier.delete_collection(name, 3):
         pass
 

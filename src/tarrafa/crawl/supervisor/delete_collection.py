@@ -32,7 +32,7 @@ async def delete_collection(frontier: Frontier, data: DataDirectory | None, name
 async def _wait_for_running_visits(frontier: Frontier, name: str) -> None:
     """A visit that is out leaves a record, which must come before the note."""
     until = boottime() + RUNNING_VISITS_S_MAX
-    while not await frontier.note_deletion(name):
+    while not await frontier.record_deletion(name):
         if boottime() > until:
             raise FrontierError(
                 f"{name}: some visits are still out, or a server does not answer; delete it again when they are home"
