@@ -47,7 +47,7 @@ def test_a_bad_collection_file_is_refused_before_anything_is_made(tmp_path, text
     "command",
     [
         ("crawl", "good.toml"), ("status",), ("search", "x"), ("links", "http://a.br/"), ("serve",),
-        ("sparql", "ASK {}"), ("curate", "check"), ("takedown", "add", "http://a.br/"),
+        ("sparql", "ASK {}"), ("curation", "check"), ("takedown", "add", "http://a.br/"),
     ],
 )  # fmt: skip
 def test_data_of_a_newer_version_are_not_touched(tmp_path, command):

@@ -1,5 +1,8 @@
 """What was decided is remembered, by whom and when."""
 
+import contextlib
+
+import apsw
 import pytest
 
 from tarrafa.coordinator.monitoring.timeseries import SECONDS_KEPT, CollectionTimeSeries
@@ -36,6 +39,18 @@ def test_each_version_is_kept_with_its_date_and_author(ledger):
         (2, 20.0, "rui", b'{"x":2}'),
         (1, 10.0, "ana", b'{"x":1}'),
     ]
+
+
+def test_a_ledger_that_has_fewer_tables_than_today_gets_them_and_keeps_what_it_holds(data):
+    """The archive cannot give it back: it is only ever added to."""
+    older = apsw.Connection(str(store_path(data)))
+    older.execute("CREATE TABLE version (name TEXT, number INTEGER, at REAL, who TEXT, config BLOB);"
+                  " INSERT INTO version VALUES ('a', 1, 10.0, 'ana', x'7b7d')")  # fmt: skip
+    older.close()
+    with contextlib.closing(CoordinatorStore.open(data)) as ledger:
+        assert [(one.number, one.who, bytes(one.config)) for one in ledger.versions("a")] == [(1, "ana", b"{}")]
+        assert ledger.add_version("a", b'{"x":2}', 20.0, "rui") == 2
+        assert ledger.runs("a") == []
 
 
 def test_the_same_once_more_is_no_new_version(ledger):

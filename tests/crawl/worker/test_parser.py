@@ -115,13 +115,13 @@ def test_whoever_kills_the_process_costs_one_page():
         await reader.parse(job(large(PAGE)))
         (child,) = children()
         os.kill(child, signal.SIGSTOP)
-        asked, be_ready = asyncio.Event(), reader._process.ensure_ready
+        asked, be_ready = asyncio.Event(), reader._process.ensure_started
 
         async def watched():
             await be_ready()
             asked.set()
 
-        reader._process.ensure_ready = watched
+        reader._process.ensure_started = watched
         pending = asyncio.create_task(reader.parse(job(large(PAGE))))
         await asked.wait()  # one that is killed before it has the page is replaced, and the page is read
         os.kill(child, signal.SIGKILL)
