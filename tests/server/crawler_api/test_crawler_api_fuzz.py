@@ -46,8 +46,8 @@ SAID = st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=8)
 class Room:
     """A façade that stays open while examples are tried on it."""
 
-    def __init__(self, talk: CrawlerApiHarness, runner: asyncio.Runner) -> None:
-        self._talk, self._runner = talk, runner
+    def __init__(self, api: CrawlerApiHarness, runner: asyncio.Runner) -> None:
+        self._talk, self._runner = api, runner
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> AsgiResponse:
         return self._runner.run(asgi_request(self._talk.app, method, path, body, **headers))
@@ -58,9 +58,9 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     data = new_data(tmp_path_factory.mktemp("junk") / "data")
     with asyncio.Runner() as runner:
         context = crawler_api_harness(data, *(f"{A}{n}" for n in range(20)))
-        talk = runner.run(context.__aenter__())
-        runner.run(talk.arrive())
-        yield Room(talk, runner)
+        api = runner.run(context.__aenter__())
+        runner.run(api.arrive())
+        yield Room(api, runner)
         runner.run(context.__aexit__(None, None, None))
 
 
@@ -168,15 +168,10 @@ COMPLAINTS: list[tuple[str, Json, str]] = [
 ]
 
 
-def test_what_is_wrong_is_said_with_the_name_of_the_field(tmp_path):
-    async def scene() -> None:
-        async with crawler_api_harness(new_data(tmp_path / "data"), f"{A}0") as talk:
-            await talk.arrive()
-            for path, said, complaint in COMPLAINTS:
-                answer = await asgi_request(
-                    talk.app, "POST", f"/crawl/v1/{path}", json.dumps(said).encode(), **AUTHORISED
-                )
-                assert answer.code == 400
-                assert complaint in answer.json["error"]
-
-    asyncio.run(scene())
+async def test_what_is_wrong_is_said_with_the_name_of_the_field(tmp_path):
+    async with crawler_api_harness(new_data(tmp_path / "data"), f"{A}0") as api:
+        await api.arrive()
+        for path, said, complaint in COMPLAINTS:
+            answer = await asgi_request(api.app, "POST", f"/crawl/v1/{path}", json.dumps(said).encode(), **AUTHORISED)
+            assert answer.code == 400
+            assert complaint in answer.json["error"]
