@@ -201,7 +201,7 @@ def test_listening_beyond_this_machine_needs_a_token():
         frontier_server.parse_listen_address("no-such-host.invalid:8070", Token())
 
 
-def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
+async def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
     """What `ps` shows to everybody, of a real child that was given a password and a token."""
     data = DataDirectory(tmp_path / "data")
     data.create()
@@ -221,14 +221,14 @@ def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
         finally:
             await terminate([child])
 
-    asyncio.run(look(PostgresServers((SECRETIVE[0],))))
-    asyncio.run(look(TcpServer("127.0.0.1", 1, Token(SECRET.encode()))))
+    await look(PostgresServers((SECRETIVE[0],)))
+    await look(TcpServer("127.0.0.1", 1, Token(SECRET.encode())))
 
 
-def test_a_frontier_that_is_not_there_is_unreachable(tmp_path):
+async def test_a_frontier_that_is_not_there_is_unreachable(tmp_path):
     for address in (UnixSocket(str(tmp_path / "no.sock")), TcpServer("127.0.0.1", 9)):
         with pytest.raises(Unreachable, match="no URL server answers here"):
-            asyncio.run(connect(address))
+            await connect(address)
         with pytest.raises(Unreachable, match="no URL server answers here"):
             connect_blocking(address)
 
@@ -246,10 +246,10 @@ def test_any_body_serves_a_thread_as_a_blocking_line(tmp_path):
     blocking.close()
 
 
-def test_postgresql_is_asked_for_only_where_it_is_wanted(monkeypatch):
+async def test_postgresql_is_asked_for_only_where_it_is_wanted(monkeypatch):
     def absent(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name="asyncpg")
 
     monkeypatch.setattr("tarrafa.frontier.address.importlib.import_module", absent)
     with pytest.raises(ConfigError, match=r"needs asyncpg, which is not installed: pip install 'tarrafa\[cluster\]'"):
-        asyncio.run(connect(PostgresServers((SECRETIVE[0],))))
+        await connect(PostgresServers((SECRETIVE[0],)))

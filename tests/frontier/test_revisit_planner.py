@@ -54,37 +54,31 @@ def steward(door: Door) -> PlannerLauncher:
     return PlannerLauncher(door, UnixSocket("nowhere"), Clock.real())  # type: ignore[arg-type]
 
 
-def test_one_steward_of_several_plans_and_an_absent_frontier_is_asked_again(quick):
-    async def scene() -> None:
-        shared = Shared()
-        tasks = [asyncio.create_task(steward(Door(shared, name)).run()) for name in ("one", "two", "three")]
-        while len(shared.looked) < 10:
-            await asyncio.sleep(0)
-        assert set(shared.looked) == {shared.holder}
-        shared.holder, shared.looked = "two", []
-        while len(shared.looked) < 10:
-            await asyncio.sleep(0)
-        assert set(shared.looked[1:]) == {"two"}
-        for task in tasks:
-            task.cancel()
-
-    asyncio.run(scene())
+async def test_one_steward_of_several_plans_and_an_absent_frontier_is_asked_again(quick):
+    shared = Shared()
+    tasks = [asyncio.create_task(steward(Door(shared, name)).run()) for name in ("one", "two", "three")]
+    while len(shared.looked) < 10:
+        await asyncio.sleep(0)
+    assert set(shared.looked) == {shared.holder}
+    shared.holder, shared.looked = "two", []
+    while len(shared.looked) < 10:
+        await asyncio.sleep(0)
+    assert set(shared.looked[1:]) == {"two"}
+    for task in tasks:
+        task.cancel()
 
 
-def test_the_visits_of_a_page_are_remembered_one_by_one_up_to_a_maximum(tmp_path):
-    async def scene() -> None:
-        async with a_sqlite(tmp_path) as frontier:
-            _, worker = await opened(frontier, "http://a.br/")
-            made = 1
-            for turn in range(HISTORY_MAX + 20):
-                advance(90_000)
-                made += len(await visit_all(frontier, worker, lambda visit, turn=turn: kept("ab"[turn % 2]), rounds=1))
-            assert made > HISTORY_MAX
-            db = frontier._store.db  # type: ignore[attr-defined]
-            assert db.row("SELECT count(*), max(number) FROM visit") == (HISTORY_MAX, made)
-
+async def test_the_visits_of_a_page_are_remembered_one_by_one_up_to_a_maximum(tmp_path):
     FalseClock.shift[0] = 0.0
-    asyncio.run(scene())
+    async with a_sqlite(tmp_path) as frontier:
+        _, worker = await opened(frontier, "http://a.br/")
+        made = 1
+        for turn in range(HISTORY_MAX + 20):
+            advance(90_000)
+            made += len(await visit_all(frontier, worker, lambda visit, turn=turn: kept("ab"[turn % 2]), rounds=1))
+        assert made > HISTORY_MAX
+        db = frontier._store.db  # type: ignore[attr-defined]
+        assert db.row("SELECT count(*), max(number) FROM visit") == (HISTORY_MAX, made)
 
 
 class Unplanned:
@@ -95,24 +89,21 @@ class Unplanned:
 
 
 @pytest.mark.parametrize("error", [BlockingIOError(11, "no room for a process"), TimeoutError()])
-def test_the_steward_survives_a_planner_that_cannot_be_started_or_never_ends(tmp_path, monkeypatch, error):
-    async def scene() -> None:
-        tries, again = 0, asyncio.Event()
+async def test_the_steward_survives_a_planner_that_cannot_be_started_or_never_ends(tmp_path, monkeypatch, error):
+    tries, again = 0, asyncio.Event()
 
-        async def fail(self: PlannerLauncher, number: int) -> None:
-            nonlocal tries
-            tries += 1
-            if tries == 3:
-                again.set()
-            raise error
+    async def fail(self: PlannerLauncher, number: int) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 3:
+            again.set()
+        raise error
 
-        monkeypatch.setattr(PlannerLauncher, "_run_planner", fail)
-        monkeypatch.setattr(revisit_planner, "LOOK_EVERY_S", 0.0)
-        monkeypatch.setattr(revisit_planner, "REST_S", 0.0)
-        steward = asyncio.create_task(PlannerLauncher(Unplanned(), DataDirectory(tmp_path), FalseClock(0, 0)).run())  # type: ignore[arg-type]
-        waiting = asyncio.create_task(again.wait())
-        await asyncio.wait({steward, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        assert not steward.done()
-        steward.cancel()
-
-    asyncio.run(scene())
+    monkeypatch.setattr(PlannerLauncher, "_run_planner", fail)
+    monkeypatch.setattr(revisit_planner, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(revisit_planner, "REST_S", 0.0)
+    steward = asyncio.create_task(PlannerLauncher(Unplanned(), DataDirectory(tmp_path), FalseClock(0, 0)).run())  # type: ignore[arg-type]
+    waiting = asyncio.create_task(again.wait())
+    await asyncio.wait({steward, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    assert not steward.done()
+    steward.cancel()

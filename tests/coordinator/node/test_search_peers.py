@@ -242,23 +242,20 @@ def test_connections_of_those_who_left_are_closed(there, indexes):
         assert shard._closed.is_set()
 
 
-def test_it_looks_by_itself_and_lets_all_go_at_the_end(there, monkeypatch):
+async def test_it_looks_by_itself_and_lets_all_go_at_the_end(there, monkeypatch):
     monkeypatch.setattr(search_peers, "NODE_HEARTBEAT_EVERY_S", 0.01)
 
-    async def live() -> None:
-        async with NodeShards(there.nodes, TOKEN, lambda: there.now) as shards:
-            assert shards() == ()
-            there.nodes.receive_heartbeat(a_beat("um", process=HERE, address="http://127.0.0.1:9"), there.now)
-            async with asyncio.timeout(30):
-                while not shards():
-                    await asyncio.sleep(0.01)
-            (shard,) = shards()
-            assert shard.name == "um"
-            assert isinstance(shard, RemoteShard)
+    async with NodeShards(there.nodes, TOKEN, lambda: there.now) as shards:
         assert shards() == ()
-        assert shard._closed.is_set()
-
-    asyncio.run(live())
+        there.nodes.receive_heartbeat(a_beat("um", process=HERE, address="http://127.0.0.1:9"), there.now)
+        async with asyncio.timeout(30):
+            while not shards():
+                await asyncio.sleep(0.01)
+        (shard,) = shards()
+        assert shard.name == "um"
+        assert isinstance(shard, RemoteShard)
+    assert shards() == ()
+    assert shard._closed.is_set()
 
 
 # -- addresses --------------------------------------------------------------------------------------------------------

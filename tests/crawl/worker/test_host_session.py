@@ -204,79 +204,76 @@ def test_a_host_is_never_asked_sooner_than_its_delay_its_robots_and_its_slowness
     assert walk.delay_s >= max(wanted[-1], float(asked or 0))
 
 
-def test_a_host_that_may_be_asked_more_often_than_others_is():
+async def test_a_host_that_may_be_asked_more_often_than_others_is():
     kit = FakeWorkerServices()
-    asyncio.run(a_walk(kit, a_collection(politeness={"delay": 5, "delays": {"www.a.br": 0.5}}), pages(3)).run())
+    await a_walk(kit, a_collection(politeness={"delay": 5, "delays": {"www.a.br": 0.5}}), pages(3)).run()
     assert [at - BEGAN for _, at, _ in kit.asked] == [0.0, 0.5, 1.0]
 
 
-def test_a_longer_delay_holds_for_who_waits_already():
+async def test_a_longer_delay_holds_for_who_waits_already():
     kit = FakeWorkerServices()
     walk = a_walk(kit, a_collection(politeness={"delay": 1}), pages(3))
     kit.hands.meanwhile.append(lambda: adopt(walk, a_collection(politeness={"delay": 4})))
-    asyncio.run(walk.run())
+    await walk.run()
     assert [at - BEGAN for _, at, _ in kit.asked] == [0.0, 4.0, 8.0]
 
 
-def test_an_excluded_url_in_hand_ends_without_a_request_even_while_we_wait_for_its_turn():
+async def test_an_excluded_url_in_hand_ends_without_a_request_even_while_we_wait_for_its_turn():
     kit = FakeWorkerServices()
     walk = a_walk(kit, a_collection(), [*pages(2), "http://www.a.br/private/1", "http://www.a.br/x"])
     excluding = a_collection(scope={"hosts": ["*.br"], "exclude": ["*/1", "*/private/*"]})
     kit.hands.meanwhile.append(lambda: adopt(walk, excluding))
-    asyncio.run(walk.run())
+    await walk.run()
     assert [url for url, _, _ in kit.asked] == ["http://www.a.br/0", "http://www.a.br/x"]
     refused = [done.visit.url for done in kit.done if done.record.outcome.status == Status.OUT_OF_SCOPE]
     assert refused == ["http://www.a.br/1", "http://www.a.br/private/1"]
 
 
-def test_the_next_request_has_the_new_name():
+async def test_the_next_request_has_the_new_name():
     kit = FakeWorkerServices()
     walk = a_walk(kit, a_collection(), pages(2))
     kit.hands.meanwhile.append(lambda: adopt(walk, a_collection(politeness={"user_agent": "Rede/2"})))
-    asyncio.run(walk.run())
+    await walk.run()
     assert [agent.partition("/")[0] for _, _, agent in kit.asked] == ["Tarrafa", "Rede"]
 
 
-def test_no_request_leaves_when_there_is_news_that_the_walk_has_not_heard_yet():
+async def test_no_request_leaves_when_there_is_news_that_the_walk_has_not_heard_yet():
     kit = FakeWorkerServices(current=False)
-    asyncio.run(a_walk(kit, a_collection(), pages(2)).run())
+    await a_walk(kit, a_collection(), pages(2)).run()
     assert not kit.asked
     assert len(kit.gone) == 1
 
 
-def test_what_rests_makes_no_further_request_and_what_it_had_in_hand_goes_back():
+async def test_what_rests_makes_no_further_request_and_what_it_had_in_hand_goes_back():
     kit = FakeWorkerServices()
     walk = a_walk(kit, a_collection(), pages(5))
     kit.hands.meanwhile.append(walk.leave)
-    asyncio.run(walk.run())
+    await walk.run()
     assert [url for url, _, _ in kit.asked] == pages(1)
     assert len(kit.done) == 1
     assert kit.gone == [walk]
 
 
-def test_a_walk_that_waits_for_its_delay_is_woken_to_leave():
-    async def scene() -> None:
-        kit = FakeWorkerServices(clock=Clock.real())
-        walk = a_walk(kit, a_collection(), pages(1), next_at=kit.clock.now() + 9.0)
-        task = asyncio.create_task(walk.run())
-        while walk.sleeper is None:
-            await asyncio.sleep(0)
-        walk.leave()
-        async with asyncio.timeout(60):
-            await task
-        assert not kit.asked
-        assert kit.gone == [walk]
-
-    asyncio.run(scene())
+async def test_a_walk_that_waits_for_its_delay_is_woken_to_leave():
+    kit = FakeWorkerServices(clock=Clock.real())
+    walk = a_walk(kit, a_collection(), pages(1), next_at=kit.clock.now() + 9.0)
+    task = asyncio.create_task(walk.run())
+    while walk.sleeper is None:
+        await asyncio.sleep(0)
+    walk.leave()
+    async with asyncio.timeout(60):
+        await task
+    assert not kit.asked
+    assert kit.gone == [walk]
 
 
 @pytest.mark.parametrize("what", ["excluded", "paused"])
-def test_what_changes_while_a_connection_is_made_counts_before_the_first_byte(what):
+async def test_what_changes_while_a_connection_is_made_counts_before_the_first_byte(what):
     kit = FakeWorkerServices()
     walk = a_walk(kit, a_collection(), pages(2))
     excluding = a_collection(scope={"hosts": ["*.br"], "exclude": ["*/0"]})
     kit.on_request.append(lambda request: walk.leave() if what == "paused" else adopt(walk, excluding))
-    asyncio.run(walk.run())
+    await walk.run()
     assert not kit.asked
     assert kit.gone == [walk]
 
@@ -285,11 +282,11 @@ def test_what_changes_while_a_connection_is_made_counts_before_the_first_byte(wh
     "section",
     [{"network": {"allow_private": True}}, {"politeness": {"robots": "ignore"}}, {"politeness": {"per_ip": False}}],
 )
-def test_a_walk_ends_when_what_it_found_out_on_arrival_may_not_hold_any_more(section):
+async def test_a_walk_ends_when_what_it_found_out_on_arrival_may_not_hold_any_more(section):
     kit = FakeWorkerServices()
     walk = a_walk(kit, a_collection(), pages(3))
     kit.hands.meanwhile.append(lambda: adopt(walk, a_collection(**section)))
-    asyncio.run(walk.run())
+    await walk.run()
     assert len(kit.asked) == 1
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -21,15 +21,11 @@ def job(body: bytes, kind: str = "text/html; charset=utf-8") -> ParseJob:
     return ParseJob(False, body, "http://a.br/", kind)
 
 
-def reading(scene: Callable[[SandboxedParser], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        reader = SandboxedParser()
-        try:
-            await scene(reader)
-        finally:
-            reader.close()
-
-    asyncio.run(whole())
+@pytest.fixture
+async def parser() -> AsyncIterator[SandboxedParser]:
+    parser = SandboxedParser()
+    yield parser
+    parser.close()
 
 
 def children() -> list[int]:
@@ -52,17 +48,14 @@ USUAL = b'<script type="application/ld+json">{"@context": "https://schema.org", 
 
 
 @pytest.mark.parametrize(("block", "started"), [(USUAL, False), (ODD, True)])
-def test_data_that_needs_a_parser_which_may_crash_is_read_elsewhere(block, started):
-    async def scene(reader: SandboxedParser) -> None:
-        assert is_harmless(job(PAGE + block))
-        before = children()
-        found = await reader.parse(job(PAGE + block))
-        assert found == run_parse_job(job(PAGE + block))
-        assert found.page is not None
-        assert found.page.statements
-        assert (children() != before) is started
-
-    reading(scene)
+async def test_data_that_needs_a_parser_which_may_crash_is_read_elsewhere(parser: SandboxedParser, block, started):
+    assert is_harmless(job(PAGE + block))
+    before = children()
+    found = await parser.parse(job(PAGE + block))
+    assert found == run_parse_job(job(PAGE + block))
+    assert found.page is not None
+    assert found.page.statements
+    assert (children() != before) is started
 
 
 @pytest.mark.parametrize(
@@ -90,48 +83,39 @@ def test_a_sitemap_is_tame_if_it_is_small_and_not_packed():
     assert not is_harmless(ParseJob(True, b"<urlset/>" + b" " * 100_000, "http://a.br/sitemap.xml", "application/xml"))
 
 
-def test_a_page_read_elsewhere_is_the_page_read_here():
-    async def scene(reader):
-        assert await reader.parse(job(large(PAGE))) == run_parse_job(job(large(PAGE)))
-        listing = ParseJob(True, b"http://a.br/1\n" * 10_000, "http://a.br/sitemap.txt", "text/plain")
-        assert (await reader.parse(listing)).listing == run_parse_job(listing).listing
-        assert len(children()) == 1, "one process for all"
-
-    reading(scene)
+async def test_a_page_read_elsewhere_is_the_page_read_here(parser: SandboxedParser):
+    assert await parser.parse(job(large(PAGE))) == run_parse_job(job(large(PAGE)))
+    listing = ParseJob(True, b"http://a.br/1\n" * 10_000, "http://a.br/sitemap.txt", "text/plain")
+    assert (await parser.parse(listing)).listing == run_parse_job(listing).listing
+    assert len(children()) == 1, "one process for all"
 
 
-def test_a_page_that_asks_for_too_much_is_hostile_and_the_next_one_is_read():
-    async def scene(reader):
-        said = await reader.parse(job(GREEDY))
-        assert said.hostile
-        assert "too much" in said.refusal
-        assert (await reader.parse(job(large(PAGE)))).page == run_parse_job(job(large(PAGE))).page
-
-    reading(scene)
+async def test_a_page_that_asks_for_too_much_is_hostile_and_the_next_one_is_read(parser: SandboxedParser):
+    said = await parser.parse(job(GREEDY))
+    assert said.hostile
+    assert "too much" in said.refusal
+    assert (await parser.parse(job(large(PAGE)))).page == run_parse_job(job(large(PAGE))).page
 
 
-def test_whoever_kills_the_process_costs_one_page():
-    async def scene(reader):
-        await reader.parse(job(large(PAGE)))
-        (child,) = children()
-        os.kill(child, signal.SIGSTOP)
-        asked, be_ready = asyncio.Event(), reader._process.ensure_started
+async def test_whoever_kills_the_process_costs_one_page(parser: SandboxedParser):
+    await parser.parse(job(large(PAGE)))
+    (child,) = children()
+    os.kill(child, signal.SIGSTOP)
+    asked, be_ready = asyncio.Event(), parser._process.ensure_started
 
-        async def watched():
-            await be_ready()
-            asked.set()
+    async def watched():
+        await be_ready()
+        asked.set()
 
-        reader._process.ensure_started = watched
-        pending = asyncio.create_task(reader.parse(job(large(PAGE))))
-        await asked.wait()  # one that is killed before it has the page is replaced, and the page is read
-        os.kill(child, signal.SIGKILL)
-        assert (await pending).hostile
-        assert (await reader.parse(job(large(PAGE)))).page is not None
-
-    reading(scene)
+    parser._process.ensure_started = watched
+    pending = asyncio.create_task(parser.parse(job(large(PAGE))))
+    await asked.wait()  # one that is killed before it has the page is replaced, and the page is read
+    os.kill(child, signal.SIGKILL)
+    assert (await pending).hostile
+    assert (await parser.parse(job(large(PAGE)))).page is not None
 
 
-def test_a_process_that_dies_before_it_is_ready_costs_nothing(monkeypatch):
+async def test_a_process_that_dies_before_it_is_ready_costs_nothing(parser: SandboxedParser, monkeypatch):
     starts = []
     popen = subprocess.Popen
 
@@ -141,33 +125,24 @@ def test_a_process_that_dies_before_it_is_ready_costs_nothing(monkeypatch):
 
     monkeypatch.setattr("tarrafa.runtime.sandbox.subprocess.Popen", start)
 
-    async def scene(reader):
-        assert (await reader.parse(job(large(PAGE)))).page is not None
-        assert len(starts) == 2
-
-    reading(scene)
+    assert (await parser.parse(job(large(PAGE)))).page is not None
+    assert len(starts) == 2
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give up the network for certain")
-def test_the_process_has_no_network():
-    async def scene(reader):
-        await reader.parse(job(large(PAGE)))
-        (child,) = children()
-        assert Path(f"/proc/{child}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
-
-    reading(scene)
+async def test_the_process_has_no_network(parser: SandboxedParser):
+    await parser.parse(job(large(PAGE)))
+    (child,) = children()
+    assert Path(f"/proc/{child}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
 
 
-def test_a_caller_that_goes_away_confuses_nobody():
-    async def scene(reader):
-        await reader.parse(job(large(PAGE)))
-        first = asyncio.create_task(reader.parse(job(large(PAGE * 20))))
-        while not first.done() and not reader._turn.locked():
-            await asyncio.sleep(0)
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
-        other = large(b"<title>Outra</title>")
-        answer = await reader.parse(job(other))
-        assert answer == ParseJobResult(page=run_parse_job(job(other)).page)
-
-    reading(scene)
+async def test_a_caller_that_goes_away_confuses_nobody(parser: SandboxedParser):
+    await parser.parse(job(large(PAGE)))
+    first = asyncio.create_task(parser.parse(job(large(PAGE * 20))))
+    while not first.done() and not parser._turn.locked():
+        await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    other = large(b"<title>Outra</title>")
+    answer = await parser.parse(job(other))
+    assert answer == ParseJobResult(page=run_parse_job(job(other)).page)

@@ -177,25 +177,22 @@ def test_who_does_not_know_the_token_gets_nothing(data, given):
     assert (answer.code, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 
-def test_who_goes_away_in_the_middle_of_a_long_answer_leaves_nobody_waiting(tmp_path, monkeypatch):
+async def test_who_goes_away_in_the_middle_of_a_long_answer_leaves_nobody_waiting(tmp_path, monkeypatch):
     """The process that counts says more than pipes hold, and nobody takes it."""
     monkeypatch.setattr(report_part_endpoint, "MODULE", "tests.server.internal.endless_frames")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
 
-    async def scene() -> None:
-        counter, heard = ReportPartCounter(DataDirectory(tmp_path)), asyncio.Event()
+    counter, heard = ReportPartCounter(DataDirectory(tmp_path)), asyncio.Event()
 
-        async def say(content: bytes) -> None:
-            heard.set()
-            await asyncio.Event().wait()
+    async def say(content: bytes) -> None:
+        heard.set()
+        await asyncio.Event().wait()
 
-        for _ in range(2):
-            heard.clear()
-            telling = asyncio.create_task(counter.count(ASKED, say))
-            await asyncio.wait_for(heard.wait(), PATIENCE_S)
-            telling.cancel()
-            await asyncio.wait({telling}, timeout=PATIENCE_S)
-            assert telling.done()
-        assert counter.waiting == 0
-
-    asyncio.run(scene())
+    for _ in range(2):
+        heard.clear()
+        telling = asyncio.create_task(counter.count(ASKED, say))
+        await asyncio.wait_for(heard.wait(), PATIENCE_S)
+        telling.cancel()
+        await asyncio.wait({telling}, timeout=PATIENCE_S)
+        assert telling.done()
+    assert counter.waiting == 0
