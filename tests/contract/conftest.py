@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import pytest
 
@@ -31,7 +32,9 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(params=BODIES)
-def open_frontier(request, tmp_path) -> Callable[[], AbstractAsyncContextManager[Frontier]]:
+def open_frontier(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[], AbstractAsyncContextManager[Frontier]]:
     """Opens an empty frontier of each body; called again, it opens the same frontier anew."""
     if "postgres" in request.param and programs() is None:
         pytest.skip(WHY_NOT)
@@ -42,6 +45,6 @@ def open_frontier(request, tmp_path) -> Callable[[], AbstractAsyncContextManager
 
 
 @pytest.fixture
-async def frontier(open_frontier) -> AsyncIterator[Frontier]:
+async def frontier(open_frontier: Callable[[], AbstractAsyncContextManager[Frontier]]) -> AsyncIterator[Frontier]:
     async with open_frontier() as frontier:
         yield frontier

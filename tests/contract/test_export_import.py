@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -22,7 +23,9 @@ from tests.contract.frontier_bodies import BODIES, FalseClock, FalseLeaseClock, 
 
 
 @pytest.fixture(params=BODIES)
-def frontier_in(request, tmp_path) -> Callable[[str], AbstractAsyncContextManager[Frontier]]:
+def frontier_in(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[str], AbstractAsyncContextManager[Frontier]]:
     """Opens a frontier in a folder of its own: one is exported from, another of the same body is imported into."""
     FalseClock.shift[0] = FalseLeaseClock.shift[0] = 0.0
 

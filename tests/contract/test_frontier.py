@@ -156,7 +156,7 @@ async def test_everything_survives_closing_and_a_dead_worker_gives_its_hosts_bac
 async def test_a_killed_worker_is_noticed_at_once_and_its_host_rests_for_its_delay(frontier):
     row = await frontier.open_collection(a_collection(politeness={"delay": "5s"}))
     await frontier.discover(row.id, [offer("http://a.br/")])
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])  # to be killed
     theirs = ProcessId(current_process().boot, child.pid, start_ticks(child.pid) or 0)
     victim = (await frontier.join("victim", theirs)).worker
     assert len(await frontier.lease(victim, 1)) == 1

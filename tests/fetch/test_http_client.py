@@ -129,7 +129,7 @@ async def test_a_body_larger_than_allowed_is_cut():
 
 async def test_a_server_that_stalls_is_left_after_the_time_limit():
     async def silence(writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(30)
+        await asyncio.sleep(30)  # a server that stalls is what is tested
 
     assert (await fetch_one(silence, time_max_s=0.2)).status == Status.TOO_SLOW
 

@@ -266,7 +266,7 @@ async def test_a_drip_is_cut_by_the_time_limit():
         while True:
             writer.write(b"x")
             await writer.drain()
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # a server that drips is what is tested
 
     response = await answer_to(drip, time_max_s=0.3)
     assert response.status == Status.TOO_SLOW

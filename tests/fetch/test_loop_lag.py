@@ -89,7 +89,7 @@ async def slow_fetch(late: float) -> FetchResponse:
     """A transfer that runs into a time limit, on a machine that was late for that part of the time meanwhile."""
 
     async def silence(writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(30)
+        await asyncio.sleep(30)  # a server that stalls is what is tested
 
     async with a_server(silence) as server:
         client = HttpClient(10, lag=lambda since: late * (boottime() - since))

@@ -10,6 +10,7 @@ from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.fetch.throttling import HANDOVER_S, BandwidthLimiter, BodyMemory
 from tarrafa.model import Status
 from tests.fetch.raw_server import a_server
+from tests.wait import wait_until
 
 
 class Time:
@@ -210,8 +211,7 @@ async def test_waiting_for_us_is_no_stall():
     async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         requests[0].limiter = BandwidthLimiter(40_000.0, burst=0.0)
         fetching = asyncio.create_task(client.fetch(requests[0]))
-        while not client._backpressure._held:  # the server may take its time until then
-            await asyncio.sleep(0)
+        await wait_until(lambda: client._backpressure._held)  # the server may take its time until then
         requests[0].stall_timeout_s = 0.2
         return [await asyncio.wait_for(fetching, 30)]
 
@@ -233,8 +233,7 @@ async def test_one_that_is_cancelled_while_it_waits_makes_room_for_the_next():
     async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         requests[0].limiter = BandwidthLimiter(1.0, burst=0.0)  # never again
         waiting = asyncio.create_task(client.fetch(requests[0]))
-        while not client._backpressure._held:
-            await asyncio.sleep(0)
+        await wait_until(lambda: client._backpressure._held)
         other = asyncio.create_task(client.fetch(requests[1]))
         waiting.cancel()
         await asyncio.wait({waiting})
@@ -249,8 +248,7 @@ async def test_a_client_may_be_closed_while_transfers_wait():
     async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         requests[0].limiter = BandwidthLimiter(1.0, burst=0.0)
         waiting = asyncio.create_task(client.fetch(requests[0]))
-        while not client._backpressure._held:
-            await asyncio.sleep(0)
+        await wait_until(lambda: client._backpressure._held)
         client.close()
         waiting.cancel()
         await asyncio.wait({waiting})

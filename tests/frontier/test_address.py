@@ -1,6 +1,5 @@
 """Where the frontier is: what can be meant, what is refused, and that no secret is ever shown."""
 
-import asyncio
 import stat
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token, load_token
 from tests.contract.frontier_bodies import SUFFIXES
+from tests.wait import wait_until
 
 SECRET = "hunter2-hunter2-hunter2"
 
@@ -210,9 +210,8 @@ async def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
     async def look(address: Address) -> None:
         process = await child.start(child_environment(address, Clock.real()))
         try:
-            while not (shown := Path(f"/proc/{process.pid}/cmdline").read_bytes()):  # exec is not through yet
-                assert process.returncode is None
-                await asyncio.sleep(0)
+            await wait_until(Path(f"/proc/{process.pid}/cmdline").read_bytes, "exec is through")
+            shown = Path(f"/proc/{process.pid}/cmdline").read_bytes()
             assert b"tarrafa.crawl.supervisor.follower_process" in shown or b"python" in shown
             assert SECRET.encode() not in shown
             kept = Path(f"/proc/{process.pid}/environ")

@@ -16,6 +16,7 @@ from tarrafa.frontier.store.dispatch import HISTORY_MAX
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.contract.frontier_bodies import FalseClock, a_sqlite
 from tests.contract.test_revisits import advance, kept, opened, visit_all
+from tests.wait import wait_until
 
 
 class Shared:
@@ -57,12 +58,10 @@ def steward(door: Door) -> PlannerLauncher:
 async def test_one_steward_of_several_plans_and_an_absent_frontier_is_asked_again(quick):
     shared = Shared()
     tasks = [asyncio.create_task(steward(Door(shared, name)).run()) for name in ("one", "two", "three")]
-    while len(shared.looked) < 10:
-        await asyncio.sleep(0)
+    await wait_until(lambda: len(shared.looked) >= 10)
     assert set(shared.looked) == {shared.holder}
     shared.holder, shared.looked = "two", []
-    while len(shared.looked) < 10:
-        await asyncio.sleep(0)
+    await wait_until(lambda: len(shared.looked) >= 10)
     assert set(shared.looked[1:]) == {"two"}
     for task in tasks:
         task.cancel()

@@ -21,6 +21,7 @@ from tarrafa.testweb.oracle import expected_requests
 from tarrafa.testweb.world.world import World
 from tests.graph.archived_web import new_data
 from tests.journey.crawl_journey import TYPES, Journey, a_journey, assert_exact, assert_polite
+from tests.wait import block_until
 
 GUIDE = Path(__file__).parents[2] / "docs" / "crawler.py"
 TOKEN = "a token of many letters"
@@ -77,11 +78,8 @@ def children() -> Iterator[list["subprocess.Popen[str]"]]:
 def begin(journey: Journey) -> "subprocess.Popen[str]":
     """A frontier and its followers, and not one worker."""
     crawl = journey.start(journey.write_collection(), "--workers", "0")
-    deadline = time.monotonic() + PATIENCE_S
-    while not Path(journey.data.socket).exists():
-        assert crawl.poll() is None, crawl.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    block_until(lambda: Path(journey.data.socket).exists() or crawl.poll() is not None)
+    assert crawl.poll() is None, crawl.communicate()
     return crawl
 
 
@@ -114,7 +112,7 @@ def test_crawlers_and_the_door_are_killed_again_and_again_and_nothing_is_lost(tm
         door = Door(journey, children)
         crawlers = {name: door.crawler(name) for name in ("ana", "bia")}
         while crawl.poll() is None:
-            time.sleep(chance.uniform(0.3, 1.5))
+            time.sleep(chance.uniform(0.3, 1.5))  # a kill at a random moment is what is tested
             if chance.random() < 0.5:
                 door.stop(signal.SIGKILL)
                 door.start()

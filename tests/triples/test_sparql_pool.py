@@ -28,6 +28,7 @@ from tarrafa.triples.sparql_pool import PROCESS_MODULE, NoAcceptableFormat, Spar
 from tarrafa.triples.sparql_process import GROWN_BYTES, SnapshotCache, SparqlRequest, answer_query
 from tests.triples.sample_store import filled, new_data, page_of, small_web, store_of
 from tests.triples.test_sparql_check import DISGUISES
+from tests.wait import wait_until
 
 COUNT = "SELECT (COUNT(*) AS ?n) { ?s a schema:Person }"
 ENDLESS = "SELECT (COUNT(*) AS ?x) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }"
@@ -90,7 +91,7 @@ def lives(pid: int) -> bool:
     return start_ticks(pid) is not None
 
 
-async def test_each_kind_of_query_has_its_answer(pool: SparqlPool):
+async def test_each_kind_of_query_has_its_answer(pool: SparqlPool) -> None:
     found = await pool.ask(SparqlRequest("SELECT ?n { ?p a schema:Person ; schema:jobTitle ?j ; schema:name ?n }"))
     assert (found.form, found.count, found.is_cut) == ("json", 20, False)
     assert {"n": "Ana Silva 0"} in rows(found.body)
@@ -153,7 +154,7 @@ async def test_a_running_process_answers_from_what_was_published_after_it_starte
         assert children() == [first]
 
 
-async def test_a_query_that_takes_too_long_is_stopped_and_the_next_one_answered(pool: SparqlPool):
+async def test_a_query_that_takes_too_long_is_stopped_and_the_next_one_answered(pool: SparqlPool) -> None:
     await pool.ask(SparqlRequest(COUNT))
     (first,) = children()
     with limited(pool, time_s=0.3), pytest.raises(QueryLimitExceeded, match=r"more than 0\.3 s"):
@@ -174,13 +175,13 @@ GROWING = "".join(f"BIND(CONCAT(?x{n}, ?x{n}, ?x{n}, ?x{n}) AS ?x{n + 1})" for n
     ],
     ids=["text that grows", "depth", "length"],
 )
-async def test_a_query_that_asks_for_too_much_hurts_only_its_process(pool: SparqlPool, query):
+async def test_a_query_that_asks_for_too_much_hurts_only_its_process(pool: SparqlPool, query: str) -> None:
     with pytest.raises(QueryLimitExceeded, match=r"too much for the process|more than 10 s"):
         await pool.ask(SparqlRequest(query))
     assert (await pool.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
 
 
-async def test_patterns_and_paths_that_ruin_others_do_no_harm(pool: SparqlPool):
+async def test_patterns_and_paths_that_ruin_others_do_no_harm(pool: SparqlPool) -> None:
     bad = "SELECT * { FILTER REGEX('" + "a" * 40 + "!', '^(a+)+$') }"
     assert (await pool.ask(SparqlRequest(bad))).count == 0
     circle = "ASK { ?s (schema:worksFor|^schema:worksFor|schema:name|^schema:name)* ?s }"
@@ -190,7 +191,7 @@ async def test_patterns_and_paths_that_ruin_others_do_no_harm(pool: SparqlPool):
     assert (await pool.ask(SparqlRequest("SELECT * { BIND(RAND() AS ?x) }"))).count == 1
 
 
-async def test_a_process_that_somebody_killed_is_replaced(pool: SparqlPool):
+async def test_a_process_that_somebody_killed_is_replaced(pool: SparqlPool) -> None:
     for _ in range(2):
         await pool.ask(SparqlRequest(COUNT))
         (process,) = children()
@@ -198,13 +199,12 @@ async def test_a_process_that_somebody_killed_is_replaced(pool: SparqlPool):
         os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
 
 
-async def test_who_no_longer_waits_is_not_worked_for(pool: SparqlPool):
+async def test_who_no_longer_waits_is_not_worked_for(pool: SparqlPool) -> None:
     await pool.ask(SparqlRequest(COUNT))
     (process,) = children()
     before = _cpu_ticks(process)
     task = asyncio.create_task(pool.ask(SparqlRequest(ENDLESS)))
-    while _cpu_ticks(process) < before + 5:  # until it is at it
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: _cpu_ticks(process) >= before + 5)  # it works on the query
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -337,7 +337,7 @@ async def test_nobody_is_asked_for_service_from_or_load(data, listener):
     assert came == []
 
 
-async def test_the_process_itself_has_no_network(pool: SparqlPool):
+async def test_the_process_itself_has_no_network(pool: SparqlPool) -> None:
     """Should a SERVICE ever get past the words: there is nowhere to go."""
 
     await pool.ask(SparqlRequest(COUNT))
@@ -449,10 +449,9 @@ def test_how_many_are_told_is_known_in_every_form(data, form):
     assert (found.count, found.is_cut) == (7, True)
 
 
-async def test_what_is_closed_while_its_process_starts_answers_nothing_and_leaves_nobody(pool: SparqlPool):
+async def test_what_is_closed_while_its_process_starts_answers_nothing_and_leaves_nobody(pool: SparqlPool) -> None:
     asked = asyncio.create_task(pool.ask(SparqlRequest(COUNT)))
-    while not pool._all or pool._all[0]._process is None:
-        await asyncio.sleep(0)
+    await wait_until(lambda: pool._all and pool._all[0]._process is not None)
     pool.close()
     with pytest.raises(Busy, match="being stopped"):
         await asked

@@ -1,6 +1,5 @@
 """A search goes to the nodes that there are, as they come and go: real shards on loopback, beats on paper."""
 
-import asyncio
 import json
 import os
 import re
@@ -38,6 +37,7 @@ from tests.ports import reserved_port
 from tests.search.sample_pages import a_page
 from tests.search.sharded_index import PATIENCE_S
 from tests.server.conftest import RunningSite
+from tests.wait import wait_until
 
 TOKEN = Token(b"a token of many letters")
 HERE, THERE = f"{boot_id()}/pid:[1]/7/9", "another-boot/pid:[1]/7/9"
@@ -248,9 +248,7 @@ async def test_it_looks_by_itself_and_lets_all_go_at_the_end(there, monkeypatch)
     async with NodeShards(there.nodes, TOKEN, lambda: there.now) as shards:
         assert shards() == ()
         there.nodes.receive_heartbeat(a_beat("um", process=HERE, address="http://127.0.0.1:9"), there.now)
-        async with asyncio.timeout(30):
-            while not shards():
-                await asyncio.sleep(0.01)
+        await wait_until(shards)
         (shard,) = shards()
         assert shard.name == "um"
         assert isinstance(shard, RemoteShard)

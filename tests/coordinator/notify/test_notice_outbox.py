@@ -355,7 +355,7 @@ async def test_news_is_sent_at_once_by_whoever_keeps_on(tmp_path):
     house = House(tmp_path)
     async with fake_webhook() as hook:
         keeping = asyncio.create_task(house.teller.deliver_forever())
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # lets the loop run once, so that the delivery begins
         house.teller.notify(finished(), NotifyConfig(webhook=hook.address))
         await asyncio.wait_for(hook.arrived.wait(), 30)
         keeping.cancel()

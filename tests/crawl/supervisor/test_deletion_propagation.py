@@ -27,9 +27,10 @@ from tests.archive.test_deletion_log import A, B, follow, in_links, names, page,
 from tests.contract.frontier_bodies import a_collection, offer
 from tests.crawl.supervisor.test_takedown_propagation import a_directory
 from tests.crawl.worker.test_worker import a_table
-from tests.crawl.worker.worker_harness import running_worker, submit, wait_until, wait_until_nothing_waits
+from tests.crawl.worker.worker_harness import running_worker, submit, wait_until_nothing_waits
 from tests.graph.archived_web import write
 from tests.journey.scripted_web import ScriptedResponse, scripted_web
+from tests.wait import wait_until
 
 CLOCK = Clock.real()
 

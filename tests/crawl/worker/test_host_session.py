@@ -21,6 +21,7 @@ from tarrafa.fetch.robots import RobotsTxt, parse
 from tarrafa.frontier.api import CachedRobots, DiscoveredUrl, HostLoan, HostReport, Lease
 from tarrafa.model import HostId, Status, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
+from tests.wait import wait_until
 
 HOST = "http://www.a.br:80"
 BEGAN = 1_000.0
@@ -44,7 +45,7 @@ class FalseClock(Clock):
     async def sleep_until(self, moment: float) -> None:
         if moment > self.now() and self.meanwhile:
             self.meanwhile.pop(0)()
-            await asyncio.sleep(0)  # where a sleeper is woken
+            await asyncio.sleep(0)  # lets the loop run once, so that the sleeper can be woken
         self.moment[0] = max(self.moment[0], moment)
 
 
@@ -258,8 +259,7 @@ async def test_a_walk_that_waits_for_its_delay_is_woken_to_leave():
     kit = FakeWorkerServices(clock=Clock.real())
     walk = a_walk(kit, a_collection(), pages(1), next_at=kit.clock.now() + 9.0)
     task = asyncio.create_task(walk.run())
-    while walk.sleeper is None:
-        await asyncio.sleep(0)
+    await wait_until(lambda: walk.sleeper is not None)
     walk.leave()
     async with asyncio.timeout(60):
         await task

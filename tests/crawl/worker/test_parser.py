@@ -12,6 +12,7 @@ import pytest
 from tarrafa.crawl.worker.parser import SandboxedParser, is_harmless
 from tarrafa.crawl.worker.parser_process import ParseJob, ParseJobResult, run_parse_job
 from tests.journey.crawl_journey import pids_of
+from tests.wait import WAIT_MAX_S
 
 PAGE = "<title>Rede</title><p>O pescador lança a rede. <a href=/x>x</a>".encode()
 GREEDY = b"<p>" + b"".join(b"<b id=%d>" % n for n in range(500)) + b"<p>x" * 50_000  # 15 s and 3 GB if let
@@ -48,7 +49,9 @@ USUAL = b'<script type="application/ld+json">{"@context": "https://schema.org", 
 
 
 @pytest.mark.parametrize(("block", "started"), [(USUAL, False), (ODD, True)])
-async def test_data_that_needs_a_parser_which_may_crash_is_read_elsewhere(parser: SandboxedParser, block, started):
+async def test_data_that_needs_a_parser_which_may_crash_is_read_elsewhere(
+    parser: SandboxedParser, block: bytes, started: bool
+) -> None:
     assert is_harmless(job(PAGE + block))
     before = children()
     found = await parser.parse(job(PAGE + block))
@@ -83,39 +86,51 @@ def test_a_sitemap_is_tame_if_it_is_small_and_not_packed():
     assert not is_harmless(ParseJob(True, b"<urlset/>" + b" " * 100_000, "http://a.br/sitemap.xml", "application/xml"))
 
 
-async def test_a_page_read_elsewhere_is_the_page_read_here(parser: SandboxedParser):
+async def test_a_page_read_elsewhere_is_the_page_read_here(parser: SandboxedParser) -> None:
     assert await parser.parse(job(large(PAGE))) == run_parse_job(job(large(PAGE)))
     listing = ParseJob(True, b"http://a.br/1\n" * 10_000, "http://a.br/sitemap.txt", "text/plain")
     assert (await parser.parse(listing)).listing == run_parse_job(listing).listing
     assert len(children()) == 1, "one process for all"
 
 
-async def test_a_page_that_asks_for_too_much_is_hostile_and_the_next_one_is_read(parser: SandboxedParser):
+async def test_a_page_that_asks_for_too_much_is_hostile_and_the_next_one_is_read(parser: SandboxedParser) -> None:
     said = await parser.parse(job(GREEDY))
     assert said.hostile
     assert "too much" in said.refusal
     assert (await parser.parse(job(large(PAGE)))).page == run_parse_job(job(large(PAGE))).page
 
 
-async def test_whoever_kills_the_process_costs_one_page(parser: SandboxedParser):
+def process_is_asked(parser: SandboxedParser, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set when the next page goes to the process."""
+    asked, ensure_started = asyncio.Event(), parser._process.ensure_started
+
+    async def watched() -> None:
+        await ensure_started()
+        asked.set()
+
+    monkeypatch.setattr(parser._process, "ensure_started", watched)
+    return asked
+
+
+async def test_whoever_kills_the_process_costs_one_page(
+    parser: SandboxedParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await parser.parse(job(large(PAGE)))
     (child,) = children()
     os.kill(child, signal.SIGSTOP)
-    asked, be_ready = asyncio.Event(), parser._process.ensure_started
-
-    async def watched():
-        await be_ready()
-        asked.set()
-
-    parser._process.ensure_started = watched
+    asked = process_is_asked(parser, monkeypatch)
     pending = asyncio.create_task(parser.parse(job(large(PAGE))))
-    await asked.wait()  # one that is killed before it has the page is replaced, and the page is read
+    await asyncio.wait_for(
+        asked.wait(), WAIT_MAX_S
+    )  # one that is killed before it has the page is replaced, and the page is read
     os.kill(child, signal.SIGKILL)
     assert (await pending).hostile
     assert (await parser.parse(job(large(PAGE)))).page is not None
 
 
-async def test_a_process_that_dies_before_it_is_ready_costs_nothing(parser: SandboxedParser, monkeypatch):
+async def test_a_process_that_dies_before_it_is_ready_costs_nothing(
+    parser: SandboxedParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     starts = []
     popen = subprocess.Popen
 
@@ -130,17 +145,19 @@ async def test_a_process_that_dies_before_it_is_ready_costs_nothing(parser: Sand
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give up the network for certain")
-async def test_the_process_has_no_network(parser: SandboxedParser):
+async def test_the_process_has_no_network(parser: SandboxedParser) -> None:
     await parser.parse(job(large(PAGE)))
     (child,) = children()
     assert Path(f"/proc/{child}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
 
 
-async def test_a_caller_that_goes_away_confuses_nobody(parser: SandboxedParser):
+async def test_a_caller_that_goes_away_confuses_nobody(
+    parser: SandboxedParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await parser.parse(job(large(PAGE)))
+    asked = process_is_asked(parser, monkeypatch)
     first = asyncio.create_task(parser.parse(job(large(PAGE * 20))))
-    while not first.done() and not parser._turn.locked():
-        await asyncio.sleep(0)
+    await asyncio.wait_for(asked.wait(), WAIT_MAX_S)
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     other = large(b"<title>Outra</title>")

@@ -13,13 +13,13 @@ from tests.crawl.worker.worker_harness import (
     numbers,
     running_worker,
     submit,
-    wait_until,
     wait_until_nothing_is_out,
     wait_until_nothing_waits,
 )
 from tests.fetch.fake_name_server import a_name_server
 from tests.fetch.fake_proxy import a_proxy
 from tests.journey.scripted_web import ScriptedResponse, ScriptedWeb, links, scripted_web
+from tests.wait import wait_until
 
 TIMER_S = 0.002
 NEW_NAME = "Rede"

@@ -361,7 +361,7 @@ def hammer(dsns: list[str], folder: Path, number: int, urls: int) -> None:
             await frontier.renew(worker, "")
             leases = await frontier.lease(worker, rng.randint(1, 12))
             idle = 0 if leases else idle + 1
-            await asyncio.sleep(0.0 if leases else 0.05)
+            await asyncio.sleep(0.0 if leases else 0.05)  # a worker without work pauses before it asks again
             links = [f"http://h{n % 60}.br/{n}" for n in rng.sample(range(urls), 40)]
             await frontier.discover(row.id, [offer(link, rng.randint(1, 4)) for link in links])
             now = time.time()
@@ -416,7 +416,7 @@ def test_many_workers_and_kills_leave_every_book_in_order(dsns, tmp_path, server
     while any(process.is_alive() for process in workers.values()):
         number, process = random.choice(list(workers.items()))
         if killed < 6 and process.is_alive():
-            time.sleep(random.uniform(0.1, 0.6))
+            time.sleep(random.uniform(0.1, 0.6))  # a kill at a random moment is what is tested
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
             process.join()

@@ -66,7 +66,7 @@ async def listening_server(path: Path, token: Token = TOKEN) -> AsyncIterator[Ur
 
 
 @pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
-def anyio_backend(request) -> tuple[str, dict[str, bool]]:
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
     return "asyncio", {"use_uvloop": request.param}
 
 
@@ -101,7 +101,7 @@ GARBAGE = {
 }
 
 
-async def test_whatever_a_stranger_sends_he_asks_nothing_and_the_others_go_on(url_server: UrlServer):
+async def test_whatever_a_stranger_sends_he_asks_nothing_and_the_others_go_on(url_server: UrlServer) -> None:
     friend = await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
     for name, sent in GARBAGE.items():
         said = await url_server.answer(sent)
@@ -113,7 +113,7 @@ async def test_whatever_a_stranger_sends_he_asks_nothing_and_the_others_go_on(ur
     assert "refused a connection from 127.0.0.1: it does not speak our protocol" in url_server.complaints[0]
 
 
-async def test_a_handshake_that_was_recorded_opens_nothing(url_server: UrlServer):
+async def test_a_handshake_that_was_recorded_opens_nothing(url_server: UrlServer) -> None:
     reader, writer = await url_server.connect()
     talk, recorded = client_handshake(TOKEN, ""), []
     part = next(talk)
@@ -130,7 +130,9 @@ async def test_a_handshake_that_was_recorded_opens_nothing(url_server: UrlServer
     assert b"nodes" not in said
 
 
-async def test_of_too_many_who_have_said_nothing_yet_the_last_is_refused(url_server: UrlServer, monkeypatch):
+async def test_of_too_many_who_have_said_nothing_yet_the_last_is_refused(
+    url_server: UrlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(frontier_server, "HANDSHAKE_S", 60.0)
     monkeypatch.setattr(frontier_server, "UNAUTHENTICATED_MAX", 3)
 
@@ -142,7 +144,9 @@ async def test_of_too_many_who_have_said_nothing_yet_the_last_is_refused(url_ser
         writer.close()
 
 
-async def test_who_says_nothing_or_too_little_is_left_after_a_while_and_makes_room(url_server: UrlServer, monkeypatch):
+async def test_who_says_nothing_or_too_little_is_left_after_a_while_and_makes_room(
+    url_server: UrlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(frontier_server, "HANDSHAKE_S", 0.3)
     monkeypatch.setattr(frontier_server, "UNAUTHENTICATED_MAX", 3)
 
@@ -157,7 +161,9 @@ async def test_who_says_nothing_or_too_little_is_left_after_a_while_and_makes_ro
     assert url_server.complaints == ["refused a connection from 127.0.0.1: no handshake within 0 s"]
 
 
-async def test_one_byte_at_a_time_does_not_stretch_the_time_for_a_handshake(url_server: UrlServer, monkeypatch):
+async def test_one_byte_at_a_time_does_not_stretch_the_time_for_a_handshake(
+    url_server: UrlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(frontier_server, "HANDSHAKE_S", 0.3)
 
     reader, writer = await url_server.connect()
@@ -175,7 +181,7 @@ async def test_one_byte_at_a_time_does_not_stretch_the_time_for_a_handshake(url_
     assert await url_server.works()
 
 
-async def test_a_friend_who_asks_nonsense_is_told_and_goes_on(url_server: UrlServer):
+async def test_a_friend_who_asks_nonsense_is_told_and_goes_on(url_server: UrlServer) -> None:
     client = await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
     with pytest.raises(FrontierError, match="knows no '_commit'"):
         await client._call("_commit")
@@ -186,7 +192,7 @@ async def test_a_friend_who_asks_nonsense_is_told_and_goes_on(url_server: UrlSer
 
 
 @pytest.mark.parametrize("nonsense", [b"\xc1", b"\x93\x01\xa1\xff\x90", b"\x93\x01\xa1x" + b"\x91" * 5_000 + b"\x90"])
-async def test_bytes_that_are_no_question_end_a_connection(url_server: UrlServer, nonsense):
+async def test_bytes_that_are_no_question_end_a_connection(url_server: UrlServer, nonsense: bytes) -> None:
     reader, writer = await url_server.connect()
     await frontier_client._run_handshake(reader, writer, TOKEN, "")
     writer.write(frame(nonsense))
@@ -195,7 +201,9 @@ async def test_bytes_that_are_no_question_end_a_connection(url_server: UrlServer
     assert await url_server.works()
 
 
-async def test_no_more_questions_wait_than_the_bound_allows(url_server: UrlServer, monkeypatch):
+async def test_no_more_questions_wait_than_the_bound_allows(
+    url_server: UrlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(frontier_client, "REQUESTS_AT_ONCE_MAX", 4)
 
     client = await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
@@ -205,7 +213,7 @@ async def test_no_more_questions_wait_than_the_bound_allows(url_server: UrlServe
 
 
 @pytest.mark.parametrize("theirs", [Token(b"another one, as long"), Token()])
-async def test_a_wrong_token_is_a_clear_error_for_coroutines_and_threads(url_server: UrlServer, theirs):
+async def test_a_wrong_token_is_a_clear_error_for_coroutines_and_threads(url_server: UrlServer, theirs: Token) -> None:
     where = f"tcp://127.0.0.1:{url_server.port}"
     with pytest.raises(AccessRefused, match=f"{where}: wrong token: --token-file or TARRAFA_TOKEN"):
         await RemoteFrontier.connect_tcp(url_server.host, url_server.port, theirs)
@@ -214,7 +222,7 @@ async def test_a_wrong_token_is_a_clear_error_for_coroutines_and_threads(url_ser
     assert url_server.complaints == ["refused a connection from 127.0.0.1: wrong token"]
 
 
-async def test_a_thread_asks_over_tcp_as_over_the_socket(url_server: UrlServer):
+async def test_a_thread_asks_over_tcp_as_over_the_socket(url_server: UrlServer) -> None:
     line = await asyncio.to_thread(SocketClient.connect_tcp, url_server.host, url_server.port, TOKEN)
     row = await asyncio.to_thread(line.call, "open_collection", a_collection(), [])
     assert row.name == "c"
@@ -223,7 +231,7 @@ async def test_a_thread_asks_over_tcp_as_over_the_socket(url_server: UrlServer):
     line.close()
 
 
-async def test_both_ends_let_the_kernel_watch_the_other(url_server: UrlServer):
+async def test_both_ends_let_the_kernel_watch_the_other(url_server: UrlServer) -> None:
     client = await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
     line = await asyncio.to_thread(SocketClient.connect_tcp, url_server.host, url_server.port, TOKEN)
     for end in (client._writer.get_extra_info("socket"), line._socket):

@@ -155,7 +155,7 @@ async def test_few_passwords_are_worked_on_at_once_and_a_flood_is_told_to_come_b
 
     verifier = PasswordVerifier()
     asked = [asyncio.create_task(verifier.verify("x", None)) for _ in range(WAITING_MAX)]
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # lets the loop run once, so that all of them wait
     with pytest.raises(Busy):
         await verifier.verify("x", None)
     go.set()

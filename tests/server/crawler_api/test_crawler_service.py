@@ -15,6 +15,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tests.contract.frontier_bodies import FalseClock, FalseLeaseClock
 from tests.graph.archived_web import new_data
 from tests.server.crawler_api_harness import TOKEN, CrawlerApiHarness, Json, asgi_request, crawler_api_harness
+from tests.wait import wait_until
 
 A, B, C = "http://a.test/", "http://b.test/", "http://c.test/"
 
@@ -72,7 +73,7 @@ async def test_what_robots_txt_forbids_is_settled_without_the_crawler_hearing_of
         assert (record.outcome.status, record.worker) == (Status.ROBOTS, "")
 
 
-async def test_a_crawler_that_was_restarted_gets_what_it_holds_again_after_a_delay(api: CrawlerApiHarness):
+async def test_a_crawler_that_was_restarted_gets_what_it_holds_again_after_a_delay(api: CrawlerApiHarness) -> None:
     (page,) = await api.arrive(rules="User-agent: *\nCrawl-delay: 7")
     FalseClock.shift[0] = 7.0
     assert (await api.work())[0]["wait_s"] == 0.0
@@ -161,7 +162,7 @@ async def test_a_page_is_judged_archived_and_followed_as_if_our_own_worker_had_f
         assert facts.history[-1].worker == "crawler.ana"
 
 
-async def test_a_page_that_says_nofollow_leads_nowhere(api: CrawlerApiHarness):
+async def test_a_page_that_says_nofollow_leads_nowhere(api: CrawlerApiHarness) -> None:
     (page,) = await api.arrive()
     await api.links(page, f"{A}2")
     await api.bring(page, status=200, type="text/html", robots="NONE")
@@ -185,8 +186,8 @@ async def test_a_page_that_says_nofollow_leads_nowhere(api: CrawlerApiHarness):
     ],
 )
 async def test_whatever_comes_of_a_visit_counts_as_it_would_for_our_own_worker(
-    api: CrawlerApiHarness, said, status, state
-):
+    api: CrawlerApiHarness, said: Json, status: int, state: str
+) -> None:
     (page,) = await api.arrive()
     told = await api.bring(page, **said)
     assert (told["status"], told["finished"], told["kept"]) == (status, True, status == 200)
@@ -196,7 +197,7 @@ async def test_whatever_comes_of_a_visit_counts_as_it_would_for_our_own_worker(
     assert await api.state(f"{A}elsewhere") == ("handed out" if status == 301 else "unknown")
 
 
-async def test_what_the_crawler_did_not_ask_for_goes_back_and_is_made_later(api: CrawlerApiHarness):
+async def test_what_the_crawler_did_not_ask_for_goes_back_and_is_made_later(api: CrawlerApiHarness) -> None:
     (page,) = await api.arrive()
     told = await api.bring(page, status=-40)
     assert (told["finished"], told["next"]) == (False, None)
@@ -207,7 +208,7 @@ async def test_what_the_crawler_did_not_ask_for_goes_back_and_is_made_later(api:
     assert (again["url"], again["visit"]) == (A, 2)
 
 
-async def test_a_busy_host_is_left_alone_as_long_as_it_asks_for(api: CrawlerApiHarness):
+async def test_a_busy_host_is_left_alone_as_long_as_it_asks_for(api: CrawlerApiHarness) -> None:
     (page,) = await api.arrive()
     assert (await api.bring(page, status=503, retry_after_s=500))["next"] is None
     assert await api.work() == []
@@ -233,7 +234,7 @@ async def test_a_page_seen_again_comes_with_its_validators(data):
         assert [(past.status, past.changed) for past in facts.history] == [(200, None), (304, False)]
 
 
-async def test_sitemaps_are_brought_as_they_are_and_read_here(api: CrawlerApiHarness):
+async def test_sitemaps_are_brought_as_they_are_and_read_here(api: CrawlerApiHarness) -> None:
     (listing,) = await api.arrive(rules=f"Sitemap: {A}sitemap.xml")
     assert (listing["role"], listing["url"]) == ("page", A)
     listing = (await api.bring(listing))["next"]
@@ -244,7 +245,7 @@ async def test_sitemaps_are_brought_as_they_are_and_read_here(api: CrawlerApiHar
     assert {record.outcome.payload for record in api.archived()} == {""}, "no bytes were archived"
 
 
-async def test_rules_that_live_on_another_host_are_fetched_there_under_a_loan(api: CrawlerApiHarness):
+async def test_rules_that_live_on_another_host_are_fetched_there_under_a_loan(api: CrawlerApiHarness) -> None:
     (first,) = await api.work()
     told = await api.post_ok("type", url=first["url"], visit=0, status=301, location=f"{B}robots.txt")
     there = told["next"]
@@ -255,7 +256,7 @@ async def test_rules_that_live_on_another_host_are_fetched_there_under_a_loan(ap
     assert await api.state(A) == "excluded"
 
 
-async def test_robots_txt_that_cannot_be_had_forbids_everything_for_now(api: CrawlerApiHarness):
+async def test_robots_txt_that_cannot_be_had_forbids_everything_for_now(api: CrawlerApiHarness) -> None:
     (first,) = await api.work()
     told = await api.post_ok("type", url=first["url"], visit=0, status=500)
     assert told["next"] is None
@@ -270,7 +271,7 @@ async def test_robots_txt_that_cannot_be_had_forbids_everything_for_now(api: Cra
 # -- repeating, forgetting, falling silent ---------------------------------------------------------------------------
 
 
-async def test_any_call_may_be_repeated(api: CrawlerApiHarness):
+async def test_any_call_may_be_repeated(api: CrawlerApiHarness) -> None:
     (first,) = await api.work()
     for again in (False, True):
         told = await api.post_ok("type", url=first["url"], visit=0, status=404)
@@ -289,7 +290,7 @@ async def test_any_call_may_be_repeated(api: CrawlerApiHarness):
     assert len(api.archived()[0].page.links) == 3  # type: ignore[union-attr]
 
 
-async def test_the_same_report_twice_at_once_is_one(api: CrawlerApiHarness):
+async def test_the_same_report_twice_at_once_is_one(api: CrawlerApiHarness) -> None:
     await api.arrive()
     said: Json = {"url": A, "visit": 1, "status": 200, "type": "text/html", "digest": "x"}
     answers = await asyncio.gather(*(api.post("type", **said) for _ in range(5)))
@@ -302,7 +303,9 @@ STEPS = ("work", "robots", "page", "links", "type", "changes")
 
 
 @pytest.mark.parametrize("killed_after", STEPS)
-async def test_killed_after_any_step_nothing_that_was_acknowledged_is_lost(api: CrawlerApiHarness, killed_after):
+async def test_killed_after_any_step_nothing_that_was_acknowledged_is_lost(
+    api: CrawlerApiHarness, killed_after: str
+) -> None:
     async def step(name: str) -> None:
         if name == killed_after:
             await api.restart()
@@ -334,7 +337,7 @@ async def test_killed_after_any_step_nothing_that_was_acknowledged_is_lost(api: 
     assert await api.state(B) in ("pending", "handed out")
 
 
-async def test_who_was_silent_for_longer_than_a_lease_has_lost_its_hosts_and_hears_so(api: CrawlerApiHarness):
+async def test_who_was_silent_for_longer_than_a_lease_has_lost_its_hosts_and_hears_so(api: CrawlerApiHarness) -> None:
     (page,) = await api.arrive()
     await api.links(page, f"{A}2")
     FalseLeaseClock.shift[0] = 31.0
@@ -350,7 +353,7 @@ async def test_who_was_silent_for_longer_than_a_lease_has_lost_its_hosts_and_hea
     assert (await api.post("type", "bia", url=A, visit=1, gone=True)).code == 404, "that one was never its own"
 
 
-async def test_every_call_renews_the_lease(api: CrawlerApiHarness):
+async def test_every_call_renews_the_lease(api: CrawlerApiHarness) -> None:
     (page,) = await api.arrive()
     for what in ("work", "changes", "links", "work"):
         FalseLeaseClock.shift[0] += 20.0
@@ -359,7 +362,7 @@ async def test_every_call_renews_the_lease(api: CrawlerApiHarness):
     assert (await api.bring(page))["kept"]
 
 
-async def test_who_leaves_hands_everything_back_at_once(api: CrawlerApiHarness):
+async def test_who_leaves_hands_everything_back_at_once(api: CrawlerApiHarness) -> None:
     await api.arrive()
     assert (await api.post_ok("leave"))["left"]
     assert not (await api.post_ok("leave"))["left"]
@@ -369,17 +372,22 @@ async def test_who_leaves_hands_everything_back_at_once(api: CrawlerApiHarness):
     assert [node.name for node in (await api.frontier.overview()).nodes] == ["crawler.bia"]
 
 
-async def test_a_visit_that_nobody_brings_back_goes_back_after_its_time_limit(api: CrawlerApiHarness, monkeypatch):
+async def test_a_visit_that_nobody_brings_back_goes_back_after_its_time_limit(
+    api: CrawlerApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (page,) = await api.arrive()
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "time", lambda real=loop.time: real() + page["time_max_s"] + relay.GRACE_S)
-    while await api.state(A) != "pending":
-        await asyncio.sleep(0.01)
+
+    async def is_pending() -> bool:
+        return await api.state(A) == "pending"
+
+    await wait_until(is_pending)
     assert (await api.post("type", url=A, visit=1, status=404)).code == 410
     assert page["visit"] == 1
 
 
-async def test_names_that_are_still_taken_are_refused_in_words(api: CrawlerApiHarness):
+async def test_names_that_are_still_taken_are_refused_in_words(api: CrawlerApiHarness) -> None:
     await api.work()
     api.facade._open_store.set_worker("ana", None)  # killed after joining and before writing it down
     await api.restart()
@@ -391,7 +399,9 @@ async def test_names_that_are_still_taken_are_refused_in_words(api: CrawlerApiHa
     assert (await api.post("work")).code == 200
 
 
-async def test_without_a_frontier_everybody_hears_503_in_words_and_in_links_are_still_told(api: CrawlerApiHarness):
+async def test_without_a_frontier_everybody_hears_503_in_words_and_in_links_are_still_told(
+    api: CrawlerApiHarness,
+) -> None:
     await api.arrive()
     await api.lose_frontier()
     told: list[tuple[str, Json]] = [("type", {"url": A, "visit": 1, "gone": True}), ("work", {})]
@@ -403,7 +413,7 @@ async def test_without_a_frontier_everybody_hears_503_in_words_and_in_links_are_
     assert (await api.post_ok("changes"))["changes"] == []
 
 
-async def test_a_frontier_that_was_restarted_is_found_again_and_nobody_notices(api: CrawlerApiHarness):
+async def test_a_frontier_that_was_restarted_is_found_again_and_nobody_notices(api: CrawlerApiHarness) -> None:
     (page,) = await api.arrive()
     await api.links(page, f"{A}2")
     await api.lose_frontier()
@@ -458,7 +468,7 @@ async def test_each_in_link_of_what_is_mine_is_told_once_and_again_until_it_is_a
 
 async def test_what_came_with_the_work_is_not_told_again_and_what_is_another_crawlers_not_at_all(
     api: CrawlerApiHarness,
-):
+) -> None:
     await visit_all(api, leads={A: [B], B: []})
     assert await api.state(B) == "fetched"
     api.follow_links()
@@ -496,7 +506,7 @@ async def test_links_that_vanish_are_told_and_a_graph_made_again_tells_nothing_t
         assert told(await api.post_ok("changes", after=1)) == {C: ([], ids(A))}
 
 
-async def test_long_news_come_in_pieces(api: CrawlerApiHarness, monkeypatch):
+async def test_long_news_come_in_pieces(api: CrawlerApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tarrafa.server.crawler_api.inlink_changes.IDS_PER_RESPONSE", 3)
 
     pages = [f"{A}{n}" for n in range(8)]

@@ -14,7 +14,6 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from tarrafa.clock import boottime
 from tarrafa.model import HostNote, VisitRecord
 from tarrafa.report.distributed import part_wire
 from tarrafa.report.distributed.local_part import PartRequest, RemoteParts, gather_local_part
@@ -29,6 +28,7 @@ from tarrafa.server.internal import report_part_endpoint
 from tarrafa.server.internal.report_part_endpoint import ReportPartCounter, create_report_part_app
 from tests.report.sample_archives import NAME, a_visit, an_archive, robots
 from tests.server.crawler_api_harness import AsgiResponse, asgi_request
+from tests.wait import block_until
 
 TOKEN = Token(b"a token of many letters")
 ASKED = PartRequest(NAME, "Tarrafa")
@@ -81,13 +81,6 @@ def _words(process: psutil.Process) -> list[str]:
         return []
 
 
-def wait_for(what: Callable[[], object]) -> None:
-    began, again = boottime(), threading.Event()
-    while not what():
-        assert boottime() - began < PATIENCE_S
-        again.wait(0.02)
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
     return an_archive(tmp_path_factory.mktemp("p") / "d", ("w1", RECORDS))
@@ -113,28 +106,28 @@ def test_one_is_counted_at_a_time_those_in_line_hear_that_we_live_and_it_ends_wi
     heard: list[int] = []
     with serving(an_archive_that_hangs(tmp_path)) as url:
         first = begin(url)
-        wait_for(counting)
+        block_until(counting)
         (process,) = counting()
         assert TOKEN_VARIABLE not in process.environ()
-        wait_for(lambda: process.nice() > psutil.Process().nice())
+        block_until(lambda: process.nice() > psutil.Process().nice())
         second = begin(url, told=lambda done, total: heard.append(done))
-        wait_for(lambda: len(heard) >= 2)
+        block_until(lambda: len(heard) >= 2)
         assert counting() == [process]
         first.stop()
         assert first.wait() == AWAY
-        wait_for(lambda: counting() and process not in counting())
+        block_until(lambda: counting() and process not in counting())
         second.stop()
         assert second.wait() == AWAY
-        wait_for(lambda: not counting())
+        block_until(lambda: not counting())
 
 
 def test_it_ends_with_whoever_serves(tmp_path, monkeypatch):
     monkeypatch.setattr(http_server, "GRACE_S", PATIENCE_S)  # who has no time left says nothing at all
     with serving(an_archive_that_hangs(tmp_path)) as url:
         asking = begin(url)
-        wait_for(counting)
+        block_until(counting)
     assert asking.wait().missing == [MissingNode("there", "trouble")]
-    wait_for(lambda: not counting())
+    block_until(lambda: not counting())
 
 
 def test_an_archive_that_cannot_be_read_and_a_wrong_token_are_told_apart(tmp_path):

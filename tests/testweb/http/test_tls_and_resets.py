@@ -209,12 +209,12 @@ async def test_an_endless_answer_leaves_the_server_free_even_if_the_client_takes
         connection.connection_made(transport)
         connection.data_received(b"GET /endless.html HTTP/1.1\r\nHost: endless.corner.test\r\n\r\n")
         for _ in range(100):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # turns of the loop are counted, not time
         connection.connection_lost(None)
         await asyncio.sleep(0)
         taken = transport.taken
         for _ in range(100):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # turns of the loop are counted, not time
         assert transport.taken == taken, "it stopped"
         assert 10 < taken < 200
 
