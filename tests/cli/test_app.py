@@ -188,7 +188,7 @@ def test_every_command_has_a_help_that_says_what_it_does():
 
 
 def test_init_writes_a_file_that_crawl_accepts_and_never_overwrites(tmp_path):
-    from tarrafa.crawl.scope.admission import load_collection
+    from tarrafa.crawl.scope.collection_loader import load_collection
 
     assert tarrafa("init", tmp_path / "My-site.toml", "--root", "https://www.usp.br/").returncode == 0
     assert load_collection(tmp_path / "My-site.toml").roots == ("https://www.usp.br/",)

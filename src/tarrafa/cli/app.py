@@ -128,7 +128,7 @@ def crawl(
     from tarrafa.cli import crawl
     from tarrafa.cli.crawl import build_supervisor
     from tarrafa.config import ScheduleConfig
-    from tarrafa.crawl.scope.admission import load_collection
+    from tarrafa.crawl.scope.collection_loader import load_collection
     from tarrafa.frontier.address import from_command_line
 
     collection, address = load_collection(file), from_command_line(where, token_file)

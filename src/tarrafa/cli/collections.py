@@ -92,7 +92,7 @@ def check(
     from tarrafa.cli.output import terminal
     from tarrafa.coordinator.dry_run import scope_check
     from tarrafa.coordinator.field_texts.languages import words_of
-    from tarrafa.crawl.scope.admission import load_collection
+    from tarrafa.crawl.scope.collection_loader import load_collection
     from tarrafa.runtime.data_dir import DataDirectory
     from tarrafa.takedown import CurrentTakedowns
 
@@ -131,7 +131,7 @@ def estimate(
     from tarrafa.coordinator.dry_run.crawl_estimate import estimate as calculate
     from tarrafa.coordinator.dry_run.estimate_inputs import gather_estimate_inputs
     from tarrafa.coordinator.field_texts.languages import words_of
-    from tarrafa.crawl.scope.admission import load_collection
+    from tarrafa.crawl.scope.collection_loader import load_collection
     from tarrafa.frontier.address import from_command_line
     from tarrafa.runtime.data_dir import DataDirectory
 
@@ -198,7 +198,7 @@ def add(
     from tarrafa.cli.curation import current_user
     from tarrafa.config import encode_collection
     from tarrafa.coordinator.node.local_control import ControlRequest, send_control_request
-    from tarrafa.crawl.scope.admission import load_collection
+    from tarrafa.crawl.scope.collection_loader import load_collection
     from tarrafa.crawl.supervisor.supervisor import submit_collection
     from tarrafa.frontier.address import connect, from_command_line, local_address
 

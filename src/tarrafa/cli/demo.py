@@ -26,7 +26,7 @@ from tarrafa.cli.output.terminal import console
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
-from tarrafa.crawl.scope.admission import load_collection
+from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import Locked, data_error_from_os
 from tarrafa.frontier.api import UrlFacts
 from tarrafa.frontier.store.sqlite_frontier import read_statuses_by_host, read_url_lookup

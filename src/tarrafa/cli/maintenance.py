@@ -17,7 +17,7 @@ from tarrafa.archive.history import durable_lengths, survey_archive
 from tarrafa.archive.warc_reader import bytes_behind, visit_lengths
 from tarrafa.clock import Clock
 from tarrafa.crawl.rebuild_frontier import rebuild
-from tarrafa.crawl.scope.admission import load_collection as read_collection
+from tarrafa.crawl.scope.collection_loader import load_collection as read_collection
 from tarrafa.errors import ConfigError, DataError, FrontierError
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.api import Frontier
