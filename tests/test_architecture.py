@@ -57,6 +57,7 @@ SHARED_NAMES = {
     "schema": "tables or fields of a store",
     "status": "how far a projection is behind the archive",
     "store": "the SQLite store of a room",
+    "takedown": "takedowns of URLs, hosts and sites: their log, and its commands",
     "takedowns": "applies takedowns to a projection",
 }
 SHARED_NAMES_MAX = 25

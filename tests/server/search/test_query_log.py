@@ -201,20 +201,20 @@ def test_a_thread_writes_by_itself(data, monkeypatch):
 
 
 def asked_of_the_command(data: DataDirectory, *options: str) -> str:
-    done = CliRunner().invoke(app.app, ["queries", "--data", str(data.root), *options], catch_exceptions=False)
+    done = CliRunner().invoke(app.app, ["query-log", "--data", str(data.root), *options], catch_exceptions=False)
     assert done.exit_code == 0
     return done.stdout
 
 
 def test_the_command_shows_the_same_to_people_and_to_programs(data):
-    assert "Nobody has searched" in asked_of_the_command(data)
+    assert "No searches" in asked_of_the_command(data)
     with QueryLog(data) as log:
         for text, hits in (("rede", 1234), ("rede", 1234), ("[bold]nada", 0), ("a@b", 1)):
             log.record(text, hits)
     told = json.loads(asked_of_the_command(data, "--json", "-n", "1"))
     assert (told["asked"], told["top"]) == (4, [{"query": "rede", "times": 2, "hits": 1234}])
     shown = asked_of_the_command(data)
-    assert "4 searches in 30 days, 1 found nothing; the texts of 1 were not kept" in shown
+    assert "4 searches in 30 days, 1 without results; the texts of 1 were not kept" in shown
     assert "rede  1,234 pages" in shown
     assert "[bold]nada" in shown
 
