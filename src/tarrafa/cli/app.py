@@ -54,6 +54,7 @@ OPERATE, SEVERAL_MACHINES, SCIENCE = "Operate", "Several machines", "Science"
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # reflows paragraphs
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -319,7 +320,8 @@ def export(
     form: Annotated[
         Literal["tarrafa", "jsonl"] | None,
         typer.Option(
-            "--format", help="frontier: tarrafa, for `tarrafa import`; jsonl, one JSON object per URL, for other tools."
+            "--format",
+            help="frontier: tarrafa can be imported again; jsonl has one JSON object per URL, for other tools.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,

@@ -55,7 +55,7 @@ def explain(
 ) -> None:
     """Explain a URL: scope rule, robots.txt, visits, next visit.
 
-    Use it to answer the question of a webmaster.
+    It answers the questions of a webmaster: why was this fetched, and when will it be again?
     """
     from tarrafa.cli.crawl import frontier_time
     from tarrafa.cli.output import explanation, terminal

@@ -24,7 +24,7 @@ FrontierAddress = Annotated[
         "--frontier",
         metavar="ADDRESS",
         help="Address of a remote frontier: tcp://HOST:PORT or postgresql://USER@HOST/DB (repeat it for several "
-        "servers, in order). An address with a password belongs into the environment: TARRAFA_FRONTIER.",
+        "servers, in order). Put an address with a password into the environment: TARRAFA_FRONTIER.",
         show_default=False,
     ),
 ]

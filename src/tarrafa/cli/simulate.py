@@ -46,9 +46,9 @@ def classic(
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """Compare classic revisit policies and their bounds over one day.
+    """Compare classic revisit policies and their bounds.
 
-    The numbers are mean staleness: the share of pages whose copy is out of date. PSP, MP2 and M-Wolf run with ten
+    One day is simulated. The numbers are mean staleness: the share of pages whose copy is out of date. PSP, MP2 and M-Wolf run with ten
     crawlers; InfCrawlers, WP and NonPolite are bounds.
     """
     from tarrafa.cli.output import terminal
@@ -307,7 +307,7 @@ def steady_state(
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """Compare the policies in the long run with the best possible one."""
+    """Compare policies with the best possible one, in the long run."""
     _require(plot)
     from tarrafa.cli.output import terminal
     from tarrafa.simulate.steady_state import compare_steady as simulate_steady
@@ -348,9 +348,9 @@ def learning(
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """Measure what learning the change rates costs, by visits per page.
+    """Measure the cost of learning change rates.
 
-    The cost is staleness above that with known rates.
+    The cost is the staleness above that with known rates, by mean visits per page.
     """
     _require(plot)
     from tarrafa.cli.output import terminal
@@ -391,9 +391,9 @@ def periodic(
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """Compare a crawler that works in bursts with one that never pauses.
+    """Compare crawling in bursts with crawling all the time.
 
-    Both make the same number of visits.
+    Both crawlers make the same number of visits.
     """
     _require(plot)
     import numpy as np
