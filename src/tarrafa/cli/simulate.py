@@ -48,8 +48,8 @@ def classic(
 ) -> None:
     """Compare classic revisit policies and their bounds.
 
-    One day is simulated. The numbers are mean staleness: the share of pages whose copy is out of date. PSP, MP2 and M-Wolf run with ten
-    crawlers; InfCrawlers, WP and NonPolite are bounds.
+    One day is simulated. The numbers are mean staleness: the share of pages whose copy is out of date. PSP, MP2 and
+    M-Wolf run with ten crawlers; InfCrawlers, WP and NonPolite are bounds.
     """
     from tarrafa.cli.output import terminal
     from tarrafa.simulate import matplotlib_plots
