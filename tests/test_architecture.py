@@ -63,7 +63,6 @@ SHARED_NAMES = {
 SHARED_NAMES_MAX = 25
 FILES_PER_FOLDER_MAX = 20
 LARGE_FOLDERS = {
-    "cli": "one file per group of commands",
     "simulate": "experiments share one engine",
     "triples": "one store with its readers",
 }

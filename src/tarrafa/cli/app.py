@@ -325,10 +325,12 @@ def export(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
 ) -> None:
     """Export the frontier, or all statements, to a file.
 
-    The file is a snapshot of one moment; the crawl may run meanwhile.
+    The file is a snapshot of one moment; the crawl may run meanwhile. With --frontier, stop its workers first.
 
     frontier: every collection, every host with robots.txt and delays, every URL with state, visits and validators.
 
@@ -338,13 +340,15 @@ def export(
     import asyncio
 
     from tarrafa.cli.maintenance import export_frontier, export_statements
+    from tarrafa.frontier.address import from_command_line
 
     if what == "statements":
         if form is not None:
             raise ConfigError("--format is for the frontier only; statements are N-Quads")
         said = export_statements(DataDirectory(data), file, collection, force=force)
     else:
-        said = asyncio.run(export_frontier(DataDirectory(data), file, collection, form or "tarrafa", force=force))
+        address, form = from_command_line(where, token_file), form or "tarrafa"
+        said = asyncio.run(export_frontier(DataDirectory(data), file, collection, form, force=force, address=address))
     typer.echo(said, err=True)
 
 
@@ -352,6 +356,8 @@ def import_(
     what: Annotated[Literal["frontier"], typer.Argument(help="What to import.")],
     file: Annotated[Path, typer.Argument(help="File written by `tarrafa export`.")],
     data: Data = DEFAULT_DATA,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
 ) -> None:
     """Import an exported frontier.
 
@@ -361,8 +367,10 @@ def import_(
     import asyncio
 
     from tarrafa.cli.maintenance import import_frontier
+    from tarrafa.frontier.address import from_command_line
 
-    typer.echo(asyncio.run(import_frontier(DataDirectory(data), file)), err=True)
+    address = from_command_line(where, token_file)
+    typer.echo(asyncio.run(import_frontier(DataDirectory(data), file, address)), err=True)
 
 
 def testweb(

@@ -162,9 +162,9 @@ from pathlib import Path
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.search.query_log import QueryLog
 log = QueryLog(DataDirectory(Path({str(data.root)!r})), lambda: {NOW})
-log.note("de lá", 1)
+log.record("de lá", 1)
 log.flush()
-log.note("perdida", 1)
+log.record("perdida", 1)
 print("written", flush=True)
 input()
 """
