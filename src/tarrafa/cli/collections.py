@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3))
 COLLECTION_TEMPLATE = """\
 # A Tarrafa collection: what to crawl, how deep, how politely.
-# `tarrafa crawl {file}` starts it, and goes on after a stop.
+# `tarrafa crawl {file}` starts it, and resumes it after a stop.
 name  = "{name}"
 roots = [{root}]            # URLs or host names; or roots_file = "roots.txt", one per line
 
 [scope]
-# hosts = ["*.br"]            # absent: exactly the roots' hosts; *.br is everything below br
+# hosts = ["*.br"]            # default: exactly the hosts of the roots; *.br is everything below br
 # include = ["*/news/*"]      # URL patterns: only these
 # exclude = ["*/login*"]      # URL patterns: not these
 # depth_max = 3               # hops from a root
 pages_max = 1000
 
 [politeness]
-delay = "1s"                  # between the end of an answer and the next request to the same host
+delay = "1s"                  # between the end of a response and the next request to the same host
 contact = {contact}                  # a page or address where webmasters reach you; sent with every request
 """
 
@@ -197,7 +197,7 @@ def add(
     if address is None:
         directory.check_version()
 
-    async def handed_over() -> tuple[str, str]:
+    async def submit() -> tuple[str, str]:
         if address is None:
             answer = await send_control_request(
                 directory, ControlRequest("add", collection.name, current_user(), encode_collection(collection))
@@ -212,7 +212,7 @@ def add(
             await frontier.close()
 
     try:
-        state, reason = asyncio.run(handed_over())
+        state, reason = asyncio.run(submit())
     except Unreachable:
         if address is not None:
             raise

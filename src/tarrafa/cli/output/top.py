@@ -114,7 +114,7 @@ BARS, PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
 WIDE = 120  # columns: from here on there is room for more numbers
 NAME_MIN, NAME_MAX = 10, 32
 WORKERS_MIN = 3
-FIXED = 6  # rows: title, heads of two tables, two empty ones, and one that whoever shows it may need
+FIXED = 6  # rows: title, heads of two tables, two empty ones, and one for the caller
 FOLLOWING = 5  # rows, where there is room: one empty
 UNITS = ("B", "KB", "MB", "GB", "TB")
 
