@@ -41,8 +41,8 @@ def load_collection(path: Path) -> Collection:
 
 
 def complete_collection(table: dict[str, Any], where: str, before: Collection | None = None) -> Collection:
-    """Complete a table from a form or a program. Keys that name a file on this machine are refused, unless `before`, the
-    definition in force, has the same value."""
+    """Complete a table from a form or a program. Keys that name a file on this machine are refused, unless `before`,
+    the definition in force, has the same value."""
     return _raise_complaints(*validate_table(table, before), where)
 
 
