@@ -6,6 +6,7 @@ once, in absolute values, at most every second; never calls the crawl. One proce
 told a few at a time, and nobody waits for them. Knows nothing of how `deliver` reaches the frontier.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -26,20 +27,18 @@ from tarrafa.graph.graph_writer import GraphWriter
 from tarrafa.graph.rank_delivery import UndeliveredRanks
 from tarrafa.graph.ranking_schedule import RankingScheduler
 from tarrafa.graph.store import (
-    FORMAT,
-    format_of,
     graph_exists,
-    open_reader,
+    graph_file,
+    is_other_version,
     open_writer,
-    path_of,
     read_cursor,
     remove_graph,
-    rows,
-    sqlite_errors,
     writer_lock,
 )
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import rows
 
+log = logging.getLogger(__name__)
 Deliver = Callable[[str, list[UrlWeight]], None]
 
 BATCH_RECORDS = 1_000
@@ -61,7 +60,11 @@ class GraphFollower:
         self._lock = writer_lock(data)
         self._lock.__enter__()
         try:
+            if is_other_version(data):
+                log.warning("%s: written by another version of Tarrafa; it is made again from the archive", data.graph)
+                remove_graph(data)
             self._connection = open_writer(data)
+            self._errors = graph_file(data).errors(self._connection)
             self._cursor: Cursor = read_cursor(self._connection)
             self._graph = GraphWriter(self._connection)
             self.ranks = UndeliveredRanks(data, self._graph.incarnation)
@@ -94,7 +97,7 @@ class GraphFollower:
         self.drop_deleted()
         entries = archive.follow(self._data.archive, self._cursor.copy(), self._graph.note_suffixes, upto=upto)
         while not (stop is not None and stop.is_set()):
-            with sqlite_errors(path_of(self._data), self._connection):
+            with self._errors:
                 seen, records = self._graph.commit(entries, BATCH_RECORDS)
                 self._cursor |= seen
                 total += records
@@ -106,12 +109,12 @@ class GraphFollower:
         """Take out the collections that were deleted since."""
         for name, at in list(self._deletions.latest().items()):
             if at > self._graph.deleted.get(name, -1.0):
-                with sqlite_errors(path_of(self._data), self._connection):
+                with self._errors:
                     self._graph.drop_collection(name, at)
 
     def deliver_weights(self) -> int:
         """Deliver one call's worth of news; how many weights that were. What `deliver` raises, changes nothing."""
-        with sqlite_errors(path_of(self._data), self._connection):
+        with self._errors:
             news = self._graph.undelivered_weights(WEIGHTS_PER_CALL)
         self._deliver_batch(news)
         return len(news)
@@ -120,7 +123,7 @@ class GraphFollower:
         """Deliver some ranks that a survey has changed, if there are any; how many that were."""
         nodes = self.ranks.next_nodes(RANKS_PER_CALL)
         if nodes:
-            with sqlite_errors(path_of(self._data), self._connection):
+            with self._errors:
                 news = self._graph.weights(nodes)
             self._deliver_batch(news)
         return len(nodes)
@@ -130,7 +133,7 @@ class GraphFollower:
             part = list(group)
             self._deliver(collection, [replace(weight, rank=self.ranks.rank(node)) for _, node, weight in part])
             nodes = [node for _, node, _ in part]
-            with sqlite_errors(path_of(self._data), self._connection):
+            with self._errors:
                 self._graph.mark_delivered(nodes)
             self.ranks.mark_delivered(nodes)
 
@@ -195,7 +198,7 @@ def rebuild(data: DataDirectory) -> int:
 
 def mark_all_undelivered(data: DataDirectory) -> int:
     """The frontier was made anew: all that the graph knows is news to it. How much that is."""
-    with writer_lock(data), closing(open_writer(data)) as connection, sqlite_errors(path_of(data), connection):
+    with writer_lock(data), closing(open_writer(data)) as connection, graph_file(data).errors(connection):
         with connection:
             connection.execute("UPDATE nodes SET told = NULL")
             connection.execute("INSERT OR IGNORE INTO dirty SELECT node FROM nodes")
@@ -221,17 +224,11 @@ def behind(data: DataDirectory, until: Cursor | None = None, collection: str | N
 
 def _read_progress(data: DataDirectory, collection: str | None = None) -> tuple[Cursor, int]:
     """Where the follower is, and how much of that it still has to carry on or to tell, at one moment."""
-    if format_of(data) < FORMAT:  # none yet, or one that the follower has to bring up to date first
+    if not graph_exists(data) or is_other_version(data):  # the follower makes it, or makes it again
         return {}, 0
-    connection = open_reader(data)
-    with sqlite_errors(path_of(data), connection):
-        try:
-            with connection:
-                waiting = sum(_count_waiting(connection, table, collection) for table in ("dirty", "falling"))
-                seen = read_cursor(connection)
-        finally:
-            connection.close()
-    return seen, waiting
+    with graph_file(data).reading() as connection:
+        waiting = sum(_count_waiting(connection, table, collection) for table in ("dirty", "falling"))
+        return read_cursor(connection), waiting
 
 
 def _count_waiting(connection: apsw.Connection, table: str, collection: str | None) -> int:

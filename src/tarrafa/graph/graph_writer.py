@@ -19,17 +19,15 @@ import msgspec
 from tarrafa.archive.warc_reader import ArchiveEntry, Cursor
 from tarrafa.frontier.api import UrlWeight
 from tarrafa.graph.outlinks import OutEdge, out_edges
-from tarrafa.graph.store import rows
 from tarrafa.model import CollectionNote, UrlId
 from tarrafa.parse.url import host_id, host_key, url_id
+from tarrafa.runtime.sqlite import rows
 
 NODES_CACHED_MAX = 150_000
 EDGES_PER_BATCH_MAX = 50_000  # a host of link lists must not fill the memory
 RELAXED_MAX = 200_000  # edges followed per batch to carry depths on; the rest waits in `falling`
 TITLE_CHARS_MAX = 300
 DROPPED_AT_ONCE = 2_000  # nodes
-# What older versions do not know of, and need not.
-DELETED = "CREATE TABLE IF NOT EXISTS deleted (name TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID"
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +77,6 @@ class GraphWriter:
         self._collections: dict[str, int] = dict(self._rows("SELECT name, collection FROM collections"))
         self._owners: dict[str, int] = dict(self._rows("SELECT name, owner FROM owners"))
         self._files: dict[str, int] = dict(self._rows("SELECT name, file FROM files"))
-        self._connection.execute(DELETED)
         self.deleted: dict[str, float] = dict(self._rows("SELECT name, at FROM deleted"))
         self._stamp, self.turned, self.incarnation = (counters[name] for name in ("stamp", "turned", "incarnation"))
         self._by_id: dict[tuple[int, UrlId], _NodeState] = {}

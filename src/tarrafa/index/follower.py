@@ -75,7 +75,7 @@ class IndexFollower:
             self._writer.garbage_collect_files()
         self._visits = indexed_visits.IndexedVisits(self._data)
         self._pace = CommitPace(self._visits.cursor)
-        self._withheld = IndexTakedowns(self._data, self._visits.path, self._visits.connection)
+        self._withheld = IndexTakedowns(self._data, self._visits.path, self._visits.connection, self._visits.errors)
         self._refresher = AnchorRefresher(self._data, self._visits)
         self._dropped = self._visits.dropped_collections()
 

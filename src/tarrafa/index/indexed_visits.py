@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import apsw
 
 from tarrafa.archive.warc_reader import Cursor
-from tarrafa.graph.store import rows, sqlite_errors
 from tarrafa.model import UrlId
-from tarrafa.runtime.data_dir import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, open_sqlite_readonly
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import SqliteFile, rows
 
 FORMAT = 2
 ID_BYTES = 16
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS visits (
+CREATE TABLE visits (
     key      BLOB PRIMARY KEY,        -- the URL's id, and the collection's name
     visit    INTEGER NOT NULL,
     file     INTEGER,                 -- where its record is; NULL: the page is not shown
@@ -31,10 +31,10 @@ CREATE TABLE IF NOT EXISTS visits (
     in_links INTEGER,                 -- its marks, as they were when it was written
     rank     REAL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS files (file INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE IF NOT EXISTS cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS deleted (collection TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS settled (links TEXT NOT NULL); -- that every page was looked at with: see `refresh`
+CREATE TABLE files (file INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE deleted (collection TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE settled (links TEXT NOT NULL); -- that every page was looked at with: see `refresh`
 """
 
 
@@ -63,21 +63,20 @@ def path_of(data: DataDirectory) -> Path:
     return data.index / "followed.sqlite"
 
 
+def database_file(data: DataDirectory) -> SqliteFile:
+    return SqliteFile(path_of(data), FORMAT, "`tarrafa rebuild index` makes it again from the archive")
+
+
 class IndexedVisits:
     """The writing side; `newest` also sees what is not saved yet."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._path = path_of(data)
         self._unsaved: dict[bytes, VisitRow] = {}
-        with sqlite_errors(self._path, what="index"):
-            self._connection = apsw.Connection(str(self._path))
-        with sqlite_errors(self._path, self._connection, "index"):
-            self._connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
-            self._connection.pragma("journal_mode", "wal")
-            self._connection.pragma("synchronous", "normal")
-            with self._connection:
-                self._connection.execute(SCHEMA)
-                self._connection.pragma("user_version", FORMAT)
+        file = database_file(data)
+        self._connection = file.open(SCHEMA)
+        self.errors = file.errors(self._connection)
+        with self.errors:
             self.cursor: Cursor = dict(rows(self._connection, "SELECT file, offset FROM cursor"))
             self._files: dict[str, int] = dict(rows(self._connection, "SELECT name, file FROM files"))
 
@@ -94,7 +93,7 @@ class IndexedVisits:
         known = self._unsaved.get(row)
         if known is not None:
             return known[0]
-        with sqlite_errors(self._path, self._connection, "index"):
+        with self.errors:
             found = rows(self._connection, "SELECT visit FROM visits WHERE key = ?", (row,))
         return found[0][0] if found else -1
 
@@ -107,7 +106,7 @@ class IndexedVisits:
     def shown_pages(self, after: bytes, limit: int) -> tuple[list[IndexedPage], bytes]:
         """Pages that are shown, as they were saved, in the order of their keys, from the first one after a key on; and
         the key to go on after, empty at the end."""
-        with sqlite_errors(self._path, self._connection, "index"):
+        with self.errors:
             found = rows(self._connection, "SELECT * FROM visits WHERE key > ? ORDER BY key LIMIT ?", (after, limit))
         names = {number: name for name, number in self._files.items()}
         several = [
@@ -120,13 +119,13 @@ class IndexedVisits:
     def begin_reapply(self) -> Callable[[str, UrlId], None]:
         """What the returned function is called with is forgotten, the first time: its visits are all applied anew."""
         run = self._connection.execute
-        with sqlite_errors(self._path, self._connection, "index"):
+        with self.errors:
             run("DROP TABLE IF EXISTS temp.again")
             run("CREATE TEMP TABLE again (key BLOB PRIMARY KEY) WITHOUT ROWID")
 
         def forget_once(collection: str, key: UrlId) -> None:
             row = key + collection.encode()
-            with sqlite_errors(self._path, self._connection, "index"):
+            with self.errors:
                 run("INSERT OR IGNORE INTO temp.again VALUES (?)", (row,))
                 if self._connection.changes():
                     run("DELETE FROM visits WHERE key = ?", (row,))
@@ -136,13 +135,13 @@ class IndexedVisits:
 
     def dropped_collections(self) -> dict[str, float]:
         """The collections that were dropped, and as of when they were deleted."""
-        with sqlite_errors(self._path, self._connection, "index"):
+        with self.errors:
             return dict(rows(self._connection, "SELECT collection, at FROM deleted"))
 
     def drop_collection(self, collection: str, at: float) -> None:
         """Forget every visit that was made for a collection; tantivy has committed that it is no more."""
         name = collection.encode()
-        with sqlite_errors(self._path, self._connection, "index"), self._connection:
+        with self.errors, self._connection:
             self._connection.execute(f"DELETE FROM visits WHERE substr(key, {ID_BYTES + 1}) = ?", (name,))  # noqa: S608
             self._connection.execute("INSERT OR REPLACE INTO deleted VALUES (?, ?)", (collection, at))
         for key in [key for key in self._unsaved if key[ID_BYTES:] == name]:
@@ -158,7 +157,7 @@ class IndexedVisits:
 
     def save(self) -> None:
         many = self._connection.executemany
-        with sqlite_errors(self._path, self._connection, "index"), self._connection:
+        with self.errors, self._connection:
             changed = sorted(self._unsaved.items())
             many("INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?)", ((key, *row) for key, row in changed))
             many("INSERT OR REPLACE INTO cursor VALUES (?, ?)", self.cursor.items())
@@ -167,7 +166,7 @@ class IndexedVisits:
 
     def note_links_version(self, links: str) -> None:
         """Note which links all pages have been looked at with."""
-        with sqlite_errors(self._path, self._connection, "index"), self._connection:
+        with self.errors, self._connection:
             self._connection.execute("DELETE FROM settled")
             self._connection.execute("INSERT INTO settled VALUES (?)", (links,))
 
@@ -175,39 +174,32 @@ class IndexedVisits:
         self._connection.close()
 
 
-def _read_rows(data: DataDirectory, table: str, sql: str) -> list[tuple[Any, ...]]:
-    """What another process may be writing; nothing, if there is no such table yet."""
-    path = path_of(data)
-    if not path.exists():
+def _read_rows(data: DataDirectory, sql: str) -> list[tuple[Any, ...]]:
+    """What another process may be writing; nothing, if there are no tables yet, or those of another version."""
+    file = database_file(data)
+    if file.found_format() != FORMAT:
         return []
-    with sqlite_errors(path, what="index"):
-        connection = open_sqlite_readonly(path)
-        try:
-            return rows(connection, sql) if connection.table_exists(None, table) else []
-        finally:
-            connection.close()
+    with file.reading() as connection:
+        return rows(connection, sql)
 
 
 def read_cursor(data: DataDirectory) -> Cursor:
     """How far the index has read the archive, as another process may ask."""
-    return dict(_read_rows(data, "cursor", "SELECT file, offset FROM cursor"))
+    return dict(_read_rows(data, "SELECT file, offset FROM cursor"))
 
 
 def read_links_version(data: DataDirectory) -> str:
     """Which links all pages have been looked at with."""
-    return "".join(links for (links,) in _read_rows(data, "settled", "SELECT links FROM settled"))
+    return "".join(links for (links,) in _read_rows(data, "SELECT links FROM settled"))
 
 
 def is_other_version(data: DataDirectory) -> bool:
     """Whether another version of Tarrafa saved what is there."""
-    return any(found != FORMAT for (found,) in _read_rows(data, "visits", "PRAGMA user_version"))
+    return database_file(data).found_format() not in (0, FORMAT)
 
 
 def remove(data: DataDirectory) -> None:
-    """The file itself last: a new one would take an old log for its own, if a kill had left that."""
-    path = path_of(data)
-    for suffix in ("-wal", "-shm", ""):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    database_file(data).remove()
 
 
 def replace_with(data: DataDirectory, successor: DataDirectory) -> None:

@@ -17,11 +17,11 @@ import tantivy
 from tarrafa.archive import warc_reader as archive
 from tarrafa.archive.warc_reader import ArchiveEntry, Cursor
 from tarrafa.errors import data_error_from_os
-from tarrafa.graph.store import rows, sqlite_errors
 from tarrafa.index import schema, shards
 from tarrafa.index.document_fields import split_url_id
 from tarrafa.model import VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
+from tarrafa.runtime.sqlite import SqliteErrors, rows
 from tarrafa.takedown import CurrentTakedowns, TakedownSet, TakedownTarget
 
 TABLE = "CREATE TABLE IF NOT EXISTS withheld (kind TEXT, name TEXT, PRIMARY KEY (kind, name)) WITHOUT ROWID"
@@ -71,12 +71,12 @@ def lifted_entries(
 class IndexTakedowns:
     """The orders, and what the index has made of them; on the connection of its visits."""
 
-    def __init__(self, data: DataDirectory, path: Path, connection: apsw.Connection) -> None:
+    def __init__(self, data: DataDirectory, path: Path, connection: apsw.Connection, errors: SqliteErrors) -> None:
         self._data, self._taken_down = data, CurrentTakedowns(data)
-        self._path, self._connection = path, connection
+        self._path, self._connection, self._errors = path, connection, errors
         self.orders = self._taken_down.now()
         self._settled: TakedownSet | None = None  # what the committed index keeps to, if that is known for certain
-        with sqlite_errors(path, connection, "index"):
+        with errors:
             connection.execute(TABLE)
             self._before = {
                 TakedownTarget(kind, name) for kind, name in rows(connection, "SELECT kind, name FROM withheld")
@@ -111,7 +111,7 @@ class IndexTakedowns:
 
     def mark_applied(self) -> None:
         """The index is committed, and keeps to the orders."""
-        with sqlite_errors(self._path, self._connection, "index"), self._connection:
+        with self._errors, self._connection:
             self._connection.execute("DELETE FROM withheld")
             self._connection.executemany("INSERT INTO withheld VALUES (?, ?)", sorted(self.orders.targets))
         self._before, self._settled = set(self.orders.targets), self.orders

@@ -22,7 +22,6 @@ from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.warc_reader import ArchiveEntry, read_entry
 from tarrafa.clock import boottime
 from tarrafa.errors import ConfigError, Locked, data_error_from_os
-from tarrafa.graph.store import rows, sqlite_errors
 from tarrafa.index import shards
 from tarrafa.index.commit_pace import CommitPace
 from tarrafa.index.document_fields import IndexAction, index_action
@@ -30,6 +29,7 @@ from tarrafa.model import Outcome, UrlId
 from tarrafa.parse.text.dates import parse_date
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
+from tarrafa.runtime.sqlite import rows
 from tarrafa.triples import ontology, status, storage
 from tarrafa.triples.construct_rules import RuleRunner
 from tarrafa.triples.construct_rules import write_rule_graph as write_rules
@@ -67,7 +67,6 @@ class TriplesFollower:
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
-        self._path = storage.database_path(data)
         self._is_ours = shards.url_filter(data)
         self._deletions = ArchiveDeletions(data.archive)
         self._news: dict[UrlId, str] = {}  # pages to write
@@ -326,8 +325,8 @@ class _StorageErrors:
     """What SQLite and oxigraph complain of, as one line."""
 
     def __init__(self, follower: TriplesFollower) -> None:
-        self._path, self._data = follower._path, follower._data
-        self._connection = follower._connection
+        self._data = follower._data
+        self._sqlite = storage.database_file(follower._data).errors(follower._connection)
 
     def __enter__(self) -> None:
         return None
@@ -337,7 +336,7 @@ class _StorageErrors:
             with storage.oxigraph_errors(storage.store_path(self._data)):
                 raise error
         if error is not None:
-            with sqlite_errors(self._path, self._connection, "triples"):
+            with self._sqlite:
                 raise error
 
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import apsw
 
 from tarrafa.archive.warc_reader import Cursor
-from tarrafa.graph.store import rows
 from tarrafa.model import UrlId
+from tarrafa.runtime.sqlite import rows
 
 
 class StoredVersion(NamedTuple):
@@ -67,7 +67,6 @@ class PageVersions:
 
     def dropped_collections(self) -> dict[str, float]:
         """The collections that were dropped, and as of when they were deleted."""
-        self._run("CREATE TABLE IF NOT EXISTS deleted (collection TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID")
         return dict(rows(self._connection, "SELECT collection, at FROM deleted"))
 
     def drop_some(self, collection: str, limit: int) -> list[UrlId]:

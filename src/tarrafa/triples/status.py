@@ -16,9 +16,9 @@ import msgspec
 
 from tarrafa.archive import warc_reader as archive
 from tarrafa.archive.warc_reader import Cursor
-from tarrafa.graph.store import rows, sqlite_errors
 from tarrafa.index import shards
-from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import rows
 from tarrafa.triples import storage
 
 
@@ -66,17 +66,11 @@ def cursor(data: DataDirectory) -> Cursor:
 def part_progress(part: DataDirectory) -> TriplesPartProgress:
     if not storage.exists(part):
         return TriplesPartProgress({})
-    path = storage.database_path(part)
-    with sqlite_errors(path, what="triples"):
-        connection = open_sqlite_readonly(path)
-        try:
-            with connection:
-                found = dict(rows(connection, "SELECT file, offset FROM cursor"))
-                commits = rows(connection, "SELECT coalesce(max(commits), 0) FROM commits")[0][0]
-                outdated = rows(connection, "SELECT count(*) FROM (SELECT 1 FROM pages WHERE ontology < (SELECT"
-                                " generation FROM ontology) LIMIT 1)")[0][0]  # fmt: skip
-        finally:
-            connection.close()
+    with storage.database_file(part).reading() as connection:
+        found = dict(rows(connection, "SELECT file, offset FROM cursor"))
+        commits = rows(connection, "SELECT coalesce(max(commits), 0) FROM commits")[0][0]
+        outdated = rows(connection, "SELECT count(*) FROM (SELECT 1 FROM pages WHERE ontology < (SELECT"
+                        " generation FROM ontology) LIMIT 1)")[0][0]  # fmt: skip
     return TriplesPartProgress(found, commits, bool(outdated))
 
 
@@ -110,12 +104,7 @@ def triples_status(data: DataDirectory) -> TriplesStatus | None:
         return None
     sums = {"pages": 0, "statements": 0, "inferred": 0, "things": 0}
     for part in there:
-        path = storage.database_path(part)
-        with sqlite_errors(path, what="triples"):
-            connection = open_sqlite_readonly(path)
-            try:
-                for name, value in rows(connection, "SELECT name, value FROM totals"):
-                    sums[name] += value
-            finally:
-                connection.close()
+        with storage.database_file(part).reading() as connection:
+            for name, value in rows(connection, "SELECT name, value FROM totals"):
+                sums[name] += value
     return TriplesStatus(**sums, behind_bytes=behind(data))

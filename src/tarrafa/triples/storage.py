@@ -20,9 +20,9 @@ import apsw
 from pyoxigraph import Store
 
 from tarrafa.errors import DataError, DiskFull, Locked
-from tarrafa.graph.store import sqlite_errors
 from tarrafa.index import shards
-from tarrafa.runtime.data_dir import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, open_sqlite_readonly, try_lock
+from tarrafa.runtime.data_dir import DataDirectory, try_lock
+from tarrafa.runtime.sqlite import SqliteFile
 from tarrafa.triples import snapshots
 
 FORMAT = 1
@@ -45,6 +45,7 @@ CREATE TABLE cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROW
 CREATE TABLE commits (commits INTEGER NOT NULL); -- how many there were: what is published says of which it is
 CREATE TABLE ontology (generation INTEGER NOT NULL, content BLOB NOT NULL); -- that is in force
 CREATE TABLE withheld (kind TEXT, name TEXT, PRIMARY KEY (kind, name)) WITHOUT ROWID;
+CREATE TABLE deleted (collection TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE names (name INTEGER PRIMARY KEY, iri TEXT NOT NULL UNIQUE, vocabulary INTEGER);
 CREATE TABLE pages (                   -- those that state something
     page       INTEGER PRIMARY KEY,
@@ -95,6 +96,10 @@ def database_path(data: DataDirectory) -> Path:
     return data.triples / "followed.sqlite"
 
 
+def database_file(data: DataDirectory) -> SqliteFile:
+    return SqliteFile(database_path(data), FORMAT, "`tarrafa rebuild triples` makes it again from the archive")
+
+
 def all_database_paths(data: DataDirectory) -> set[Path]:
     """Those of all parts that there are, whether they are kept here or not."""
     return set((data.root / "triples").rglob(database_path(data).name))
@@ -111,15 +116,7 @@ def exists(data: DataDirectory) -> bool:
 
 def format_of(data: DataDirectory) -> int:
     """The form of the books that are there; 0: there are none, or not yet."""
-    path = database_path(data)
-    if not path.exists():
-        return 0
-    with sqlite_errors(path, what="triples"):
-        connection = open_sqlite_readonly(path)
-        try:
-            return int(connection.pragma("user_version"))
-        finally:
-            connection.close()
+    return database_file(data).found_format()
 
 
 def acquire_lock(data: DataDirectory) -> IO[bytes]:
@@ -131,11 +128,8 @@ def acquire_lock(data: DataDirectory) -> IO[bytes]:
 
 
 def remove(data: DataDirectory) -> None:
-    """Take the store away; the caller holds the lock. First what says how far we were, and of that the file itself
-    last: a new one would take an old log for its own, if a kill had left that."""
-    path = database_path(data)
-    for suffix in ("-wal", "-shm", ""):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    """Take the store away; the caller holds the lock. First what says how far we were."""
+    database_file(data).remove()
     snapshots.remove_published(data)
     (data.triples / "shown").unlink(missing_ok=True)
     store = store_path(data)
@@ -162,19 +156,7 @@ def remove_stray_parts(data: DataDirectory) -> None:
 
 def open_database(data: DataDirectory) -> apsw.Connection:
     """The one connection that writes."""
-    path = database_path(data)
-    with sqlite_errors(path, what="triples"):
-        connection = apsw.Connection(str(path))
-    with sqlite_errors(path, connection, "triples"):
-        connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
-        connection.pragma("journal_mode", "wal")
-        connection.pragma("synchronous", "normal")  # the cursor is in the same transaction: a lost one is replayed
-        connection.pragma("cache_size", -CACHE_KIB)
-        if connection.pragma("user_version") == 0:
-            with connection:
-                connection.execute(SCHEMA)
-                connection.pragma("user_version", FORMAT)
-    return connection
+    return database_file(data).open(SCHEMA, cache_kib=CACHE_KIB)
 
 
 def open_store(data: DataDirectory) -> Store:

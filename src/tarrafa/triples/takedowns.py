@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import apsw
 
 from tarrafa.archive.warc_reader import ArchiveEntry, Cursor
-from tarrafa.graph.store import rows
 from tarrafa.index.takedowns import lifted_entries
 from tarrafa.model import UrlId
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import rows
 from tarrafa.takedown import CurrentTakedowns, TakedownSet, TakedownTarget
 from tarrafa.triples.page_writer import PageWriter
 
