@@ -6,7 +6,6 @@ once, in absolute values, at most every second; never calls the crawl. One proce
 told a few at a time, and nobody waits for them. Knows nothing of how `deliver` reaches the frontier.
 """
 
-import logging
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -29,7 +28,7 @@ from tarrafa.graph.ranking_schedule import RankingScheduler
 from tarrafa.graph.store import (
     graph_exists,
     graph_file,
-    is_other_version,
+    graph_is_current,
     open_writer,
     read_cursor,
     remove_graph,
@@ -38,7 +37,6 @@ from tarrafa.graph.store import (
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import rows
 
-log = logging.getLogger(__name__)
 Deliver = Callable[[str, list[UrlWeight]], None]
 
 BATCH_RECORDS = 1_000
@@ -60,9 +58,6 @@ class GraphFollower:
         self._lock = writer_lock(data)
         self._lock.__enter__()
         try:
-            if is_other_version(data):
-                log.warning("%s: written by another version of Tarrafa; it is made again from the archive", data.graph)
-                remove_graph(data)
             self._connection = open_writer(data)
             self._errors = graph_file(data).errors(self._connection)
             self._cursor: Cursor = read_cursor(self._connection)
@@ -224,7 +219,7 @@ def behind(data: DataDirectory, until: Cursor | None = None, collection: str | N
 
 def _read_progress(data: DataDirectory, collection: str | None = None) -> tuple[Cursor, int]:
     """Where the follower is, and how much of that it still has to carry on or to tell, at one moment."""
-    if not graph_exists(data) or is_other_version(data):  # the follower makes it, or makes it again
+    if not graph_is_current(data):
         return {}, 0
     with graph_file(data).reading() as connection:
         waiting = sum(_count_waiting(connection, table, collection) for table in ("dirty", "falling"))

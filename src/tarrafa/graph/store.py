@@ -99,9 +99,9 @@ def graph_exists(data: DataDirectory) -> bool:
     return graph_file(data).found_format() > 0
 
 
-def is_other_version(data: DataDirectory) -> bool:
-    """Whether another version of Tarrafa made the graph that is there."""
-    return graph_file(data).found_format() not in (0, FORMAT)
+def graph_is_current(data: DataDirectory) -> bool:
+    """Whether there is a graph of this format."""
+    return graph_file(data).found_format() == FORMAT
 
 
 @contextmanager

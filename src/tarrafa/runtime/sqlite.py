@@ -89,6 +89,8 @@ class SqliteFile:
         try:
             with self.errors(connection):
                 connection.set_busy_timeout(busy_timeout_ms)
+                if self.format and connection.pragma("user_version"):
+                    self.check_format(connection)  # first: a file of another format is left as it is
                 connection.pragma("journal_mode", journal)
                 connection.pragma("synchronous", sync)
                 if cache_kib:
@@ -109,7 +111,6 @@ class SqliteFile:
                 connection.execute(schema)
                 connection.pragma("user_version", self.format)
             connection.execute("COMMIT")
-        self.check_format(connection)
 
     def open_readonly(self) -> apsw.Connection:
         """A connection that reads, beside a process that may be writing."""
@@ -151,7 +152,8 @@ class SqliteFile:
         if found != self.format:
             remedy = f"; {self.remedy}" if self.remedy else ""
             raise DataError(
-                f"{self.path}: written by another version of Tarrafa (format {found}, this one reads {self.format}){remedy}"
+                f"{self.path}: written by another version of Tarrafa (format {found}, this one reads {self.format});"
+                f" nothing was changed{remedy}"
             )
 
     def found_format(self) -> int:
