@@ -15,22 +15,24 @@ from types import TracebackType
 import apsw
 from msgspec.structs import replace
 
-from tarrafa.archive import warc_reader as archive
-from tarrafa.archive.deletion_log import ArchiveDeletions
-from tarrafa.archive.warc_reader import Cursor
+from tarrafa.archive.projection import (
+    ProjectionDeletions,
+    read_cursor,
+    unread_bytes,
+    unread_entries,
+    with_each_follower,
+)
+from tarrafa.archive.warc_reader import Cursor, visit_lengths
 from tarrafa.clock import boottime
-from tarrafa.errors import DataError
 from tarrafa.frontier.api import UrlWeight
 from tarrafa.graph import rank_delivery
 from tarrafa.graph.graph_writer import GraphWriter
 from tarrafa.graph.rank_delivery import UndeliveredRanks
 from tarrafa.graph.ranking_schedule import RankingScheduler
 from tarrafa.graph.store import (
-    graph_exists,
     graph_file,
     graph_is_current,
     open_writer,
-    read_cursor,
     remove_graph,
     writer_lock,
 )
@@ -54,17 +56,15 @@ class GraphFollower:
     def __init__(self, data: DataDirectory, deliver: Deliver) -> None:
         self._data = data
         self._deliver = deliver
-        self._deletions = ArchiveDeletions(data.archive)
         self._lock = writer_lock(data)
-        self._lock.__enter__()
         try:
             self._connection = open_writer(data)
             self._errors = graph_file(data).errors(self._connection)
-            self._cursor: Cursor = read_cursor(self._connection)
             self._graph = GraphWriter(self._connection)
+            self._deletions = ProjectionDeletions(data.archive, self._graph.state)
             self.ranks = UndeliveredRanks(data, self._graph.incarnation)
         except BaseException:
-            self._lock.__exit__(None, None, None)
+            self._lock.close()
             raise
 
     def __enter__(self) -> "GraphFollower":
@@ -73,7 +73,7 @@ class GraphFollower:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.ranks.close()
         self._connection.close()
-        self._lock.__exit__(None, None, None)
+        self._lock.close()
 
     @property
     def turned(self) -> int:
@@ -86,15 +86,10 @@ class GraphFollower:
     def read(self, stop: threading.Event | None = None) -> int:
         """Apply all that is durable now; the number of records that were read."""
         total = 0
-        upto = archive.visit_lengths(
-            self._data.archive
-        )  # first: of what comes later, deletions may be heard of later, too
-        self.drop_deleted()
-        entries = archive.follow(self._data.archive, self._cursor.copy(), self._graph.note_suffixes, upto=upto)
+        _, entries = unread_entries(self._data.archive, self._graph.state, self.drop_deleted, self._graph.note_suffixes)
         while not (stop is not None and stop.is_set()):
             with self._errors:
-                seen, records = self._graph.commit(entries, BATCH_RECORDS)
-                self._cursor |= seen
+                records = self._graph.commit(entries, BATCH_RECORDS)
                 total += records
                 if not records and not self._graph.has_falling_depths():
                     break
@@ -102,10 +97,9 @@ class GraphFollower:
 
     def drop_deleted(self) -> None:
         """Take out the collections that were deleted since."""
-        for name, at in list(self._deletions.latest().items()):
-            if at > self._graph.deleted.get(name, -1.0):
-                with self._errors:
-                    self._graph.drop_collection(name, at)
+        for name, at in self._deletions.pending():
+            with self._errors:
+                self._graph.drop_collection(name, at)
 
     def deliver_weights(self) -> int:
         """Deliver one call's worth of news; how many weights that were. What `deliver` raises, changes nothing."""
@@ -166,14 +160,13 @@ def catch_up(data: DataDirectory, deliver: Deliver) -> int:
 
 def drop_deleted(data: DataDirectory) -> bool:
     """Let the graph drop what was deleted. False: there is none, or its follower runs and does it."""
-    if not graph_exists(data):
-        return False
-    try:
-        with GraphFollower(data, lambda collection, weights: None) as follower:
-            follower.drop_deleted()
-    except DataError:
-        return False
-    return True
+    parts = [data] if graph_is_current(data) else []
+    return with_each_follower(parts, _silent_follower, GraphFollower.drop_deleted)
+
+
+def _silent_follower(data: DataDirectory) -> GraphFollower:
+    """A follower that delivers nothing."""
+    return GraphFollower(data, lambda collection, weights: None)
 
 
 def rebuild(data: DataDirectory) -> int:
@@ -185,7 +178,7 @@ def rebuild(data: DataDirectory) -> int:
 
     with writer_lock(data):
         remove_graph(data)
-    with GraphFollower(data, lambda collection, weights: None) as follower:
+    with _silent_follower(data) as follower:
         read = follower.read()
     compute_rankings(data)
     return read
@@ -212,9 +205,9 @@ def behind(data: DataDirectory, until: Cursor | None = None, collection: str | N
 
     The archive is asked first: what becomes durable afterwards was not there when the question was put.
     """
-    published = archive.visit_lengths(data.archive) if until is None else until
+    upto = visit_lengths(data.archive) if until is None else until
     seen, undelivered = _read_progress(data, collection)
-    return undelivered + sum(max(0, length - seen.get(file, 0)) for file, length in published.items())
+    return undelivered + unread_bytes(upto, [seen])
 
 
 def _read_progress(data: DataDirectory, collection: str | None = None) -> tuple[Cursor, int]:

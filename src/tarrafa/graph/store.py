@@ -9,23 +9,24 @@ stamp sees by it what has changed since. Stamps of another `incarnation` (the gr
 stands. Knows nothing of records or frontiers.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import apsw
 
-from tarrafa.archive.warc_reader import Cursor
-from tarrafa.errors import DataError, NotReady
-from tarrafa.runtime.data_dir import DataDirectory, try_lock
-from tarrafa.runtime.sqlite import SqliteFile, rows
+from tarrafa.archive.projection import STATE_SCHEMA, lock_projection
+from tarrafa.errors import NotReady
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import SqliteFile
 
 FORMAT = 3
 DERIVED_FILES = ("ranks.f32", "told.f32", "sites.sqlite")  # computed from the graph: see survey.py and ranknews.py
 CACHE_KIB = 64 << 10
 MAPPED_BYTES = 1 << 36  # that may be read without copying; takes no memory of its own
 
-SCHEMA = """
+SCHEMA = (
+    STATE_SCHEMA
+    + """
 CREATE TABLE collections (
     collection INTEGER PRIMARY KEY,
     name       TEXT NOT NULL UNIQUE,
@@ -56,16 +57,14 @@ CREATE TABLE edges (                           -- n: the link's place on its pag
 ) WITHOUT ROWID;
 CREATE TABLE dirty (node INTEGER PRIMARY KEY);   -- the frontier does not know yet
 CREATE TABLE falling (node INTEGER PRIMARY KEY); -- its depth fell, its targets do not know yet
-CREATE TABLE cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE owners (owner INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE INDEX nodes_by_owner ON nodes (owner, stamp) WHERE owner IS NOT NULL;
 -- With `hops` in the index, all that ranks are made of is read in one pass over it, in the order in which it is needed.
 CREATE INDEX edges_by_target ON edges (dst, src, hops);
-CREATE TABLE files (file INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE deleted (name TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 INSERT INTO counters VALUES ('edges', 0), ('stamp', 0), ('turned', 0), ('incarnation', abs(random() >> 1));
 """
+)
 
 
 def path_of(data: DataDirectory) -> Path:
@@ -90,10 +89,6 @@ def open_reader(data: DataDirectory) -> apsw.Connection:
     return connection
 
 
-def read_cursor(connection: apsw.Connection) -> Cursor:
-    return dict(rows(connection, "SELECT file, offset FROM cursor"))
-
-
 def graph_exists(data: DataDirectory) -> bool:
     """Whether there is a graph: its follower may have created the file and not yet its tables."""
     return graph_file(data).found_format() > 0
@@ -104,15 +99,9 @@ def graph_is_current(data: DataDirectory) -> bool:
     return graph_file(data).found_format() == FORMAT
 
 
-@contextmanager
-def writer_lock(data: DataDirectory) -> Iterator[None]:
+def writer_lock(data: DataDirectory) -> IO[bytes]:
     """One writing process at a time; a second one would count every link twice."""
-    data.graph.mkdir(parents=True, exist_ok=True)
-    lock = try_lock(data.graph / "lock")
-    if lock is None:
-        raise DataError(f"{data.graph}: another process is writing the link graph")
-    with lock:
-        yield
+    return lock_projection(data.graph, "link graph")
 
 
 def remove_graph(data: DataDirectory) -> None:
