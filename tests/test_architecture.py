@@ -57,7 +57,6 @@ SHARED_NAMES = {
     "schema": "tables or fields of a store",
     "status": "how far a projection is behind the archive",
     "store": "the SQLite store of a room",
-    "takedowns": "applies takedowns to a projection",
 }
 SHARED_NAMES_MAX = 25
 FILES_PER_FOLDER_MAX = 20
