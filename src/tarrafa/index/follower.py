@@ -2,7 +2,7 @@
 
 Promises: follows the archive from where it stopped, whatever stopped it; a page is findable a few seconds after it
 became durable, and within a second when nothing else comes; updates and deletions go by URL and never back in time.
-An index that another version of Tarrafa laid out is made again from the archive: it holds nothing of its own.
+An index that another version of Tarrafa laid out is refused, untouched.
 Commit first, then cursor and visit numbers: a crash repeats work and changes nothing. One process at a time for each
 part of the index (`shards`), which reads past what belongs to the others.
 `behind` is 0 only when every durable record is committed, in every part that is kept here.

@@ -3,7 +3,7 @@
 Promises: follows the archive from where it stopped, whatever stopped it; what a page states can be asked for a few
 seconds after it became durable; updates and deletions go by URL and never back in time. Of several collections that
 have a URL, what was fetched last stands for it; when that goes, the other's is read again from the archive. A store
-that another version of Tarrafa laid out is made again from the archive: it holds nothing of its own.
+that another version of Tarrafa laid out is refused, untouched.
 Store first, then cursor, visits and counts in one transaction: a crash repeats work and changes nothing. One process
 at a time for each part (they are those of the index). What is committed is published for others every few seconds;
 `behind` is 0 only when every durable record is committed and published, in every part that is kept here.
@@ -21,7 +21,7 @@ import msgspec
 from tarrafa.archive.projection import ArchiveProjection, ProjectionState, with_each_follower
 from tarrafa.archive.warc_reader import ArchiveEntry, read_entry
 from tarrafa.clock import boottime
-from tarrafa.errors import ConfigError, DataError, data_error_from_os
+from tarrafa.errors import ConfigError, data_error_from_os
 from tarrafa.index import shards
 from tarrafa.index.document_fields import IndexAction, index_action
 from tarrafa.model import UrlId
@@ -78,13 +78,8 @@ class TriplesFollower:
 
     def _open(self) -> None:
         data, found = self._data, storage.format_of(self._data)
-        if found not in (0, storage.FORMAT):
-            raise DataError(
-                f"{data.triples}: written by another version of Tarrafa; nothing was changed. `tarrafa rebuild triples`"
-                " makes it again from the archive"
-            )
-        if found != storage.FORMAT or not storage.store_path(data).exists():  # one says nothing without the other
-            storage.remove(data)
+        if not found or (found == storage.FORMAT and not storage.store_path(data).exists()):
+            storage.remove(data)  # one says nothing without the other
         self._connection = storage.open_database(data)
         self._store = storage.open_store(data)
         self._errors = storage.StorageErrors(data, self._connection)
