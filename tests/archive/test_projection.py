@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -80,7 +81,7 @@ class NotingTarget:
 
 
 @pytest.fixture
-def data(tmp_path) -> DataDirectory:
+def data(tmp_path: Path) -> DataDirectory:
     return new_data(tmp_path / "data")
 
 
