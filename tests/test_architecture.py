@@ -58,7 +58,6 @@ SHARED_NAMES = {
     "status": "how far a projection is behind the archive",
     "store": "the SQLite store of a room",
     "takedown": "takedowns of URLs, hosts and sites: their log, and its commands",
-    "takedowns": "applies takedowns to a projection",
 }
 SHARED_NAMES_MAX = 25
 FILES_PER_FOLDER_MAX = 20

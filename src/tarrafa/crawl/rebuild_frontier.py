@@ -54,7 +54,8 @@ from tarrafa.model import (
     VisitRecord,
 )
 from tarrafa.parse.url import host_id, host_key, url_id
-from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly, sync_directory, try_lock
+from tarrafa.runtime.data_dir import DataDirectory, sync_directory, try_lock
+from tarrafa.runtime.sqlite import open_sqlite_readonly
 
 BATCH = 1_000  # happenings in one transaction
 REASON = "made again from the archive; `tarrafa crawl FILE` goes on where it was"

@@ -15,9 +15,9 @@ import apsw
 import msgspec
 
 from tarrafa.errors import QueryError
-from tarrafa.graph.store import rows
 from tarrafa.parse.rdf.entity import normalize_iri
 from tarrafa.parse.rdf.nquads import iri, literal
+from tarrafa.runtime.sqlite import rows
 from tarrafa.triples.date_ranges import date_range
 from tarrafa.triples.entity_index import parse_number
 from tarrafa.triples.usage_counts import ANY, CLASS, PROPERTY, VOCABULARY

@@ -15,11 +15,11 @@ import msgspec
 
 from tarrafa.clock import boottime
 from tarrafa.errors import QueryError
-from tarrafa.graph.store import rows, sqlite_errors
 from tarrafa.index import shards
 from tarrafa.parse.rdf.entity import normalize_iri
 from tarrafa.parse.url import url_id
-from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import rows
 from tarrafa.takedown import CurrentTakedowns
 from tarrafa.triples import entity_query, entity_view, storage
 from tarrafa.triples.entity_query import EntityCondition, EntityQuery
@@ -169,9 +169,7 @@ class EntityReader:
 
 @contextmanager
 def _opened(part: DataDirectory, until: float) -> Iterator[apsw.Connection]:
-    path = storage.database_path(part)
-    with sqlite_errors(path, what="triples"):
-        connection = open_sqlite_readonly(path)
+    connection = storage.database_file(part).open_readonly()
     try:
         connection.set_progress_handler(lambda: boottime() > until, STEPS)
         with connection:

@@ -30,10 +30,11 @@ import msgspec
 from tarrafa.clock import boot_id
 from tarrafa.coordinator.node.messages import NODE_HEARTBEAT_EVERY_S, NODE_SILENT_AFTER_S, NodeHeartbeat
 from tarrafa.coordinator.node.node_registry import NodeRegistry, SearchNode
-from tarrafa.coordinator.store import store_path
-from tarrafa.errors import ConfigError, DataError
+from tarrafa.coordinator.store import store_file, store_path
+from tarrafa.errors import ConfigError
 from tarrafa.fetch.node_client import check_node_url
-from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import open_sqlite_readonly
 from tarrafa.runtime.token import Token
 from tarrafa.search.remote_shard import RemoteShard, UnavailableShard
 
@@ -123,7 +124,7 @@ def read_recorded_nodes(data: DataDirectory) -> RecordedNodes:
     except (apsw.SQLError, apsw.CantOpenError):  # an older version's, or not for our eyes
         return RecordedNodes()
     except apsw.Error as error:
-        raise DataError(f"{path}: what is noted of other nodes cannot be read ({error})") from None
+        raise store_file(path).errors().translate(error) from None
 
 
 def _heartbeat_or_none(content: object) -> NodeHeartbeat | None:
