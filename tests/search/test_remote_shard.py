@@ -275,7 +275,7 @@ def test_a_frozen_shard_is_named_and_found_again_when_it_goes_on(tmp_path):
         process.wait()
         found = searcher.search(SearchRequest("rede", n=100))
         assert found.hits == less.hits
-        assert "no answer" in found.shards[1].trouble
+        assert "no answer" in str(found.shards[1].trouble)
         shard.close()
 
 

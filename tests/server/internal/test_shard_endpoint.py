@@ -176,7 +176,7 @@ def test_with_data_of_its_own_an_index_that_is_not_there_yet_is_named(tmp_path, 
         shard = RemoteShard(there.address, TOKEN, limit_s=30.0)
         found = Searcher.open(own, [shard]).search(SearchRequest("only31"))
         assert found.total == 1
-        assert "nothing indexed yet" in found.shards[0].trouble
+        assert "nothing indexed yet" in str(found.shards[0].trouble)
         shard.close()
     with pytest.raises(DataError, match="nothing indexed yet"):
         Searcher.open(own).search(SearchRequest("only31"))
