@@ -7,6 +7,7 @@ from math import prod
 from urllib.parse import quote
 
 import pytest
+from starlette.requests import Request
 
 from tarrafa.graph import follower as graph
 from tarrafa.graph.ranking_process import compute_rankings
@@ -17,11 +18,11 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.request import ScorePart
 from tarrafa.server.jinja_environment import (
     ScoreExplanation,
-    TemplateRenderer,
     format_change_rate,
     host_name_of,
     readable_url,
 )
+from tarrafa.server.page_responses import PageResponses
 from tests.graph.archived_web import a_record, new_data, small_web, url_of, write
 from tests.server.conftest import HOSTILE, RunningSite, links
 
@@ -159,13 +160,16 @@ def test_why_a_page_is_not_a_result_is_said_too(site):
     assert "not among the answers" in site.get(f"/why?q=praça&url={quote(url_of(3))}".replace("ç", "%C3%A7"))[1]
 
 
-def test_every_part_of_a_score_has_a_name():
+def test_every_part_of_a_score_has_a_name(data):
     kinds = ("text", "title", "pair", "added", "links", "recent", "curated")
-    template = TemplateRenderer(PORTUGUESE).environment.get_template("score_explanation.html")
-    part_name = template.module.part_name  # type: ignore[attr-defined]
-    names = [part_name(ScorePart(kind, "rede", 1.0)) for kind in kinds]
-    assert len(set(names)) == len(kinds)
-    assert names[0] == "“rede” na página ou em links para ela"
+    scope = {"type": "http", "method": "GET", "path": "/why", "query_string": b"q=x&hl=pt", "headers": []}
+    reasons = ScoreExplanation.of([ScorePart(kind, "rede", 1.0) for kind in kinds])
+    text = PageResponses(data, None).render(
+        Request(scope), "score_explanation.html", url="http://a.br/", reasons=reasons
+    )
+    names = re.findall(r'<th scope="row">(.+?)</th>', text)
+    assert len(set(names)) == len(kinds) + 1
+    assert "“rede” na página ou em links para ela" in names
 
 
 def test_reasons_add_up():

@@ -53,7 +53,7 @@ def test_a_complaint_keeps_its_values_in_another_language():
     said = PORTUGUESE.render(raised.value.message)
     assert said == "A busca é longa demais: 1.500 caracteres; no máximo 1.000 são lidos."
     with pytest.raises(QueryError) as raised:
-        parse("site:a{0}b", all_words=False)
+        parse("lang:a{0}b", all_words=False)
     assert "não 'a{0}b'." in PORTUGUESE.render(raised.value.message)
 
 

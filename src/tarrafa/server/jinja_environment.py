@@ -217,7 +217,7 @@ class ConstantSentences(Extension):
     saves some hundred calls a page."""
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        translate = self.environment.globals["_"]
+        translate: Any = self.environment.globals["_"]
         return _constant_sentences(lambda found: escape(translate(found[1])), source)
 
 
@@ -228,7 +228,7 @@ class TemplateRenderer:
     """The templates, in one language: `_` and `ngettext` are the reader's translator."""
 
     def __init__(self, _: Translator) -> None:
-        self.environment = Environment(
+        self._environment = Environment(
             loader=PackageLoader("tarrafa.server"),
             autoescape=True,
             undefined=StrictUndefined,
@@ -237,7 +237,7 @@ class TemplateRenderer:
             lstrip_blocks=True,
             extensions=[ConstantSentences],
         )
-        self.environment.filters |= {
+        self._environment.filters |= {
             "href": safe_href,
             "number": lambda value: _.number(value, 1 if isinstance(value, float) else 0),
             "decimals": lambda value: _.number(value, 2),
@@ -265,7 +265,7 @@ class TemplateRenderer:
             "picture": summarize_properties,
             "is_web": lambda iri: safe_href(iri) == iri,
         }
-        self.environment.globals |= {"_": _, "ngettext": _.ngettext, "address": address, "asset": asset_url}
+        self._environment.globals |= {"_": _, "ngettext": _.ngettext, "address": address, "asset": asset_url}
 
     def render(self, template: str, **values: Any) -> str:
-        return self.environment.get_template(template).render(values)
+        return self._environment.get_template(template).render(values)

@@ -16,7 +16,7 @@ from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.remote_shard import RemoteShard
 from tarrafa.search.request import EXPANSION_TERMS_MAX, MATCHES_MAX, ExpansionTerm, SearchRequest, ShardStatistics
 from tarrafa.search.searcher import Searcher
-from tarrafa.search.shard_wire import CONTENT_TYPE, METHODS, REQUEST_BYTES_MAX, VERSION
+from tarrafa.search.shard_wire import CONTENT_TYPE, METHODS, REQUEST_BYTES_MAX, VERSION, decode_reason
 from tarrafa.server.app import create_app
 from tarrafa.server.internal.shard_endpoint import create_shard_app
 from tests.server.conftest import RunningSite
@@ -40,7 +40,7 @@ def post(app: Any, method: str, body: bytes, version: str = VERSION, **headers: 
 def said(answer: AsgiResponse) -> str:
     """The one line that an answer consists of."""
     assert answer.headers["content-type"] == CONTENT_TYPE
-    sentence = msgspec.msgpack.decode(answer.body, type=str)
+    sentence = str(decode_reason(answer.body))
     assert sentence
     assert "\n" not in sentence
     return sentence
