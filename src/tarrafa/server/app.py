@@ -91,7 +91,7 @@ class StatusRoutes:
 
     def queries(self, request: Request) -> Response:
         if not self._entry.is_local(request):
-            raise Forbidden(message("This is told on the machine itself only: ask there, or with “tarrafa queries”."))
+            raise Forbidden(message("This is told on the machine itself only: ask there, or with “tarrafa query-log”."))
         return json_response(query_report(self._data, time.time()))
 
     def health(self, request: Request) -> Response:
