@@ -102,9 +102,9 @@ def _notes(report: CollectionReport, _: Translator) -> list[str]:
             "The frontier could not be asked: what it alone knows (URLs discovered, waiting, failed; changes) is "
             "left out."
         ),
-        "no_graph": _("There is no link graph yet, so nothing is said of links to pages and of dead links."),
-        "no_index": _("Nothing is indexed yet, so nothing is said of searching."),
-        "no_busy": _("How busy the machine was is left out: nobody noted it during the crawl."),
+        "no_graph": _("There is no link graph yet: links to pages and dead links are left out."),
+        "no_index": _("Nothing is indexed yet: search times are left out."),
+        "no_busy": _("The load of the machine is left out: it was not recorded during the crawl."),
         "graph_is_now": _("Links, dead links, storage and what the frontier knows are as of now, not of the period."),
         "shared": _.ngettext(
             "The data directory holds {count} more collection: storage is that of all of them together.",
@@ -147,8 +147,8 @@ def missing_node_sentence(missing: MissingNode, _: Translator) -> str:
             "it has no address that others can ask it at (it lacks the role search, is silent, or was not heard of yet)"
         ),
         "away": _("it does not answer"),
-        "broken": _("what it answers cannot be understood, or ends in the middle"),
-        "refused": _("it does not take our token, or we have none (--token-file, TARRAFA_TOKEN)"),
+        "broken": _("its answer cannot be read, or is cut off"),
+        "refused": _("it refuses our token, or there is no token (--token-file, TARRAFA_TOKEN)"),
         "trouble": _("it could not count what it holds; its log says why"),
         "version": _("it is another version of Tarrafa"),
     }
@@ -299,7 +299,7 @@ def _links(report: CollectionReport, _: Translator) -> ReportSection:
     return ReportSection(
         "links",
         _("Links: discovered, accessed, indexed"),
-        [_("From hearing of a URL to finding it in a search.")],
+        [_("From the discovery of a URL to its entry in the search index.")],
         [_pairs(_("Links: discovered, accessed, indexed"), rows, _)],
     )
 
@@ -315,7 +315,7 @@ def _responses(report: CollectionReport, _: Translator) -> ReportSection:
         more = [(str(one.status), status_name(one.status, _), _.number(one.count)) for one in report.unvisited]
         tables.append(
             ReportTable(
-                _("Refused by their looks, without a visit"),
+                _("Refused by the form of the URL, without a visit"),
                 (_("Status code"), _("Meaning"), _("URLs")),
                 list(more),
                 (False, False, True),
@@ -472,7 +472,7 @@ def _dead(report: CollectionReport, _: Translator) -> ReportSection:
         return ReportSection(
             "dead",
             _("Dead links"),
-            [_("There is no link graph yet, so nothing is said of links to pages and of dead links.")],
+            [_("There is no link graph yet: links to pages and dead links are left out.")],
         )
     says = [
         _(
@@ -506,7 +506,7 @@ def _redirects(report: CollectionReport, _: Translator) -> ReportSection:
     codes = [
         (
             str(one.status),
-            _("the page sends its reader away") if one.status == 200 else status_name(one.status, _),
+            _("redirect by the page itself") if one.status == 200 else status_name(one.status, _),
             _.number(one.count),
             _.percent(one.share),
         )
@@ -685,7 +685,7 @@ def _freshness(report: CollectionReport, _: Translator) -> ReportSection:
         "freshness",
         _("Changes and freshness"),
         says,
-        [_pairs(_("Changes per day, as believed of each page"), rows, _)],
+        [_pairs(_("Changes per day, as estimated for each page"), rows, _)],
         ("changes",),
     )
 
@@ -711,7 +711,7 @@ def _compared_figures(_: Translator) -> dict[str, tuple[str, Callable[[float], s
         "internal_links": (_("Internal links per page"), _.precise),
         "outgoing_links": (_("Links per page"), _.precise),
         "dead_links": (_("Dead links"), _.percent),
-        "redirects": (_("URLs that lead elsewhere"), _.precise),
+        "redirects": (_("URLs that redirect"), _.precise),
         "robots": (_("Servers with robots.txt"), _.precise),
         "storage": (_("Storage"), _.size),
         "fresh": (_("Probably fresh"), _.percent),

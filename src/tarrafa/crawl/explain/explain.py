@@ -323,7 +323,7 @@ def _refusal_detail(collection: Collection, known: UrlFacts) -> Message | str:
     """What a refusal of ours was for, where the word alone does not say it."""
     scope, status = collection.scope, known.status
     if status == Status.TRAP:
-        return trap_reason(known.url) or message("URLs made like it had nothing new to say for long")
+        return trap_reason(known.url) or message("URLs of the same pattern brought nothing new for a long time")
     if status == Status.HOST_FULL:
         return f"host_pages_max = {scope.host_pages_max:,}, site_hosts_max = {scope.site_hosts_max:,}"
     if status == Status.LANGUAGE_OUTSIDE:

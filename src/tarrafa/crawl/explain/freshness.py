@@ -54,12 +54,12 @@ def estimate_changes(
 
 def _believed_dates(found: PageFreshness) -> Message:
     if found.dates_believed and found.announcements_believed:
-        return message("Last-Modified and sitemap dates of its host are believed")
+        return message("Last-Modified and sitemap dates of its host are trusted")
     if found.dates_believed:
-        return message("Last-Modified of its host is believed")
+        return message("Last-Modified of its host is trusted")
     if found.announcements_believed:
-        return message("sitemap dates of its host are believed")
-    return message("no dates of its host are believed yet")
+        return message("sitemap dates of its host are trusted")
+    return message("no dates of its host are trusted yet")
 
 
 def revisit_reason(collection: Collection, found: PageFreshness) -> Message:
@@ -75,7 +75,7 @@ def revisit_reason(collection: Collection, found: PageFreshness) -> Message:
     if revisit.policy == "rateupdate":
         return message("by its rate {rate:.3g}, computed anew every 24 h", rate=page.rate)
     if revisit.policy == "uniform":
-        return message("every page equally often")
+        return message("every page is visited equally often")
     return message("the {policy} plan for {span} says so", policy=revisit.policy, span=_span(float(revisit.horizon)))
 
 
@@ -85,7 +85,7 @@ def _special_reason(found: PageFreshness) -> Message:
     if found.shelf != RETRY_SHELF:
         return message("it gives its place to a more important page")
     if found.gone:
-        return message("it was gone the last time: one grace visit")
+        return message("it was gone at the last visit: one more visit before it is dropped")
     return message("its last visit failed")
 
 
