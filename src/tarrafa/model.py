@@ -10,8 +10,11 @@ own.
 """
 
 from enum import IntEnum
+from http import HTTPStatus
 
 import msgspec
+
+from tarrafa.i18n import Message, message
 
 UrlId = bytes  # 16 bytes
 HostId = int  # signed 64 bits, as SQLite and PostgreSQL store it
@@ -46,31 +49,42 @@ class Status(IntEnum):
     STARVED = -41  # our own side: a time limit passed while this machine could not keep up; tried again
 
 
-STATUS_MEANING: dict[int, str] = {
-    Status.INVALID_RESPONSE: "invalid response",
-    Status.TYPE_NOT_WANTED: "type not wanted",
-    Status.TOO_LARGE: "too large",
-    Status.ROBOTS: "excluded by robots.txt",
-    Status.TOO_SLOW: "too slow",
-    Status.SYSTEM_ERROR: "communication error",
-    Status.NAME_UNKNOWN: "name does not resolve",
-    Status.HOST_GIVEN_UP: "host given up",
-    Status.ADDRESS_REFUSED: "address refused",
-    Status.TLS_ERROR: "TLS error",
-    Status.REDIRECTS_EXCEEDED: "too many redirects",
-    Status.LANGUAGE_NOT_WANTED: "language not wanted",
-    Status.LANGUAGE_OUTSIDE: "outside the scope, in another language",
-    Status.OUT_OF_SCOPE: "no longer in scope",
-    Status.TRAP: "a trap",
-    Status.HOST_FULL: "host or site is full",
-    Status.COPY: "one more copy",
-    Status.REPLACED: "replaced by a more important page",
-    Status.TAKEN_DOWN: "taken down",
-    Status.NOT_STRUCTURED: "no structured data",
-    Status.NOT_FOUND_AGAIN: "not found again",
-    Status.HOSTILE: "hostile page",
-    Status.STARVED: "our own machine was too slow",
+STATUS_MEANING: dict[int, Message] = {
+    Status.INVALID_RESPONSE: message("invalid response"),
+    Status.TYPE_NOT_WANTED: message("type not wanted"),
+    Status.TOO_LARGE: message("too large"),
+    Status.ROBOTS: message("excluded by robots.txt"),
+    Status.TOO_SLOW: message("too slow"),
+    Status.SYSTEM_ERROR: message("communication error"),
+    Status.NAME_UNKNOWN: message("name does not resolve"),
+    Status.HOST_GIVEN_UP: message("host given up"),
+    Status.ADDRESS_REFUSED: message("address refused"),
+    Status.TLS_ERROR: message("TLS error"),
+    Status.REDIRECTS_EXCEEDED: message("too many redirects"),
+    Status.LANGUAGE_NOT_WANTED: message("language not wanted"),
+    Status.LANGUAGE_OUTSIDE: message("outside the scope, in another language"),
+    Status.OUT_OF_SCOPE: message("no longer in scope"),
+    Status.TRAP: message("a trap"),
+    Status.HOST_FULL: message("host or site is full"),
+    Status.COPY: message("one more copy"),
+    Status.REPLACED: message("replaced by a more important page"),
+    Status.TAKEN_DOWN: message("taken down"),
+    Status.NOT_STRUCTURED: message("no structured data"),
+    Status.NOT_FOUND_AGAIN: message("not found again"),
+    Status.HOSTILE: message("hostile page"),
+    Status.STARVED: message("our own machine was too slow"),
 }
+
+
+def status_name(status: int) -> Message | str:
+    """What a status means: a message for our own codes, the phrase of HTTP for its codes, else nothing."""
+    if status in STATUS_MEANING:
+        return STATUS_MEANING[status]
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
 
 # What a status means for what comes next, in one place.
 BUSY = frozenset({429, 503})  # "not now": the host rests, nobody is blamed

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from tarrafa.coordinator.node.messages import Machine
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import ENGLISH, PORTUGUESE
+from tarrafa.model import status_name
 from tarrafa.report import plots, writers
 from tarrafa.report.comparison import compare_reports
 from tarrafa.report.histograms import distribution
-from tarrafa.report.layout import language_label, lay_out, status_name
+from tarrafa.report.layout import language_label, lay_out
 from tarrafa.report.report_builder import build_report
 from tarrafa.report.schema import (
     CollectionReport,
@@ -122,8 +123,8 @@ def test_every_section_of_the_classic_studies_is_there(hostile):
      (lambda t: t.span(0.0123), "12.3 ms", "12,3 ms"), (lambda t: t.span(3725), "62 min 05 s", "62 min 05 s"),
      (lambda t: t.span(90_000), "25 h 00 min", "25 h 00 min"), (lambda t: t.span(200_000), "2 d 7 h", "2 d 7 h"),
      (lambda t: t.moment(T), "2026-09-21 14:13:20 UTC", "2026-09-21 14:13:20 UTC"),
-     (lambda t: status_name(404, t), "Not Found", "Not Found"), (lambda t: status_name(799, t), "", ""),
-     (lambda t: status_name(-7, t), "excluded by robots.txt", "excluída pelo robots.txt"),
+     (lambda t: t.render(status_name(404)), "Not Found", "Not Found"), (lambda t: t.render(status_name(799)), "", ""),
+     (lambda t: t.render(status_name(-7)), "excluded by robots.txt", "excluída pelo robots.txt"),
      (lambda t: language_label("pt-BR", t), "Portuguese (pt-BR)", "Português (pt-BR)")],
 )  # fmt: skip
 def test_numbers_are_written_as_the_language_does(written, english, portuguese):

@@ -6,11 +6,10 @@ figures. HTML and Markdown are two ways of writing the same story. Everything in
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from http import HTTPStatus
 
-from tarrafa.i18n import PORTUGUESE, Translator, message
+from tarrafa.i18n import Translator, message
 from tarrafa.i18n.collection_states import collection_state
-from tarrafa.report.report_texts.language_and_status_names import ENGLISH_STATUSES, PORTUGUESE_STATUSES
+from tarrafa.model import status_name
 from tarrafa.report.schema import (
     CollectionReport,
     Distribution,
@@ -163,17 +162,6 @@ def _moment(at: float | None, _: Translator) -> str:
     return "…" if at is None else _.moment(at)
 
 
-def status_name(status: int, _: Translator) -> str:
-    """What a status means."""
-    statuses = PORTUGUESE_STATUSES if _ is PORTUGUESE else ENGLISH_STATUSES
-    if status in statuses:
-        return statuses[status]
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
-
-
 def language_label(code: str, _: Translator) -> str:
     name = _.language_name(code)
     return f"{name} ({code})" if name else code or _("(none)")
@@ -307,12 +295,12 @@ def _links(report: CollectionReport, _: Translator) -> ReportSection:
 def _responses(report: CollectionReport, _: Translator) -> ReportSection:
     columns = (_("Status code"), _("Meaning"), _("Visits"), _("Share"))
     rows = [
-        (str(one.status), status_name(one.status, _), _.number(one.count), _.percent(one.share, 2))
+        (str(one.status), _.render(status_name(one.status)), _.number(one.count), _.percent(one.share, 2))
         for one in report.responses
     ]
     tables = [ReportTable(_("Responses by status"), columns, list(rows), (False, False, True, True))]
     if report.unvisited:
-        more = [(str(one.status), status_name(one.status, _), _.number(one.count)) for one in report.unvisited]
+        more = [(str(one.status), _.render(status_name(one.status)), _.number(one.count)) for one in report.unvisited]
         tables.append(
             ReportTable(
                 _("Refused by the form of the URL, without a visit"),
@@ -506,7 +494,7 @@ def _redirects(report: CollectionReport, _: Translator) -> ReportSection:
     codes = [
         (
             str(one.status),
-            _("redirect by the page itself") if one.status == 200 else status_name(one.status, _),
+            _("redirect by the page itself") if one.status == 200 else _.render(status_name(one.status)),
             _.number(one.count),
             _.percent(one.share),
         )

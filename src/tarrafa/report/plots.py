@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tarrafa.i18n import Message, Translator, message
-from tarrafa.report.layout import PLOT_TITLES, shorten_text, status_name, storage_part_name
+from tarrafa.model import status_name
+from tarrafa.report.layout import PLOT_TITLES, shorten_text, storage_part_name
 from tarrafa.report.schema import Bin, CollectionReport, Distribution
 from tarrafa.simulate.matplotlib_plots import COLOURS, Series, draw_lines, figure_axes
 
@@ -106,7 +107,7 @@ def _growth(report: CollectionReport, _: Translator, stem: Path, title: str) -> 
 
 def _statuses(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     shown = report.responses[:STATUSES_SHOWN]
-    labels = [escape_label(f"{one.status} {status_name(one.status, _)}") for one in shown]
+    labels = [escape_label(f"{one.status} {_.render(status_name(one.status))}") for one in shown]
     counts = [one.count for one in shown]
     _horizontal_bars(stem, labels, counts, title, _("Visits"), [_.number(count) for count in counts], _, log=True)
 

@@ -219,14 +219,14 @@ def _explain_in_collection(
         in_links=known.in_links,
         rank=known.rank,
         status=known.status,
-        meaning=f"{status_meaning(known.status)}{because and ': ' + because}",
+        meaning=f"{status_meaning(known.status, _)}{because and ': ' + because}",
         because=because,
         type=known.type or "",
         discovered=format_time(known.discovered),
         announced=format_time(known.announced),
         content_id=known.content_id or "",
         copies=copies,
-        history=[_seen(visit) for visit in known.history],
+        history=[_seen(visit, _) for visit in known.history],
         next_visit=_.render(next_visit),
         believed=believed,
         site=known.site,
@@ -367,14 +367,15 @@ def _host(host: HostFacts, asked: ExplainOptions) -> HostExplanation:
     )  # fmt: skip
 
 
-def _seen(visit: PastVisit) -> ExplainedVisit:
+def _seen(visit: PastVisit, _: Translator) -> ExplainedVisit:
     return ExplainedVisit(
-        visit.number, format_time(visit.at), visit.status, status_meaning(visit.status), visit.length, visit.changed
+        visit.number, format_time(visit.at), visit.status, status_meaning(visit.status, _), visit.length, visit.changed
     )
 
 
-def status_meaning(status: int | None) -> str:
-    return STATUS_MEANING.get(status, "") if status is not None else ""
+def status_meaning(status: int | None, _: Translator = ENGLISH) -> str:
+    """What a status of ours means; nothing for a code of HTTP."""
+    return _.render(STATUS_MEANING.get(status, "")) if status is not None else ""
 
 
 def format_time(at: float | None) -> str:

@@ -303,7 +303,7 @@ def status_text(status: int | None, texts: Texts) -> str:
 
 def trouble_text(trouble: str, texts: Texts) -> str:
     """What a worker wrote down of a host: what its status means, and then what the connection said."""
-    for status, english in STATUS_MEANING.items():
+    for status, english in ((status, str(meaning)) for status, meaning in STATUS_MEANING.items()):
         if status in texts.statuses and (trouble == english or trouble.startswith(f"{english} ")):
             return texts.statuses[status] + trouble[len(english) :]
     return trouble
