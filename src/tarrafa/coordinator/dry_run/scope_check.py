@@ -12,7 +12,7 @@ import msgspec
 from tarrafa.config import Collection
 from tarrafa.coordinator.field_texts import Words
 from tarrafa.coordinator.field_texts.english import ENGLISH
-from tarrafa.crawl.scope.admission import parse_root, url_identity_of
+from tarrafa.crawl.scope.collection_loader import parse_root, url_identity_of
 from tarrafa.crawl.scope.scope_rules import ScopeRules
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import translator
