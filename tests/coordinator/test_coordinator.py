@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tarrafa import config, credentials
 from tarrafa.coordinator.definitions.versions import BY_COMMAND_LINE
 from tarrafa.coordinator.states import LocalizedReason
-from tarrafa.crawl.supervisor.supervisor import ROOTS_PER_CALL, submit_collection
+from tarrafa.crawl.supervisor.submission import ROOTS_PER_CALL, submit_collection
 from tarrafa.errors import ConfigError, EditConflict, FrontierError, Unreachable
 from tarrafa.frontier.api import CollectionRow
 from tests.coordinator.coordinator_harness import (
