@@ -19,7 +19,7 @@ from tests.contract.test_revisits import advance, kept, opened, visit_all
 from tests.wait import wait_until
 
 
-class Shared:
+class FakePlannedFrontier:
     """A frontier that several stewards ask; it notes who looked for work."""
 
     def __init__(self) -> None:
@@ -28,21 +28,21 @@ class Shared:
         self.away = 2  # so many questions fail at first
 
 
-class Door:
+class FakeConnection:
     """One supervisor's way to it."""
 
-    def __init__(self, shared: Shared, name: str) -> None:
-        self._shared, self._name = shared, name
+    def __init__(self, frontier: FakePlannedFrontier, name: str) -> None:
+        self._frontier, self._name = frontier, name
 
     async def may_plan(self) -> bool:
-        if self._shared.away:
-            self._shared.away -= 1
+        if self._frontier.away:
+            self._frontier.away -= 1
             raise Unreachable("away")
-        self._shared.holder = self._shared.holder or self._name
-        return self._shared.holder == self._name
+        self._frontier.holder = self._frontier.holder or self._name
+        return self._frontier.holder == self._name
 
     async def collections_to_plan(self) -> list[int]:
-        self._shared.looked.append(self._name)
+        self._frontier.looked.append(self._name)
         return []
 
 
@@ -51,18 +51,18 @@ def quick(monkeypatch):
     monkeypatch.setattr(revisit_planner, "LOOK_EVERY_S", 0.001)
 
 
-def steward(door: Door) -> PlannerLauncher:
-    return PlannerLauncher(door, UnixSocket("nowhere"), Clock.real())  # type: ignore[arg-type]
+def launcher(connection: FakeConnection) -> PlannerLauncher:
+    return PlannerLauncher(connection, UnixSocket("nowhere"), Clock.real())  # type: ignore[arg-type]
 
 
 async def test_one_steward_of_several_plans_and_an_absent_frontier_is_asked_again(quick):
-    shared = Shared()
-    tasks = [asyncio.create_task(steward(Door(shared, name)).run()) for name in ("one", "two", "three")]
-    await wait_until(lambda: len(shared.looked) >= 10)
-    assert set(shared.looked) == {shared.holder}
-    shared.holder, shared.looked = "two", []
-    await wait_until(lambda: len(shared.looked) >= 10)
-    assert set(shared.looked[1:]) == {"two"}
+    frontier = FakePlannedFrontier()
+    tasks = [asyncio.create_task(launcher(FakeConnection(frontier, name)).run()) for name in ("one", "two", "three")]
+    await wait_until(lambda: len(frontier.looked) >= 10)
+    assert set(frontier.looked) == {frontier.holder}
+    frontier.holder, frontier.looked = "two", []
+    await wait_until(lambda: len(frontier.looked) >= 10)
+    assert set(frontier.looked[1:]) == {"two"}
     for task in tasks:
         task.cancel()
 
@@ -101,8 +101,8 @@ async def test_the_steward_survives_a_planner_that_cannot_be_started_or_never_en
     monkeypatch.setattr(PlannerLauncher, "_run_planner", fail)
     monkeypatch.setattr(revisit_planner, "LOOK_EVERY_S", 0.0)
     monkeypatch.setattr(revisit_planner, "REST_S", 0.0)
-    steward = asyncio.create_task(PlannerLauncher(Unplanned(), DataDirectory(tmp_path), FalseClock(0, 0)).run())  # type: ignore[arg-type]
+    launcher = asyncio.create_task(PlannerLauncher(Unplanned(), DataDirectory(tmp_path), FalseClock(0, 0)).run())  # type: ignore[arg-type]
     waiting = asyncio.create_task(again.wait())
-    await asyncio.wait({steward, waiting}, return_when=asyncio.FIRST_COMPLETED)
-    assert not steward.done()
-    steward.cancel()
+    await asyncio.wait({launcher, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    assert not launcher.done()
+    launcher.cancel()
