@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tarrafa.crawl.supervisor.completion import finish_reason, is_exhausted
-from tarrafa.frontier.api import DiscoveredUrl, Frontier, Lease, SiteFacts, UrlFacts, UrlWeight
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import DiscoveredUrl, Lease, SiteFacts, UrlFacts, UrlWeight
 from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import Outcome, Status, UrlRole, Visit
 from tarrafa.parse.url import host_id, host_key, url_id

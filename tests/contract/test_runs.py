@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.api import Frontier, HostCounts, Lease
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import HostCounts, Lease
 from tarrafa.model import Outcome, Status, UrlRole, Visit
 from tarrafa.parse.url import host_id, url_id
 from tarrafa.runtime.process import current_process

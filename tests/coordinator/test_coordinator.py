@@ -22,7 +22,7 @@ from tarrafa.coordinator.store import CoordinatorStore
 from tarrafa.crawl.supervisor.completion import finish_reason, is_exhausted
 from tarrafa.crawl.supervisor.supervisor import ROOTS_PER_CALL, submit_collection
 from tarrafa.errors import ConfigError, EditConflict, FrontierError, Unreachable
-from tarrafa.frontier.api import CollectionRow, CollectionStatus, HostReport, VisitReport
+from tarrafa.frontier.messages import CollectionRow, CollectionStatus, HostReport, VisitReport
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.model import Outcome
 from tarrafa.runtime.data_dir import DataDirectory

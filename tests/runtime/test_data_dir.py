@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from tarrafa.coordinator.store import open_store
-from tarrafa.frontier.store.schema import open_database
+from tarrafa.frontier.store.database import open_database
 from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
 
 

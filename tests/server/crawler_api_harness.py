@@ -11,8 +11,8 @@ from typing import Any
 from starlette.types import Message
 
 from tarrafa.archive.warc_reader import follow
-from tarrafa.frontier.api import CollectionRow, UrlFacts
-from tarrafa.frontier.rpc import frontier_client
+from tarrafa.frontier.messages import CollectionRow, UrlFacts
+from tarrafa.frontier.rpc import frontier_server
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.graph import follower as graph
 from tarrafa.model import VisitRecord
@@ -138,7 +138,7 @@ class CrawlerApiHarness:
             await relay._line.close()
 
     async def find_frontier(self) -> None:
-        self.server = await frontier_client.serve_unix(self.frontier, self.data.socket)
+        self.server = await frontier_server.serve_unix(self.frontier, self.data.socket)
 
     async def restart(self) -> None:
         """As if the process had been killed and started again: nobody says goodbye, only the kernel lets go."""
@@ -170,7 +170,7 @@ async def crawler_api_harness(
     """A frontier that runs a collection with these URLs, and a façade before it."""
     FalseClock.shift[0] = FalseLeaseClock.shift[0] = 0.0
     frontier = SqliteFrontier(data.frontier, FalseClock(0, 0), SUFFIXES, lease_clock=FalseLeaseClock())
-    server = await frontier_client.serve_unix(frontier, data.socket)
+    server = await frontier_server.serve_unix(frontier, data.socket)
     described = {"network": NETWORK} | sections
     row = await frontier.open_collection(a_collection("c", **described))
     talk = CrawlerApiHarness(data, frontier, CrawlerService(data, clock=FrozenClock(0, 0)), row, server)

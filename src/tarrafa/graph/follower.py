@@ -20,7 +20,7 @@ from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.warc_reader import Cursor
 from tarrafa.clock import boottime
 from tarrafa.errors import DataError
-from tarrafa.frontier.api import UrlWeight
+from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph import rank_delivery
 from tarrafa.graph.graph_writer import GraphWriter
 from tarrafa.graph.rank_delivery import UndeliveredRanks

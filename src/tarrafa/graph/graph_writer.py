@@ -17,7 +17,7 @@ import apsw
 import msgspec
 
 from tarrafa.archive.warc_reader import ArchiveEntry, Cursor
-from tarrafa.frontier.api import UrlWeight
+from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph.outlinks import OutEdge, out_edges
 from tarrafa.graph.store import rows
 from tarrafa.model import CollectionNote, UrlId

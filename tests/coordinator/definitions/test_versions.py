@@ -15,7 +15,7 @@ from tarrafa.coordinator.monitoring import collection_view
 from tarrafa.crawl.supervisor import supervisor
 from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.errors import DataError, FrontierError
-from tarrafa.frontier.api import CollectionRow, DiscoveredUrl
+from tarrafa.frontier.messages import CollectionRow, DiscoveredUrl
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.coordinator.test_coordinator import Life, a_collection, a_life, living
 

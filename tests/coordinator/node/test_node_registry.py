@@ -24,7 +24,7 @@ from tarrafa.coordinator.node.node_registry import (
 from tarrafa.coordinator.states import LocalizedReason
 from tarrafa.coordinator.store import open_store
 from tarrafa.errors import ConfigError, NameTaken
-from tarrafa.frontier.api import WorkerLeaseStatus
+from tarrafa.frontier.messages import WorkerLeaseStatus
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import ProcessHeartbeat
 from tests.coordinator.node.sample_messages import a_beat, a_joining

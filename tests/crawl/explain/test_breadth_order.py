@@ -3,7 +3,7 @@
 import pytest
 
 from tarrafa.crawl.explain.explain import breadth_turn_text, is_passed_over, passed_over_reason
-from tarrafa.frontier.api import SiteFacts, UrlFacts
+from tarrafa.frontier.messages import SiteFacts, UrlFacts
 
 BEST, OTHER = "http://a.br/", "http://a.br/x"
 MENTIONED, BEGINS = "a.br was mentioned 7 times", "the walk then begins with"

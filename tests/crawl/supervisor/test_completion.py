@@ -6,7 +6,7 @@ import pytest
 
 from tarrafa.crawl.supervisor import completion
 from tarrafa.crawl.supervisor.completion import CompletionCheck
-from tarrafa.frontier.api import CollectionStatus, FrontierOverview
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tests.contract.frontier_bodies import FalseClock, FalseLeaseClock, a_collection, a_sqlite, numbers, offer
 from tests.contract.test_runs import ABOUT, NEWS, first_run, visit_all
 

@@ -18,7 +18,7 @@ from tarrafa.crawl.worker.outcome import DecodedBody, FinishedVisit
 from tarrafa.crawl.worker.parser_process import ParseJobResult
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead
 from tarrafa.fetch.robots import RobotsTxt, parse
-from tarrafa.frontier.api import CachedRobots, DiscoveredUrl, HostLoan, HostReport, Lease
+from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, HostLoan, HostReport, Lease
 from tarrafa.model import HostId, Status, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 

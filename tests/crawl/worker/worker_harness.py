@@ -10,9 +10,10 @@ from tarrafa.clock import Clock
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.worker.worker import Worker
 from tarrafa.frontier.address import UnixSocket
-from tarrafa.frontier.api import CollectionStatus, Frontier
+from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
-from tarrafa.frontier.rpc import frontier_client
+from tarrafa.frontier.messages import CollectionStatus
+from tarrafa.frontier.rpc import frontier_client, frontier_server
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -26,7 +27,7 @@ async def running_worker(folder: Path) -> AsyncIterator[tuple[SqliteFrontier, Da
     data, clock = DataDirectory(folder / "data"), Clock.real()
     data.create()
     frontier = SqliteFrontier(data.frontier, clock, "test\n")
-    server = await frontier_client.serve_unix(frontier, data.socket)
+    server = await frontier_server.serve_unix(frontier, data.socket)
     line = await frontier_client.RemoteFrontier.connect(data.socket)
     worker = Worker(data, "w1", UnixSocket(data.socket), line, await sync_clock(line, clock), CONNECTIONS_MAX, 1)
     work = asyncio.create_task(worker.run())

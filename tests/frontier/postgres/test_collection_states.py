@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from tarrafa.frontier.api import FrontierCollectionState
+from tarrafa.frontier.messages import FrontierCollectionState
 from tarrafa.frontier.postgres.database_session import CHANGE_LOCK
 from tarrafa.frontier.postgres.postgres_server import PostgresServer
 from tests.contract.frontier_bodies import SUFFIXES, a_collection

@@ -15,12 +15,13 @@ import pytest
 
 from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError, DataError, FrontierError
-from tarrafa.frontier.api import DiscoveredUrl, Frontier, UrlWeight
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight
 from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier
 from tarrafa.frontier.postgres.schema import SCHEMA_VERSION
+from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.store.schema import open_database
 from tarrafa.model import Outcome
 from tarrafa.runtime.process import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, done, numbers, offer

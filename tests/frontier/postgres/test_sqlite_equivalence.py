@@ -126,11 +126,11 @@ class _Planning:
         self._store, self._server = store, server
 
     def __getattr__(self, name: str) -> Any:
-        def both(known: Any, *arguments: Any) -> Any:
-            found = getattr(self._store.planning, name)(known, *arguments)
-            other = getattr(self._server, name)(known.row.id, *arguments)
+        def both(collection: int, *arguments: Any) -> Any:
+            found = getattr(self._store.planning, name)(collection, *arguments)
+            other = getattr(self._server, name)(collection, *arguments)
             assert other == found or name == "drop_old_plans", name
-            while name == "drop_old_plans" and self._server.drop_old_plans(known.row.id, *arguments):
+            while name == "drop_old_plans" and self._server.drop_old_plans(collection, *arguments):
                 pass
             return found
 

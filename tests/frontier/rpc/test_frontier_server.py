@@ -13,7 +13,8 @@ import uvloop
 
 from tarrafa.errors import AccessRefused, FrontierError, ListenError, Unreachable
 from tarrafa.frontier.rpc import codec, frontier_client, frontier_server, handshake
-from tarrafa.frontier.rpc.frontier_client import KEEPALIVE_IDLE_S, RemoteFrontier, SocketClient, read_frame
+from tarrafa.frontier.rpc.codec import KEEPALIVE_IDLE_S, read_frame
+from tarrafa.frontier.rpc.frontier_client import RemoteFrontier, SocketClient
 from tarrafa.frontier.rpc.handshake import HandshakeHello, HandshakeProof, client_handshake
 from tarrafa.runtime.token import Token
 from tests.contract.frontier_bodies import a_collection, a_sqlite
@@ -219,7 +220,7 @@ def test_bytes_that_are_no_question_end_a_connection(play, nonsense):
 
 
 def test_no_more_questions_wait_than_the_bound_allows(play, monkeypatch):
-    monkeypatch.setattr(frontier_client, "REQUESTS_AT_ONCE_MAX", 4)
+    monkeypatch.setattr(frontier_server, "REQUESTS_AT_ONCE_MAX", 4)
 
     async def scene(place):
         client = await RemoteFrontier.connect_tcp(place.host, place.port, TOKEN)

@@ -12,7 +12,7 @@ from tarrafa.coordinator.node.messages import NodeState, ProcessState
 from tarrafa.coordinator.states import LocalizedReason, translate_node_trouble
 from tarrafa.coordinator.store import CollectionRun, CollectionSample
 from tarrafa.crawl.worker.resource_limits import PAUSED_PREFIX
-from tarrafa.frontier.api import CollectionStatus, WorkerLeaseStatus
+from tarrafa.frontier.messages import CollectionStatus, WorkerLeaseStatus
 
 ALERT_FOR_S = 15.0  # for so long everybody sees that a process died, though another has taken its place
 DEATH_SHOWN_FOR_S = 60.0  # and for so long what it died of

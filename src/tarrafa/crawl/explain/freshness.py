@@ -10,7 +10,7 @@ import msgspec
 
 from tarrafa.config import Collection
 from tarrafa.crawl.sentences import ENGLISH, Tongue
-from tarrafa.frontier.api import PageFreshness
+from tarrafa.frontier.messages import PageFreshness
 from tarrafa.frontier.store.revisit_queue import LISTING_SHELF, RETRY_SHELF
 from tarrafa.revisit.change_rate import DAY_S, rate_bounds
 from tarrafa.revisit.policy import ANNOUNCED_SHELF, class_of, proportional_interval

@@ -27,8 +27,8 @@ from tarrafa.crawl.worker.worker import OFFLINE_PAUSE_S, STOP_GRACE_S, Worker
 from tarrafa.errors import DataError, FrontierError, LeaseLost, TarrafaError
 from tarrafa.fetch.http_message import FetchRequest
 from tarrafa.frontier.address import Address, OpenFrontier
-from tarrafa.frontier.api import DiscoveredUrl, HostReport, Lease, NextVisits, UrlLookup
 from tarrafa.frontier.clock_sync import ClockAgreement
+from tarrafa.frontier.messages import DiscoveredUrl, HostReport, Lease, NextVisits, UrlLookup
 from tarrafa.model import HostId, Outcome, Status, UrlId
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.process import ProcessId

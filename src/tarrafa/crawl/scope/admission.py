@@ -22,7 +22,7 @@ from tarrafa.config import COMPLAINTS_MAX, ROOTS_MAX, Collection, Complaint
 from tarrafa.crawl.scope.traps import trap_reason
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.suffix_list import bundled_suffix_list
-from tarrafa.frontier.api import DiscoveredUrl
+from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.model import HostId, Listing, Page, Status, UrlRole, Visit
 from tarrafa.parse.mime_by_extension import mime_types_of
 from tarrafa.parse.public_suffix import PublicSuffixes

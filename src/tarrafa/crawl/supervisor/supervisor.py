@@ -29,8 +29,9 @@ from tarrafa.crawl.supervisor.propagation import run_propagation
 from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER, UNLIMITED, ResourceLimits, write_limits
 from tarrafa.errors import ConfigError, DataError, FrontierError, Locked, TarrafaError, Unreachable
 from tarrafa.frontier.address import OpenFrontier
-from tarrafa.frontier.api import CollectionRow, DiscoveredUrl, Frontier, FrontierOverview
+from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
+from tarrafa.frontier.messages import CollectionRow, DiscoveredUrl, FrontierOverview
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.index import shards

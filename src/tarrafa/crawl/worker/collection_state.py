@@ -6,7 +6,7 @@ leaves. What was heard before a walk began says nothing about it: it may have be
 
 from collections.abc import Mapping
 
-from tarrafa.frontier.api import FrontierCollectionState
+from tarrafa.frontier.messages import FrontierCollectionState
 
 
 class CollectionStates:

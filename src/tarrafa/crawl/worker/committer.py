@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from tarrafa.crawl.worker.host_session import HostSession
 from tarrafa.crawl.worker.outcome import FinishedVisit
-from tarrafa.frontier.api import HostReport, VisitReport
+from tarrafa.frontier.messages import HostReport, VisitReport
 from tarrafa.model import HostId
 
 MESSAGE_BYTES_MAX = 8 << 20

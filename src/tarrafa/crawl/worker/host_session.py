@@ -34,7 +34,7 @@ from tarrafa.crawl.worker.parser_process import ParseJobResult
 from tarrafa.crawl.worker.robots_fetch import fetch_robots
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.fetch.robots import RobotsTxt
-from tarrafa.frontier.api import VISITS_PER_LEASE, CachedRobots, DiscoveredUrl, HostLoan, HostReport, Lease
+from tarrafa.frontier.messages import VISITS_PER_LEASE, CachedRobots, DiscoveredUrl, HostLoan, HostReport, Lease
 from tarrafa.model import BUSY, STATUS_MEANING, UNREACHED, HostId, Status, UrlRole, Visit
 from tarrafa.parse.url import host_name, name_and_port
 

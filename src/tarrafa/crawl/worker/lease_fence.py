@@ -13,8 +13,8 @@ from collections.abc import Callable
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import TarrafaError
 from tarrafa.frontier.address import Address, BlockingClient, connect_blocking
-from tarrafa.frontier.api import REQUEST_MARGIN, FrontierCollectionState, WorkerRegistration
 from tarrafa.frontier.clock_sync import CLOCK_SKEW_S_MAX, clock_skew_s
+from tarrafa.frontier.messages import REQUEST_MARGIN, FrontierCollectionState, WorkerRegistration
 
 RENEWALS_PER_LEASE = 6
 COLLECTION_STATES_EVERY_S = 0.5

@@ -28,7 +28,7 @@ from tarrafa.fetch.http_message import (
     retry_after_s,
     warc_truncation,
 )
-from tarrafa.frontier.api import DiscoveredUrl
+from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, Status, UrlRole, Visit, VisitRecord
 from tarrafa.parse.page import sniff
 from tarrafa.parse.sitemaps_feeds import SITEMAP_BYTES_MAX

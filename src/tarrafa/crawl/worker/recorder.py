@@ -17,7 +17,7 @@ from tarrafa.config import Collection
 from tarrafa.crawl.worker.host_session import HostSession
 from tarrafa.crawl.worker.outcome import FinishedVisit, build_exchange, refuse_visit
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
-from tarrafa.frontier.api import DiscoveredUrl
+from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.model import CollectionNote, HostNote, ListingNote, Status
 
 

@@ -12,7 +12,7 @@ from xxhash import xxh3_128_digest
 from tarrafa.crawl.worker.outcome import build_request
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, UndecodableBody, decode_body, retry_after_s
 from tarrafa.fetch.robots import ROBOTS_BYTES_MAX
-from tarrafa.frontier.api import CachedRobots, HostLoan, HostReport
+from tarrafa.frontier.messages import CachedRobots, HostLoan, HostReport
 from tarrafa.model import BUSY, REDIRECTS, STATUS_MEANING, UNREACHED, Status
 from tarrafa.parse.url import canonical, host_id, host_key, host_name, name_and_port
 

@@ -45,18 +45,18 @@ from tarrafa.fetch.robots import RobotsTxt
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.fetch.throttling import BandwidthLimiter
 from tarrafa.frontier.address import Address, address_from_supervisor, connect
-from tarrafa.frontier.api import (
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.clock_sync import ClockAgreement, sync_clock
+from tarrafa.frontier.messages import (
     REQUEST_MARGIN,
     CachedRobots,
     DiscoveredUrl,
-    Frontier,
     FrontierCollectionState,
     HostLoan,
     HostReport,
     Lease,
     NextVisits,
 )
-from tarrafa.frontier.clock_sync import ClockAgreement, sync_clock
 from tarrafa.model import HostId
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, HeartbeatSender, ProcessHeartbeat, printable_text

@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, DataError, DiskFull, FrontierError, Unreachable
-from tarrafa.frontier.api import LEASE_S
+from tarrafa.frontier.messages import LEASE_S
 from tarrafa.frontier.postgres.schema import open_schema
 from tarrafa.frontier.postgres.shared_counters import SharedCollections, SharedCounters
 from tarrafa.frontier.postgres.site_locks import SiteWorkingCopy

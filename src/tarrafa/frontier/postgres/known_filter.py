@@ -3,7 +3,7 @@
 Most are not, and what changes nothing needs no lock: so they are told apart before anything is locked.
 """
 
-from tarrafa.frontier.api import RANK_STEP, DiscoveredUrl, UrlWeight
+from tarrafa.frontier.messages import RANK_STEP, DiscoveredUrl, UrlWeight
 from tarrafa.frontier.postgres.working_copy import Cursor
 from tarrafa.frontier.store.schema import SWEPT
 from tarrafa.model import Status, UrlState

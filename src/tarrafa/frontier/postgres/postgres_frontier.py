@@ -23,7 +23,7 @@ from tarrafa import config as configuration
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import LeaseLost
 from tarrafa.fetch.suffix_list import bundled_suffix_list
-from tarrafa.frontier.api import (
+from tarrafa.frontier.messages import (
     ClockReading,
     CollectionRow,
     DeletedCollection,

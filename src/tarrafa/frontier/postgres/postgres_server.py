@@ -11,7 +11,7 @@ from functools import partial
 
 from tarrafa.clock import boottime
 from tarrafa.config import Collection
-from tarrafa.frontier.api import (
+from tarrafa.frontier.messages import (
     ClockReading,
     CollectionRow,
     DiscoveredUrl,
@@ -35,7 +35,7 @@ from tarrafa.frontier.postgres.operations.takedown_log import TakedownOperations
 from tarrafa.frontier.postgres.operations.transfer_calls import TransferOperations
 from tarrafa.frontier.postgres.working_copy import Row, StaleCopy
 from tarrafa.frontier.store.collections import DELETING, LimitUsage, LoadedCollection
-from tarrafa.frontier.store.schema import ALL_ROWS
+from tarrafa.frontier.store.database import ALL_ROWS
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.process import ProcessId
 

@@ -11,7 +11,8 @@ import psycopg
 from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.frontier.store.collections import (
+from tarrafa.frontier.store.collections import Collections, LoadedCollection, TokenBucket
+from tarrafa.frontier.store.counters import (
     CHOSEN_WAITING,
     DISMISSED_WAITING,
     LEFT_OVER,
@@ -25,13 +26,10 @@ from tarrafa.frontier.store.collections import (
     SHOWN_PAGES,
     TABLE_SITES,
     WAS_FULL,
-    Collections,
     Counters,
-    LoadedCollection,
-    TokenBucket,
     state_bucket,
 )
-from tarrafa.frontier.store.schema import FrontierDatabase
+from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.model import UrlState
 
 PARTS = 32

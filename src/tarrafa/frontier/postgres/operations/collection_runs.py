@@ -4,7 +4,7 @@ As store/runs.py, deleting.py and trouble.py have it; here is what each of these
 are deleted, or looked through for what a run has not found, are found by the database itself.
 """
 
-from tarrafa.frontier.api import (
+from tarrafa.frontier.messages import (
     ENTRIES_PER_RESPONSE,
     CollectionRow,
     DeletedCollection,
@@ -15,9 +15,9 @@ from tarrafa.frontier.api import (
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction
 from tarrafa.frontier.store.collection_deletion import BELOW_COLLECTION, BELOW_HOSTS, DELETIONS_AFTER_SQL
 from tarrafa.frontier.store.collections import DELETING
+from tarrafa.frontier.store.database import ALL_ROWS
 from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor, status_facts
 from tarrafa.frontier.store.runs import HOSTS_PER_SWEEP, OF_EARLIER, check_can_begin_run, roots_of
-from tarrafa.frontier.store.schema import ALL_ROWS
 from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import HostId, can_be_retried
 

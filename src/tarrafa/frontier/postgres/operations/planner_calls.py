@@ -3,9 +3,9 @@
 As store/planning.py has it; here is what each of these calls must have at hand.
 """
 
-from tarrafa.frontier.api import PlannedVisit, RevisitPage, RevisitShelf
+from tarrafa.frontier.messages import PlannedVisit, RevisitPage, RevisitShelf
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction
-from tarrafa.frontier.store.schema import ALL_ROWS
+from tarrafa.frontier.store.database import ALL_ROWS
 from tarrafa.model import HostId, UrlId
 
 PLANS_PER_CALL = 20
@@ -29,7 +29,7 @@ class PlannerOperations(DatabaseSession):
             for table in ("page", "url"):
                 work.copy.prefetch(table, keys)
             work.copy.prefetch("host", [(one,) for one, _ in rows])
-            return work.store.planning.revisit_pages(work.collection(collection), host, url, limit)
+            return work.store.planning.revisit_pages(collection, host, url, limit)
 
         return self._transact(work)
 
@@ -38,7 +38,7 @@ class PlannerOperations(DatabaseSession):
             hosts = self._shelf_hosts(work, collection, host, limit)
             work.copy.prefetch_first("shelf", [(collection, one) for one in hosts], ALL_ROWS)
             work.copy.prefetch("host", [(one,) for one in hosts])
-            return work.store.planning.revisit_shelves(work.collection(collection), host, limit)
+            return work.store.planning.revisit_shelves(collection, host, limit)
 
         return self._transact(work)
 
@@ -51,14 +51,14 @@ class PlannerOperations(DatabaseSession):
         )  # fmt: skip
 
     def set_price(self, collection: int, price: float) -> None:
-        self._transact(lambda work: work.store.planning.set_price(work.collection(collection), price))
+        self._transact(lambda work: work.store.planning.set_price(collection, price))
 
     def recompute_due(self, collection: int, host: HostId, limit: int) -> HostId | None:
         def work(work: PostgresTransaction) -> HostId | None:
             hosts, known = self._shelf_hosts(work, collection, host, limit), work.collection(collection)
             work.copy.lock_hosts(hosts)
             work.store.urls.revisits.prefetch_shelves(known, hosts)
-            return work.store.planning.recompute_due(known, host, limit)
+            return work.store.planning.recompute_due(collection, host, limit)
 
         return self._transact(work)
 
@@ -68,12 +68,12 @@ class PlannerOperations(DatabaseSession):
             ours = [visit for visit in visits if work.copy.is_locked(visit.host)]  # others are another server's
             work.copy.prefetch("due", [(visit.host, collection, number, visit.at, visit.id) for visit in ours])
             work.copy.prefetch("shelf", [(collection, visit.host, number) for visit in ours])
-            work.store.planning.add_planned_visits(work.collection(collection), number, ours)
+            work.store.planning.add_planned_visits(collection, number, ours)
 
         self._transact(work)
 
     def activate_plan(self, collection: int, number: int, end: float) -> None:
-        self._transact(lambda work: work.store.planning.activate_plan(work.collection(collection), number, end))
+        self._transact(lambda work: work.store.planning.activate_plan(collection, number, end))
 
     def drop_old_plans(self, collection: int, limit: int) -> int:
         def work(work: PostgresTransaction) -> int:
@@ -86,6 +86,6 @@ class PlannerOperations(DatabaseSession):
             work.copy.lock_hosts(host for host, _ in rows)
             work.copy.prefetch("shelf", [(collection, host, shelf) for host, shelf in rows])
             work.copy.prefetch_first("due", [(host, collection, shelf) for host, shelf in rows], ALL_ROWS)
-            return work.store.planning.drop_old_plans(known, most)
+            return work.store.planning.drop_old_plans(collection, most)
 
         return self._transact(work)

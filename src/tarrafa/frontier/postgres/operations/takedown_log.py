@@ -6,7 +6,7 @@ one at a time, who commits before the next one begins.
 
 import msgspec
 
-from tarrafa.frontier.api import ENTRIES_PER_RESPONSE, TakedownBatch
+from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE, TakedownBatch
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction
 from tarrafa.takedown import TakedownEntry, TakedownSet, in_force
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.api import CollectionRow
+from tarrafa.frontier.messages import CollectionRow
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction
-from tarrafa.frontier.store.schema import ALL_ROWS
+from tarrafa.frontier.store.database import ALL_ROWS
 from tarrafa.frontier.transfer.host_export import (
     CollectionExport,
     ExportBatch,
@@ -65,7 +65,7 @@ class TransferOperations(DatabaseSession):
         copy.prefetch_first("visit", keys, ALL_ROWS)
 
     def import_collection(self, image: CollectionExport, number: int | None = None) -> CollectionRow:
-        return self._transact(lambda work: work.store.collections.import_collection(image, number).row, alone=True)
+        return self._transact(lambda work: work.store.collections.import_collection(image, number), alone=True)
 
     def import_hosts(self, images: list[HostExport]) -> None:
         def work(work: PostgresTransaction) -> None:

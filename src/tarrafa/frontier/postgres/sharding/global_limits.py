@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tarrafa import config as configuration
-from tarrafa.frontier.api import CollectionRow
+from tarrafa.frontier.messages import CollectionRow
 from tarrafa.frontier.postgres.postgres_server import NEAR_LIMIT, PostgresServer
 from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard
 from tarrafa.frontier.postgres.sharding.shard_registry import ShardRegistry

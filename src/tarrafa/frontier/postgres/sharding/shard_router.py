@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tarrafa.frontier.api import DiscoveredUrl, UrlWeight
+from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight
 from tarrafa.frontier.postgres.postgres_server import PostgresServer
 from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard, ShardUnreachable
 from tarrafa.frontier.postgres.sharding.shard_outbox import ShardOutbox

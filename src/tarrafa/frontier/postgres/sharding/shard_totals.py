@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.api import CollectionStatus, FrontierOverview, HostCounts, UrlStatusFacts, WorkerLeaseStatus
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, HostCounts, UrlStatusFacts, WorkerLeaseStatus
 from tarrafa.frontier.store.retries import HOSTS_SHOWN, SAMPLES_SHOWN
 from tarrafa.frontier.transfer.host_export import ExportCatalogue
 
