@@ -11,6 +11,7 @@ import psycopg
 from msgspec.structs import replace
 
 from tarrafa import config
+from tarrafa.clock import Clock
 from tarrafa.frontier.store.collections import Collections, LoadedCollection, TokenBucket
 from tarrafa.frontier.store.counters import (
     CHOSEN_WAITING,
@@ -124,7 +125,10 @@ class SharedCollections(Collections):
     """The collections of a server. Numbers in the order of discovery are set aside before a call begins."""
 
     reserved = 0
-    servers = 1  # that share a collection's rate of revisits, and its table of sites
+
+    def __init__(self, db: FrontierDatabase, counters: Counters, clock: Clock, servers: int) -> None:
+        self._servers = servers  # that share a collection's rate of revisits, and its table of sites
+        super().__init__(db, counters, clock)
 
     def begin(self, cursor: "psycopg.Cursor[tuple[object, ...]]") -> None:
         self._pg = cursor
@@ -136,21 +140,15 @@ class SharedCollections(Collections):
         for known in self.all():
             known.tokens = tokens.get(known.row.id, TokenBucket())
 
-    def set_servers(self, servers: int) -> None:
-        """So many servers share what a collection may do in a day."""
-        if servers != self.servers:
-            self.servers = servers
-            self._by_id.clear()  # and is decoded anew
-
     def _decode(self, content: bytes) -> config.Collection:
         """Of a collection's revisits each server makes its share, and of its table of sites it keeps one."""
         collection = config.decode_collection(content)
-        if self.servers == 1:
+        if self._servers == 1:
             return collection
         revisit, strategy = collection.revisit, collection.strategy
         if revisit.rate is not None:
-            revisit = replace(revisit, rate=revisit.rate / self.servers)
-        table_max, cycle = (max(1, whole // self.servers) for whole in (strategy.table_max, strategy.cycle))
+            revisit = replace(revisit, rate=revisit.rate / self._servers)
+        table_max, cycle = (max(1, whole // self._servers) for whole in (strategy.table_max, strategy.cycle))
         return replace(collection, revisit=revisit, strategy=replace(strategy, table_max=table_max, cycle=cycle))
 
     def reserve_sequence(self, known: LoadedCollection, count: int) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.frontier.messages import (
+    ClockReading,
     CollectionRow,
     DiscoveredUrl,
     FrontierOverview,
@@ -148,6 +149,9 @@ class FrontierStore:
         if abs(now - self._marked) > CLOCK_RECORDED_EVERY_S * self.clock.scale:
             self.db.run("INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (now,))
             self._marked = now
+
+    def time(self) -> ClockReading:
+        return ClockReading(self.clock.now(), self.clock.scale)
 
     def join(self, name: str, process: ProcessId) -> WorkerRegistration:
         self.expire()

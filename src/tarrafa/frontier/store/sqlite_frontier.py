@@ -164,7 +164,7 @@ class SqliteFrontier:
         return await future
 
     async def time(self) -> ClockReading:
-        return ClockReading(self._store.clock.now(), self._store.clock.scale)
+        return self._store.time()
 
     async def retry_host(self, host: HostId, host_key: str) -> None:
         await self._call(lambda store: store.host_retries.retry_host(host))

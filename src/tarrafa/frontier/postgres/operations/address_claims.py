@@ -15,15 +15,18 @@ RELEASE_SQL = (
 )
 
 
-class AddressOperations(DatabaseSession):
-    """A worker's addresses."""
+class AddressCalls:
+    """The addresses that workers have claimed."""
+
+    def __init__(self, session: DatabaseSession) -> None:
+        self._session = session
 
     def claim_address(self, worker: int, host: HostId, address: str) -> float:
         def work(work: PostgresTransaction) -> float:
             work.copy.lock_hosts([host])
             return work.store.hosts.claim_address(worker, host, address)
 
-        return self._transact(work)
+        return self._session.transact(work)
 
     def held_delay(self, worker: int, host: HostId) -> float:
         """The delay of a host that is with this worker."""
@@ -32,13 +35,13 @@ class AddressOperations(DatabaseSession):
             work.copy.prefetch("host", [(host,)])
             return work.store.hosts.held_delay(worker, host)
 
-        return self._transact(work)
+        return self._session.transact(work)
 
     def claim_address_elsewhere(self, worker: int, host: HostId, delay_s: float, address: str) -> float:
         """An address for a host that another server keeps: the first of them knows of all that are taken."""
 
         def work(work: PostgresTransaction) -> float:
-            now = self._clock.now()
+            now = work.store.clock.now()
             row = work.cursor.execute(
                 "SELECT host, delay_s, next_at FROM claim WHERE address = %b::text FOR UPDATE", [address]
             ).fetchone() or (None, 0.0, 0.0)
@@ -54,13 +57,15 @@ class AddressOperations(DatabaseSession):
             )
             return 0.0
 
-        return self._transact(work)
+        return self._session.transact(work)
 
     def release_addresses_elsewhere(self, worker: int, keep: Iterable[HostId]) -> None:
         """The worker's addresses of hosts that it holds no longer."""
         kept = list(keep)
 
         def work(work: PostgresTransaction) -> None:
-            work.cursor.execute(f"{RELEASE_SQL} AND NOT host = ANY(%b::bigint[])", [self._clock.now(), worker, kept])
+            work.cursor.execute(
+                f"{RELEASE_SQL} AND NOT host = ANY(%b::bigint[])", [work.store.clock.now(), worker, kept]
+            )
 
-        self._transact(work)
+        self._session.transact(work)

@@ -1,6 +1,6 @@
 """Calls of the revisit planner on one PostgreSQL server.
 
-As store/planning.py has it; here is what each of these calls must have at hand.
+The store does the work (store/revisit_plans.py); each call here says which rows it needs.
 """
 
 from tarrafa.frontier.messages import PlannedVisit, RevisitPage, RevisitShelf
@@ -9,13 +9,24 @@ from tarrafa.frontier.store.database import ALL_ROWS
 from tarrafa.model import HostId, UrlId
 
 PLANS_PER_CALL = 20
+PLAN_LOCK = 0x7A66_0004  # held by the process that plans
 
 
-class PlannerOperations(DatabaseSession):
-    """The planner's calls."""
+class PlannerCalls:
+    """What the planner reads and writes on one server."""
 
-    def collections_to_plan(self) -> list[int]:
-        return self._transact(lambda work: work.store.planning.collections_to_plan())
+    def __init__(self, session: DatabaseSession) -> None:
+        self._session = session
+        self._locked_at_loss: int | None = None  # see `may_plan`
+
+    def may_plan(self) -> bool:
+        """Whether this process is the one that plans; it is until its connection is lost."""
+        connection = self._session.connection
+        with connection.direct() as direct:
+            if self._locked_at_loss != connection.losses:
+                row = direct.execute(f"SELECT pg_try_advisory_lock({PLAN_LOCK})").fetchone()
+                self._locked_at_loss = connection.losses if row is not None and row[0] else None
+        return self._locked_at_loss is not None
 
     def revisit_pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
         def work(work: PostgresTransaction) -> list[RevisitPage]:
@@ -31,7 +42,7 @@ class PlannerOperations(DatabaseSession):
             work.copy.prefetch("host", [(one,) for one, _ in rows])
             return work.store.planning.revisit_pages(collection, host, url, limit)
 
-        return self._transact(work)
+        return self._session.transact(work)
 
     def revisit_shelves(self, collection: int, host: HostId, limit: int) -> list[RevisitShelf]:
         def work(work: PostgresTransaction) -> list[RevisitShelf]:
@@ -40,7 +51,7 @@ class PlannerOperations(DatabaseSession):
             work.copy.prefetch("host", [(one,) for one in hosts])
             return work.store.planning.revisit_shelves(collection, host, limit)
 
-        return self._transact(work)
+        return self._session.transact(work)
 
     @staticmethod
     def _shelf_hosts(work: PostgresTransaction, collection: int, host: HostId, limit: int) -> list[HostId]:
@@ -50,9 +61,6 @@ class PlannerOperations(DatabaseSession):
             collection, host, limit,
         )  # fmt: skip
 
-    def set_price(self, collection: int, price: float) -> None:
-        self._transact(lambda work: work.store.planning.set_price(collection, price))
-
     def recompute_due(self, collection: int, host: HostId, limit: int) -> HostId | None:
         def work(work: PostgresTransaction) -> HostId | None:
             hosts, known = self._shelf_hosts(work, collection, host, limit), work.collection(collection)
@@ -60,7 +68,7 @@ class PlannerOperations(DatabaseSession):
             work.store.urls.revisits.prefetch_shelves(known, hosts)
             return work.store.planning.recompute_due(collection, host, limit)
 
-        return self._transact(work)
+        return self._session.transact(work)
 
     def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
         def work(work: PostgresTransaction) -> None:
@@ -70,10 +78,7 @@ class PlannerOperations(DatabaseSession):
             work.copy.prefetch("shelf", [(collection, visit.host, number) for visit in ours])
             work.store.planning.add_planned_visits(collection, number, ours)
 
-        self._transact(work)
-
-    def activate_plan(self, collection: int, number: int, end: float) -> None:
-        self._transact(lambda work: work.store.planning.activate_plan(collection, number, end))
+        self._session.transact(work)
 
     def drop_old_plans(self, collection: int, limit: int) -> int:
         def work(work: PostgresTransaction) -> int:
@@ -88,4 +93,4 @@ class PlannerOperations(DatabaseSession):
             work.copy.prefetch_first("due", [(host, collection, shelf) for host, shelf in rows], ALL_ROWS)
             return work.store.planning.drop_old_plans(collection, most)
 
-        return self._transact(work)
+        return self._session.transact(work)

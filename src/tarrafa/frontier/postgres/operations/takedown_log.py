@@ -16,8 +16,11 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(TakedownEntry).decode
 
 
-class TakedownOperations(DatabaseSession):
-    """The list that everybody who works for this frontier shares."""
+class PostgresTakedownLog:
+    """The list that all workers of this frontier share."""
+
+    def __init__(self, session: DatabaseSession) -> None:
+        self._session = session
 
     def record_takedowns(self, entries: list[TakedownEntry]) -> None:
         def work(work: PostgresTransaction) -> None:
@@ -28,10 +31,10 @@ class TakedownOperations(DatabaseSession):
                 [[_encode(entry) for entry in entries]],
             )
 
-        self._transact(work)
+        self._session.transact(work)
 
     def takedowns(self, after: int) -> TakedownBatch:
-        with self._direct_connection() as connection:
+        with self._session.connection.direct() as connection:
             rows = connection.execute(
                 "SELECT number, entry FROM takedown WHERE number > %s ORDER BY number LIMIT %s",
                 (after, ENTRIES_PER_RESPONSE),
@@ -39,7 +42,7 @@ class TakedownOperations(DatabaseSession):
         return TakedownBatch([_decode(entry) for _, entry in rows], rows[-1][0] if rows else after)
 
     @staticmethod
-    def _takedown_orders(work: PostgresTransaction) -> TakedownSet:
+    def orders(work: PostgresTransaction) -> TakedownSet:
         """What is taken down, as far as this server has heard."""
         rows = work.cursor.execute("SELECT entry FROM takedown").fetchall()
         return TakedownSet(in_force(_decode(entry) for (entry,) in rows))

@@ -1,6 +1,6 @@
 """Export and import of hosts on one PostgreSQL server.
 
-As store/images.py has it; here is what each of these calls must have at hand.
+The store does the work (store/host_transfer.py); each call here says which rows it needs.
 """
 
 from typing import Any
@@ -23,15 +23,18 @@ HOSTS_PER_ALBUM = 50
 LAST_URL = (1 << 62, b"\xff" * 16)  # behind all URLs of a host
 
 
-class TransferOperations(DatabaseSession):
-    """Export, import, and forgetting a host."""
+class TransferCalls:
+    """Export and import of hosts, and forgetting one."""
+
+    def __init__(self, session: DatabaseSession) -> None:
+        self._session = session
 
     def export_catalogue(self) -> ExportCatalogue:
         def work(work: PostgresTransaction) -> ExportCatalogue:
             deleted: dict[str, float] = dict(work.cursor.execute("SELECT name, at FROM deleted").fetchall())
             return replace(work.store.transfer.export_catalogue(), deleted=deleted)
 
-        return self._transact(work)
+        return self._session.transact(work)
 
     def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
         def work(work: PostgresTransaction) -> ExportBatch:
@@ -47,7 +50,7 @@ class TransferOperations(DatabaseSession):
                 return ExportBatch(album.images, FrontierCursor(here[-1], *LAST_URL))
             return album
 
-        return self._transact(work)
+        return self._session.transact(work)
 
     def _prefetch_hosts(
         self, work: PostgresTransaction, hosts: list[HostId], after: FrontierCursor, limit: int
@@ -65,7 +68,7 @@ class TransferOperations(DatabaseSession):
         copy.prefetch_first("visit", keys, ALL_ROWS)
 
     def import_collection(self, image: CollectionExport, number: int | None = None) -> CollectionRow:
-        return self._transact(lambda work: work.store.collections.import_collection(image, number), alone=True)
+        return self._session.transact(lambda work: work.store.collections.import_collection(image, number), alone=True)
 
     def import_hosts(self, images: list[HostExport]) -> None:
         def work(work: PostgresTransaction) -> None:
@@ -91,10 +94,10 @@ class TransferOperations(DatabaseSession):
                 [last + 1],
             )
 
-        self._transact(work)
+        self._session.transact(work)
 
     def forget_host(self, host: HostId) -> None:
-        self._transact(lambda work: self._forget_hosts(work, [host]))
+        self._session.transact(lambda work: self._forget_hosts(work, [host]))
 
     @staticmethod
     def _forget_hosts(work: PostgresTransaction, hosts: list[HostId]) -> None:

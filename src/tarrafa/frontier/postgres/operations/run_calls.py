@@ -1,33 +1,26 @@
-"""Runs, sweeps, deletions and retries of collections on one PostgreSQL server.
+"""Runs, sweeps and deletions of collections on one PostgreSQL server.
 
-As store/runs.py, deleting.py and trouble.py have it; here is what each of these calls must have at hand. Rows that
-are deleted, or looked through for what a run has not found, are found by the database itself.
+The store does the work (store/runs.py, store/collection_deletion.py); each call here says which rows it needs. Rows
+that are deleted, or looked through for what a run has not found, are found by the database itself.
 """
 
-from tarrafa.frontier.messages import (
-    ENTRIES_PER_RESPONSE,
-    CollectionRow,
-    DeletedCollection,
-    HostCounts,
-    RetryBatch,
-    UrlStatusFacts,
-)
+from collections.abc import Callable
+
+from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE, CollectionRow, DeletedCollection
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction
 from tarrafa.frontier.store.collection_deletion import BELOW_COLLECTION, BELOW_HOSTS, DELETIONS_AFTER_SQL
 from tarrafa.frontier.store.collections import DELETING
-from tarrafa.frontier.store.database import ALL_ROWS
-from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor, status_facts
 from tarrafa.frontier.store.runs import HOSTS_PER_SWEEP, OF_EARLIER, check_can_begin_run, roots_of
-from tarrafa.frontier.transfer.host_export import FrontierCursor
-from tarrafa.model import HostId, can_be_retried
 
 HOSTS_PER_DELETION = 100
 EARLIER = OF_EARLIER.replace("?", "%b::bigint")
-STATUS = OF_STATUS.replace("?", "%b::bigint")
 
 
-class RunOperations(DatabaseSession):
-    """Runs, deletions, and hosts in trouble."""
+class RunCalls:
+    """Runs of collections, and their end. `keeps` says whether a host is kept on this server, and not elsewhere."""
+
+    def __init__(self, session: DatabaseSession, keeps: Callable[[str], bool]) -> None:
+        self._session, self._keeps = session, keeps
 
     def begin_run(self, name: str, reason: str) -> CollectionRow:
         return self._begin_run(name, reason, None)
@@ -37,7 +30,9 @@ class RunOperations(DatabaseSession):
         self._begin_run(row.name, row.reason, row.run)
 
     def _begin_run(self, name: str, reason: str, run: int | None) -> CollectionRow:
-        self._reserve_sequence(self._transact(lambda work: len(work.store.collections.by_name(name).config.roots)))
+        self._session.reserve_sequence(
+            self._session.transact(lambda work: len(work.store.collections.by_name(name).config.roots))
+        )
 
         def work(work: PostgresTransaction) -> CollectionRow:
             known = work.store.collections.by_name(name)
@@ -45,26 +40,12 @@ class RunOperations(DatabaseSession):
                 check_can_begin_run(known)
             elif known.run >= run:
                 return known.row
-            roots = [root for root in roots_of(known) if self.keeps(root.host_key)]
+            roots = [root for root in roots_of(known) if self._keeps(root.host_key)]
             work.receive_hosts(((root.host, root.host_key) for root in roots), known)
             work.store.runs.begin(known, reason, run or known.run + 1, roots)
             return known.row
 
-        return self._transact(work, alone=True)
-
-    def _reserve_sequence(self, count: int) -> None:
-        """Numbers in the order of discovery, in a transaction of their own: nobody waits for ours to end."""
-
-        def work(work: PostgresTransaction) -> int:
-            row = work.cursor.execute(
-                "INSERT INTO number VALUES ('sequence', %b::bigint) ON CONFLICT (name) DO UPDATE"
-                " SET value = number.value + excluded.value RETURNING value",
-                [count],
-            ).fetchone()
-            assert row is not None
-            return int(row[0])
-
-        self._catalogue.reserved = self._transact(work) - count
+        return self._session.transact(work, alone=True)
 
     def sweep(self, name: str, limit: int) -> bool:
         def work(work: PostgresTransaction) -> bool:
@@ -88,7 +69,7 @@ class RunOperations(DatabaseSession):
             runs.dismiss(known, keys)
             return runs.advance(known, keys[-1] if len(keys) >= most else None, hosts)
 
-        return self._transact(work)
+        return self._session.transact(work)
 
     # -- deleting -------------------------------------------------------------------------------------------------
 
@@ -102,20 +83,19 @@ class RunOperations(DatabaseSession):
                 return known is None
             return work.store.deleter.has_no_visits_out(known)
 
-        return self._transact(work) and self._transact(work, alone=True)
+        return self._session.transact(work) and self._session.transact(work, alone=True)
 
     def record_deletion(self, name: str) -> bool:
         """Of the first of several servers, when all of them have said that they are home."""
-        return self._transact(lambda work: work.store.deleter.record_deletion(work.store.collections.by_name(name)))
+        return self._session.transact(
+            lambda work: work.store.deleter.record_deletion(work.store.collections.by_name(name))
+        )
 
     def deletions(self, after: int) -> list[DeletedCollection]:
-        with self._direct_connection() as connection:
+        with self._session.connection.direct() as connection:
             sql = DELETIONS_AFTER_SQL.replace("?", "%s").encode()
             rows = connection.execute(sql, (after, after, ENTRIES_PER_RESPONSE)).fetchall()
         return [DeletedCollection(*row) for row in rows]
-
-    def import_deletions(self, moments: dict[str, float]) -> None:
-        self._transact(lambda work: work.store.deletion_log.import_deletions(moments))
 
     def delete_collection(self, name: str, limit: int, *, is_first: bool = True) -> bool:
         """True: there is more. Where it is not the first of several servers, it may have been deleted before."""
@@ -136,8 +116,8 @@ class RunOperations(DatabaseSession):
             work.store.collections.delete(known)
             return False
 
-        more = self._transact(some)
-        return self._transact(rest, alone=True) if more is None else more
+        more = self._session.transact(some)
+        return self._session.transact(rest, alone=True) if more is None else more
 
     def _delete_some(self, work: PostgresTransaction, number: int, limit: int) -> bool | None:
         """None: nothing hangs below it any more."""
@@ -168,54 +148,3 @@ class RunOperations(DatabaseSession):
             f"DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table} WHERE {condition} LIMIT %b::bigint))",
             [*values, max(0, limit)],
         ).rowcount
-
-    # -- hosts ----------------------------------------------------------------------------------------------------
-
-    def retry_host(self, host: HostId) -> None:
-        def work(work: PostgresTransaction) -> None:
-            work.copy.lock_walks([(number, host) for number in work.breadth_collections()], [host])
-            for known in work.store.collections.all():
-                work.copy.prefetch_first("url", [(host, known.row.id)], ALL_ROWS)
-            work.store.host_retries.retry_host(host)
-
-        self._transact(work)
-
-    def urls_by_status(self, name: str, status: int) -> UrlStatusFacts:
-        def work(work: PostgresTransaction) -> UrlStatusFacts:
-            known, now = work.store.collections.by_name(name), self._clock.now()
-            return status_facts(known, status, now, lambda sql: work.cursor.execute(sql.encode()).fetchall())
-
-        return self._transact(work)
-
-    def retry_by_status(self, name: str, status: int, after: FrontierCursor, limit: int) -> RetryBatch:
-        def work(work: PostgresTransaction) -> RetryBatch:
-            known, most = work.store.collections.by_name(name), max(1, limit)
-            if not can_be_retried(status):
-                return RetryBatch(0, None)
-            number = known.row.id
-            hosts = work.fetch_host_ids(
-                "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
-                " LIMIT %b::bigint",
-                number, after.host, HOSTS_PER_SCAN,
-            )  # fmt: skip
-            rows = work.cursor.execute(
-                f"SELECT host, id FROM url WHERE host = ANY(%b::bigint[]) AND collection = %b::bigint AND {STATUS}"
-                " AND (host, id) > (%b::bigint, %b::bytea) ORDER BY host, id LIMIT %b::bigint",
-                [hosts, number, status, known.run, after.host, after.url, most],
-            ).fetchall()
-            keys = [(host, number, url) for host, url in rows]
-            found = sorted({host for host, _, _ in keys})
-            work.copy.lock_walks([(one, host) for one in work.breadth_collections() for host in found], found)
-            work.copy.prefetch("url", keys)
-            work.copy.prefetch("page", keys)
-            return RetryBatch(work.store.status_retries.requeue(known, keys), next_cursor(keys, most, hosts))
-
-        return self._transact(work)
-
-    def host_counts(self, name: str) -> HostCounts:
-        def work(work: PostgresTransaction) -> HostCounts:
-            return work.store.host_retries.host_counts(
-                name, lambda sql: work.cursor.execute(sql.encode()).fetchone() or (0, 0)
-            )
-
-        return self._transact(work)
