@@ -4,10 +4,11 @@ Promises: what a call has returned for is committed; a call that fails changes n
 worker's clock is asked. One thread does all the work of a process.
 """
 
+import functools
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from tarrafa.clock import Clock
 from tarrafa.frontier.postgres.database_connection import DatabaseConnection, translate_errors
@@ -21,6 +22,8 @@ from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.model import HostId, UrlId
 
 CHANGE_LOCK = 0x7A66_0002  # held by everybody, and alone by who changes a collection's configuration
+P = ParamSpec("P")
+S = TypeVar("S", bound="HasSession")
 T = TypeVar("T")
 
 
@@ -195,8 +198,9 @@ class DatabaseSession:
             if isinstance(clock, DatabaseClock | DatabaseLeaseClock):
                 object.__setattr__(clock, "moment", row[0])
 
-    def reserve_sequence(self, count: int) -> None:
-        """Numbers in the order of discovery, in a transaction of their own: nobody waits for ours to end."""
+    def reserve_sequence(self, count: int) -> int:
+        """The first of so many numbers in the order of discovery, for the next call. They are taken in a transaction of
+        their own, so that no other process waits for that call to end."""
 
         def work(work: PostgresTransaction) -> int:
             row = work.cursor.execute(
@@ -207,4 +211,22 @@ class DatabaseSession:
             assert row is not None
             return int(row[0])
 
-        self.collections.reserved = self.transact(work) - count
+        first = self.transact(work) - count
+        self.collections.start_sequence(first)
+        return first
+
+
+class HasSession(Protocol):
+    """An object with calls on one database."""
+
+    _session: DatabaseSession
+
+
+def in_transaction(method: Callable[Concatenate[S, PostgresTransaction, P], T]) -> Callable[Concatenate[S, P], T]:
+    """A method that is one transaction as a whole: it is given the transaction, and its caller is not asked for one."""
+
+    @functools.wraps(method)
+    def call(self: S, /, *positional: P.args, **named: P.kwargs) -> T:
+        return self._session.transact(lambda work: method(self, work, *positional, **named))
+
+    return call

@@ -35,21 +35,9 @@ from tarrafa.model import UrlState
 
 PARTS = 32
 HOT_COUNTERS = (
-    *map(state_bucket, UrlState),
-    REQUESTS,
-    REVISITS,
-    RATES,
-    REVISITS_PAID,
-    REVISITS_OUT,
-    CHOSEN_WAITING,
-    DISMISSED_WAITING,
-    WAS_FULL,
-    TABLE_SITES,
-    OLD_PAGES,
-    SHOWN_PAGES,
-    LEFT_OVER,
-    REQUESTS_BEFORE,
-)
+    *map(state_bucket, UrlState), REQUESTS, REQUESTS_BEFORE, REVISITS, RATES, REVISITS_PAID, REVISITS_OUT,
+    CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL, TABLE_SITES, OLD_PAGES, SHOWN_PAGES, LEFT_OVER,
+)  # fmt: skip
 
 
 class SharedCounters(Counters):
@@ -124,9 +112,8 @@ class SharedCounters(Counters):
 class SharedCollections(Collections):
     """The collections of a server. Numbers in the order of discovery are set aside before a call begins."""
 
-    reserved = 0
-
     def __init__(self, db: FrontierDatabase, counters: Counters, clock: Clock, servers: int) -> None:
+        self._next_in_sequence = 0
         self._servers = servers  # that share a collection's rate of revisits, and its table of sites
         super().__init__(db, counters, clock)
 
@@ -152,8 +139,12 @@ class SharedCollections(Collections):
         return replace(collection, revisit=revisit, strategy=replace(strategy, table_max=table_max, cycle=cycle))
 
     def reserve_sequence(self, known: LoadedCollection, count: int) -> int:
-        self.reserved += count
-        return self.reserved - count
+        self._next_in_sequence += count
+        return self._next_in_sequence - count
+
+    def start_sequence(self, first: int) -> None:
+        """The numbers from this one on were set aside for the next call."""
+        self._next_in_sequence = first
 
     def flush(self) -> None:
         """What was spent, by everybody at once, is taken from what there is by now."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tarrafa.config import Collection
 from tarrafa.frontier.messages import CollectionRow, DiscoveredUrl, FrontierCollectionState
-from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction
+from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.frontier.postgres.operations.run_calls import RunCalls
 from tarrafa.frontier.postgres.operations.takedown_log import PostgresTakedownLog
 from tarrafa.frontier.postgres.working_copy import Row
@@ -127,14 +127,11 @@ class CollectionCalls:
 
             self._session.transact(work)
 
-    def is_over(self, name: str) -> bool:
+    @in_transaction
+    def is_over(self, work: PostgresTransaction, name: str) -> bool:
         """Whether a run has nothing left to do here."""
-
-        def work(work: PostgresTransaction) -> bool:
-            known = work.store.collections.find(name)
-            return known is None or work.store.urls.breadth.is_over(known)
-
-        return self._session.transact(work)
+        known = work.store.collections.find(name)
+        return known is None or work.store.urls.breadth.is_over(known)
 
 
 def _chunks(rows: list[Row]) -> Iterator[list[HostId]]:

@@ -10,7 +10,12 @@ from functools import partial
 
 from tarrafa.clock import boottime
 from tarrafa.frontier.messages import FrontierOverview, HostLoan, HostReport, Lease, NextVisits, WorkerRegistration
-from tarrafa.frontier.postgres.database_session import DatabaseLeaseClock, DatabaseSession, PostgresTransaction
+from tarrafa.frontier.postgres.database_session import (
+    DatabaseLeaseClock,
+    DatabaseSession,
+    PostgresTransaction,
+    in_transaction,
+)
 from tarrafa.frontier.postgres.operations.address_claims import RELEASE_SQL
 from tarrafa.frontier.postgres.operations.limit_calls import respect_limits
 from tarrafa.frontier.postgres.working_copy import StaleCopy
@@ -137,17 +142,14 @@ class LeaseCalls:
                 leases += hosts.lease_collection(worker, known, wanted - len(leases))
         return leases, []
 
-    def _choose_sites(self, number: int) -> None:
-        """By one at a time: who had to wait finds it done."""
-
-        def work(work: PostgresTransaction) -> None:
-            work.cursor.execute(f"SELECT pg_advisory_xact_lock({TABLE_LOCK}, %b::int)", [number])
-            work.counters.refresh()
-            known = work.collection(number)
-            if work.store.visits.needs_sites(known):
-                work.store.urls.breadth.choose_sites(known)
-
-        self._session.transact(work)
+    @in_transaction
+    def _choose_sites(self, work: PostgresTransaction, number: int) -> None:
+        """By one process at a time: another one that had to wait finds it done."""
+        work.cursor.execute(f"SELECT pg_advisory_xact_lock({TABLE_LOCK}, %b::int)", [number])
+        work.counters.refresh()
+        known = work.collection(number)
+        if work.store.visits.needs_sites(known):
+            work.store.urls.breadth.choose_sites(known)
 
     def _release_unacknowledged(self, worker: int) -> None:
         """Leases that were given in an answer that never came are not known to their holder."""

@@ -7,7 +7,7 @@ that are deleted, or looked through for what a run has not found, are found by t
 from collections.abc import Callable
 
 from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE, CollectionRow, DeletedCollection
-from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction
+from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.frontier.store.collection_deletion import BELOW_COLLECTION, BELOW_HOSTS, DELETIONS_AFTER_SQL
 from tarrafa.frontier.store.collections import DELETING
 from tarrafa.frontier.store.runs import HOSTS_PER_SWEEP, OF_EARLIER, check_can_begin_run, roots_of
@@ -47,29 +47,27 @@ class RunCalls:
 
         return self._session.transact(work, alone=True)
 
-    def sweep(self, name: str, limit: int) -> bool:
-        def work(work: PostgresTransaction) -> bool:
-            known, runs, most = work.store.collections.by_name(name), work.store.runs, max(1, limit)
-            if not runs.needs_sweep(known):
-                return False
-            first, after = runs.sweep_position(known)
-            hosts = work.fetch_host_ids(
-                "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
-                " LIMIT %b::bigint",
-                known.row.id, first, HOSTS_PER_SWEEP,
-            )  # fmt: skip
-            rows = work.cursor.execute(
-                f"SELECT host, id FROM url WHERE host = ANY(%b::bigint[]) AND {EARLIER}"
-                " AND (host, id) > (%b::bigint, %b::bytea) ORDER BY host, id LIMIT %b::bigint",
-                [hosts, known.row.id, known.run, first, after, most],
-            ).fetchall()
-            keys = [(host, known.row.id, url) for host, url in rows]
-            work.copy.lock_hosts(host for host, _, _ in keys)
-            work.copy.prefetch("url", keys)
-            runs.dismiss(known, keys)
-            return runs.advance(known, keys[-1] if len(keys) >= most else None, hosts)
-
-        return self._session.transact(work)
+    @in_transaction
+    def sweep(self, work: PostgresTransaction, name: str, limit: int) -> bool:
+        known, runs, most = work.store.collections.by_name(name), work.store.runs, max(1, limit)
+        if not runs.needs_sweep(known):
+            return False
+        first, after = runs.sweep_position(known)
+        hosts = work.fetch_host_ids(
+            "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
+            " LIMIT %b::bigint",
+            known.row.id, first, HOSTS_PER_SWEEP,
+        )  # fmt: skip
+        rows = work.cursor.execute(
+            f"SELECT host, id FROM url WHERE host = ANY(%b::bigint[]) AND {EARLIER}"
+            " AND (host, id) > (%b::bigint, %b::bytea) ORDER BY host, id LIMIT %b::bigint",
+            [hosts, known.row.id, known.run, first, after, most],
+        ).fetchall()
+        keys = [(host, known.row.id, url) for host, url in rows]
+        work.copy.lock_hosts(host for host, _, _ in keys)
+        work.copy.prefetch("url", keys)
+        runs.dismiss(known, keys)
+        return runs.advance(known, keys[-1] if len(keys) >= most else None, hosts)
 
     # -- deleting -------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ one at a time, who commits before the next one begins.
 import msgspec
 
 from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE, TakedownBatch
-from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction
+from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.takedown import TakedownEntry, TakedownSet, in_force
 
 TAKEDOWN_LOCK = 0x7A66_0005  # of the one who gives the next numbers
@@ -22,16 +22,14 @@ class PostgresTakedownLog:
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
 
-    def record_takedowns(self, entries: list[TakedownEntry]) -> None:
-        def work(work: PostgresTransaction) -> None:
-            work.cursor.execute(f"SELECT pg_advisory_xact_lock({TAKEDOWN_LOCK})")
-            work.cursor.execute(
-                "INSERT INTO takedown SELECT k.n + (SELECT coalesce(max(number), 0) FROM takedown), k.entry"
-                " FROM unnest(%b::bytea[]) WITH ORDINALITY AS k(entry, n) ON CONFLICT DO NOTHING",
-                [[_encode(entry) for entry in entries]],
-            )
-
-        self._session.transact(work)
+    @in_transaction
+    def record_takedowns(self, work: PostgresTransaction, entries: list[TakedownEntry]) -> None:
+        work.cursor.execute(f"SELECT pg_advisory_xact_lock({TAKEDOWN_LOCK})")
+        work.cursor.execute(
+            "INSERT INTO takedown SELECT k.n + (SELECT coalesce(max(number), 0) FROM takedown), k.entry"
+            " FROM unnest(%b::bytea[]) WITH ORDINALITY AS k(entry, n) ON CONFLICT DO NOTHING",
+            [[_encode(entry) for entry in entries]],
+        )
 
     def takedowns(self, after: int) -> TakedownBatch:
         with self._session.connection.direct() as connection:
