@@ -27,9 +27,15 @@ is wrong, where, and what to do, in one line; the command line prints it and exi
 import errno
 from pathlib import Path
 
+from tarrafa.i18n import Message
+
 
 class TarrafaError(Exception):
     """The root of the tree."""
+
+    def __init__(self, message: Message | str = "") -> None:
+        super().__init__(str(message))
+        self.message = message
 
 
 class ConfigError(TarrafaError):

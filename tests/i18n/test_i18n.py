@@ -24,7 +24,7 @@ def test_the_compiled_catalogue_is_that_of_the_source():
 
 
 def _sentences(catalogue: Catalog) -> dict[object, object]:
-    return {entry.id: entry.string for entry in catalogue if entry.id}
+    return {str(entry.id): entry.string for entry in catalogue if entry.id}
 
 
 def test_a_message_travels_as_its_key_with_values():

@@ -91,17 +91,17 @@ def check(
     """
     from tarrafa.cli.output import terminal
     from tarrafa.coordinator.dry_run import scope_check
-    from tarrafa.coordinator.field_texts.languages import words_of
     from tarrafa.crawl.scope.admission import load_collection
+    from tarrafa.i18n import translator
     from tarrafa.runtime.data_dir import DataDirectory
     from tarrafa.takedown import CurrentTakedowns
 
-    collection, words = load_collection(file), words_of(language)
+    collection = load_collection(file)
     taken_down, directory = (lambda url: False), DataDirectory(data)
     if directory.version.exists():
         taken_down = CurrentTakedowns(directory).covers
-    verdicts = scope_check.check_urls(collection, urls or sys.stdin, taken_down, words)
-    notes = scope_check.unknown_before_crawl(collection, words)
+    verdicts = scope_check.check_urls(collection, urls or sys.stdin, taken_down, language)
+    notes = translator(language).render_all(scope_check.unknown_before_crawl(collection))
     if as_json:
         terminal.print_json({"verdicts": verdicts, "notes": notes})
         return
@@ -130,14 +130,14 @@ def estimate(
     from tarrafa.cli.output import terminal
     from tarrafa.coordinator.dry_run.crawl_estimate import estimate as calculate
     from tarrafa.coordinator.dry_run.estimate_inputs import gather_estimate_inputs
-    from tarrafa.coordinator.field_texts.languages import words_of
     from tarrafa.crawl.scope.admission import load_collection
     from tarrafa.frontier.address import from_command_line
+    from tarrafa.i18n import translator
     from tarrafa.runtime.data_dir import DataDirectory
 
     collection, address = load_collection(file), from_command_line(where, token_file)
     known = asyncio.run(gather_estimate_inputs(DataDirectory(data), collection, workers, address))
-    found = calculate(collection, known, words_of(language))
+    found = translator(language).render_all(calculate(collection, known))
     if as_json:
         terminal.print_json(found)
     else:
@@ -217,7 +217,7 @@ def add(
         frontier = await connect(address or local_address(directory))
         try:
             row = await submit_collection(frontier, collection, start=False)
-            return row.state, row.reason
+            return row.state, str(row.reason)
         finally:
             await frontier.close()
 

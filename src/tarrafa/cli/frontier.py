@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tarrafa.errors import ConfigError, Locked
+from tarrafa.i18n import Message, message
 from tarrafa.runtime.data_dir import DataDirectory
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def pause(
 ) -> None:
     """Let a collection rest: nothing more is handed out; what is under way is brought home. Between two runs its
     schedule rests."""
-    _control("pause", name, "by `tarrafa pause`; `tarrafa resume` goes on", data, where, token_file)
+    _control("pause", name, message("by `tarrafa pause`; `tarrafa resume` goes on"), data, where, token_file)
 
 
 def resume(
@@ -190,7 +191,7 @@ def start(
     name: CollectionName, data: Data = Path("tarrafa-data"), where: FrontierAddress = None, token_file: TokenFile = None
 ) -> None:
     """Start a collection that the node here knows; one that is finished is visited again from its roots."""
-    _control("start", name, "by `tarrafa start`", data, where, token_file)
+    _control("start", name, message("by `tarrafa start`"), data, where, token_file)
 
 
 def stop(
@@ -198,7 +199,7 @@ def stop(
 ) -> None:
     """End the crawl of a collection; nothing is lost, and `tarrafa crawl FILE`, or `tarrafa resume` where a node works,
     goes on where it was."""
-    _control("stop", name, "by `tarrafa stop`; `tarrafa crawl FILE` goes on", data, where, token_file)
+    _control("stop", name, message("by `tarrafa stop`; `tarrafa crawl FILE` goes on"), data, where, token_file)
 
 
 def delete(
@@ -222,7 +223,12 @@ def delete(
 
 
 def _control(
-    action: "ControlAction", name: str, reason: str, data: Path, where: list[str] | None, token_file: Path | None
+    action: "ControlAction",
+    name: str,
+    reason: Message | str,
+    data: Path,
+    where: list[str] | None,
+    token_file: Path | None,
 ) -> None:
     from tarrafa.cli.collection_control import control_collection
     from tarrafa.frontier.address import from_command_line

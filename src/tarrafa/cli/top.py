@@ -36,6 +36,7 @@ from tarrafa.errors import DataError, TarrafaError
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.api import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.graph.follower import behind as graph_behind
+from tarrafa.i18n import ENGLISH
 from tarrafa.index.status import IndexStatus
 from tarrafa.index.status import index_status as index_of
 from tarrafa.runtime.data_dir import DataDirectory
@@ -67,7 +68,7 @@ class TopSnapshot(msgspec.Struct, frozen=True):
 
     def to_json_line(self) -> bytes:
         """One line: what `tarrafa status --json` says, and more."""
-        fields = msgspec.to_builtins(self.overview) | {
+        fields = msgspec.to_builtins(ENGLISH.render_all(self.overview)) | {
             "at": self.at, "bytes_per_s": self.bytes_per_s, "trouble": self.trouble,
         } | msgspec.to_builtins(self.followers)  # fmt: skip
         return msgspec.json.encode(fields)
@@ -178,11 +179,11 @@ def format_bytes(count: float) -> str:
 def progress_text(status: CollectionStatus) -> str:
     """How it goes, in words: time left, or why it does not run."""
     if status.state != "running":
-        return terminal.printable(status.reason)
+        return terminal.printable(str(status.reason))
     if status.keeps_fresh:
         share = f", {status.changes / status.revisits:.0%} had changed" if status.revisits else ""
         return f"kept fresh: {status.revisits:,} revisits{share}"
-    return time_left_text(status) + (f" ({terminal.printable(status.reason)})" if status.reason else "")
+    return time_left_text(status) + (f" ({terminal.printable(str(status.reason))})" if status.reason else "")
 
 
 def _urgency(status: CollectionStatus) -> tuple[int, str]:

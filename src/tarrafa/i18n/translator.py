@@ -7,11 +7,14 @@ compiled from `pt_BR.po` when the package is built (`make`, `pip install`).
 from __future__ import annotations
 
 import gettext
-from datetime import UTC, datetime
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import resources
 from string import Formatter
-from typing import Any
+from typing import Any, Literal, TypeVar
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -19,6 +22,14 @@ LOCALES = {"en": "en", "pt": "pt_BR"}  # code of the interface -> locale of Babe
 LANGUAGES = tuple(LOCALES)
 MINUS = "−"
 BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+WAIT_UNITS: tuple[tuple[int, Literal["day", "hour", "minute", "second"]], ...] = (
+    (86_400, "day"),
+    (3_600, "hour"),
+    (60, "minute"),
+    (1, "second"),
+)
+FEW = 2  # of a unit: below, the next smaller one is used, because "in 1 day" could be nearly two
+Structure = TypeVar("Structure")
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,8 +56,24 @@ def messages(one: str, many: str, /, count: int, **values: Value) -> Message:
     return Message(one, {"count": count, **values}, many)
 
 
+def joined(parts: Sequence[Message | str], separator: str = "; ") -> Message | str:
+    """Several messages as one, in their order."""
+    if len(parts) < 2:
+        return parts[0] if parts else ""
+    names = [f"part{number}" for number in range(len(parts))]
+    return Message(separator.join(f"{{{name}}}" for name in names), dict(zip(names, parts, strict=True)))
+
+
+def zoned_moment(at: float, zone: str) -> str:
+    """A moment as the value of a place such as `{at:moment}`: the clock of that time zone, and the zone."""
+    return f"{datetime.fromtimestamp(at, ZoneInfo(zone)).replace(tzinfo=None).isoformat()} {zone}"
+
+
 class _MessageFormatter(Formatter):
-    """Fills the places of a sentence; numbers are written as the language writes them."""
+    """Fills the places of a sentence; numbers are written as the language writes them.
+
+    `{at:moment}` is a `zoned_moment`, `{wait:ahead}` a number of seconds from now.
+    """
 
     def __init__(self, translator: Translator) -> None:
         self._translator = translator
@@ -54,6 +81,10 @@ class _MessageFormatter(Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         if isinstance(value, Message):
             return self._translator.render(value)
+        if format_spec == "moment":
+            return self._translator.zoned(value)
+        if format_spec == "ahead":
+            return self._translator.ahead(value)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return self._translator.localize(format(value, format_spec or ","))
         return str(format(value, format_spec))
@@ -83,6 +114,25 @@ class Translator:
             assert isinstance(count, int)
             return self.ngettext(said.text, said.plural, count, **said.values)
         return self(said.text, **said.values)
+
+    def render_all(self, value: Structure) -> Structure:
+        """A structure with every message in it rendered: for programs that read JSON."""
+        return self._rendered(value)  # type: ignore[no-any-return]
+
+    def _rendered(self, value: Any) -> Any:
+        if isinstance(value, Message):
+            return self.render(value)
+        if isinstance(value, msgspec.Struct):
+            fields = {name: getattr(value, name) for name in value.__struct_fields__}
+            changed = {name: new for name, old in fields.items() if (new := self._rendered(old)) is not old}
+            return msgspec.structs.replace(value, **changed) if changed else value
+        if isinstance(value, list | tuple):
+            entries = [self._rendered(one) for one in value]
+            is_same = all(new is old for new, old in zip(entries, value, strict=True))
+            return value if is_same else type(value)(entries)
+        if isinstance(value, dict):
+            return {key: self._rendered(one) for key, one in value.items()}
+        return value
 
     def _fill(self, text: str, values: dict[str, object]) -> str:
         return self._formatter.vformat(text, (), values) if values else text
@@ -135,6 +185,29 @@ class Translator:
             return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         except (OverflowError, ValueError, OSError):
             return str(at)
+
+    def zoned(self, moment: str) -> str:
+        """`Monday 2026-12-07 at 03:00 America/Sao_Paulo`, of a `zoned_moment`; with seconds where there are some."""
+        from babel.dates import format_datetime
+
+        shown, _space, zone = moment.partition(" ")
+        at, _ = datetime.fromisoformat(shown), self
+        weekday = format_datetime(at, "EEEE", locale=_locale(self.code))
+        time = at.strftime("%H:%M:%S" if at.second else "%H:%M")
+        return _("{weekday} {date} at {time} {zone}", weekday=weekday, date=at.date().isoformat(), time=time, zone=zone)
+
+    def ahead(self, wait_s: float) -> str:
+        """`in 15 days`, in the largest unit of which there are some."""
+        from babel.dates import format_timedelta
+
+        for unit_s, unit in WAIT_UNITS:
+            count = int(wait_s // unit_s)
+            if count >= FEW or (count and unit_s == 1):
+                wait = timedelta(seconds=count * unit_s)
+                locale = _locale(self.code)  # a threshold that no unit reaches: Babel would say 2 weeks for 15 days
+                return format_timedelta(wait, unit, math.inf, add_direction=True, locale=locale)
+        _ = self
+        return _("now")
 
     def language_name(self, code: str) -> str:
         """`Portuguese` for `pt-BR`; empty where the code is unknown."""

@@ -16,6 +16,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from tarrafa.i18n import translator
 from tarrafa.model import Hit, SearchResult
 from tarrafa.parse.rdf.entity import vocabulary_of
 from tarrafa.parse.rdf.prefixes import shorten_iri
@@ -300,7 +301,14 @@ class TemplateRenderer:
             "is_web": lambda iri: safe_href(iri) == iri,
             "said": lambda sentence: translated(sentence, texts) or sentence,
         }
-        self._environment.globals |= {"t": texts, "address": address, "asset": asset_url}
+        _ = translator(texts.code)
+        self._environment.globals |= {
+            "_": _,
+            "ngettext": _.ngettext,
+            "t": texts,
+            "address": address,
+            "asset": asset_url,
+        }
 
     def render(self, template: str, **values: Any) -> str:
         return self._environment.get_template(template).render(values)

@@ -14,8 +14,8 @@ from tarrafa.coordinator.dry_run.crawl_estimate import (
     KnownHost,
     estimate,
 )
-from tarrafa.coordinator.field_texts.portuguese import PORTUGUESE
 from tarrafa.crawl.scope.admission import complete_collection
+from tarrafa.i18n import ENGLISH, PORTUGUESE, message
 
 
 def a_collection(*roots: str, **sections: object) -> Collection:
@@ -86,7 +86,7 @@ def test_more_hosts_than_places_wait_for_each_other():
     roots = [f"h{n}.br" for n in range(1_000)]
     told = estimate(a_collection(*roots, fetch={"hosts_at_once": 10}), EstimateInputs(hosts, answer_s=0.1, workers=1))
     assert told.seconds.likely == pytest.approx(1_000 * 11 * 1.1 / 10)
-    assert "10 are visited at once" in told.bound
+    assert "10 are visited at once" in str(told.bound)
 
 
 def test_a_host_that_nobody_met_is_guessed_at_and_the_range_says_so():
@@ -124,12 +124,12 @@ def test_hosts_crawled_under_another_scope_promise_no_page_of_this_one():
 def test_every_sentence_is_there_in_portuguese():
     collection = a_collection(scope={"hosts": ["*.br"], "exclude": ["x"]}, schedule={"every": "daily"})
     hosts = [KnownHost("http://b.br:80", 3, 4, 9, asked_s=4.0)]
-    told = estimate(collection, EstimateInputs(hosts, unmet=["http://a.br:80"]), PORTUGUESE)
-    english = estimate(collection, EstimateInputs(hosts, unmet=["http://a.br:80"]))
+    found = estimate(collection, EstimateInputs(hosts, unmet=["http://a.br:80"]))
+    told, english = PORTUGUESE.render_all(found), ENGLISH.render_all(found)
     assert len(told.assumptions) == len(english.assumptions) >= 9
     assert not set(told.assumptions) & set(english.assumptions)
-    assert "limitada" in told.bound
+    assert "limitada" in str(told.bound)
 
 
 def test_an_empty_world_takes_no_time():
-    assert estimate(a_collection(), EstimateInputs()).bound == "there is nothing to visit"
+    assert estimate(a_collection(), EstimateInputs()).bound == message("there is nothing to visit")

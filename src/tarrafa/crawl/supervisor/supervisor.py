@@ -32,6 +32,7 @@ from tarrafa.frontier.address import OpenFrontier
 from tarrafa.frontier.api import CollectionRow, DiscoveredUrl, Frontier, FrontierOverview
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.graph import follower as graph
+from tarrafa.i18n import Message, joined, message
 from tarrafa.index import follower as index
 from tarrafa.index import shards
 from tarrafa.index.anchor_refresh import is_settled
@@ -41,7 +42,7 @@ from tarrafa.runtime.process import EXIT_ERROR, EXIT_RETRY, EXIT_UNAVAILABLE
 from tarrafa.triples import follower as triples
 from tarrafa.triples import storage
 
-STOPPED_REASON = "stopped; `tarrafa crawl FILE`, or `tarrafa resume` beside a node, goes on where it was"
+STOPPED_REASON = message("stopped; `tarrafa crawl FILE`, or `tarrafa resume` beside a node, goes on where it was")
 PAUSE_TIMEOUT_S = 5.0
 TICK_S, WAIT_S = 0.25, 15.0
 SETTLE_S_MAX = 30.0
@@ -55,7 +56,7 @@ class Supervisor:
     `lasting`: the frontier outlives us, or is to go on as it was when we come back; what runs is not paused at our end.
     `follows`: somebody crawls into this directory, if not our workers, then crawlers that `serve` gives work to.
     `divided`: into which parts a new index is to be divided.
-    `patient`: whatever happens to a child or to the disk, go on, and say what is wrong (`trouble`).
+    `patient`: whatever happens to a child or to the disk, go on, and say what is wrong (`troubles`).
     """
 
     def __init__(
@@ -249,7 +250,7 @@ class Supervisor:
     async def _pause_what_runs(self) -> None:
         """Whoever asks for the state later learns that it was left on purpose, or why it had to be."""
         failure = self._failure or self.frontier_link.failure
-        reason = str(failure) if failure else STOPPED_REASON
+        reason = failure.message if failure else STOPPED_REASON
         for one in (await self.frontier.overview()).collections:
             if one.state == "running":
                 await self.frontier.set_state(one.name, "paused", reason)
@@ -304,9 +305,13 @@ class Supervisor:
         return [child.state for child in all_of_them if child.launches and (child.is_running or not child.dismissed)]
 
     @property
-    def trouble(self) -> str:
+    def troubles(self) -> list[Message | str]:
         """What we wait for, or go on without."""
-        return "; ".join(filter(None, [self._disk_space.trouble, self.frontier_link.trouble, *self._troubles.values()]))
+        return [one for one in (self._disk_space.trouble, self.frontier_link.trouble, *self._troubles.values()) if one]
+
+    @property
+    def is_disk_nearly_full(self) -> bool:
+        return self._disk_space.trouble is not None
 
     def _worker(self, number: int, workers: int) -> ChildProcess:
         name = f"{self.name}{number}"
@@ -355,7 +360,8 @@ class Supervisor:
             self._write_limits()
 
     def _write_limits(self) -> None:
-        why = "; ".join(filter(None, [PAUSED_BY_ORDER if self._limits.paused else "", self._disk_space.trouble]))
+        ordered, disk = PAUSED_BY_ORDER if self._limits.paused else None, self._disk_space.trouble
+        why = str(joined([one for one in (ordered, disk) if one is not None]))
         try:
             write_limits(self.data, replace(self._limits, paused=bool(why), why=why))
             self._limits_written = True
@@ -365,7 +371,7 @@ class Supervisor:
     def _check_disk_space(self) -> None:
         if self._disk_space.refresh():
             self._limits_written = False
-            self._tell(self._disk_space.trouble or "there is room on the disk again; going on")
+            self._tell(str(self._disk_space.trouble or "") or "there is room on the disk again; going on")
         if not self._limits_written:
             self._write_limits()
 

@@ -117,7 +117,7 @@ class ReportPages:
         runs = self._coordinator.ledger.runs(name)[:RUNS_SHOWN]
         article = ""
         if moment:
-            texts, drawn = LANGUAGES[visit.texts.code], self._desk.plots(name, moment)
+            texts, drawn = LANGUAGES[visit.translator.code], self._desk.plots(name, moment)
             article = writers.report_article(
                 self._desk.read(name, moment), texts, drawn, plots=f"/console/c/{name}/report/{moment}/plots/"
             )
@@ -151,7 +151,7 @@ class ReportPages:
     async def start_report(self, visit: ConsoleRequest) -> Response:
         wanted = visit.form.get("run")
         run = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else None
-        self._start_report(visit, visit.texts.code, visit.form.get("earlier"), run)
+        self._start_report(visit, visit.translator.code, visit.form.get("earlier"), run)
         return visit.redirect(f"/console/c/{visit.param('name')}/report")
 
     def _start_report(self, visit: ConsoleRequest, language: str, earlier: str, run: int | None) -> None:
