@@ -19,7 +19,7 @@ from tarrafa.coordinator.definitions import draft as drafts
 from tarrafa.coordinator.definitions.versions import BY_COMMAND_LINE
 from tarrafa.coordinator.store import CoordinatorStore
 from tarrafa.crawl.supervisor.completion import finish_reason, is_exhausted
-from tarrafa.crawl.supervisor.supervisor import ROOTS_PER_CALL, submit_collection
+from tarrafa.crawl.supervisor.submission import ROOTS_PER_CALL, submit_collection
 from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER
 from tarrafa.errors import ConfigError, EditConflict, FrontierError, Unreachable
 from tarrafa.frontier.api import CollectionRow, CollectionStatus, HostReport, VisitReport

@@ -76,7 +76,7 @@ def test_where_everything_is_known_pages_are_exact_and_time_is_the_pauses_of_the
 )
 def test_what_bounds_it_is_named(sections, seconds, bound):
     told = estimate(a_collection(**sections), EstimateInputs([met("a.br", 1_000)]))
-    assert bound in told.bound
+    assert bound in str(told.bound)
     if seconds is not None:
         assert told.seconds.likely == pytest.approx(seconds, rel=0.01)
 
@@ -93,7 +93,8 @@ def test_a_host_that_nobody_met_is_guessed_at_and_the_range_says_so():
     told = estimate(a_collection("a.br"), EstimateInputs(unmet=["http://a.br:80"]))
     assert (told.pages.low, told.pages.likely, told.pages.high) == PAGES_OF_UNKNOWN_HOST
     assert any(
-        "hosts never met: 1; each may have 10, probably 300, perhaps 10,000 pages" in one for one in told.assumptions
+        "hosts never met: 1; each may have 10, probably 300, perhaps 10,000 pages" in str(one)
+        for one in told.assumptions
     )
 
 
@@ -118,7 +119,7 @@ def test_hosts_crawled_under_another_scope_promise_no_page_of_this_one():
     host = KnownHost("http://a.br:80", 100, 100, 100, whole=True)
     told = estimate(a_collection(scope={"include": ["*/x/*"]}), EstimateInputs([host]))
     assert (told.pages.low, told.pages.high) == (1, 100)
-    assert any("another scope" in one for one in told.assumptions)
+    assert any("another scope" in str(one) for one in told.assumptions)
 
 
 def test_every_sentence_is_there_in_portuguese():

@@ -272,7 +272,8 @@ class CollectionFormPages:
         asked = visit.request.query_params
         return self._page(
             visit, "console/collection_form.html", code, sections=sections, section_labels=SECTION_LABELS,
-            others=others, editing=editing, revision=visit.form.get("revision") or self._revision(editing), preset=preset,
+            others=others, editing=editing, preset=preset,
+            revision=visit.form.get("revision") or self._revision(editing),
             presets=presets.preset_titles(_.code), wish={name: asked.get(name, "") for name in PRESET_PARAMS},
             count=len(complaints) + bool(sentence), copied="" if editing or origin is None else origin.name,
             tried=tried,
