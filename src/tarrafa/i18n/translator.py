@@ -14,7 +14,6 @@ from functools import cache
 from importlib import resources
 from string import Formatter
 from typing import Any, Literal, TypeVar
-from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -64,9 +63,9 @@ def joined(parts: Sequence[Message | str], separator: str = "; ") -> Message | s
     return Message(separator.join(f"{{{name}}}" for name in names), dict(zip(names, parts, strict=True)))
 
 
-def zoned_moment(at: float, zone: str) -> str:
-    """A moment as the value of a place such as `{at:moment}`: the clock of that time zone, and the zone."""
-    return f"{datetime.fromtimestamp(at, ZoneInfo(zone)).replace(tzinfo=None).isoformat()} {zone}"
+def zoned_moment(shown: datetime, zone: str) -> str:
+    """A moment as the value of a place such as `{at:moment}`: what the clock of that time zone shows, and the zone."""
+    return f"{shown.replace(tzinfo=None).isoformat()} {zone}"
 
 
 class _MessageFormatter(Formatter):

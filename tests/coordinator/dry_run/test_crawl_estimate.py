@@ -59,7 +59,7 @@ def test_where_everything_is_known_pages_are_exact_and_time_is_the_pauses_of_the
     assert told.pages.low == told.pages.likely == told.pages.high == 1_100
     assert told.seconds.low == 999  # the first one waits for nobody, and robots.txt may be known
     assert told.seconds.likely == pytest.approx(1_000 * 1.1)
-    assert told.bound == "bound by the pauses of the largest host, b.br"
+    assert str(told.bound) == "bound by the pauses of the largest host, b.br"
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ class _ScheduleTimes:
         self._rhythm = None if is_empty else Recurrence(anchor, schedule.every, self._zone)
 
     def reason(self, key: str, at: float | None = None, now: float | None = None) -> Message:
-        values: dict[str, Value] = {} if at is None else {"at": zoned_moment(at, self._zone)}
+        values: dict[str, Value] = {} if at is None else {"at": zoned_moment(local_time(at, self._zone), self._zone)}
         if at is not None and now is not None:
             values["wait"] = max(0.0, at - now)
         return Message(REASONS[key].text, values)
