@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.cli.crawl import fetch_overview
-from tarrafa.cli.top import (
+from tarrafa.cli.output.top import (
     BARS,
     PLAIN_BARS,
     FollowerStates,
@@ -142,8 +142,8 @@ def test_a_frame_lets_nothing_through_that_speaks_to_the_terminal():
 
 def test_a_frame_before_anything_is_there_says_what_to_do():
     lines = shown(TopSnapshot(0.0, FrontierOverview([], []), FollowerStates()))
-    assert any("`tarrafa crawl FILE` brings one" in line for line in lines)
-    assert "nobody crawls at the moment" in lines
+    assert any("`tarrafa crawl FILE` starts one" in line for line in lines)
+    assert "no worker is running" in lines
 
 
 def test_a_curve_has_its_highest_value_full_and_its_width():
@@ -173,7 +173,7 @@ def test_one_frame_goes_into_a_pipe_without_colours(tmp_path):
 
 def test_json_comes_one_line_a_time_and_says_what_status_says(tmp_path):
     root = data_with_a_collection(tmp_path)
-    with subprocess.Popen([*COMMAND, "status", "--watch", "--json", "--data", root], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([*COMMAND, "top", "--json", "--data", root], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         lines = [json.loads(process.stdout.readline()) for _ in range(2)]
         process.terminate()

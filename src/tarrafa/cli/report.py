@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tarrafa.cli import frontier
-from tarrafa.cli.options import DEFAULT_DATA, Data
+from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Language, TokenFile
 from tarrafa.errors import ConfigError
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -15,28 +14,29 @@ MOMENT_FORMS = "2026-11-16, 2026-11-16T14:00 or 2026-11-16T14:00+00:00"
 
 
 def report(
-    name: Annotated[str, typer.Argument(help="The collection.")],
+    name: Annotated[str, typer.Argument(help="Collection.")],
     data: Data = DEFAULT_DATA,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where to write it; by default NAME-report.")
+        Path | None, typer.Option("--out", metavar="DIR", help="Directory to write. Default: NAME-report.")
     ] = None,
     forms: Annotated[
-        str, typer.Option("--format", metavar="LIST", help="Which of html, md, json and plots, separated by commas.")
+        str, typer.Option("--format", metavar="LIST", help="Formats, separated by commas.")
     ] = "html,md,json,plots",
     compare: Annotated[
-        Path | None, typer.Option("--compare", metavar="EARLIER.json", help="A former report.json to compare with.")
+        Path | None, typer.Option("--compare", metavar="EARLIER.json", help="Earlier report.json to compare with.")
     ] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only visits from then on (UTC).")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only visits before then (UTC).")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only visits since TIME (UTC).")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only visits before TIME (UTC).")] = None,
     run: Annotated[int | None, typer.Option(min=1, metavar="K", help="Only the K-th run of the collection.")] = None,
-    language: Annotated[str, typer.Option("--language", help="en or pt.")] = "en",
-    as_json: Annotated[bool, typer.Option("--json", help="Print report.json, and write no files.")] = False,
-    where: frontier.FrontierAddress = None,
-    token_file: frontier.TokenFile = None,
+    language: Language = "en",
+    as_json: Annotated[bool, typer.Option("--json", help="Print report.json; write no files.")] = False,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
 ) -> None:
-    """Describe the Web of a collection: what was collected, how, and what it looks like.
+    """Write the report of a collection: tables and plots.
 
-    HTML, Markdown, JSON, and plots as PNG and SVG (these need matplotlib). A crawl may go on meanwhile.
+    It describes the crawled Web: documents, servers, links, languages, errors. Formats: HTML, Markdown, JSON, and plots
+    as PNG and SVG (plots need matplotlib). The crawl may run meanwhile.
     """
     import sys
     import time
@@ -101,5 +101,5 @@ def _parse_time(text: str | None, option: str) -> float | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigError(f"{option}: {text[:40]!r} is no moment such as {MOMENT_FORMS}") from None
+        raise ConfigError(f"{option}: {text[:40]!r} is not a time such as {MOMENT_FORMS}") from None
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()

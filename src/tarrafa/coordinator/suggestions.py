@@ -15,7 +15,7 @@ import msgspec
 
 from tarrafa.coordinator.audit import open_coordinator_db
 from tarrafa.coordinator.store import store_path
-from tarrafa.crawl.scope.admission import parse_root
+from tarrafa.crawl.scope.collection_loader import parse_root
 from tarrafa.errors import Busy, ConfigError
 from tarrafa.i18n import message
 from tarrafa.parse.url import INPUT_LENGTH_MAX, UrlIdentity

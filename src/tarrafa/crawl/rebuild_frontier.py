@@ -7,7 +7,7 @@ what a page led to is offered to a new frontier, and the visit is finished there
 
 Promises: bounded memory; the frontier that was there, if any, is untouched until the new one is whole, and kept aside
 then; who is killed in between simply runs it again. What no record tells is lost: the back-off of hosts, what walks
-had learned about traps, revisits saved up. See docs/checkpoint.md.
+had learned about traps, revisits saved up. See docs/backup.md.
 """
 
 import asyncio

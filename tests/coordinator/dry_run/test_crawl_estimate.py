@@ -14,7 +14,7 @@ from tarrafa.coordinator.dry_run.crawl_estimate import (
     KnownHost,
     estimate,
 )
-from tarrafa.crawl.scope.admission import complete_collection
+from tarrafa.crawl.scope.collection_loader import complete_collection
 from tarrafa.i18n import ENGLISH, PORTUGUESE, message
 
 

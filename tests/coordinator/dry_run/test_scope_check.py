@@ -3,7 +3,7 @@
 import pytest
 
 from tarrafa.coordinator.dry_run.scope_check import NOT_A_URL, URLS_MAX, check_urls, unknown_before_crawl
-from tarrafa.crawl.scope.admission import complete_collection
+from tarrafa.crawl.scope.collection_loader import complete_collection
 from tarrafa.errors import ConfigError
 
 COLLECTION = complete_collection(

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import Admission, complete_collection
+from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.collection_loader import complete_collection
 from tarrafa.crawl.scope.scope_rules import ScopeRule, ScopeRules
 
 SCOPE = {

@@ -83,14 +83,14 @@ def test_a_password_is_typed_where_nobody_sees_it(data, tmp_path):
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert refused.returncode == 2
-    assert refused.stderr.startswith("error: --password: everybody on this machine can read a password")
+    assert refused.stderr.startswith("error: --password: every user of this machine can read a password")
     assert password not in refused.stdout + refused.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "given", "said"),
     [
-        (["add", "bia"], "", "there is no password: type it when asked, or send it to stdin as one line"),
+        (["add", "bia"], "", "no password given: type it when asked, or send it to standard input as one line"),
         (["add", "bia"], "short\n", "a password has 10 to 1,000 characters, not 5"),
         (["add", "../bia"], f"{PASSWORD}\n", "user '../bia': a name has letters, digits and"),
         (["password", "dora"], f"{PASSWORD}\n", "user dora: is not known here; `tarrafa user list` shows who is"),

@@ -6,7 +6,7 @@ Titles by preset; comments by key (`scope.hosts`), or by preset and key where a 
 from tarrafa.i18n import message
 
 HOW_TO_START = message(
-    "tarrafa judge {file} URL   says which URLs are in or out\n"
+    "tarrafa check {file} URL   says which URLs are in or out\n"
     "tarrafa estimate {file}    how long it will take\n"
     "tarrafa crawl {file}       starts it, and goes on after a stop"
 )

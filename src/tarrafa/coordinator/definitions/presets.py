@@ -14,7 +14,7 @@ import msgspec
 
 from tarrafa.coordinator.definitions.preset_comments import COMMENTS, HOW_TO_START, TITLES
 from tarrafa.coordinator.definitions.toml_writer import toml_with_comments
-from tarrafa.crawl.scope.admission import parse_root
+from tarrafa.crawl.scope.collection_loader import parse_root
 from tarrafa.errors import ConfigError, NotFound
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.i18n import LANGUAGES, message, translator

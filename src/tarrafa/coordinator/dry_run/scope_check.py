@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import parse_root, url_identity_of
+from tarrafa.crawl.scope.collection_loader import parse_root, url_identity_of
 from tarrafa.crawl.scope.scope_rules import ScopeRules
 from tarrafa.crawl.sentences import tongue
 from tarrafa.errors import ConfigError

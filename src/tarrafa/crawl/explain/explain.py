@@ -22,7 +22,7 @@ from tarrafa import config
 from tarrafa.config import Collection, RevisitConfig
 from tarrafa.crawl.explain.freshness import ChangeEstimate, estimate_changes
 from tarrafa.crawl.explain.frontier_lookup import FrontierLookup, open_frontier_lookup
-from tarrafa.crawl.scope.admission import HOST_PATTERN, url_identity_of
+from tarrafa.crawl.scope.collection_loader import HOST_PATTERN, url_identity_of
 from tarrafa.crawl.scope.scope_rules import ScopeRule, ScopeRules
 from tarrafa.crawl.scope.traps import trap_reason
 from tarrafa.crawl.sentences import ENGLISH, Tongue

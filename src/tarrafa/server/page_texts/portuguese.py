@@ -333,7 +333,7 @@ PORTUGUESE = Texts(
     no_such_page="Não existe esta página aqui.",
     no_links_yet="Os links ainda não foram examinados. Isso acontece durante a coleta: pergunte de novo em instantes.",
     not_yet="Nada foi indexado ainda. Comece uma coleta com “tarrafa crawl ARQUIVO” e busque enquanto ela anda.",
-    only_here="Isto só se conta na própria máquina: pergunte lá, ou com “tarrafa queries”.",
+    only_here="Isto só se conta na própria máquina: pergunte lá, ou com “tarrafa query-log”.",
     internal="Algo deu errado do nosso lado. Ficou escrito no registro.",
     sentences={
         "The results have changed in between: please search again.":

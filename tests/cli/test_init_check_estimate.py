@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from tarrafa.cli.app import app
 from tarrafa.coordinator.definitions.presets import PRESETS
-from tarrafa.crawl.scope.admission import load_collection
+from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import ConfigError
 
 run = CliRunner().invoke
