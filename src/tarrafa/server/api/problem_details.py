@@ -86,9 +86,9 @@ def status_and_message(error: Exception, _: Translator, texts: Texts) -> tuple[i
         return code, _("It did not come whole: send it again."), {}
     if isinstance(error, PageTakenDown):
         return code, texts.taken_down, {}
-    if isinstance(error, UnknownResource | Forbidden):
-        return code, getattr(texts, str(error)), {}
     sentence = _.render(error.message) if isinstance(error, TarrafaError) else str(error)
+    if isinstance(error, UnknownResource | Forbidden):
+        sentence = getattr(texts, str(error))
     return code, sentence, {"Retry-After": str(RETRY_AFTER_S)} if code == 503 else {}
 
 
