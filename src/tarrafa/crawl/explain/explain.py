@@ -327,7 +327,7 @@ def _name(state: UrlState) -> str:
 
 
 def status_meaning(status: int | None) -> str:
-    return STATUS_MEANING.get(status, "") if status is not None else ""
+    return str(STATUS_MEANING[status]) if status in STATUS_MEANING else ""
 
 
 def format_time(at: float | None) -> str:

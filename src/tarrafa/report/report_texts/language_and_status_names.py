@@ -16,7 +16,7 @@ ENGLISH_LANGUAGES = {
     "sq": "Albanian", "sr": "Serbian", "sv": "Swedish", "sw": "Swahili", "th": "Thai", "tl": "Tagalog",
     "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "zh": "Chinese",
 }  # fmt: skip
-ENGLISH_STATUSES: dict[int, str] = {int(status): meaning for status, meaning in STATUS_MEANING.items()}
+ENGLISH_STATUSES: dict[int, str] = {int(status): str(meaning) for status, meaning in STATUS_MEANING.items()}
 PORTUGUESE_LANGUAGES = {
     "af": "Africâner", "ar": "Árabe", "bg": "Búlgaro", "bn": "Bengali", "ca": "Catalão", "cs": "Tcheco",
     "cy": "Galês", "da": "Dinamarquês", "de": "Alemão", "el": "Grego", "en": "Inglês", "eo": "Esperanto",

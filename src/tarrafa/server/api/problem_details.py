@@ -27,7 +27,6 @@ from tarrafa.errors import (
 )
 from tarrafa.i18n import ENGLISH, Message, Translator
 from tarrafa.server.page_responses import Forbidden, UnknownResource
-from tarrafa.server.page_texts import Texts
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -68,7 +67,7 @@ ERROR_STATUSES: dict[type[Exception], int] = {
 RETRY_AFTER_S = 5
 
 
-def status_and_message(error: Exception, _: Translator, texts: Texts) -> tuple[int, str, dict[str, str]]:
+def status_and_message(error: Exception, _: Translator) -> tuple[int, str, dict[str, str]]:
     """A code, a sentence and headers for whatever went wrong. What nobody foresaw is told to the log only."""
     if isinstance(error, RequestRefused):
         return error.code, _.render(error.message), error.headers
@@ -81,14 +80,12 @@ def status_and_message(error: Exception, _: Translator, texts: Texts) -> tuple[i
     code = next((code for kind, code in ERROR_STATUSES.items() if isinstance(error, kind)), 500)
     if code == 500:
         log.error("unexpected", exc_info=error)
-        return code, texts.internal, {}
+        return code, _("Something went wrong on our side. It was written to the log."), {}
     if isinstance(error, ClientDisconnect):
         return code, _("It did not come whole: send it again."), {}
     if isinstance(error, PageTakenDown):
-        return code, texts.taken_down, {}
+        return code, _("This page was taken down: nothing of it is shown here."), {}
     sentence = _.render(error.message) if isinstance(error, TarrafaError) else str(error)
-    if isinstance(error, UnknownResource | Forbidden):
-        sentence = getattr(texts, str(error))
     return code, sentence, {"Retry-After": str(RETRY_AFTER_S)} if code == 503 else {}
 
 

@@ -22,14 +22,13 @@ from starlette.types import Receive, Scope, Send
 
 from tarrafa.coordinator.definitions.draft import InvalidDraft
 from tarrafa.errors import TarrafaError
-from tarrafa.i18n import ENGLISH, Translator, message, translator
+from tarrafa.i18n import ENGLISH, Translator, message
 from tarrafa.server.api.problem_details import API_PATH, RequestRefused, problem_response, status_and_message
 from tarrafa.server.auth.authentication import ANONYMOUS, AccessLevel, Authenticator, Principal
 from tarrafa.server.auth.bearer_token import read_body
 from tarrafa.server.auth.request_origin import is_cross_site
 from tarrafa.server.console import labels
 from tarrafa.server.page_responses import PageResponses, json_response
-from tarrafa.server.page_texts.interface_language import LANGUAGES
 
 CONSOLE_PATH, LOGIN_PATH = "/console", "/console/login"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -110,7 +109,7 @@ class ConsoleRequest:
     @property
     def translator(self) -> Translator:
         """The language of the reader; programs read English."""
-        return ENGLISH if self.route.is_for_programs else translator(self.responses.texts(self.request).code)
+        return ENGLISH if self.route.is_for_programs else self.responses.translator(self.request)
 
     @property
     def is_admin(self) -> bool:
@@ -221,8 +220,7 @@ class RouteGuard:
     def _error_response(self, visit: ConsoleRequest, error: Exception) -> tuple[Response, str]:
         """The answer, and what the audit says of it."""
         request = visit.request
-        texts = LANGUAGES[visit.translator.code]
-        code, sentence, headers = status_and_message(error, visit.translator, texts)
+        code, sentence, headers = status_and_message(error, visit.translator)
         if visit.route.is_for_programs:
             complaints = error.complaints if isinstance(error, InvalidDraft) else None
             return problem_response(code, sentence, headers, complaints), sentence

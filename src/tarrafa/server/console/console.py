@@ -44,7 +44,6 @@ from tarrafa.server.auth.role_and_csrf_guard import (
 )
 from tarrafa.server.auth.sessions import ABSOLUTE_S
 from tarrafa.server.page_responses import PageResponses, json_response
-from tarrafa.server.page_texts.interface_language import LANGUAGES
 from tarrafa.server.search.params import integer_param
 
 NAME_CHARS_MAX = 64
@@ -251,4 +250,4 @@ class Console:
 
 async def api_error_response(request: Request, error: Exception) -> Response:
     """What is wrong below /api, where no gate was."""
-    return problem_response(*status_and_message(error, ENGLISH, LANGUAGES["en"]))
+    return problem_response(*status_and_message(error, ENGLISH))
