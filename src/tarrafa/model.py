@@ -11,6 +11,7 @@ own.
 
 import re
 from enum import IntEnum
+from http import HTTPStatus
 from typing import Self
 
 import msgspec
@@ -89,6 +90,16 @@ def host_trouble(trouble: str) -> Message | str:
     where, status, error = found[1] or "", STATUS_MEANING[int(found[2])], found[3]
     form = "{where}{status} {error}" if error else "{where}{status}"
     return Message(form, {"where": where, "status": status, "error": error})
+
+
+def status_name(status: int) -> Message | str:
+    """What a status means: a message for our own codes, the phrase of HTTP for its codes, else nothing."""
+    if status in STATUS_MEANING:
+        return STATUS_MEANING[status]
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
 
 
 # What a status means for what comes next, in one place.

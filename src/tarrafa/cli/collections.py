@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tarrafa.config import Collection
     from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate, EstimateRange
     from tarrafa.coordinator.node.local_control import ControlAction
+    from tarrafa.i18n import Translator
 
-SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3))
 COLLECTION_TEMPLATE = """\
 # A Tarrafa collection: what to crawl, how deep, how politely.
 # `tarrafa crawl {file}` starts it, and goes on after a stop.
@@ -97,7 +97,7 @@ def check(
     taken_down, directory = (lambda url: False), DataDirectory(data)
     if directory.version.exists():
         taken_down = CurrentTakedowns(directory).covers
-    verdicts = scope_check.check_urls(collection, urls or sys.stdin, taken_down, language)
+    verdicts = translator(language).render_all(scope_check.check_urls(collection, urls or sys.stdin, taken_down))
     notes = translator(language).render_all(scope_check.unknown_before_crawl(collection))
     if as_json:
         terminal.print_json({"verdicts": verdicts, "notes": notes})
@@ -138,42 +138,32 @@ def estimate(
     if as_json:
         terminal.print_json(found)
     else:
-        _print_estimate(found)
+        _print_estimate(found, translator(language))
 
 
-def _print_estimate(found: "CrawlEstimate") -> None:
+def _print_estimate(found: "CrawlEstimate", _: "Translator") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from tarrafa.cli.crawl import format_duration
     from tarrafa.cli.output.terminal import console
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))
     for name in ("", "low", "likely", "high"):
         table.add_column(name, justify="right" if name else "left")
     rows: list[tuple[str, EstimateRange, Callable[[float], str]]] = [
-        ("pages", found.pages, _count),
-        ("requests", found.requests, _count),
-        ("time", found.seconds, format_duration),
-        ("transferred", found.transferred_bytes, _bytes),
-        ("on disk", found.kept_bytes, _bytes),
+        ("pages", found.pages, _.number),
+        ("requests", found.requests, _.number),
+        ("time", found.seconds, _.span),
+        ("transferred", found.transferred_bytes, _.size),
+        ("on disk", found.kept_bytes, _.size),
     ]
     for name, values, written in rows:
         high = "?" if values.high is None else written(values.high)
         table.add_row(name, written(values.low), written(values.likely), high)
     console.print(table)
-    console.print(escape(f"{_bytes(found.bytes_per_s)}/s on average; {found.bound}."))
+    console.print(escape(f"{_.size(found.bytes_per_s)}/s on average; {found.bound}."))
     for said in found.assumptions:
         console.print(escape(f"- {said}"))
-
-
-def _count(number: float) -> str:
-    return f"{number:,.0f}"
-
-
-def _bytes(number: float) -> str:
-    unit, size = next(((unit, size) for unit, size in SIZES if number >= size), SIZES[-1])
-    return f"{number / size:,.1f} {unit}"
 
 
 def add(

@@ -36,13 +36,11 @@ class DryRun:
         self._data, self._address = data, address
         self._places = asyncio.Semaphore(ESTIMATES_AT_ONCE)
 
-    async def check_scope(
-        self, collection: Collection, urls: Iterable[str], language: str = "en"
-    ) -> ScopeCheckResponse:
+    async def check_scope(self, collection: Collection, urls: Iterable[str]) -> ScopeCheckResponse:
         lines = list(urls)
 
         def judged() -> ScopeCheckResponse:
-            verdicts = check_urls(collection, lines, CurrentTakedowns(self._data).covers, language)
+            verdicts = check_urls(collection, lines, CurrentTakedowns(self._data).covers)
             return ScopeCheckResponse(verdicts, unknown_before_crawl(collection) if verdicts else [])
 
         return await asyncio.to_thread(judged)

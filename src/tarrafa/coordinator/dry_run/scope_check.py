@@ -12,7 +12,6 @@ import msgspec
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.collection_loader import parse_root, url_identity_of
 from tarrafa.crawl.scope.scope_rules import ScopeRules
-from tarrafa.crawl.sentences import tongue
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import Message, message
 
@@ -29,18 +28,16 @@ class ScopeVerdict(msgspec.Struct, frozen=True):
     inside: bool
     rule: str
     what: str
-    sentence: str
+    sentence: Message | str
 
 
 def check_urls(
     collection: Collection,
     urls: Iterable[str],
     is_taken_down: Callable[[str], bool] = lambda url: False,
-    language: str = "en",
 ) -> list[ScopeVerdict]:
     """One verdict for each line that is not empty, in their order."""
-    say = tongue(language)
-    rulebook, identity = ScopeRules(collection, is_taken_down, say), url_identity_of(collection)
+    rules, identity = ScopeRules(collection, is_taken_down), url_identity_of(collection)
     verdicts: list[ScopeVerdict] = []
     for line in urls:
         text = line.strip()
@@ -50,10 +47,10 @@ def check_urls(
             raise ConfigError(message("more than {urls_max} URLs; judge them in parts", urls_max=URLS_MAX))
         shown, url = text[:URL_CHARS_SHOWN], parse_root(text, identity)
         if url is None:
-            verdicts.append(ScopeVerdict(shown, "", False, NOT_A_URL, "", say(NOT_A_URL)))
+            verdicts.append(ScopeVerdict(shown, "", False, NOT_A_URL, "", message("it is no http(s) URL or host name")))
             continue
-        ruling = rulebook.decide(url)
-        verdicts.append(ScopeVerdict(shown, url, ruling.inside, ruling.rule.value, ruling.what, ruling.sentence))
+        found = rules.decide(url)
+        verdicts.append(ScopeVerdict(shown, url, found.inside, found.rule.value, found.what, found.reason))
     return verdicts
 
 

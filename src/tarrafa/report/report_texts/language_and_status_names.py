@@ -3,7 +3,8 @@
 The names that people read, of each language of the interface: for reports and for the pages.
 """
 
-from tarrafa.model import STATUS_MEANING, Status
+from tarrafa.i18n import PORTUGUESE
+from tarrafa.model import STATUS_MEANING
 
 ENGLISH_LANGUAGES = {
     "af": "Afrikaans", "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech",
@@ -29,27 +30,5 @@ PORTUGUESE_LANGUAGES = {
     "tr": "Turco", "uk": "Ucraniano", "ur": "Urdu", "vi": "Vietnamita", "zh": "Chinês",
 }  # fmt: skip
 PORTUGUESE_STATUSES: dict[int, str] = {
-    Status.INVALID_RESPONSE: "resposta inválida",
-    Status.TYPE_NOT_WANTED: "tipo não desejado",
-    Status.TOO_LARGE: "grande demais",
-    Status.ROBOTS: "excluída pelo robots.txt",
-    Status.TOO_SLOW: "lenta demais",
-    Status.SYSTEM_ERROR: "erro de comunicação",
-    Status.NAME_UNKNOWN: "o nome não existe",
-    Status.HOST_GIVEN_UP: "servidor abandonado",
-    Status.ADDRESS_REFUSED: "endereço recusado",
-    Status.TLS_ERROR: "erro de TLS",
-    Status.REDIRECTS_EXCEEDED: "redirecionamentos demais",
-    Status.LANGUAGE_NOT_WANTED: "idioma não desejado",
-    Status.LANGUAGE_OUTSIDE: "fora do escopo, em outro idioma",
-    Status.OUT_OF_SCOPE: "não está mais no escopo",
-    Status.TRAP: "uma armadilha",
-    Status.HOST_FULL: "servidor ou site cheio",
-    Status.COPY: "mais uma cópia",
-    Status.REPLACED: "deu lugar a uma página mais importante",
-    Status.NOT_FOUND_AGAIN: "não foi encontrada de novo",
-    Status.TAKEN_DOWN: "retirada",
-    Status.NOT_STRUCTURED: "sem dados estruturados",
-    Status.HOSTILE: "página hostil",
-    Status.STARVED: "a nossa máquina estava lenta demais",
+    int(status): PORTUGUESE.render(meaning) for status, meaning in STATUS_MEANING.items()
 }

@@ -208,7 +208,7 @@ class CollectionFormPages:
         collection, _ = await self._config(visit.param("name")), visit.translator
         judged, sentence = ScopeCheckResponse([], []), ""
         try:
-            judged = await self._rehearsal.check_scope(collection, urls.splitlines(), _.code)
+            judged = await self._rehearsal.check_scope(collection, urls.splitlines())
         except ConfigError as error:
             sentence = _.render(error.message)
         return self._page(
@@ -233,7 +233,7 @@ class CollectionFormPages:
                 if wants_estimate:
                     tried = replace(tried, estimate=await self._rehearsal.estimate(draft.collection))
                 else:
-                    judged = await self._rehearsal.check_scope(draft.collection, urls.splitlines(), _.code)
+                    judged = await self._rehearsal.check_scope(draft.collection, urls.splitlines())
                     tried = replace(tried, judged=judged)
             except ConfigError as error:
                 sentence = _.render(error.message)
