@@ -15,6 +15,7 @@ from tarrafa.frontier.transfer.host_export import (
     FrontierCursor,
     HostExport,
 )
+from tarrafa.i18n import Message
 from tarrafa.model import HostId, Outcome, UrlId, UrlRole, Visit
 from tarrafa.revisit.policy import PageHistory
 from tarrafa.runtime.process import ProcessId
@@ -154,7 +155,7 @@ class CollectionRow(msgspec.Struct, frozen=True):
     id: int
     name: str
     state: str
-    reason: str
+    reason: Message | str
     config: bytes
     revision: int = 1
     run: int = 1  # which of its runs is the last one that was begun
@@ -174,7 +175,7 @@ class CollectionStatus(msgspec.Struct, frozen=True):
 
     name: str
     state: str
-    reason: str
+    reason: Message | str
     known: int
     fetched: int
     pending: int
@@ -430,7 +431,7 @@ class Frontier(Protocol):
     async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
         """More of the roots of a collection that was opened: its configuration, which may be large, crosses once."""
 
-    async def begin_run(self, name: str, reason: str) -> CollectionRow:
+    async def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
         """The next run of a collection that does not run: it runs from now on, from its roots. Whatever else is known
         waits when somebody leads there again. What is kept stays so until this run knows better."""
 
@@ -476,7 +477,7 @@ class Frontier(Protocol):
     async def collection_states(self) -> list[FrontierCollectionState]:
         """Whether what one knows of the collections still holds, without their configurations."""
 
-    async def set_state(self, name: str, state: str, reason: str) -> None:
+    async def set_state(self, name: str, state: str, reason: Message | str) -> None:
         """Set a collection to running, paused, stopped or finished; or to ready or waiting, which is as stopped."""
 
     async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:

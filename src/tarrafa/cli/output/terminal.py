@@ -45,7 +45,7 @@ def print_overview(shown: FrontierOverview) -> None:
             console.print(f"{one.name} is kept fresh: {one.revisits:,} revisits, {share}")
     for one in shown.collections:
         if one.reason:
-            console.print(f"{one.name} is {one.state}: {escape(one.reason)}")
+            console.print(f"{one.name} is {one.state}: {escape(str(one.reason))}")
     for note in shown.notes:
         console.print(escape(note))
     if shown.nodes:

@@ -60,6 +60,7 @@ from tarrafa.frontier.transfer.host_export import (
     FrontierCursor,
     HostExport,
 )
+from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.process import ProcessId
 from tarrafa.takedown import TakedownEntry
@@ -151,11 +152,11 @@ class PostgresFrontier(LimitedShardRouter):
     async def collection_states(self) -> list[FrontierCollectionState]:
         return await self._ask(self._first, lambda server: server.collection_states())
 
-    async def set_state(self, name: str, state: str, reason: str) -> None:
+    async def set_state(self, name: str, state: str, reason: Message | str) -> None:
         await self._ask(self._first, lambda server: server.set_state(name, state, reason))
         await self._sync_collections()
 
-    async def begin_run(self, name: str, reason: str) -> CollectionRow:
+    async def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
         await self._roster.tell_sites_apart()
         row = await self._ask(self._first, lambda server: server.begin_run(name, reason))
         await self._sync_collections()

@@ -36,6 +36,7 @@ from tarrafa.frontier.postgres.operations.transfer_calls import TransferOperatio
 from tarrafa.frontier.postgres.working_copy import Row, StaleCopy
 from tarrafa.frontier.store.collections import DELETING, LimitUsage, LoadedCollection
 from tarrafa.frontier.store.schema import ALL_ROWS
+from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.process import ProcessId
 
@@ -174,7 +175,7 @@ class PostgresServer(
         """Revisits are paid for here by one in so many of what comes in."""
         self._catalogue.set_servers(servers)
 
-    def set_state(self, name: str, state: str, reason: str) -> None:
+    def set_state(self, name: str, state: str, reason: Message | str) -> None:
         self._transact(lambda work: work.store.collections.set_state(name, state, reason))
 
     # -- URLs -------------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ from tarrafa.frontier.transfer.host_export import (
     FrontierCursor,
     HostExport,
 )
+from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.process import ProcessId
 from tarrafa.runtime.token import Token
@@ -221,7 +222,7 @@ class RemoteFrontier:
     async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
         await self._call("seed", collection, roots)
 
-    async def begin_run(self, name: str, reason: str) -> CollectionRow:
+    async def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
         row: CollectionRow = await self._call("begin_run", name, reason)
         return row
 
@@ -268,7 +269,7 @@ class RemoteFrontier:
         found: list[FrontierCollectionState] = await self._call("collection_states")
         return found
 
-    async def set_state(self, name: str, state: str, reason: str) -> None:
+    async def set_state(self, name: str, state: str, reason: Message | str) -> None:
         await self._call("set_state", name, state, reason)
 
     async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:

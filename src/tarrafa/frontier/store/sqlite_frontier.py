@@ -58,6 +58,7 @@ from tarrafa.frontier.transfer.host_export import (
     FrontierCursor,
     HostExport,
 )
+from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
 from tarrafa.runtime.process import ProcessId
@@ -193,7 +194,7 @@ class SqliteFrontier:
     async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
         await self._call(lambda store: store.urls.seed(collection, roots))
 
-    async def begin_run(self, name: str, reason: str) -> CollectionRow:
+    async def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
         return await self._call(lambda store: store.begin_run(name, reason))
 
     async def sweep(self, name: str, limit: int) -> bool:
@@ -232,7 +233,7 @@ class SqliteFrontier:
     async def collection_states(self) -> list[FrontierCollectionState]:
         return await self._call(lambda store: store.collections.collection_states())
 
-    async def set_state(self, name: str, state: str, reason: str) -> None:
+    async def set_state(self, name: str, state: str, reason: Message | str) -> None:
         await self._call(lambda store: store.collections.set_state(name, state, reason))
 
     async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:

@@ -19,6 +19,7 @@ from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_curso
 from tarrafa.frontier.store.runs import HOSTS_PER_SWEEP, OF_EARLIER, check_can_begin_run, roots_of
 from tarrafa.frontier.store.schema import ALL_ROWS
 from tarrafa.frontier.transfer.host_export import FrontierCursor
+from tarrafa.i18n import Message
 from tarrafa.model import HostId, can_be_retried
 
 HOSTS_PER_DELETION = 100
@@ -29,14 +30,14 @@ STATUS = OF_STATUS.replace("?", "%b::bigint")
 class RunOperations(DatabaseSession):
     """Runs, deletions, and hosts in trouble."""
 
-    def begin_run(self, name: str, reason: str) -> CollectionRow:
+    def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
         return self._begin_run(name, reason, None)
 
     def join_run(self, row: CollectionRow) -> None:
         """The first of several servers has begun it."""
         self._begin_run(row.name, row.reason, row.run)
 
-    def _begin_run(self, name: str, reason: str, run: int | None) -> CollectionRow:
+    def _begin_run(self, name: str, reason: Message | str, run: int | None) -> CollectionRow:
         self._reserve_sequence(self._transact(lambda work: len(work.store.collections.by_name(name).config.roots)))
 
         def work(work: PostgresTransaction) -> CollectionRow:
