@@ -120,7 +120,8 @@ def test_inside_a_site_the_walk_goes_on_while_2_to_the_i_links_lead_elsewhere(pl
         assert (status.fetched, status.pending, status.passed_over) == (len(seen), 0, 20 - len(seen))
         assert is_exhausted(status)
         assert (
-            finish_reason(status) == f"every site in reach was visited; {20 - len(seen)} of their URLs were passed over"
+            str(finish_reason(status))
+            == f"every site in reach was visited; {20 - len(seen)} of their URLs were passed over"
         )
 
     play(scene)

@@ -57,7 +57,7 @@ async def sweep(frontier: Frontier, limit: int = 100) -> None:
 def test_a_collection_that_is_not_to_start_is_ready_and_hands_nothing_out_until_somebody_starts_it(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(), [offer(ROOT)], False)
-        assert (row.state, row.reason, row.run) == ("ready", "created; not started yet", 1)
+        assert (row.state, str(row.reason), row.run) == ("ready", "created; not started yet", 1)
         worker = (await frontier.join("w", current_process())).worker
         assert await leased(frontier, worker) == []
         assert (await numbers(frontier)).started == 0.0

@@ -17,13 +17,14 @@ from tarrafa.config import Collection
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import draft as drafts
 from tarrafa.coordinator.definitions.versions import BY_COMMAND_LINE
-from tarrafa.coordinator.states import LocalizedReason
 from tarrafa.coordinator.store import CoordinatorStore
 from tarrafa.crawl.supervisor.completion import finish_reason, is_exhausted
-from tarrafa.crawl.supervisor.supervisor import ROOTS_PER_CALL, submit_collection
+from tarrafa.crawl.supervisor.submission import ROOTS_PER_CALL, submit_collection
+from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER
 from tarrafa.errors import ConfigError, EditConflict, FrontierError, Unreachable
 from tarrafa.frontier.messages import CollectionRow, CollectionStatus, HostReport, VisitReport
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
+from tarrafa.i18n import PORTUGUESE, Message
 from tarrafa.model import Outcome
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.process import current_process
@@ -60,8 +61,8 @@ class Life:
     def begin(self) -> None:
         """It was away, and is back."""
 
-        def tell(event: str, collection: Collection, told: LocalizedReason, status: object, occasion: object) -> None:
-            self.told.append((event, collection.name, told.en))
+        def tell(event: str, collection: Collection, told: Message | str, status: object, occasion: object) -> None:
+            self.told.append((event, collection.name, str(told)))
 
         self.coordinator = Coordinator(self.ledger, lambda: self.frontier, self.clock, tell, "home")
 
@@ -74,7 +75,7 @@ class Life:
 
     async def state(self, name: str = "news") -> tuple[str, str]:
         found = (await self.look())[name]
-        return found.state, found.reason
+        return found.state, str(found.reason)
 
 
 @asynccontextmanager
@@ -135,7 +136,7 @@ async def test_pause_resume_and_stop_say_who_and_the_state_stays(life: Life) -> 
         assert found == state
         assert reason.startswith("by rui at ")
     picture = life.coordinator.snapshot().collections[0]
-    assert picture.reason.in_language("pt").startswith("por rui às ")
+    assert PORTUGUESE.render(picture.reason).startswith("por rui às ")
     assert [run.state for run in life.ledger.runs("news")] == ["stopped"]
 
 
@@ -188,7 +189,7 @@ async def test_it_starts_at_its_date_and_not_before(life: Life) -> None:
 async def test_a_deadline_stops_it_and_says_so(life: Life) -> None:
     await life.coordinator.create(a_collection(schedule={"deadline": "2026-12-01"}), "ana", start=True)
     found = (await life.look(datetime(2026, 12, 1, tzinfo=UTC).timestamp()))["news"]
-    assert (found.state, found.reason) == ("stopped", "its deadline, Tuesday 2026-12-01 at 00:00 UTC, has come")
+    assert (found.state, str(found.reason)) == ("stopped", "its deadline, Tuesday 2026-12-01 at 00:00 UTC, has come")
     assert life.ledger.runs("news")[0].cut
     assert life.told[-1][0] == "finished"
 
@@ -284,12 +285,12 @@ async def test_numbers_become_curves_and_a_picture(life: Life) -> None:
 async def test_one_that_runs_while_all_nodes_are_paused_says_why_nothing_comes(life: Life) -> None:
     await life.coordinator.create(a_collection(), "ana", start=True)
     soon = time.time() + HOUR  # it is not silent by then, however slow we are
-    life.coordinator.nodes.receive_heartbeat(a_beat("home", trouble="paused by order"), soon)
+    life.coordinator.nodes.receive_heartbeat(a_beat("home", trouble=PAUSED_BY_ORDER, is_paused=True), soon)
     one = life.coordinator.snapshot().collections[0]
     assert one.state == "running"
-    assert one.standstill == LocalizedReason(
-        "nobody works for it: paused by order", "ninguém trabalha para ela: pausado por ordem"
-    )
+    assert str(one.standstill) == "nobody works for it: paused by order"
+    assert one.standstill is not None
+    assert PORTUGUESE.render(one.standstill) == "ninguém trabalha para ela: pausado por ordem"
     await life.coordinator.act("news", "pause", "ana")
     assert life.coordinator.snapshot().collections[0].standstill is None
 
@@ -325,7 +326,7 @@ async def test_one_that_cannot_be_begun_keeps_nobody_else_from_it(life: Life) ->
     await life.look(first + HOUR)
     real = life.frontier.begin_run
 
-    async def refused(name: str, reason: str) -> CollectionRow:
+    async def refused(name: str, reason: Message | str) -> CollectionRow:
         if name == "bad":
             raise FrontierError("bad: cannot be begun")
         return await real(name, reason)
@@ -416,7 +417,7 @@ async def test_a_schedule_is_paused_between_two_runs_and_says_so_until_somebody_
     assert state == "paused"
     assert reason.endswith("; its schedule rests until somebody resumes it")
     picture = life.coordinator.snapshot().collections[0]
-    assert picture.reason.in_language("pt").endswith("; sua agenda espera até que alguém a retome")
+    assert PORTUGUESE.render(picture.reason).endswith("; sua agenda espera até que alguém a retome")
     assert (picture.actions, picture.next) == (["resume", "delete"], None)
     assert await life.coordinator.upcoming_runs("news", 3) == []
     for day in (1, 2):
@@ -442,7 +443,7 @@ async def test_a_stopped_one_whose_schedule_is_paused_and_resumed_is_stopped_as_
     await life.look()
     again = life.coordinator.snapshot().collections[0]
     assert (again.state, again.reason) == ("stopped", stopped.reason)
-    assert again.reason.pt.startswith("por ana às ")
+    assert PORTUGUESE.render(again.reason).startswith("por ana às ")
     assert again.actions == ["pause", "resume", "again", "delete"]
 
 
@@ -500,7 +501,9 @@ async def test_a_limit_that_is_raised_lets_what_it_ended_go_on(life: Life) -> No
     await life.coordinator.edit("news", a_collection(scope={"pages_max": 2}), "rui")
     state, reason = await life.state()
     assert (state, reason[:35]) == ("running", "goes on since it was edited by rui ")
-    assert life.coordinator.snapshot().collections[0].reason.pt.startswith("continua desde que foi editada por rui às ")
+    assert PORTUGUESE.render(life.coordinator.snapshot().collections[0].reason).startswith(
+        "continua desde que foi editada por rui às "
+    )
     assert [(run.number, run.state) for run in life.coordinator.runs("news")] == [(1, "running")]
     assert len(await visit(life, 2)) == 1
     assert await is_over(life)

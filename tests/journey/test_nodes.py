@@ -22,8 +22,8 @@ from tarrafa.clock import boottime
 from tarrafa.coordinator.node.agent import NodeAgent
 from tarrafa.coordinator.node.health import NodeHealth
 from tarrafa.coordinator.node.messages import NODE_SILENT_AFTER_S, NodeHeartbeat, NodeOrders, ProcessState
-from tarrafa.crawl.scope.admission import load_collection
-from tarrafa.crawl.supervisor import supervisor as supervise
+from tarrafa.crawl.scope.collection_loader import load_collection
+from tarrafa.crawl.supervisor import child_processes
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.errors import ShardUnavailable
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
@@ -201,7 +201,7 @@ def test_a_node_with_a_full_disk_pauses_itself_says_so_and_goes_on_by_itself(tmp
                 if not told and visits > 20:
                     ballast.write_bytes(bytes(shutil.disk_usage(mount).free - (50 << 20)))
                     told.append("full")
-                if told == ["full"] and "the disk is nearly full" in beat.trouble:
+                if told == ["full"] and "the disk is nearly full" in str(beat.trouble):
                     quiet = quiet + 1 if not hosts else 0
                     assert state == "running"
                     if quiet > 8:
@@ -372,7 +372,7 @@ def test_a_frontier_that_has_moved_is_found_when_the_coordinator_says_where(clus
 
 @pytest.mark.long
 def test_a_node_goes_on_without_a_process_that_no_restart_can_mend_and_tries_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(supervise, "RESTART_PAUSE_S", 1.0)
+    monkeypatch.setattr(child_processes, "RESTART_PAUSE_S", 1.0)
     journey = a_journey(tmp_path, World(seed=3, hosts=4, pages=60))
     seen: list[tuple[str, str, str]] = []
 
@@ -383,8 +383,8 @@ def test_a_node_goes_on_without_a_process_that_no_restart_can_mend_and_tries_aga
         async with a_node(journey) as (supervisor, living):
             async for beat, state in beats_of(supervisor, living):
                 index = next(one for one in beat.processes if one.role == "index")
-                if not lock.closed and index.restarts and "index: " in beat.trouble:
-                    seen.append((index.state, index.cause, beat.trouble))
+                if not lock.closed and index.restarts and "index: " in str(beat.trouble):
+                    seen.append((index.state, index.cause, str(beat.trouble)))
                     assert any(one.pulse is not None and one.pulse.pages for one in beat.processes), "others work"
                     lock.close()
                 if lock.closed and index.state == "running" and not beat.trouble and state == "finished":

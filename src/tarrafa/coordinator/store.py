@@ -6,17 +6,17 @@ people defined, every run, what a collection looked like minute by minute. Other
 costs history, never a crawl.
 """
 
-import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 import msgspec
 
-from tarrafa.coordinator.states import LocalizedReason
-from tarrafa.errors import DataError, data_error_from_os
-from tarrafa.runtime.data_dir import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, restrict_to_owner
+from tarrafa.i18n import Message
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import SqliteFile
 
 SAMPLES_MAX = 2_000  # that are read at once: more than a screen has points
 RUNS_MAX = 1_000
@@ -54,7 +54,6 @@ class CollectionLifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
     scheduled: float | None = None  # when its schedule was last changed
     held: bool = False  # paused or stopped by a person, and the schedule respects that
     acted: float | None = None  # when a person last started, paused, resumed or stopped it
-    told: LocalizedReason | None = None  # why it is in the state that it is in
     sowing: bool = False  # its roots are being handed over; who finds it so hands them over again
     left_out: float | None = None  # the last time of its schedule that nothing came of, and that was told
 
@@ -66,7 +65,7 @@ class CollectionRun(msgspec.Struct, frozen=True, omit_defaults=True):
     began: float
     ended: float | None = None
     state: str = "running"
-    reason: str = ""
+    reason: Message | str = ""
     cut: bool = False  # by a deadline
     pages: int = 0
     known: int = 0
@@ -100,21 +99,20 @@ class CollectionSample(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def open_store(data: DataDirectory) -> apsw.Connection:
     """The file, for whoever has tables in it."""
-    path = store_path(data)
-    restrict_to_owner(path)
-    try:
-        connection = apsw.Connection(str(path))
-        connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
-        connection.pragma("journal_mode", "wal")
-        connection.pragma("synchronous", "full")
-        connection.execute(TABLES)
-    except apsw.Error as error:
-        raise DataError(f"{path}: cannot be used ({error}); moved away, it is made anew, without its history") from None
-    return connection
+    return store_file(store_path(data)).open(TABLES, sync="full", owner_only=True)
 
 
 def store_path(data: DataDirectory) -> Path:
     return data.root / "coordinator.sqlite"
+
+
+def store_file(path: Path) -> SqliteFile:
+    return SqliteFile(path, remedy="moved away, it is made anew, without its history")
+
+
+def store_transaction(path: Path, schema: str = "") -> AbstractContextManager[apsw.Connection]:
+    """One transaction on tables of another module; only the owner of the file may read who did what."""
+    return store_file(path).writing(schema, sync="full", owner_only=True)
 
 
 @dataclass(slots=True)
@@ -221,15 +219,10 @@ class CoordinatorStore:
                 self._db.execute(f"DELETE FROM {table} WHERE name = ?", (name,))  # noqa: S608 (ours)
         return versions
 
-    @contextlib.contextmanager
+    @contextmanager
     def _transaction(self) -> Iterator[None]:
-        try:
-            with self._db:
-                yield
-        except apsw.FullError as error:
-            raise data_error_from_os(OSError(28, str(error)), store_path(self.data)) from None
-        except apsw.Error as error:
-            raise DataError(f"{store_path(self.data)}: cannot be written ({error})") from None
+        with store_file(store_path(self.data)).errors(self._db), self._db:
+            yield
 
     def _execute(self, statement: str, values: tuple[object, ...]) -> None:
         with self._transaction():

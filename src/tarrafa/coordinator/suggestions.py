@@ -13,10 +13,10 @@ from typing import Literal, cast
 import apsw
 import msgspec
 
-from tarrafa.coordinator.audit import open_coordinator_db
-from tarrafa.coordinator.store import store_path
-from tarrafa.crawl.scope.admission import parse_root
+from tarrafa.coordinator.store import store_path, store_transaction
+from tarrafa.crawl.scope.collection_loader import parse_root
 from tarrafa.errors import Busy, ConfigError
+from tarrafa.i18n import message
 from tarrafa.parse.url import INPUT_LENGTH_MAX, UrlIdentity
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -60,7 +60,7 @@ class Suggestions:
 
     def __init__(self, data: DataDirectory) -> None:
         self._path = store_path(data)
-        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with store_transaction(self._path, SCHEMA) as connection:
             row = connection.execute("SELECT is_on FROM suggesting").fetchone()
         self._is_on = bool(row and row[0])
 
@@ -70,7 +70,7 @@ class Suggestions:
         return self._is_on
 
     def set_enabled(self, *, on: bool) -> None:
-        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with store_transaction(self._path, SCHEMA) as connection:
             connection.execute("DELETE FROM suggesting")
             connection.execute("INSERT INTO suggesting VALUES (?)", (int(on),))
         self._is_on = on
@@ -79,21 +79,21 @@ class Suggestions:
         """Somebody suggests a site; its canonical URL."""
         url = parse_root(typed.strip()[:INPUT_LENGTH_MAX], UrlIdentity())
         if url is None:
-            raise ConfigError(f"not an http(s) URL or a host name: {typed[:200]!r}")
+            raise ConfigError(message("not an http(s) URL or a host name: {typed!r}", typed=typed[:200]))
         day = now // DAY_S * DAY_S
-        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with store_transaction(self._path, SCHEMA) as connection:
             counted = "UPDATE suggestion SET count = min(count + 1, ?) WHERE url = ?"
             connection.execute(counted, (COUNT_MAX, url))
             if connection.changes():
                 return url
             if _count_waiting(connection) >= WAITING_MAX:
-                raise Busy("too many suggestions wait to be read; come again in a few days")
+                raise Busy(message("too many suggestions wait to be read; come again in a few days"))
             new = "INSERT INTO suggestion (url, day, count, state) VALUES (?, ?, 1, 'waiting')"
             connection.execute(new, (url, day))
         return url
 
     def list_waiting(self, offset: int = 0, n: int = LISTED_MAX) -> SuggestionsResponse:
-        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with store_transaction(self._path, SCHEMA) as connection:
             rows = connection.execute(
                 "SELECT url, day, count FROM suggestion WHERE state = 'waiting' ORDER BY count DESC, number "
                 "LIMIT ? OFFSET ?",
@@ -106,13 +106,13 @@ class Suggestions:
 
     def filter_waiting(self, urls: Sequence[str]) -> list[str]:
         """Those of them that wait."""
-        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with store_transaction(self._path, SCHEMA) as connection:
             found = "SELECT 1 FROM suggestion WHERE url = ? AND state = 'waiting'"
             return [url for url in dict.fromkeys(urls) if connection.execute(found, (url,)).fetchone() is not None]
 
     def decide(self, urls: Sequence[str], decision: SuggestionDecision, collection: str = "") -> int:
         """How many of them waited; the others stay what they are."""
-        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with store_transaction(self._path, SCHEMA) as connection:
             (last,) = connection.execute("SELECT coalesce(max(decided), 0) FROM suggestion").fetchone() or (0,)
             count = 0
             for number, url in enumerate(urls, int(str(last)) + 1):

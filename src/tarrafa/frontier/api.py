@@ -37,6 +37,7 @@ from tarrafa.frontier.transfer.host_export import (
     FrontierCursor,
     HostExport,
 )
+from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.process import ProcessId
 from tarrafa.takedown import TakedownEntry
@@ -57,7 +58,7 @@ class Frontier(Protocol):
     async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
         """More of the roots of a collection that was opened: its configuration, which may be large, crosses once."""
 
-    async def begin_run(self, name: str, reason: str) -> CollectionRow:
+    async def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
         """The next run of a collection that does not run: it runs from now on, from its roots. Whatever else is known
         waits when somebody leads there again. What is kept stays so until this run knows better."""
 
@@ -103,7 +104,7 @@ class Frontier(Protocol):
     async def collection_states(self) -> list[FrontierCollectionState]:
         """Whether what one knows of the collections still holds, without their configurations."""
 
-    async def set_state(self, name: str, state: str, reason: str) -> None:
+    async def set_state(self, name: str, state: str, reason: Message | str) -> None:
         """Set a collection to running, paused, stopped or finished; or to ready or waiting, which is as stopped."""
 
     async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from tarrafa.frontier.transfer.host_export import (
     FrontierCursor,
 )
+from tarrafa.i18n import Message
 from tarrafa.model import HostId, Outcome, UrlId, UrlRole, Visit
 from tarrafa.revisit.policy import PageHistory
 from tarrafa.takedown import TakedownEntry
@@ -146,7 +147,7 @@ class CollectionRow(msgspec.Struct, frozen=True):
     id: int
     name: str
     state: str
-    reason: str
+    reason: Message | str
     config: bytes
     revision: int = 1
     run: int = 1  # which of its runs is the last one that was begun
@@ -166,7 +167,7 @@ class CollectionStatus(msgspec.Struct, frozen=True):
 
     name: str
     state: str
-    reason: str
+    reason: Message | str
     known: int
     fetched: int
     pending: int

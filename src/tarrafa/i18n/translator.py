@@ -7,11 +7,13 @@ compiled from `pt_BR.po` when the package is built (`make`, `pip install`).
 from __future__ import annotations
 
 import gettext
-from datetime import UTC, datetime
-from functools import cache
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache, cached_property, lru_cache
 from importlib import resources
-from string import Formatter
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,6 +21,16 @@ LOCALES = {"en": "en", "pt": "pt_BR"}  # code of the interface -> locale of Babe
 LANGUAGES = tuple(LOCALES)
 MINUS = "−"
 BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+WAIT_UNITS: tuple[tuple[int, Literal["day", "hour", "minute", "second"]], ...] = (
+    (86_400, "day"),
+    (3_600, "hour"),
+    (60, "minute"),
+    (1, "second"),
+)
+FEW = 2  # of a unit: below, the next smaller one is used, because "in 1 day" could be nearly two
+Structure = TypeVar("Structure")
+PIECES_KEPT_MAX, LANGUAGE_NAMES_KEPT_MAX = 4096, 1024
+_places = re.compile(r"(\{\{|\}\}|\{\w+(?:!r|:[,.\d]{0,4}[a-z%]{0,8})?\})").split
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,18 +57,17 @@ def messages(one: str, many: str, /, count: int, **values: Value) -> Message:
     return Message(one, {"count": count, **values}, many)
 
 
-class _MessageFormatter(Formatter):
-    """Fills the places of a sentence; numbers are written as the language writes them."""
+def joined(parts: Sequence[Message | str], separator: str = "; ") -> Message | str:
+    """Several messages as one, in their order."""
+    if len(parts) < 2:
+        return parts[0] if parts else ""
+    names = [f"part{number}" for number in range(len(parts))]
+    return Message(separator.join(f"{{{name}}}" for name in names), dict(zip(names, parts, strict=True)))
 
-    def __init__(self, translator: Translator) -> None:
-        self._translator = translator
 
-    def format_field(self, value: Any, format_spec: str) -> str:
-        if isinstance(value, Message):
-            return self._translator.render(value)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return self._translator.localize(format(value, format_spec or ","))
-        return str(format(value, format_spec))
+def zoned_moment(shown: datetime, zone: str) -> str:
+    """A moment as the value of a place such as `{at:moment}`: what the clock of that time zone shows, and the zone."""
+    return f"{shown.replace(tzinfo=None).isoformat()} {zone}"
 
 
 class Translator:
@@ -64,15 +75,22 @@ class Translator:
 
     def __init__(self, code: str) -> None:
         self.code = code
-        self._formatter = _MessageFormatter(self)
         self._signs: dict[int, int] | None = None
 
+    @cached_property
+    def _catalogue(self) -> gettext.NullTranslations:
+        if self.code == "en":
+            return gettext.NullTranslations()
+        with resources.files("tarrafa.i18n").joinpath(f"{LOCALES[self.code]}.mo").open("rb") as file:
+            return gettext.GNUTranslations(file)
+
     def __call__(self, text: str, /, **values: object) -> str:
-        return self._fill(_catalogue(LOCALES[self.code]).gettext(text), values)
+        translated = self._catalogue.gettext(text)
+        return self._fill(translated, values) if values else translated
 
     def ngettext(self, one: str, many: str, count: int, /, **values: object) -> str:
         """The singular or plural form for `count`, which is also the value `{count}`."""
-        return self._fill(_catalogue(LOCALES[self.code]).ngettext(one, many, count), {"count": count, **values})
+        return self._fill(self._catalogue.ngettext(one, many, count), {"count": count, **values})
 
     def render(self, said: Message | str) -> str:
         """A message in words. A plain text is somebody else's (a server's, a library's) and stays as it is."""
@@ -84,8 +102,42 @@ class Translator:
             return self.ngettext(said.text, said.plural, count, **said.values)
         return self(said.text, **said.values)
 
+    def render_all(self, value: Structure) -> Structure:
+        """A structure with every message in it rendered: for programs that read JSON."""
+        return self._rendered(value)  # type: ignore[no-any-return]
+
+    def _rendered(self, value: Any) -> Any:
+        if isinstance(value, Message):
+            return self.render(value)
+        if isinstance(value, msgspec.Struct):
+            fields = {name: getattr(value, name) for name in value.__struct_fields__}
+            changed = {name: new for name, old in fields.items() if (new := self._rendered(old)) is not old}
+            return msgspec.structs.replace(value, **changed) if changed else value
+        if isinstance(value, list | tuple):
+            entries = [self._rendered(one) for one in value]
+            is_same = all(new is old for new, old in zip(entries, value, strict=True))
+            return value if is_same else type(value)(entries)
+        if isinstance(value, dict):
+            entries_by_key = {key: self._rendered(one) for key, one in value.items()}
+            return entries_by_key if any(entries_by_key[key] is not value[key] for key in value) else value
+        return value
+
     def _fill(self, text: str, values: dict[str, object]) -> str:
-        return self._formatter.vformat(text, (), values) if values else text
+        """The values in their places; a place without a value stays as it is."""
+        return "".join(
+            self._format(values[place.name], place.form) if place.name in values else place.text
+            for place in _pieces(text)
+        )
+
+    def _format(self, value: object, form: str) -> str:
+        """`{name!r}` is quoted, `{at:moment}` is a `zoned_moment`, `{wait:ahead}` a number of seconds from now."""
+        if type(value) is str:
+            return repr(value) if form == "!r" else self.zoned(value) if form == "moment" else value
+        if form == "ahead" and isinstance(value, int | float):
+            return self.ahead(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return self.localize(format(value, form or ","))
+        return self.render(value) if isinstance(value, Message) else str(value)
 
     def localize(self, text: str) -> str:
         """`1,234.5` with the separators of the language."""
@@ -104,6 +156,12 @@ class Translator:
         if abs(value) >= 100 or value == int(value):
             return self.number(value)
         return self.number(value, 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 4)
+
+    def significant(self, value: float) -> str:
+        """Three digits that matter, and no zero behind them: 0.00123, 1.2, 1,230."""
+        digits = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
+        text = f"{value:,.{min(digits, 9)}f}"
+        return self.localize(text.rstrip("0").rstrip(".") if "." in text else text)
 
     def percent(self, share: float, places: int = 1) -> str:
         return f"{self.number(share * 100, places)} %"
@@ -136,18 +194,58 @@ class Translator:
         except (OverflowError, ValueError, OSError):
             return str(at)
 
+    def zoned(self, moment: str) -> str:
+        """`Monday 2026-12-07 at 03:00 America/Sao_Paulo`, of a `zoned_moment`; with seconds where there are some."""
+        from babel.dates import format_datetime
+
+        shown, _space, zone = moment.partition(" ")
+        try:
+            at, _ = datetime.fromisoformat(shown), self
+        except ValueError:
+            return moment
+        weekday = format_datetime(at, "EEEE", locale=_locale(self.code))
+        time = at.strftime("%H:%M:%S" if at.second else "%H:%M")
+        return _("{weekday} {date} at {time} {zone}", weekday=weekday, date=at.date().isoformat(), time=time, zone=zone)
+
+    def ahead(self, wait_s: float) -> str:
+        """`in 15 days`, in the largest unit of which there are some."""
+        from babel.dates import format_timedelta
+
+        for unit_s, unit in WAIT_UNITS:
+            count = int(wait_s // unit_s)
+            if count >= FEW or (count and unit_s == 1):
+                wait = timedelta(seconds=count * unit_s)
+                locale = _locale(self.code)  # a threshold that no unit reaches: Babel would say 2 weeks for 15 days
+                return format_timedelta(wait, unit, math.inf, add_direction=True, locale=locale)
+        _ = self
+        return _("now")
+
     def language_name(self, code: str) -> str:
         """`Portuguese` for `pt-BR`; empty where the code is unknown."""
-        name = _locale(self.code).languages.get(code.partition("-")[0].lower(), "")
-        return str(name[:1].upper() + name[1:])
+        return _language_name(self.code, code.partition("-")[0].lower())
 
 
-@cache
-def _catalogue(locale: str) -> gettext.NullTranslations:
-    if locale == "en":
-        return gettext.NullTranslations()
-    with resources.files("tarrafa.i18n").joinpath(f"{locale}.mo").open("rb") as file:
-        return gettext.GNUTranslations(file)
+class _Piece(NamedTuple):
+    """A piece of a sentence: words, or a place for a value (`name`) and how the value is written (`form`)."""
+
+    text: str
+    name: str = ""
+    form: str = ""
+
+
+@lru_cache(PIECES_KEPT_MAX)
+def _pieces(text: str) -> tuple[_Piece, ...]:
+    """Sentences may come from another machine: a place is a name and a short format, never an attribute of a value."""
+    return tuple(_piece(piece) for piece in _places(text) if piece)
+
+
+def _piece(text: str) -> _Piece:
+    if text in ("{{", "}}"):
+        return _Piece(text[0])
+    if not (text[0] == "{" and text[-1] == "}" and _places(text)[1:2] == [text]):
+        return _Piece(text)
+    name, sign, form = re.split("([!:]|$)", text[1:-1], maxsplit=1)
+    return _Piece(text, name, f"!{form}" if sign == "!" else form)
 
 
 @cache
@@ -155,6 +253,12 @@ def _locale(code: str) -> Any:
     from babel import Locale
 
     return Locale.parse(LOCALES[code])
+
+
+@lru_cache(LANGUAGE_NAMES_KEPT_MAX)
+def _language_name(interface: str, code: str) -> str:
+    name = str(_locale(interface).languages.get(code, ""))
+    return name[:1].upper() + name[1:]
 
 
 ENGLISH, PORTUGUESE = Translator("en"), Translator("pt")

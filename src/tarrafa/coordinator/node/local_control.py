@@ -89,7 +89,7 @@ class ControlServer:
             return ControlResponse(reason=str(error), error=type(error).__name__)
         await self._record_audit(wish, action, detail)
         status = self._coordinator.status(wish.name)
-        return ControlResponse() if status is None else ControlResponse(status.state, status.reason)
+        return ControlResponse() if status is None else ControlResponse(status.state, str(status.reason))
 
     async def _act(self, wish: ControlRequest) -> str:
         """What was done."""

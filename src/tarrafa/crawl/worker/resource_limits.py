@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, write_atomically
 
 
@@ -24,8 +25,7 @@ class ResourceLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     why: str = ""  # they are paused, for those who look at them
 
 
-PAUSED_PREFIX = "paused"  # how every reason begins
-PAUSED_BY_ORDER = f"{PAUSED_PREFIX} by order"
+PAUSED_BY_ORDER = message("paused by order")
 UNLIMITED = ResourceLimits()
 _decode = msgspec.json.Decoder(ResourceLimits).decode
 

@@ -53,6 +53,7 @@ from tarrafa.frontier.transfer.host_export import (
     FrontierCursor,
     HostExport,
 )
+from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.process import ProcessId
 
@@ -169,13 +170,13 @@ class PostgresFrontier:
         """As they were when we last looked."""
         return self._rows or await self.collections()
 
-    async def set_state(self, name: str, state: str, reason: str) -> None:
+    async def set_state(self, name: str, state: str, reason: Message | str) -> None:
         await self._first.call(
             lambda server: server.session.transact(lambda work: work.store.collections.set_state(name, state, reason))
         )
         await self._sync_collections()
 
-    async def begin_run(self, name: str, reason: str) -> CollectionRow:
+    async def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
         await self._router.tell_sites_apart()
         row = await self._first.call(lambda server: server.runs.begin_run(name, reason))
         await self._sync_collections()

@@ -36,14 +36,24 @@ from tarrafa.frontier.store.counters import (
 )
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.transfer.host_export import CollectionExport
+from tarrafa.i18n import Message, message
 from tarrafa.model import HostId, UrlId, UrlState
 
 STATES = ("ready", "waiting", "running", "paused", "stopped", "finished")
-NOT_STARTED = "created; not started yet"
+NOT_STARTED = message("created; not started yet")
 DELETING = "deleting"  # some of what hangs below it is gone already: see collection_deletion.py
 IMPORTING = "importing"  # some of its hosts may still be missing: nobody may visit the others yet
 RATE_WINDOW_S = 10.0
 VISITING, SWEEPING, SWEPT_OUT = 0, 1, 2  # phases of a run
+MESSAGE_START = '{"text":'  # how a message stands in the column `reason`; what others gave as a reason is plain text
+
+
+def reason_to_text(reason: Message | str) -> str:
+    return reason if isinstance(reason, str) else msgspec.json.encode(reason).decode()
+
+
+def reason_from_text(text: str) -> Message | str:
+    return msgspec.json.decode(text, type=Message) if text.startswith(MESSAGE_START) else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +171,9 @@ class Collections:
             (SEQUENCE,),
         )
         for fields in rows:
-            row, old = CollectionRow(*[*fields[:6], fields[13]]), before.get(fields[0])
+            number, name, state, reason, content, revision = fields[:6]
+            row = CollectionRow(number, name, state, reason_from_text(reason), content, revision, fields[13])
+            old = before.get(number)
             same = old is not None and old.row.config == row.config
             self._by_id[row.id] = LoadedCollection(
                 row,
@@ -193,13 +205,14 @@ class Collections:
         same = next((one for one in self._by_id.values() if one.row.config == content), None)
         wanted = self._decode(content) if same is None else same.config
         known = self.find(wanted.name)
-        state, reason, now = ("running", "", self._clock.now()) if start else ("ready", NOT_STARTED, self._clock.now())
+        reason: Message | str = "" if start else NOT_STARTED
+        state, now = "running" if start else "ready", self._clock.now()
         if known is None:
             number = self._next_number() if number is None else number
             self._db.run(
                 "INSERT INTO collection (id, name, state, reason, config, created, started)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (number, wanted.name, state, reason, content, now, now if start else 0.0),
+                (number, wanted.name, state, reason_to_text(reason), content, now, now if start else 0.0),
             )
             revision, before, run, round_, created = 1, None, 1, RunProgress(now if start else 0.0), now
         else:
@@ -223,7 +236,7 @@ class Collections:
                 )
             self._db.run(
                 "UPDATE collection SET state = ?, reason = ?, config = ?, revision = ?, started = ? WHERE id = ?",
-                (state, reason, content, revision, round_.started, number),
+                (state, reason_to_text(reason), content, revision, round_.started, number),
             )
         sequence = known.sequence if known else 0
         row = CollectionRow(number, wanted.name, state, reason, content, revision, run)
@@ -257,7 +270,7 @@ class Collections:
         self._db.run("DELETE FROM number WHERE name = ?", (f"{SEQUENCE}{number}",))
         del self._by_id[number]
 
-    def set_state(self, name: str, state: str, reason: str) -> None:
+    def set_state(self, name: str, state: str, reason: Message | str) -> None:
         if state not in STATES:
             raise FrontierError(f"no such state: {state!r} (allowed: {', '.join(STATES)})")
         known = self.by_name(name)
@@ -265,12 +278,12 @@ class Collections:
             _check_usable(known)
         self.write_state(known, state, reason)
 
-    def write_state(self, known: LoadedCollection, state: str, reason: str) -> None:
+    def write_state(self, known: LoadedCollection, state: str, reason: Message | str) -> None:
         """Into a state. Who runs for the first time has started."""
         started = known.run_progress.started or (self._clock.now() if state == "running" else 0.0)
         self._db.run(
             "UPDATE collection SET state = ?, reason = ?, started = ? WHERE id = ?",
-            (state, reason, started, known.row.id),
+            (state, reason_to_text(reason), started, known.row.id),
         )
         known.row = msgspec.structs.replace(known.row, state=state, reason=reason)
         known.run_progress = dataclasses.replace(known.run_progress, started=started)
@@ -335,7 +348,7 @@ class Collections:
             "INSERT INTO collection (id, name, state, reason, config, revision, created, price, plan,"
             " plan_end, factor, priced_at, priced_revisits, run, started)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (number, image.name, IMPORTING, image.reason, image.config, image.revision, image.created,
+            (number, image.name, IMPORTING, reason_to_text(image.reason), image.config, image.revision, image.created,
              image.price, image.plan, image.plan_end, image.factor, image.priced_at, image.priced_revisits, image.run,
              image.started or image.created),
         )  # fmt: skip

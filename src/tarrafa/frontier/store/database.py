@@ -8,7 +8,7 @@ import apsw
 
 from tarrafa.errors import DataError
 from tarrafa.frontier.store.schema import SCHEMA_VERSION, TABLES
-from tarrafa.runtime.data_dir import restrict_to_owner
+from tarrafa.runtime.sqlite import restrict_to_owner
 
 STATEMENTS_KEPT = 400  # we have about a hundred; with apsw's 100, one in four was prepared anew (20 to 50 us each)
 LOG_PAGES = 8_000  # 32 MB; a group of links from all over touches a thousand, the next one many of them again

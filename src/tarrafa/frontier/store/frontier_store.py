@@ -31,6 +31,7 @@ from tarrafa.frontier.store.retries import HostRetries, StatusRetries
 from tarrafa.frontier.store.revisit_plans import RevisitPlans
 from tarrafa.frontier.store.runs import Runs, check_can_begin_run, has_runs, roots_of
 from tarrafa.frontier.store.urls import FrontierUrls
+from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.process import ProcessId
 
@@ -85,7 +86,7 @@ class FrontierStore:
         if before.strategy != known.config.strategy:
             self.urls.breadth.begin_order_change(known, before.strategy.order)
 
-    def begin_run(self, name: str, reason: str) -> CollectionRow:
+    def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
         known = self.collections.by_name(name)
         check_can_begin_run(known)
         self.runs.begin(known, reason, known.run + 1, roots_of(known))

@@ -40,7 +40,7 @@ from tarrafa.frontier.transfer.host_export import (
     FrontierCursor,
 )
 from tarrafa.model import HostId, UrlId
-from tarrafa.runtime.data_dir import open_sqlite_readonly
+from tarrafa.runtime.sqlite import open_sqlite_readonly
 
 PAGES_PER_READ = 5_000
 T = TypeVar("T")

@@ -11,6 +11,7 @@ from tarrafa.frontier.postgres.database_session import DatabaseSession, Postgres
 from tarrafa.frontier.store.collection_deletion import BELOW_COLLECTION, BELOW_HOSTS, DELETIONS_AFTER_SQL
 from tarrafa.frontier.store.collections import DELETING
 from tarrafa.frontier.store.runs import HOSTS_PER_SWEEP, OF_EARLIER, check_can_begin_run, roots_of
+from tarrafa.i18n import Message
 
 HOSTS_PER_DELETION = 100
 EARLIER = OF_EARLIER.replace("?", "%b::bigint")
@@ -22,14 +23,14 @@ class RunCalls:
     def __init__(self, session: DatabaseSession, keeps: Callable[[str], bool]) -> None:
         self._session, self._keeps = session, keeps
 
-    def begin_run(self, name: str, reason: str) -> CollectionRow:
+    def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
         return self._begin_run(name, reason, None)
 
     def join_run(self, row: CollectionRow) -> None:
         """The first of several servers has begun it."""
         self._begin_run(row.name, row.reason, row.run)
 
-    def _begin_run(self, name: str, reason: str, run: int | None) -> CollectionRow:
+    def _begin_run(self, name: str, reason: Message | str, run: int | None) -> CollectionRow:
         self._session.reserve_sequence(
             self._session.transact(lambda work: len(work.store.collections.by_name(name).config.roots))
         )
