@@ -1,4 +1,4 @@
-"""What a user types before a crawl."""
+"""`tarrafa init`, `check` and `estimate`: the commands before a crawl."""
 
 import json
 
@@ -37,7 +37,7 @@ def file(tmp_path):
     return path
 
 
-def test_urls_are_judged_from_the_command_line_or_from_standard_input(file, tmp_path):
+def test_urls_are_checked_from_the_command_line_or_from_standard_input(file, tmp_path):
     empty = ["--data", str(tmp_path / "none")]
     told = run(app, ["check", str(file), "www.a.br/x", "http://www.a.br/login", *empty])
     assert told.stdout.splitlines()[:2] == [

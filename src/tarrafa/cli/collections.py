@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from tarrafa.config import Collection
     from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate, EstimateRange
     from tarrafa.coordinator.node.local_control import ControlAction
+    from tarrafa.i18n import Translator
 
-SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3))
 COLLECTION_TEMPLATE = """\
 # A Tarrafa collection: what to crawl, how deep, how politely.
-# `tarrafa crawl {file}` starts it, and goes on after a stop.
+# `tarrafa crawl {file}` starts it, and resumes it after a stop.
 name  = "{name}"
 roots = [{root}]            # URLs or host names; or roots_file = "roots.txt", one per line
 
 [scope]
-# hosts = ["*.br"]            # absent: exactly the roots' hosts; *.br is everything below br
+# hosts = ["*.br"]            # default: exactly the hosts of the roots; *.br is everything below br
 # include = ["*/news/*"]      # URL patterns: only these
 # exclude = ["*/login*"]      # URL patterns: not these
 # depth_max = 3               # hops from a root
 pages_max = 1000
 
 [politeness]
-delay = "1s"                  # between the end of an answer and the next request to the same host
+delay = "1s"                  # between the end of a response and the next request to the same host
 contact = {contact}                  # a page or address where webmasters reach you; sent with every request
 """
 
@@ -129,6 +129,7 @@ def estimate(
     from tarrafa.coordinator.field_texts.languages import words_of
     from tarrafa.crawl.scope.collection_loader import load_collection
     from tarrafa.frontier.address import from_command_line
+    from tarrafa.i18n import translator
     from tarrafa.runtime.data_dir import DataDirectory
 
     collection, address = load_collection(file), from_command_line(where, token_file)
@@ -137,42 +138,32 @@ def estimate(
     if as_json:
         terminal.print_json(found)
     else:
-        _print_estimate(found)
+        _print_estimate(found, translator(language))
 
 
-def _print_estimate(found: "CrawlEstimate") -> None:
+def _print_estimate(found: "CrawlEstimate", _: "Translator") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from tarrafa.cli.crawl import format_duration
     from tarrafa.cli.output.terminal import console
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))
     for name in ("", "low", "likely", "high"):
         table.add_column(name, justify="right" if name else "left")
     rows: list[tuple[str, EstimateRange, Callable[[float], str]]] = [
-        ("pages", found.pages, _count),
-        ("requests", found.requests, _count),
-        ("time", found.seconds, format_duration),
-        ("transferred", found.transferred_bytes, _bytes),
-        ("on disk", found.kept_bytes, _bytes),
+        ("pages", found.pages, _.number),
+        ("requests", found.requests, _.number),
+        ("time", found.seconds, _.span),
+        ("transferred", found.transferred_bytes, _.size),
+        ("on disk", found.kept_bytes, _.size),
     ]
     for name, values, written in rows:
         high = "?" if values.high is None else written(values.high)
         table.add_row(name, written(values.low), written(values.likely), high)
     console.print(table)
-    console.print(escape(f"{_bytes(found.bytes_per_s)}/s on average; {found.bound}."))
+    console.print(escape(f"{_.size(found.bytes_per_s)}/s on average; {found.bound}."))
     for said in found.assumptions:
         console.print(escape(f"- {said}"))
-
-
-def _count(number: float) -> str:
-    return f"{number:,.0f}"
-
-
-def _bytes(number: float) -> str:
-    unit, size = next(((unit, size) for unit, size in SIZES if number >= size), SIZES[-1])
-    return f"{number / size:,.1f} {unit}"
 
 
 def add(
@@ -197,7 +188,7 @@ def add(
     if address is None:
         directory.check_version()
 
-    async def handed_over() -> tuple[str, str]:
+    async def submit() -> tuple[str, str]:
         if address is None:
             answer = await send_control_request(
                 directory, ControlRequest("add", collection.name, current_user(), encode_collection(collection))
@@ -212,7 +203,7 @@ def add(
             await frontier.close()
 
     try:
-        state, reason = asyncio.run(handed_over())
+        state, reason = asyncio.run(submit())
     except Unreachable:
         if address is not None:
             raise

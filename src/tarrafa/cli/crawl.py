@@ -36,6 +36,7 @@ from tarrafa.frontier.api import CollectionStatus, FrontierOverview
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.rpc.frontier_server import parse_listen_address
 from tarrafa.frontier.store.sqlite_frontier import read_overview
+from tarrafa.i18n import ENGLISH
 from tarrafa.index import shards
 from tarrafa.model import Status
 from tarrafa.runtime.data_dir import DataDirectory
@@ -44,20 +45,11 @@ from tarrafa.runtime.token import load_token
 PLAIN_EVERY_S = 2.0
 
 
-def format_duration(seconds: float) -> str:
-    whole = int(seconds)
-    if whole < 90:
-        return f"{whole} s"
-    if whole < 5400:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
 def time_left_text(status: CollectionStatus) -> str:
     left = expected_pages(status) - (status.fetched - status.earlier)
     if not status.pages_per_s:
         return "waiting for hosts to answer" if status.pending + status.handed_out else "nearly done"
-    return f"about {format_duration(left / status.pages_per_s)} left" if left > 0 else "nearly done"
+    return f"about {ENGLISH.span(left / status.pages_per_s)} left" if left > 0 else "nearly done"
 
 
 def progress_line(status: CollectionStatus) -> str:
@@ -277,7 +269,7 @@ async def _watch_other_process(
 def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
     """Print the numbers of the crawl on stderr."""
     sys.stderr.write(
-        f"{status.name}: {status.state} ({status.reason}) in {format_duration(elapsed_s)}\n"
+        f"{status.name}: {status.state} ({status.reason}) in {ENGLISH.span(elapsed_s)}\n"
         f"  {status.fetched:,} pages; {status.hosts:,} hosts and "
         f"{status.known:,} URLs known, {status.pending:,} waiting, "
         f"{status.excluded:,} excluded by robots.txt, {status.too_deep:,} too deep, {status.failed:,} failed\n"

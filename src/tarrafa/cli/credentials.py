@@ -64,7 +64,7 @@ def add(
 
 @app.command("list")
 def list_(name: Name, data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
-    """List the credentials of a collection and their hosts, without values."""
+    """List the credentials of a collection, without their values."""
     from tarrafa import credentials
     from tarrafa.cli.output import terminal
 

@@ -100,7 +100,7 @@ async def export_frontier(
 @dataclass(frozen=True, slots=True)
 class Exported:
     """A frontier to be read, how many URLs each of its collections has, and what was ever taken down. Elsewhere it is
-    read in many transactions: `check` tells whether somebody changed it meanwhile."""
+    read in many transactions: `check` raises if it was changed meanwhile."""
 
     source: ExportSource
     known: dict[str, int]
@@ -124,7 +124,7 @@ async def _local_source(data: DataDirectory) -> AsyncIterator[Exported]:
 
 @asynccontextmanager
 async def _source_at(address: Address) -> AsyncIterator[Exported]:
-    """A frontier that is elsewhere."""
+    """A remote frontier, at rest."""
     frontier = await connect(address)
     try:
         known = await _at_rest(frontier, address)
@@ -180,14 +180,14 @@ async def import_frontier(data: DataDirectory, file: Path, address: Address | No
     async with _open_frontier(data, contents) if address is None else _frontier_at(address, contents) as frontier:
         with ProgressBar("importing", contents.summary.urls) as tell:
             names = await load_checkpoint(frontier, contents, tell)
-    with suppress(DataError):  # it is being written: whoever does that goes on telling
+    with suppress(DataError):  # the follower that writes the graph delivers the in-links
         if graph_exists(data):
             mark_all_undelivered(data)
     return f"{_summary_text(file, contents.summary)}; collections: {', '.join(names) or 'none'}"
 
 
 def _check_archive(data: DataDirectory, contents: CheckpointContents) -> None:
-    """The numbers of visits that were archived since must not be given again: whoever follows would not see them."""
+    """Refuse a file older than the archive: it would reuse visit numbers, and followers would miss these visits."""
     header = contents.header
     if header.archive is None:
         return

@@ -46,12 +46,12 @@ def report(
     from tarrafa.coordinator.monitoring import utilization
     from tarrafa.coordinator.node.search_peers import read_recorded_nodes
     from tarrafa.frontier.address import from_command_line
+    from tarrafa.i18n import LANGUAGES, translator
     from tarrafa.report import comparison, plots, writers
     from tarrafa.report.distributed.part_requests import RemoteNodes
     from tarrafa.report.distributed.participants import ReportNode, find_participants
     from tarrafa.report.layout import missing_node_sentence
     from tarrafa.report.report_builder import build_report
-    from tarrafa.report.report_texts.languages import LANGUAGES
     from tarrafa.runtime.token import load_token
 
     if language not in LANGUAGES:
@@ -80,18 +80,18 @@ def report(
     if as_json:
         sys.stdout.write(writers.report_json(found).decode())
         return
-    texts = LANGUAGES[language]
-    written = writers.write_report(found, texts, out or Path(f"{name}-report"), wanted)
+    _ = translator(language)
+    written = writers.write_report(found, _, out or Path(f"{name}-report"), wanted)
     work = found.work
     for missing in found.missing:
-        typer.echo(missing_node_sentence(missing, texts), err=True)
+        typer.echo(missing_node_sentence(missing, _), err=True)
     typer.echo(
         f"{name}: {work.documents:,} documents of {found.servers.with_documents:,} servers, {work.requests:,} requests"
     )
     for path in written:
         typer.echo(f"  {path}")
     if "plots" in wanted and not plots.can_draw():
-        typer.echo(texts("no_plots"), err=True)
+        typer.echo(_("There are no plots: matplotlib is not installed (pip install 'tarrafa[plot]')."), err=True)
 
 
 def _parse_time(text: str | None, option: str) -> float | None:

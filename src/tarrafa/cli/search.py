@@ -129,7 +129,7 @@ def search(
     )  # fmt: skip
     result = searcher.search(question)
     if as_json:
-        terminal.print_json(result)
+        terminal.print_json(result.in_english())
     else:
         terminal.print_hits(result, offset, is_scored=sort is Sort.RELEVANCE)
 

@@ -134,14 +134,14 @@ class StepProgress:
         self._bar.stop()
 
     def show(self, done: int, total: int) -> None:
-        from tarrafa.cli.crawl import format_duration
+        from tarrafa.i18n import ENGLISH
 
         self._bar.update(self._task, completed=done, total=total)
         now_s = self._now_s()
         if self._bar.disable and now_s - self._shown_s >= PLAIN_EVERY_S and done < total:
             self._shown_s = now_s
             left_s = (now_s - self._began_s) / done * (total - done)
-            sys.stderr.write(f"{self._name}: step {done} of {total}, about {format_duration(left_s)} left\n")
+            sys.stderr.write(f"{self._name}: step {done} of {total}, about {ENGLISH.span(left_s)} left\n")
             sys.stderr.flush()
 
 

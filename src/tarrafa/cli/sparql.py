@@ -103,7 +103,7 @@ def _print_table(found: dict[str, Any]) -> None:
         return
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=10_000)  # whoever reads it does not want it folded
+        console = Console(highlight=False, width=10_000)  # a program reads it: no line breaks
     names, rows = found["head"]["vars"], found["results"]["bindings"]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:

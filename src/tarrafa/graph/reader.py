@@ -19,6 +19,7 @@ from tarrafa.graph.rank_file import RankFile
 from tarrafa.graph.rank_file import path_of as path_of_ranks
 from tarrafa.graph.sites import LinkedSite
 from tarrafa.graph.store import graph_file, open_reader, path_of
+from tarrafa.i18n import message
 from tarrafa.model import InAndOutLinks, LinkedPage, UrlId
 from tarrafa.parse.url import canonical, host_key, url_id
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
@@ -340,7 +341,7 @@ def _id(url: str) -> UrlId | None:
 
 def _checked(limit: int, offset: int) -> tuple[int, int]:
     if offset > OFFSET_MAX:
-        raise QueryError(f"Only the first {OFFSET_MAX:,} links can be paged through.")
+        raise QueryError(message("Only the first {most} links can be paged through.", most=OFFSET_MAX))
     return max(0, min(limit, NEIGHBOURS_MAX)), max(0, offset)
 
 

@@ -6,6 +6,7 @@ from rich.table import Table
 from tarrafa.cli.output.terminal import console
 from tarrafa.crawl.explain.explain import Explanation, HostExplanation, RobotsVerdict, UrlExplanation
 from tarrafa.crawl.explain.freshness import ChangeEstimate
+from tarrafa.model import host_trouble
 
 HISTORY_SHOWN = 20
 
@@ -30,7 +31,7 @@ def _host(host: HostExplanation) -> None:
     _line("host", f"{host.host} of {host.site}{holder}")
     _line("", f"{host.visited:,} visits made, {host.waiting:,} URLs waiting; {host.failures} failures in a row")
     if host.trouble:
-        _line("trouble", host.trouble)
+        _line("trouble", str(host_trouble(host.trouble)))
     last = f"last visited {host.last_answer}" if host.last_answer else "never visited"
     _line("politeness", f"{last}; next visit allowed: {host.may_be_visited}; delay {host.delay_s:g} s")
 

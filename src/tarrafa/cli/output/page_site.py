@@ -8,7 +8,7 @@ from tarrafa.cli.output.terminal import console
 from tarrafa.crawl.explain.explain import format_time
 from tarrafa.crawl.explain.page_and_site import HostDetails, PageDetails, SiteDetails
 from tarrafa.graph.sites import LinkedSite
-from tarrafa.model import LinkedPage
+from tarrafa.model import LinkedPage, host_trouble
 
 VISITS_SHOWN, WORDS_SHOWN = 10, 20
 
@@ -99,7 +99,7 @@ def _state(state: HostDetails) -> None:
     console.print(f"[bold]{escape(state.host)}[/]")
     _line("politeness", f"delay {state.delay_s:g} s; {state.visits:,} visits made, {state.waiting:,} URLs waiting")
     if state.trouble or state.failures:
-        _line("trouble", f"{state.trouble} ({state.failures} failures in a row)")
+        _line("trouble", f"{host_trouble(state.trouble)} ({state.failures} failures in a row)")
     if state.robots_status is None:
         _line("robots.txt", "not fetched yet")
         return

@@ -28,6 +28,7 @@ from tarrafa.errors import DataError, TarrafaError
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.api import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.graph.follower import behind as graph_behind
+from tarrafa.i18n import ENGLISH
 from tarrafa.index.status import IndexStatus
 from tarrafa.index.status import index_status as index_of
 from tarrafa.runtime.data_dir import DataDirectory
@@ -114,9 +115,8 @@ BARS, PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
 WIDE = 120  # columns: from here on there is room for more numbers
 NAME_MIN, NAME_MAX = 10, 32
 WORKERS_MIN = 3
-FIXED = 6  # rows: title, heads of two tables, two empty ones, and one that whoever shows it may need
+FIXED = 6  # rows: title, heads of two tables, two empty ones, and one for the caller
 FOLLOWING = 5  # rows, where there is room: one empty
-UNITS = ("B", "KB", "MB", "GB", "TB")
 
 Lines = list[Text]
 
@@ -158,15 +158,6 @@ def sparkline(values: Sequence[float], width: int, bars: str = BARS) -> str:
     return "".join(bars[min(len(bars) - 1, int(value / top * len(bars)))] for value in shown)
 
 
-def format_bytes(count: float) -> str:
-    """`1.3 MB`."""
-    for unit in UNITS[:-1]:
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:,.1f} {UNITS[-1]}"
-
-
 def progress_text(status: CollectionStatus) -> str:
     """Progress in words: time left, or why the collection does not run."""
     if status.state != "running":
@@ -189,7 +180,7 @@ def _title(snapshot: TopSnapshot, where: str) -> Text:
     pages, rate = sum(one.fetched for one in collections), sum(one.pages_per_s for one in collections)
     kinds = f"{len(collections)} {'collection' if len(collections) == 1 else 'collections'}, {running} running"
     facts = f" {clock} · {kinds} · {pages:,} pages · {rate:,.1f}/s"
-    facts += f" · {format_bytes(snapshot.bytes_per_s)}/s" if snapshot.bytes_per_s is not None else ""
+    facts += f" · {ENGLISH.size(snapshot.bytes_per_s)}/s" if snapshot.bytes_per_s is not None else ""
     return Text.assemble(("Tarrafa", "bold cyan"), facts, (f"  {terminal.printable(where)}" if where else "", "dim"))
 
 
@@ -286,12 +277,12 @@ def _following(snapshot: TopSnapshot) -> Lines:
     lines.append(_follower("graph", "links", shown.graph_behind_bytes))
     if shown.triples is not None:
         lines.append(_follower("triples", f"{shown.triples.statements:,} statements", shown.triples.behind_bytes))
-    lines.append(Text.assemble((f"{'archive':<9}", "cyan"), format_bytes(shown.archive_bytes)))
+    lines.append(Text.assemble((f"{'archive':<9}", "cyan"), ENGLISH.size(shown.archive_bytes)))
     return lines
 
 
 def _follower(name: str, what: str, behind_bytes: int) -> Text:
-    lag = f"{format_bytes(behind_bytes)} behind the archive" if behind_bytes else "up to date"
+    lag = f"{ENGLISH.size(behind_bytes)} behind the archive" if behind_bytes else "up to date"
     return Text.assemble((f"{name:<9}", "cyan"), f"{what:<26}", (lag, "yellow" if behind_bytes else "dim"))
 
 
@@ -306,7 +297,7 @@ def _following_briefly(shown: FollowerStates) -> Text:
 
 
 def _lag(behind_bytes: int) -> str:
-    return f" ({format_bytes(behind_bytes)} behind)" if behind_bytes else ""
+    return f" ({ENGLISH.size(behind_bytes)} behind)" if behind_bytes else ""
 
 
 def _fitted(line: Text, width: int) -> Text:

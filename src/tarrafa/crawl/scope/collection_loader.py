@@ -41,15 +41,15 @@ def load_collection(path: Path) -> Collection:
 
 
 def complete_collection(table: dict[str, Any], where: str, before: Collection | None = None) -> Collection:
-    """The same of a table without a file, as a form or a program has it. What names a file is refused: it would be one
-    of this machine's; only what is in force `before`, and came from a file, may stay."""
+    """Complete a table from a form or a program. Keys that name a file on this machine are refused, unless `before`,
+    the definition in force, has the same value."""
     return _raise_complaints(*validate_table(table, before), where)
 
 
 def validate_table(
     table: dict[str, Any], before: Collection | None = None
 ) -> tuple[Collection | None, list[Complaint]]:
-    """The same with everything that is wrong, instead of the first; a collection only if nothing is."""
+    """Complete a table, with all complaints; the collection is None if there are any."""
     collection, found = config.validate_table(table)
     if collection is not None:
         found = config.merge_complaints(found, _check_file_options(collection, before))
@@ -81,7 +81,7 @@ def _check_file_options(collection: Collection, before: Collection | None) -> It
 def _complete_collection(
     collection: Collection, roots: list[tuple[str, str]], before: Collection | None = None
 ) -> tuple[Collection, list[Complaint]]:
-    """Roots canonical, hosts and vocabularies written out, as far as that can be done; and why it cannot."""
+    """The collection with canonical roots, its hosts and vocabularies; and the complaints."""
     canonical = frozenset[str]()
     if before is not None and before.identity == collection.identity:
         canonical = before.root_set
@@ -114,7 +114,7 @@ def _complete_collection(
 def _canonical_roots(
     collection: Collection, roots: list[tuple[str, str]], canonical: frozenset[str]
 ) -> tuple[tuple[str, ...], list[Complaint]]:
-    """Those that are `canonical` already, as most are where one of many is added, are not looked at again."""
+    """Canonical roots. Those in `canonical` are not parsed again: an edit usually adds one root to many."""
     if not roots:
         return (), [Complaint("", "roots", "roots: at least one URL or host name is needed (or roots_file)")]
     if len(roots) > ROOTS_MAX:
@@ -130,18 +130,18 @@ def _canonical_roots(
 
 
 def parse_root(text: str, identity: UrlIdentity) -> str | None:
-    """What somebody wrote for a URL, as one of this collection's; None if it is neither that nor a host's name."""
+    """Canonical URL of a typed URL or host name; None if it is neither."""
     text = f"http://{text}" if HOST_PATTERN.fullmatch(text) else text
     return identity.canonicalize(text) if "://" in text else None
 
 
 def host_patterns_of(urls: Iterable[str]) -> tuple[str, ...]:
-    """The patterns of exactly these URLs' hosts."""
+    """Patterns that match exactly the hosts of these URLs."""
     return tuple(dict.fromkeys(_host_pattern(url) for url in urls))
 
 
 def _check_ca_file(file: Path) -> Iterator[Complaint]:
-    """What is wrong with certificates."""
+    """Complaints about a file of certificates."""
     try:
         ssl.create_default_context(cafile=file)
     except (OSError, ssl.SSLError) as error:
@@ -168,7 +168,7 @@ def _host_pattern(url: str) -> str:
 
 
 def public_suffixes_of(collection: Collection) -> PublicSuffixes:
-    """The public suffix list of this machine with what the collection adds to it."""
+    """The bundled public suffix list with the suffixes of the collection."""
     return _suffixes(collection.network.suffixes)
 
 

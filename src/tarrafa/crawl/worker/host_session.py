@@ -35,7 +35,7 @@ from tarrafa.crawl.worker.robots_fetch import fetch_robots
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.fetch.robots import RobotsTxt
 from tarrafa.frontier.api import VISITS_PER_LEASE, CachedRobots, DiscoveredUrl, HostLoan, HostReport, Lease
-from tarrafa.model import BUSY, STATUS_MEANING, UNREACHED, HostId, Status, UrlRole, Visit
+from tarrafa.model import BUSY, UNREACHED, HostId, Status, UrlRole, Visit
 from tarrafa.parse.url import host_name, name_and_port
 
 BACKOFF_MAX_S = 86_400.0
@@ -316,7 +316,7 @@ class HostSession:
             self.services.note_overload()
             return True
         if unreached or response.status in BUSY:
-            why = f"{STATUS_MEANING.get(response.status, response.status)} {response.error}"
+            why = f"{int(response.status)} {response.error}"  # read by `model.host_trouble`
             self._back_off(done.record.outcome.retry_after_s, why)
             return False
         self.failures, self.trouble = 0, ""

@@ -42,7 +42,7 @@ async def fetch_robots(walk: "HostSession") -> CachedRobots | None:
             walk.next_at = max(walk.next_at, now + STARVED_S)
             return None
         if torn or (status < 0 and status != Status.TOO_LARGE) or status >= 500 or status == 429:
-            why = f"robots.txt: {STATUS_MEANING.get(status, status)} {answer.tls or answer.error}"
+            why = f"robots.txt: {int(status)} {answer.tls or answer.error}"  # read by `model.host_trouble`
             walk.robots_unavailable(why, status in UNREACHED, retry_after_s(answer.head, now))
             return None
         answer = _to_robots_copy(answer, now + ROBOTS_TTL_S)
