@@ -92,9 +92,9 @@ def test_a_sitemap_is_tame_if_it_is_small_and_not_packed():
 
 def test_a_page_read_elsewhere_is_the_page_read_here():
     async def scene(reader):
-        assert await reader.read(job(large(PAGE))) == run_parse_job(job(large(PAGE)))
+        assert await reader.parse(job(large(PAGE))) == run_parse_job(job(large(PAGE)))
         listing = ParseJob(True, b"http://a.br/1\n" * 10_000, "http://a.br/sitemap.txt", "text/plain")
-        assert (await reader.read(listing)).listing == run_parse_job(listing).listing
+        assert (await reader.parse(listing)).listing == run_parse_job(listing).listing
         assert len(children()) == 1, "one process for all"
 
     reading(scene)
@@ -102,31 +102,31 @@ def test_a_page_read_elsewhere_is_the_page_read_here():
 
 def test_a_page_that_asks_for_too_much_is_hostile_and_the_next_one_is_read():
     async def scene(reader):
-        said = await reader.read(job(GREEDY))
+        said = await reader.parse(job(GREEDY))
         assert said.hostile
         assert "too much" in said.refusal
-        assert (await reader.read(job(large(PAGE)))).page == run_parse_job(job(large(PAGE))).page
+        assert (await reader.parse(job(large(PAGE)))).page == run_parse_job(job(large(PAGE))).page
 
     reading(scene)
 
 
 def test_whoever_kills_the_process_costs_one_page():
     async def scene(reader):
-        await reader.read(job(large(PAGE)))
+        await reader.parse(job(large(PAGE)))
         (child,) = children()
         os.kill(child, signal.SIGSTOP)
-        asked, be_ready = asyncio.Event(), reader._process.be_ready
+        asked, be_ready = asyncio.Event(), reader._process.ensure_started
 
         async def watched():
             await be_ready()
             asked.set()
 
-        reader._process.be_ready = watched
-        pending = asyncio.create_task(reader.read(job(large(PAGE))))
+        reader._process.ensure_started = watched
+        pending = asyncio.create_task(reader.parse(job(large(PAGE))))
         await asked.wait()  # one that is killed before it has the page is replaced, and the page is read
         os.kill(child, signal.SIGKILL)
         assert (await pending).hostile
-        assert (await reader.read(job(large(PAGE)))).page is not None
+        assert (await reader.parse(job(large(PAGE)))).page is not None
 
     reading(scene)
 
@@ -142,7 +142,7 @@ def test_a_process_that_dies_before_it_is_ready_costs_nothing(monkeypatch):
     monkeypatch.setattr("tarrafa.runtime.sandbox.subprocess.Popen", start)
 
     async def scene(reader):
-        assert (await reader.read(job(large(PAGE)))).page is not None
+        assert (await reader.parse(job(large(PAGE)))).page is not None
         assert len(starts) == 2
 
     reading(scene)
@@ -151,7 +151,7 @@ def test_a_process_that_dies_before_it_is_ready_costs_nothing(monkeypatch):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give up the network for certain")
 def test_the_process_has_no_network():
     async def scene(reader):
-        await reader.read(job(large(PAGE)))
+        await reader.parse(job(large(PAGE)))
         (child,) = children()
         assert Path(f"/proc/{child}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
 
@@ -160,14 +160,14 @@ def test_the_process_has_no_network():
 
 def test_a_caller_that_goes_away_confuses_nobody():
     async def scene(reader):
-        await reader.read(job(large(PAGE)))
-        first = asyncio.create_task(reader.read(job(large(PAGE * 20))))
+        await reader.parse(job(large(PAGE)))
+        first = asyncio.create_task(reader.parse(job(large(PAGE * 20))))
         while not first.done() and not reader._turn.locked():
             await asyncio.sleep(0)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         other = large(b"<title>Outra</title>")
-        answer = await reader.read(job(other))
+        answer = await reader.parse(job(other))
         assert answer == ParseJobResult(page=run_parse_job(job(other)).page)
 
     reading(scene)

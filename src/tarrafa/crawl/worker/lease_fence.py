@@ -9,6 +9,7 @@ collections stand: whoever pauses one is heard even by a worker that is late wit
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import TarrafaError
@@ -18,6 +19,16 @@ from tarrafa.frontier.clock_sync import CLOCK_SKEW_S_MAX, clock_skew_s
 
 RENEWALS_PER_LEASE = 6
 COLLECTION_STATES_EVERY_S = 0.5
+
+
+class LeaseHolder(Protocol):
+    """A worker's leases: the worker's number, and whether they still hold."""
+
+    @property
+    def worker(self) -> int: ...
+
+    def holds_lease(self) -> bool:
+        """What was fetched is still ours to write down and to report."""
 
 
 class LeaseFence:
@@ -34,7 +45,7 @@ class LeaseFence:
         on_apart: Callable[[float], None],
         on_standings: Callable[[list[FrontierCollectionState], float], None] = lambda standings, asked_at: None,
     ) -> None:
-        self._address, self._worker, self._clock, self._note = address, terms.worker, clock, note
+        self._address, self.worker, self._clock, self._note = address, terms.worker, clock, note
         self._lease_s, self._deadline = terms.lease_s, asked_at + terms.lease_s
         self._on_lost, self._on_apart, self._on_standings = on_lost, on_apart, on_standings
         self._stop = threading.Event()
@@ -72,7 +83,7 @@ class LeaseFence:
 
     def _renew_once(self, heart: BlockingClient) -> None:
         asked_at = boottime()
-        self._deadline = asked_at + float(heart.call("renew", self._worker, self._note()))
+        self._deadline = asked_at + float(heart.call("renew", self.worker, self._note()))
         asked_at = boottime()
         ahead_s = clock_skew_s(self._clock, heart.call("time"), asked_at, boottime())
         if abs(ahead_s) > CLOCK_SKEW_S_MAX:
