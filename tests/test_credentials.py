@@ -37,6 +37,20 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+def test_the_old_secrets_are_there_until_the_new_ones_are_wholly_written(data, monkeypatch):
+    credentials.write(data, "c", [a_secret()])
+    before = credentials.credentials_path(data, "c").read_bytes()
+
+    def full(number: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises((OSError, DataError)):
+            credentials.write(data, "c", [a_secret("b.br")])
+    assert credentials.credentials_path(data, "c").read_bytes() == before
+
+
 def test_only_its_owner_may_read_a_file_of_secrets_whatever_the_umask(data):
     before = os.umask(0)
     try:

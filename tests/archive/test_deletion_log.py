@@ -93,21 +93,21 @@ def test_what_follows_nothing_now_drops_it_when_it_is_asked_to(data):
     assert names(data) == set()
 
 
-@pytest.mark.parametrize("room", [graph, index, triples])
-def test_what_is_archived_while_somebody_looks_for_deletions_waits_for_the_next_look(data, room, monkeypatch):
+@pytest.mark.parametrize("follower", [graph.GraphFollower, index.IndexFollower, triples.TriplesFollower])
+def test_what_is_archived_while_somebody_looks_for_deletions_waits_for_the_next_look(data, follower, monkeypatch):
     """A page of the next one of its name, and the note before it, just after the follower has heard of none."""
     write(data, [page(A, "Ana", 7)])
     follow(data)
-    drop, left = room.Follower.drop_deleted, ["once"]
+    drop, left = follower.drop_deleted, ["once"]
 
-    def drop_and_lose_time(follower):
-        drop(follower)
+    def drop_and_lose_time(self):
+        drop(self)
         if left:
             left.pop()
             record_deletions(data.archive, {"c": DELETED_AT}, DELETED_AT)
             write(data, [page(A, "Eva", 1, DELETED_AT + 10, "c", B)], "w2")
 
-    monkeypatch.setattr(room.Follower, "drop_deleted", drop_and_lose_time)
+    monkeypatch.setattr(follower, "drop_deleted", drop_and_lose_time)
     follow(data)
     follow(data)
     assert not left

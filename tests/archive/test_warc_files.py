@@ -205,11 +205,11 @@ def test_a_full_disk_is_said_in_our_words(tmp_path):
 import resource, signal
 from pathlib import Path
 from tests.archive.test_warc_files import a_record, an_exchange
-from tarrafa.archive.warc_writer import Writer
+from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.errors import DiskFull
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-writer = Writer(Path({str(tmp_path)!r}), "w1", 0.0)
+writer = WarcWriter(Path({str(tmp_path)!r}), "w1", 0.0)
 try:
     for number in range(5000):
         writer.append(a_record(number), an_exchange(number))

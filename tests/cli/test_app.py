@@ -47,7 +47,7 @@ def test_a_bad_collection_file_is_refused_before_anything_is_made(tmp_path, text
     "command",
     [
         ("crawl", "good.toml"), ("status",), ("search", "x"), ("links", "http://a.br/"), ("serve",),
-        ("sparql", "ASK {}"), ("curate", "check"), ("takedown", "add", "http://a.br/"),
+        ("sparql", "ASK {}"), ("curation", "check"), ("takedown", "add", "http://a.br/"),
     ],
 )  # fmt: skip
 def test_data_of_a_newer_version_are_not_touched(tmp_path, command):
@@ -69,7 +69,7 @@ def test_a_directory_with_other_things_in_it_is_not_taken_for_ours(tmp_path):
 
 @pytest.mark.parametrize(
     "command",
-    [("status",), ("search", "x"), ("links", "http://a.br/"), ("serve",), ("rebuild", "index"), ("things", "x")],
+    [("status",), ("search", "x"), ("links", "http://a.br/"), ("serve",), ("rebuild", "index"), ("entities", "x")],
 )
 def test_asking_where_nothing_was_crawled_says_so(tmp_path, command):
     fails("no Tarrafa data here", *command, "--data", tmp_path / "none")
@@ -83,7 +83,7 @@ def test_a_port_in_use_is_said_before_anything_starts(tmp_path):
         told = f"127.0.0.1:{port}: the port is already in use"
         fails(told, "demo", "--port", port, "--data", tmp_path / "demo", "--exit")
         assert not (tmp_path / "demo").exists()
-        fails(told, "web", "--port", port)
+        fails(told, "testweb", "--port", port)
 
 
 @pytest.fixture

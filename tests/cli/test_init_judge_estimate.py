@@ -39,12 +39,12 @@ def file(tmp_path):
 
 def test_urls_are_judged_from_the_command_line_or_from_standard_input(file, tmp_path):
     empty = ["--data", str(tmp_path / "none")]
-    told = run(app, ["judge", str(file), "www.a.br/x", "http://www.a.br/login", *empty])
+    told = run(app, ["check", str(file), "www.a.br/x", "http://www.a.br/login", *empty])
     assert told.stdout.splitlines()[:2] == [
         "in   http://www.a.br/x  ([scope] hosts = 'www.a.br' matches it)",
         "out  http://www.a.br/login  ([scope] exclude = '*/login*' matches it)",
     ]
-    piped = run(app, ["judge", str(file), "--json", *empty], input="b.br\n\nwww.a.br\n")
+    piped = run(app, ["check", str(file), "--json", *empty], input="b.br\n\nwww.a.br\n")
     found = json.loads(piped.stdout)
     assert [one["rule"] for one in found["verdicts"]] == ["no host", "root"]
     assert any("robots.txt" in note for note in found["notes"])

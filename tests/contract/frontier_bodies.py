@@ -28,7 +28,6 @@ from tarrafa.runtime.token import Token
 from tests.contract.postgres_process import a_server
 
 SUFFIXES = "com\nbr\ncom.br\npt\n"
-FIRST_SCHEMA = Path(__file__).with_name("first_schema.sql")
 
 
 class FalseClock(Clock):

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tarrafa.errors import ConfigError, FrontierError, LeaseLost, TarrafaError
+from tarrafa.errors import ConfigError, DataError, FrontierError, LeaseLost, TarrafaError
 from tarrafa.frontier.api import (
     CachedRobots,
     ClockReading,
@@ -25,10 +25,9 @@ from tarrafa.frontier.api import (
 )
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.model import Outcome, Status, UrlRole
-from tarrafa.parse.url import host_id, url_id
+from tarrafa.parse.url import host_id
 from tarrafa.runtime.process import ProcessId, current_process, start_ticks
 from tests.contract.frontier_bodies import (
-    FIRST_SCHEMA,
     SUFFIXES,
     FalseClock,
     FalseLeaseClock,
@@ -851,25 +850,16 @@ def test_a_worker_has_something_to_say_about_itself(play):
     play(scene)
 
 
-def test_a_file_of_the_first_schema_is_brought_up_to_date_with_all_it_knows(tmp_path):
-    """Only for the body on a file: `FIRST_SCHEMA` is what version 0.1.0 wrote."""
+def test_a_file_of_an_older_schema_is_refused_untouched_with_the_command_that_makes_it_again(tmp_path):
+    """Only for the body on a file."""
     path = tmp_path / "frontier.sqlite"
     old = apsw.Connection(str(path))
-    old.execute(FIRST_SCHEMA.read_text())
+    old.execute("CREATE TABLE collection (id INTEGER PRIMARY KEY, name TEXT); PRAGMA user_version = 5")
     old.close()
-
-    async def scene() -> None:
-        frontier = SqliteFrontier(path, FalseClock(0, 0), SUFFIXES)
-        status = await numbers(frontier)
-        assert (status.known, status.fetched, status.pending) == (2, 1, 1)
-        facts = await frontier.look_up(host_id("http://a.br:80"), url_id("http://a.br/"))
-        assert [(visit.number, visit.status) for visit in facts.urls[0].history] == [(1, 200)]
-        worker = (await frontier.join("w", current_process())).worker
-        assert urls(await frontier.lease(worker, 5)) == ["http://a.br/x"]
-        assert await frontier.deletions(0) == []
-        await frontier.close()
-
-    asyncio.run(scene())
+    before = path.read_bytes()
+    with pytest.raises(DataError, match=r"older Tarrafa \(schema 5.*nothing was changed.*`tarrafa rebuild frontier`"):
+        SqliteFrontier(path, FalseClock(0, 0), SUFFIXES)
+    assert path.read_bytes() == before
 
 
 def test_a_page_that_did_not_change_stays_kept(play):

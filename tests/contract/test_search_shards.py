@@ -53,10 +53,10 @@ def shard(request, tmp_path_factory):
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.text)
 def test_large_parts_that_are_asked_at_once_answer_as_one_after_the_other(monkeypatch, question, four):
     together = four.statistics(question)
-    wanted = four.best(question, together, MATCHES_MAX)
+    wanted = four.top_matches(question, together, MATCHES_MAX)
     monkeypatch.setattr("tarrafa.search.partitioned_shard.LARGE_PART_DOCUMENTS", 1)
     with ThreadPoolExecutor(8) as people:
-        found = list(people.map(lambda _: four.best(question, together, MATCHES_MAX), range(16)))
+        found = list(people.map(lambda _: four.top_matches(question, together, MATCHES_MAX), range(16)))
     assert found == [wanted] * 16
 
 
@@ -79,7 +79,7 @@ def test_it_has_a_name_and_says_how_many_documents_it_holds(shard, one):
 def test_it_counts_and_finds_what_one_index_does(shard, one, question):
     together = shard.statistics(question)
     assert together == one.statistics(question)
-    found, wanted = (each.best(question, together, MATCHES_MAX) for each in (shard, one))
+    found, wanted = (each.top_matches(question, together, MATCHES_MAX) for each in (shard, one))
     assert found.total == wanted.total == len(found.candidates)
     assert {each.id: each.in_links for each in found.candidates} == {
         each.id: each.in_links for each in wanted.candidates
@@ -95,7 +95,7 @@ def test_it_counts_and_finds_what_one_index_does(shard, one, question):
 def test_it_shows_what_one_index_shows(shard, one, question):
     shown = []
     for each in (shard, one):
-        block = each.best(question, each.statistics(question), 100)
+        block = each.top_matches(question, each.statistics(question), 100)
         places = [candidate.place for candidate in block.candidates]
         assert len(set(places)) == len(places)
         found = each.show(question, block.moment, places)
@@ -106,7 +106,7 @@ def test_it_shows_what_one_index_shows(shard, one, question):
 
 def test_places_may_be_shown_in_any_order_and_twice(shard):
     question = SearchRequest("rede")
-    block = shard.best(question, shard.statistics(question), 10)
+    block = shard.top_matches(question, shard.statistics(question), 10)
     places = [candidate.place for candidate in block.candidates]
     there = shard.show(question, block.moment, places)
     assert shard.show(question, block.moment, [*reversed(places), places[0]]) == [*reversed(there), there[0]]
@@ -116,29 +116,29 @@ def test_places_may_be_shown_in_any_order_and_twice(shard):
 def test_fewer_matches_are_the_first_of_more(shard):
     question = SearchRequest("rede OR net")
     together = shard.statistics(question)
-    whole = shard.best(question, together, 100)
+    whole = shard.top_matches(question, together, 100)
     for limit in (1, 7, 50):
-        few = shard.best(question, together, limit)
+        few = shard.top_matches(question, together, limit)
         assert [each.id for each in few.candidates] == [each.id for each in whole.candidates[:limit]]
         assert few.total == whole.total
 
 
 def test_it_finds_pages_by_their_ids_in_the_order_asked_for(shard):
     urls = ["http://w3.muitos.br/", "http://nowhere.br/", "http://h1.br.test/p1.html", "http://m2.copias.br/xx"]
-    found = shard.find(SearchRequest("qualquer"), [url_id(url) for url in urls])
+    found = shard.find_urls(SearchRequest("qualquer"), [url_id(url) for url in urls])
     assert [one.id for one in found.candidates] == [url_id(url) for url in urls if "nowhere" not in url]
     shown = shard.show(SearchRequest("qualquer"), found.moment, [one.place for one in found.candidates])
     assert [one.url for one in shown] == [url for url in urls if "nowhere" not in url]
-    assert shard.find(SearchRequest("rede", collection="outra"), [url_id(urls[0])]).candidates == []
+    assert shard.find_urls(SearchRequest("rede", collection="outra"), [url_id(urls[0])]).candidates == []
 
 
 def test_it_tells_why_a_page_has_its_score(shard, one):
     question = SearchRequest("rede comum")
     together = shard.statistics(question)
-    told, wanted = (each.why(question, together, "http://w3.muitos.br/") for each in (shard, one))
+    told, wanted = (each.explain_score(question, together, "http://w3.muitos.br/") for each in (shard, one))
     assert [(part.kind, part.what) for part in told] == [(part.kind, part.what) for part in wanted]
     assert [part.value for part in told] == pytest.approx([part.value for part in wanted], rel=0.1)
-    assert shard.why(question, together, "http://h2.br.test/p2.html") == []
+    assert shard.explain_score(question, together, "http://h2.br.test/p2.html") == []
 
 
 def test_it_completes_words_as_one_index_does(shard, one):
@@ -160,12 +160,12 @@ def test_it_completes_words_as_one_index_does(shard, one):
 
 def test_it_knows_words_that_are_nearly_written_so(shard, one):
     for word in ("rede", "pescadro", "funcoes", "redecomum", "zzzzzz", ""):
-        found, wanted = (until_read(partial(each.alike, word, 9)) for each in (shard, one))
+        found, wanted = (until_read(partial(each.similar_words, word, 9)) for each in (shard, one))
         assert sorted(one[:2] for one in found) == sorted(one[:2] for one in wanted)
         assert {one for one in found if " " not in one[0]} == {one for one in wanted if " " not in one[0]}
-    assert shard.alike("rede", 9)[0][:2] == ("rede", 0)
-    assert shard.alike("pescadro", 9)[0][:2] == ("pescador", 1)
-    assert shard.alike("redecomum", 9)[0][:2] == ("rede comum", 1)
+    assert shard.similar_words("rede", 9)[0][:2] == ("rede", 0)
+    assert shard.similar_words("pescadro", 9)[0][:2] == ("pescador", 1)
+    assert shard.similar_words("redecomum", 9)[0][:2] == ("rede comum", 1)
 
 
 def until_read(ask: Callable[[], Any]) -> Any:
@@ -176,22 +176,25 @@ def until_read(ask: Callable[[], Any]) -> Any:
 def test_it_tells_the_words_of_the_best_pages(shard, one):
     question = SearchRequest("espelho")
     together = shard.statistics(question)
-    told, wanted = (dict(each.speaking(question, together, 3, 100)) for each in (shard, one))
+    told, wanted = (dict(each.expansion_terms(question, together, 3, 100)) for each in (shard, one))
     assert told == wanted
     assert "espelho" in told
     like = SearchRequest("", related="http://m1.copias.br/x")
     assert (
-        dict(shard.speaking(like, ShardStatistics(), 3, 100))
-        == dict(one.speaking(like, ShardStatistics(), 3, 100))
+        dict(shard.expansion_terms(like, ShardStatistics(), 3, 100))
+        == dict(one.expansion_terms(like, ShardStatistics(), 3, 100))
         != {}
     )
-    assert shard.speaking(SearchRequest("", related="http://nowhere.br/"), ShardStatistics(), 3, 100) == []
-    assert shard.speaking(SearchRequest("inexistente"), shard.statistics(SearchRequest("inexistente")), 3, 100) == []
+    assert shard.expansion_terms(SearchRequest("", related="http://nowhere.br/"), ShardStatistics(), 3, 100) == []
+    assert (
+        shard.expansion_terms(SearchRequest("inexistente"), shard.statistics(SearchRequest("inexistente")), 3, 100)
+        == []
+    )
 
 
 def test_what_is_not_known_any_more_is_not_taken_for_something_else(shard):
     question = SearchRequest("rede")
-    block = shard.best(question, shard.statistics(question), 10)
+    block = shard.top_matches(question, shard.statistics(question), 10)
     for moment in (0, block.moment + 1, block.moment - 1):
         with pytest.raises(QueryError, match="changed in between"):
             shard.show(question, moment, [block.candidates[0].place])
@@ -203,7 +206,7 @@ def test_what_cannot_be_asked_is_one_sentence(shard, text):
         shard.statistics(SearchRequest(text))
     assert "\n" not in str(caught.value)
     with pytest.raises(QueryError):
-        shard.best(SearchRequest(text), ShardStatistics(), 10)
+        shard.top_matches(SearchRequest(text), ShardStatistics(), 10)
 
 
 @pytest.mark.parametrize("name", ["local 1", "local 2", "remote 1"])

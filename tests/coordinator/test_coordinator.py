@@ -20,7 +20,7 @@ from tarrafa.coordinator.definitions.versions import BY_COMMAND_LINE
 from tarrafa.coordinator.states import LocalizedReason
 from tarrafa.coordinator.store import CoordinatorStore
 from tarrafa.crawl.supervisor.completion import finish_reason, is_exhausted
-from tarrafa.crawl.supervisor.supervisor import ROOTS_PER_CALL, submit_collection
+from tarrafa.crawl.supervisor.submission import ROOTS_PER_CALL, submit_collection
 from tarrafa.errors import ConfigError, EditConflict, FrontierError, Unreachable
 from tarrafa.frontier.api import CollectionRow, CollectionStatus, HostReport, VisitReport
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier

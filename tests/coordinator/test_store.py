@@ -1,5 +1,8 @@
 """What was decided is remembered, by whom and when."""
 
+import contextlib
+
+import apsw
 import pytest
 
 from tarrafa.coordinator.monitoring.timeseries import SECONDS_KEPT, CollectionTimeSeries
@@ -30,17 +33,29 @@ def ledger(data):
 
 
 def test_each_version_is_kept_with_its_date_and_author(ledger):
-    assert ledger.define("a", b'{"x":1}', 10.0, "ana") == 1
-    assert ledger.define("a", b'{"x":2}', 20.0, "rui") == 2
+    assert ledger.add_version("a", b'{"x":1}', 10.0, "ana") == 1
+    assert ledger.add_version("a", b'{"x":2}', 20.0, "rui") == 2
     assert [(one.number, one.at, one.who, bytes(one.config)) for one in ledger.versions("a")] == [
         (2, 20.0, "rui", b'{"x":2}'),
         (1, 10.0, "ana", b'{"x":1}'),
     ]
 
 
+def test_a_ledger_that_has_fewer_tables_than_today_gets_them_and_keeps_what_it_holds(data):
+    """The archive cannot give it back: it is only ever added to."""
+    older = apsw.Connection(str(store_path(data)))
+    older.execute("CREATE TABLE version (name TEXT, number INTEGER, at REAL, who TEXT, config BLOB);"
+                  " INSERT INTO version VALUES ('a', 1, 10.0, 'ana', x'7b7d')")  # fmt: skip
+    older.close()
+    with contextlib.closing(CoordinatorStore.open(data)) as ledger:
+        assert [(one.number, one.who, bytes(one.config)) for one in ledger.versions("a")] == [(1, "ana", b"{}")]
+        assert ledger.add_version("a", b'{"x":2}', 20.0, "rui") == 2
+        assert ledger.runs("a") == []
+
+
 def test_the_same_once_more_is_no_new_version(ledger):
-    ledger.define("a", b"{}", 10.0, "ana")
-    assert ledger.define("a", b"{}", 20.0, "rui") == 1
+    ledger.add_version("a", b"{}", 10.0, "ana")
+    assert ledger.add_version("a", b"{}", 20.0, "rui") == 1
     assert len(ledger.versions("a")) == 1
 
 
@@ -60,12 +75,17 @@ def test_what_was_written_is_there_after_a_restart_and_for_this_user_only(data):
 
 def test_a_collection_that_was_deleted_leaves_no_history(ledger):
     for name in ("a", "b"):
-        ledger.define(name, b"{}", 1.0, "ana")
-        ledger.live(name, CollectionLifecycle(created=1.0))
-        ledger.note_run(name, CollectionRun(1, 1.0))
-        ledger.keep_sample(name, CollectionSample(60.0, pages=1))
-    ledger.forget("a")
-    assert (ledger.versions("a"), ledger.life("a"), ledger.runs("a"), ledger.samples("a", 0, 99)) == ([], None, [], [])
+        ledger.add_version(name, b"{}", 1.0, "ana")
+        ledger.put_lifecycle(name, CollectionLifecycle(created=1.0))
+        ledger.put_run(name, CollectionRun(1, 1.0))
+        ledger.put_sample(name, CollectionSample(60.0, pages=1))
+    ledger.delete_collection("a")
+    assert (ledger.versions("a"), ledger.lifecycle("a"), ledger.runs("a"), ledger.samples("a", 0, 99)) == (
+        [],
+        None,
+        [],
+        [],
+    )
     assert len(ledger.versions("b")) == len(ledger.runs("b")) == len(ledger.samples("b", 0, 99)) == 1
 
 

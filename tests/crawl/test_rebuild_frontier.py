@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 
@@ -24,7 +25,7 @@ from tarrafa.frontier import server_process
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.replay import NUMBERS_SKIPPED
-from tarrafa.frontier.store.schema import open_database
+from tarrafa.frontier.store.schema import SCHEMA_VERSION, open_database
 from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.frontier.transfer.host_export import UrlExport
 from tarrafa.model import (  # fmt: skip
@@ -219,6 +220,20 @@ def test_a_configuration_that_changed_holds_from_then_on(tmp_path):
     with opened(archive.data) as store:
         (known,) = store.collections.all()
         assert (known.row.revision, known.row.config) == (3, deeper)
+
+
+def test_a_frontier_of_an_older_format_is_made_again_without_force_and_is_kept(tmp_path):
+    archive = Archive(tmp_path).configured(ONE_ROOT).visit("http://a.br/", 1, "http://a.br/1")
+    archive.rebuilt()
+    older = apsw.Connection(str(archive.data.frontier))
+    older.pragma("user_version", SCHEMA_VERSION - 1)
+    older.close()
+    with pytest.raises(DataError, match="`tarrafa rebuild frontier` makes it again from the archive"):
+        asyncio.run(export_frontier(archive.data, tmp_path / "f", None, "tarrafa", force=False))
+    made = made_again(archive.data)
+    assert made.aside == archive.data.root / "frontier.sqlite.old-1"
+    with opened(archive.data) as store:
+        assert {url for _, url in urls_of(store)} == {"http://a.br/", "http://a.br/1"}
 
 
 def test_a_usable_frontier_is_not_replaced_and_with_force_it_is_kept(tmp_path):

@@ -120,7 +120,7 @@ def test_the_transfer_is_cut_at_the_header_when_the_verdict_says_so():
     def no_video(head: ResponseHead) -> int:
         return Status.TYPE_NOT_WANTED if head.content_type == "video/mp4" else 0
 
-    response = fetch_one(endless, verdict=no_video)
+    response = fetch_one(endless, check_head=no_video)
     assert (response.status, response.raw_body) == (Status.TYPE_NOT_WANTED, b"")
     assert sent < 50_000_000
 

@@ -220,7 +220,7 @@ def test_a_connection_whose_body_was_cut_is_not_used_again():
     def no_video(head: ResponseHead) -> int:
         return Status.TYPE_NOT_WANTED if head.content_type == "video/mp4" else 0
 
-    responses, server = answers_to(endless, OK, keep=True, times=2, verdict=no_video)
+    responses, server = answers_to(endless, OK, keep=True, times=2, check_head=no_video)
     assert [(response.status, response.error) for response in responses] == [(Status.TYPE_NOT_WANTED, ""), (200, "")]
     assert server.connections == 2
 

@@ -106,7 +106,7 @@ def test_the_steward_survives_a_planner_that_cannot_be_started_or_never_ends(tmp
                 again.set()
             raise error
 
-        monkeypatch.setattr(PlannerLauncher, "_plan", fail)
+        monkeypatch.setattr(PlannerLauncher, "_run_planner", fail)
         monkeypatch.setattr(revisit_planner, "LOOK_EVERY_S", 0.0)
         monkeypatch.setattr(revisit_planner, "REST_S", 0.0)
         steward = asyncio.create_task(PlannerLauncher(Unplanned(), DataDirectory(tmp_path), FalseClock(0, 0)).run())  # type: ignore[arg-type]

@@ -156,7 +156,7 @@ def test_whoever_writes_the_old_index_is_waited_for(data, monkeypatch):
 def test_killed_while_they_change_places_there_is_an_index_at_once_and_a_whole_one_soon(
     data, room, before, into, monkeypatch
 ):
-    succeed, found, wanted = room.succeed, Searcher.open(data), contents(data)
+    succeed, found, wanted = room.replace_with, Searcher.open(data), contents(data)
     child = os.fork()
     if not child:  # nothing is tidied up after it
 
@@ -165,7 +165,7 @@ def test_killed_while_they_change_places_there_is_an_index_at_once_and_a_whole_o
                 succeed(part, successor)
             os._exit(9)
 
-        room.succeed = die
+        room.replace_with = die
         rebuild_in_parallel(data, 1, divided=shards.parse_layout(into, "test"))
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9

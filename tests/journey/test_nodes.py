@@ -23,7 +23,7 @@ from tarrafa.coordinator.node.agent import NodeAgent
 from tarrafa.coordinator.node.health import NodeHealth
 from tarrafa.coordinator.node.messages import NODE_SILENT_AFTER_S, NodeHeartbeat, NodeOrders, ProcessState
 from tarrafa.crawl.scope.admission import load_collection
-from tarrafa.crawl.supervisor import supervisor as supervise
+from tarrafa.crawl.supervisor import child_processes
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.errors import ShardUnavailable
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
@@ -372,7 +372,7 @@ def test_a_frontier_that_has_moved_is_found_when_the_coordinator_says_where(clus
 
 @pytest.mark.long
 def test_a_node_goes_on_without_a_process_that_no_restart_can_mend_and_tries_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(supervise, "RESTART_PAUSE_S", 1.0)
+    monkeypatch.setattr(child_processes, "RESTART_PAUSE_S", 1.0)
     journey = a_journey(tmp_path, World(seed=3, hosts=4, pages=60))
     seen: list[tuple[str, str, str]] = []
 

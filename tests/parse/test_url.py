@@ -228,7 +228,7 @@ def test_host_ids_fit_a_signed_column(key):
     ],
 )
 def test_a_collection_may_fold_case_and_strip_slashes_of_paths_only(identity, expected):
-    found = identity.of("/A/çB//?Q=X/", "http://h.com/")
-    assert found == expected == identity.fold(expected) == identity.of(expected)
-    assert identity.of("http://h.com/") == "http://h.com/"
-    assert identity.of("mailto:x") is None
+    found = identity.canonicalize("/A/çB//?Q=X/", "http://h.com/")
+    assert found == expected == identity.fold(expected) == identity.canonicalize(expected)
+    assert identity.canonicalize("http://h.com/") == "http://h.com/"
+    assert identity.canonicalize("mailto:x") is None

@@ -243,7 +243,7 @@ def test_another_version_is_told_by_name(tmp_path, monkeypatch):
 
 
 def test_the_version_is_made_of_what_is_said(monkeypatch):
-    assert set(shard_wire.METHODS) >= {"documents", "statistics", "best", "show"}
+    assert set(shard_wire.METHODS) >= {"documents", "statistics", "top_matches", "show"}
     assert shard_wire._version() == shard_wire.VERSION
     monkeypatch.setattr(shard_wire, "readings", lambda text: [("other", "words")])
     assert shard_wire._version() != shard_wire.VERSION

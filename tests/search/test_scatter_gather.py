@@ -200,7 +200,7 @@ def halves(tmp_path_factory):
     return [open_local_shard(divided(root / f"half{n}", f"{n}/2")) for n in (1, 2)]
 
 
-@pytest.mark.parametrize("method", ["statistics", "best", "show"])
+@pytest.mark.parametrize("method", ["statistics", "top_matches", "show"])
 @pytest.mark.parametrize("error", [ShardUnavailable("gone fishing"), DataError("a broken disk")], ids=str)
 def test_a_shard_that_goes_away_in_the_middle_of_a_search_is_named_and_the_rest_is_shown(halves, method, error):
     question = SearchRequest("rede", n=100)
@@ -209,14 +209,14 @@ def test_a_shard_that_goes_away_in_the_middle_of_a_search_is_named_and_the_rest_
     found = Searcher([halves[0], failing]).search(question)
     assert found.shards == [ShardReport("here"), ShardReport("http://away.test", str(error))]
     assert {hit.url for hit in found.hits} == {hit.url for hit in rest.hits}
-    assert failing.asked == {"statistics": 1, "best": 2, "show": 3}[method], "and is asked no more"
+    assert failing.asked == {"statistics": 1, "top_matches": 2, "show": 3}[method], "and is asked no more"
 
 
 def test_a_shard_that_goes_away_between_two_blocks_leaves_no_gap_in_the_others(halves, monkeypatch):
     monkeypatch.setattr("tarrafa.search.scatter_gather.BLOCK_MATCHES", 5)
     question = SearchRequest("espelho rede", n=5, crowded=True)
     monkeypatch.setattr("tarrafa.search.scatter_gather.Deduplicator", _OneAtATime)
-    failing = Failing(halves[1], "best", after=1)
+    failing = Failing(halves[1], "top_matches", after=1)
     found = Searcher([halves[0], failing]).search(question)
     alone = Searcher([halves[0]]).search(question)
     assert found.shards[1].trouble == "gone fishing"
@@ -274,7 +274,7 @@ def test_who_leaves_or_comes_in_the_middle_of_a_search_does_not_confuse_it(halve
 
     class Leaving(Failing):
         def __getattr__(self, method: str) -> Callable[..., Any]:
-            present[:] = [self, *halves] if method == "best" else [halves[1]]
+            present[:] = [self, *halves] if method == "top_matches" else [halves[1]]
             return super().__getattr__(method)
 
     present[0] = Leaving(halves[0], "never")

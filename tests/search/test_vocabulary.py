@@ -108,7 +108,7 @@ def test_nobody_waits_longer_than_he_wants_and_the_next_one_has_it(tmp_path, mon
         go_on.wait(60)
         return read_words(of)
 
-    monkeypatch.setattr(room, "read", slowly)
+    monkeypatch.setattr(room, "read_words", slowly)
     assert words.newest(snapshot, 0.0) is None
     assert words.newest(snapshot, 0.001) is None
     go_on.set()
@@ -144,7 +144,7 @@ def test_an_index_that_cannot_be_read_just_now_is_no_trouble(tmp_path, monkeypat
     def broken(of: IndexSnapshot) -> Any:
         raise DataError("the index is being made again")
 
-    monkeypatch.setattr(room, "read", broken)
+    monkeypatch.setattr(room, "read_words", broken)
     found = words.newest(snapshot, 60.0)
     assert found is not None
     assert len(found) == 0

@@ -264,7 +264,7 @@ def test_every_answer_is_shielded(site, path):
     assert response.getheader("server") is None
 
 
-SCRIPTS = '<script src="/static/suggest.js" defer><script src="/static/keys.js" defer>'
+SCRIPTS = '<script src="/static/autocomplete.js" defer><script src="/static/keyboard.js" defer>'
 
 
 def test_style_and_scripts_are_asked_for_once_and_anew_when_they_change(site):

@@ -25,8 +25,8 @@ HOLD = """
 import sys
 from pathlib import Path
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.triples.snapshots import Snapshot
-snapshot = Snapshot.newest(DataDirectory(Path(sys.argv[1])))
+from tarrafa.triples.snapshots import TripleSnapshot
+snapshot = TripleSnapshot.open_newest(DataDirectory(Path(sys.argv[1])))
 print(snapshot.number, flush=True)
 sys.stdin.read()
 print(len(snapshot.store), flush=True)

@@ -389,12 +389,12 @@ def test_the_process_itself_has_no_network(data):
 
 GIVEN_UP = """
 import ctypes, socket
-from tarrafa import process
+from tarrafa.runtime import process
 class NoNamespaces:  # a system that does not let anybody leave the network
     def __init__(self, libc): self.prctl, self.unshare = libc.prctl, lambda flags: -1
 real = ctypes.CDLL
 ctypes.CDLL = lambda *given, **more: NoNamespaces(real(*given, **more))
-process.give_up_rights()
+process.drop_privileges()
 for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
     try:
         socket.socket(family)

@@ -140,6 +140,8 @@ def _read(
 
 def read_records(path: Path, start: int, length: int, kinds: WarcRecordType) -> Iterator[tuple[int, WarcRecord, bytes]]:
     """The records of some kinds between two places of a file: where each begins, its headers and its body."""
+    if start >= length:  # nothing lies between: there is no last record whose end could be looked for
+        return
     position = start
     with path.open("rb") as stream:
         stream.seek(start)

@@ -397,24 +397,28 @@ def export(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    where: frontier.FrontierAddress = None,
+    token_file: frontier.TokenFile = None,
 ) -> None:
     """Write all that the frontier knows, or all that pages state, into one file, as of one moment.
 
-    A crawl may go on meanwhile. frontier: every URL with its state, visits and validators, every host with its
-    robots.txt and delays, every collection. statements: N-Quads, the page being the graph; the file's name ends in
-    .nq, .nq.gz or .nq.zst.
+    A crawl may go on meanwhile; with --frontier its workers are stopped first. frontier: every URL with its state,
+    visits and validators, every host with its robots.txt and delays, every collection. statements: N-Quads, the page
+    being the graph; the file's name ends in .nq, .nq.gz or .nq.zst.
     """
     import asyncio
 
     from tarrafa.cli.export_statements import export_statements
     from tarrafa.cli.maintenance import export_frontier
+    from tarrafa.frontier.address import from_command_line
 
     if what == "statements":
         if form is not None:
             raise ConfigError("--format is for the frontier only; statements are N-Quads")
         said = export_statements(DataDirectory(data), file, collection, force=force)
     else:
-        said = asyncio.run(export_frontier(DataDirectory(data), file, collection, form or "tarrafa", force=force))
+        address, form = from_command_line(where, token_file), form or "tarrafa"
+        said = asyncio.run(export_frontier(DataDirectory(data), file, collection, form, force=force, address=address))
     typer.echo(said, err=True)
 
 
@@ -423,6 +427,8 @@ def import_(
     what: Annotated[Literal["frontier"], typer.Argument(help="What to import.")],
     file: Annotated[Path, typer.Argument(help="A file that `tarrafa export` wrote.")],
     data: Data = DEFAULT_DATA,
+    where: frontier.FrontierAddress = None,
+    token_file: frontier.TokenFile = None,
 ) -> None:
     """Take in what `export` wrote: its collections are added to those that are here, paused.
 
@@ -431,8 +437,10 @@ def import_(
     import asyncio
 
     from tarrafa.cli.maintenance import import_frontier
+    from tarrafa.frontier.address import from_command_line
 
-    typer.echo(asyncio.run(import_frontier(DataDirectory(data), file)), err=True)
+    address = from_command_line(where, token_file)
+    typer.echo(asyncio.run(import_frontier(DataDirectory(data), file, address)), err=True)
 
 
 @app.command()

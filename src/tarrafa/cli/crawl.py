@@ -33,7 +33,8 @@ from tarrafa.config import Collection
 from tarrafa.coordinator.store import store_path as ledger_of
 from tarrafa.crawl.eta import expected_pages
 from tarrafa.crawl.supervisor.frontier_link import LocalFrontierLink, RemoteFrontierLink
-from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
+from tarrafa.crawl.supervisor.submission import submit_collection
+from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
 from tarrafa.frontier.address import Address, UnixSocket, connect, local_address
 from tarrafa.frontier.api import CollectionStatus, FrontierOverview
@@ -149,14 +150,14 @@ def build_supervisor(
         if isinstance(address, UnixSocket) and Path(address.path).resolve() == Path(data.socket).resolve():
             raise ConfigError(f"--frontier {address}: a frontier elsewhere needs a data directory of its own: --data")
         far = RemoteFrontierLink(address, clock)
-        return Supervisor(data, workers, clock, keeper=far, name=node_name(name), lasting=True, divided=divided)
+        return Supervisor(data, workers, clock, frontier_link=far, name=node_name(name), lasting=True, divided=divided)
     own_name = "w" if name is None else node_name(name)
     if listen is None:
         return Supervisor(data, workers, clock, name=own_name, divided=divided)
     token = load_token(token_file)
     keeper = LocalFrontierLink(data, clock, parse_listen_address(listen, token), token)
     return Supervisor(
-        data, workers, clock, keeper=keeper, name=own_name, lasting=lasting, follows=not lasting, divided=divided
+        data, workers, clock, frontier_link=keeper, name=own_name, lasting=lasting, follows=not lasting, divided=divided
     )
 
 

@@ -1,7 +1,6 @@
 """Commands `frontier serve` and `worker` for several machines, and start, pause, resume, stop and delete.
 
 tarrafa frontier serve   the URL server for other machines
-tarrafa frontier spread  a frontier on PostgreSQL over more servers, or fewer
 tarrafa worker           crawl for a frontier that is elsewhere
 tarrafa pause NAME       let a collection rest; resume NAME goes on, stop NAME ends it
 tarrafa delete NAME      delete a collection; what was archived stays archived
@@ -91,43 +90,6 @@ def serve(
         return 0
 
     raise typer.Exit(run_until_interrupted(until_interrupted))
-
-
-@app.command("spread")
-def spread(
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--frontier",
-            metavar="ADDRESS",
-            help="The PostgreSQL servers as they shall be, all of them, the first one first; with passwords only in the"
-            " environment: TARRAFA_FRONTIER.",
-            show_default=False,
-        ),
-    ] = None,
-    remove: Annotated[
-        bool, typer.Option("--remove", help="Empty those of the frontier's servers that are not named.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be moved.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Spread a frontier on PostgreSQL over another list of servers, while it works.
-
-    Sites are evened out over the servers with the fewest moves. Workers need not be told, nor started again. Killed, it
-    goes on when it is run again; Ctrl-C ends it in good order.
-    """
-    from tarrafa.cli.crawl import INTERRUPTED
-    from tarrafa.cli.output import terminal
-    from tarrafa.cli.rebalance import spread
-    from tarrafa.frontier.address import from_command_line
-
-    answer, lines = spread(from_command_line(where), remove=remove, dry_run=dry_run)
-    if as_json:
-        terminal.print_json(answer)
-    else:
-        typer.echo("\n".join(lines))
-    if not (answer.finished or dry_run):
-        raise typer.Exit(1 if answer.stayed else INTERRUPTED)
 
 
 def worker(

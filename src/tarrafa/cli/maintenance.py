@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -20,6 +21,7 @@ from tarrafa.crawl.rebuild_frontier import rebuild
 from tarrafa.crawl.scope.admission import load_collection as read_collection
 from tarrafa.errors import ConfigError, DataError, FrontierError
 from tarrafa.fetch.suffix_list import bundled_suffix_list
+from tarrafa.frontier.address import Address, connect
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
 from tarrafa.frontier.store.offline_reads import FrontierSnapshot
@@ -27,6 +29,7 @@ from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.frontier.transfer.checkpoint_file import (
     CheckpointContents,
     CheckpointSummary,
+    ExportSource,
     fetch_catalogue,
     load_checkpoint,
     verify_checkpoint,
@@ -38,9 +41,11 @@ from tarrafa.graph.store import graph_exists
 from tarrafa.index import shards
 from tarrafa.index.parallel_rebuild import rebuild_in_parallel
 from tarrafa.runtime.data_dir import DataDirectory, replace_atomically
+from tarrafa.takedown import TakedownEntry, read_entries
 from tarrafa.triples import follower, storage
 
 STDOUT = Path("-")
+NAMES_SHOWN = 3  # of workers that stand in the way
 
 
 class ProgressBar:
@@ -64,31 +69,85 @@ class ProgressBar:
         self._progress.advance(self._task, more)
 
 
-async def export_frontier(data: DataDirectory, file: Path, only: str | None, form: str, *, force: bool) -> str:
-    """Export; what to say of it."""
-    data.check_version()
+async def export_frontier(
+    data: DataDirectory, file: Path, only: str | None, form: str, *, force: bool, address: Address | None = None
+) -> str:
+    """Export the frontier of a data directory, or the one at an address; what to say of it."""
     if file == STDOUT and form != "jsonl":
         raise ConfigError("-: only --format jsonl can be written to the standard output")
     if file != STDOUT and file.exists() and not force:
         raise ConfigError(f"{file}: exists already; nothing was changed (--force replaces it)")
+    # Before the frontier: what it does not know yet is visited once more, not lost.
+    archive = durable_lengths(data.archive) if address is None or data.archive.is_dir() else None
+    async with _local_source(data) if address is None else _source_at(address) as found:
+        await fetch_catalogue(found.source, only)  # or there is nothing to write
+        total = sum(count for name, count in found.known.items() if only in (None, name))
+        with ExitStack() as stack:
+            tell = stack.enter_context(ProgressBar("exporting", total))
+            output = sys.stdout.buffer if file == STDOUT else stack.enter_context(replace_atomically(file))
+            if form != "jsonl":
+                at = Clock.from_environment().now()
+                summary = await write_checkpoint(found.source, output, at, archive, only, tell, found.takedowns)
+                await found.check()
+                return _summary_text(file, summary)
+            count = 0
+            async for line in url_lines(found.source, only):
+                output.write(line)
+                tell(1)
+                count += 1
+            return f"{file}: {count:,} URLs"
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A frontier to be read, how many URLs each of its collections has, and what was ever taken down. Elsewhere it is
+    read in many transactions: `check` tells whether somebody changed it meanwhile."""
+
+    source: ExportSource
+    known: dict[str, int]
+    takedowns: list[TakedownEntry]
+    at: tuple[Frontier, Address] | None = None
+
+    async def check(self) -> None:
+        if self.at is not None and await _at_rest(*self.at) != self.known:
+            raise DataError(f"{self.at[1]}: was changed while it was read; nothing was written; export it again")
+
+
+@asynccontextmanager
+async def _local_source(data: DataDirectory) -> AsyncIterator[Exported]:
+    """The frontier's file, as of one moment."""
+    data.check_version()
     if not data.frontier.exists():
         raise DataError(f"{data.frontier}: no frontier here; `tarrafa rebuild frontier` makes it from the archive")
-    clock = Clock.from_environment()
-    archive = durable_lengths(
-        data.archive
-    )  # before the frontier: what it does not know yet is visited once more, not lost
-    with FrontierSnapshot(data.frontier, clock) as snapshot, ExitStack() as stack:
-        await fetch_catalogue(snapshot, only)  # or there is nothing to write
-        tell = stack.enter_context(ProgressBar("exporting", snapshot.count_urls(only)))
-        output = sys.stdout.buffer if file == STDOUT else stack.enter_context(replace_atomically(file))
-        if form != "jsonl":
-            return _summary_text(file, await write_checkpoint(snapshot, output, clock.now(), archive, only, tell))
-        count = 0
-        async for line in url_lines(snapshot, only):
-            output.write(line)
-            tell(1)
-            count += 1
-        return f"{file}: {count:,} URLs"
+    with FrontierSnapshot(data.frontier, Clock.from_environment()) as snapshot:
+        yield Exported(snapshot, snapshot.count_urls(), read_entries(data))
+
+
+@asynccontextmanager
+async def _source_at(address: Address) -> AsyncIterator[Exported]:
+    """A frontier that is elsewhere."""
+    frontier = await connect(address)
+    try:
+        known = await _at_rest(frontier, address)
+        takedowns, place = list[TakedownEntry](), 0
+        while (told := await frontier.takedowns(place)).entries:
+            takedowns += told.entries
+            place = told.end
+        yield Exported(frontier, known, takedowns, (frontier, address))
+    finally:
+        await frontier.close()
+
+
+async def _at_rest(frontier: Frontier, address: Address) -> dict[str, int]:
+    """How many URLs each collection has, if no worker is there."""
+    overview = await frontier.overview()
+    if overview.nodes:
+        names = ", ".join(node.name for node in overview.nodes[:NAMES_SHOWN])
+        raise ConfigError(
+            f"{address}: {len(overview.nodes)} workers take part ({names}); stop them first, and wait until the leases"
+            " of those that were killed are over; nothing was written"
+        )
+    return {one.name: one.known for one in overview.collections}
 
 
 def _summary_text(file: Path, found: CheckpointSummary) -> str:
@@ -96,13 +155,15 @@ def _summary_text(file: Path, found: CheckpointSummary) -> str:
     return f"{file}: {found.hosts:,} hosts, {found.urls:,} URLs, {found.visits:,} visits remembered{fresh}"
 
 
-async def import_frontier(data: DataDirectory, file: Path) -> str:
-    """Import; what to say of it."""
+async def import_frontier(data: DataDirectory, file: Path, address: Address | None = None) -> str:
+    """Import into the frontier of a data directory, or into the one at an address; what to say of it."""
     with ProgressBar("looking through", file.stat().st_size if file.is_file() else 0) as tell:
         contents = verify_checkpoint(file, tell)
-    data.create()
-    _check_archive(data, contents)
-    async with _open_frontier(data, contents) as frontier:
+    if address is None:
+        data.create()
+    if data.archive.is_dir():
+        _check_archive(data, contents)
+    async with _open_frontier(data, contents) if address is None else _frontier_at(address, contents) as frontier:
         with ProgressBar("importing", contents.summary.urls) as tell:
             names = await load_checkpoint(frontier, contents, tell)
     with suppress(DataError):  # it is being written: whoever does that goes on telling
@@ -124,7 +185,8 @@ def _check_archive(data: DataDirectory, contents: CheckpointContents) -> None:
     if names := sorted(newer & {image.name for image in header.catalogue.collections}):
         raise DataError(
             f"{data.archive}: holds visits of {', '.join(names)} that {contents.path} does not know of; nothing was"
-            f" changed (`tarrafa rebuild frontier --from {contents.path}` takes both)"
+            f" changed (`tarrafa rebuild frontier --from {contents.path}` takes both; what was exported with"
+            " --frontier is imported beside the same --data)"
         )
 
 
@@ -138,6 +200,15 @@ def rebuild_frontier(data: DataDirectory, files: list[Path], base: Path | None, 
     if made.aside is not None:
         said.append(f"the former one is kept as {made.aside}")
     return "\n".join([*said, *([made.warning] if made.warning else [])])
+
+
+@asynccontextmanager
+async def _frontier_at(address: Address, contents: CheckpointContents) -> AsyncIterator[Frontier]:
+    frontier = await connect(address, suffixes=contents.header.catalogue.suffixes or None)
+    try:
+        yield frontier
+    finally:
+        await frontier.close()
 
 
 @asynccontextmanager

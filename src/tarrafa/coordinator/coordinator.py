@@ -42,7 +42,7 @@ from tarrafa.coordinator.store import CollectionLifecycle, CollectionRun, Collec
 from tarrafa.crawl.eta import expected_pages, time_left_s
 from tarrafa.crawl.supervisor.completion import is_exhausted
 from tarrafa.crawl.supervisor.delete_collection import delete_collection
-from tarrafa.crawl.supervisor.supervisor import submit_collection
+from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.errors import ConfigError, EditConflict, NotFound, TarrafaError, Unreachable
 from tarrafa.frontier.api import CollectionStatus, Frontier, FrontierCollectionState, FrontierOverview
 

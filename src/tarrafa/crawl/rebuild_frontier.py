@@ -37,6 +37,7 @@ from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.api import CachedRobots, DiscoveredUrl, UrlWeight
 from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.replay import FrontierReplay
+from tarrafa.frontier.store.schema import SCHEMA_VERSION
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.frontier.transfer.checkpoint_file import CheckpointContents, load_checkpoint, verify_checkpoint
 from tarrafa.graph import follower as graph
@@ -121,13 +122,15 @@ def rebuild(
 
 
 def _is_usable(path: Path) -> bool:
-    """Whatever SQLite opens and that has collections in it is not ours to throw away."""
+    """Whatever SQLite opens and that has collections in it is not ours to throw away; but for an older format, which
+    nobody can use any more, and which is kept aside."""
     if not path.exists():
         return False
     with contextlib.suppress(apsw.Error):
         connection = open_sqlite_readonly(path)
         try:
-            return bool(connection.execute("SELECT 1 FROM collection LIMIT 1").fetchall())
+            is_older = int(connection.pragma("user_version")) < SCHEMA_VERSION
+            return not is_older and bool(connection.execute("SELECT 1 FROM collection LIMIT 1").fetchall())
         finally:
             connection.close()
     return False

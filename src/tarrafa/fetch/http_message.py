@@ -64,7 +64,7 @@ class ResponseHead(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class FetchRequest:
-    """One GET. `verdict` may refuse the answer as soon as its head is there: the transfer is cut."""
+    """One GET. `check_head` may refuse the response as soon as its head is there; the transfer is then cut."""
 
     url: str
     headers: list[tuple[str, str]]

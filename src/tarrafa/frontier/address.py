@@ -225,16 +225,18 @@ def to_environment(address: Address) -> dict[str, str]:
     return settings
 
 
-async def connect(address: Address, clock: Clock | None = None, outbox: Path | None = None) -> OpenFrontier:
-    """The frontier, open. `outbox` is where links wait for a PostgreSQL server that is away."""
+async def connect(
+    address: Address, clock: Clock | None = None, outbox: Path | None = None, suffixes: str | None = None
+) -> OpenFrontier:
+    """The frontier, open. `outbox` is where links wait for a PostgreSQL server that is away; `suffixes` is the list
+    that one in empty databases is made with, if it is not the usual one."""
     if isinstance(address, UnixSocket):
         return await RemoteFrontier.connect(address.path)
     if isinstance(address, TcpServer):
         return await RemoteFrontier.connect_tcp(address.host, address.port, address.token)
     cluster = import_postgres_module("postgres_frontier")
-    body: OpenFrontier = await cluster.open_postgres_frontier(
-        list(address.dsns), clock or Clock.from_environment(), outbox
-    )
+    own = clock or Clock.from_environment()
+    body: OpenFrontier = await cluster.open_postgres_frontier(list(address.dsns), own, outbox, suffixes)
     return body
 
 

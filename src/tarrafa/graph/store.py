@@ -68,11 +68,6 @@ CREATE TABLE files (file INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 INSERT INTO counters SELECT 'turned', (SELECT value FROM counters WHERE name = 'edges') + count(*) FROM nodes;
 ALTER TABLE collections ADD COLUMN suffixes TEXT NOT NULL DEFAULT '[]'; -- that its configuration adds to the list
 """
-MIGRATIONS = {
-    1: "ALTER TABLE nodes ADD COLUMN owner INTEGER; ALTER TABLE nodes ADD COLUMN stamp INTEGER;" + OWNERS_SCHEMA,
-    2: "ALTER TABLE nodes ADD COLUMN file INTEGER; ALTER TABLE nodes ADD COLUMN place INTEGER;"
-    " DROP INDEX edges_by_target;" + RANKING_SCHEMA,
-}
 
 
 def path_of(data: DataDirectory) -> Path:
@@ -117,18 +112,16 @@ def open_writer(data: DataDirectory) -> apsw.Connection:
         connection = apsw.Connection(str(path))
     with sqlite_errors(path, connection):
         connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
+        found = connection.pragma("user_version")
+        if found:
+            _check_format(connection, path)
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "normal")  # the cursor is in the same transaction: a lost one is replayed
         connection.pragma("cache_size", -CACHE_KIB)
-        with connection:
-            found = connection.pragma("user_version")
-            if found == 0:
+        if not found:
+            with connection:
                 connection.execute(SCHEMA + OWNERS_SCHEMA + RANKING_SCHEMA)
-            for older in range(found, FORMAT) if found else ():
-                connection.execute(MIGRATIONS[older])
-            if found < FORMAT:
                 connection.pragma("user_version", FORMAT)
-        _check_format(connection, path)
     return connection
 
 
@@ -164,8 +157,10 @@ def format_of(data: DataDirectory) -> int:
 def _check_format(connection: apsw.Connection, path: Path) -> None:
     found = connection.pragma("user_version")
     if found != FORMAT:
-        remedy = "; `tarrafa crawl` brings it up to date" if found in MIGRATIONS else ""
-        raise DataError(f"{path}: written by another Tarrafa (format {found}, this one reads {FORMAT}){remedy}")
+        raise DataError(
+            f"{path}: written by another Tarrafa (format {found}, this one reads {FORMAT}); nothing was changed."
+            " `tarrafa rebuild graph` makes it again from the archive"
+        )
 
 
 @contextmanager

@@ -9,7 +9,6 @@ part of the index (`shards`), which reads past what belongs to the others.
 Knows nothing of queries.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +24,7 @@ from tarrafa.archive import warc_reader as archive
 from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.warc_reader import ArchiveEntry, Cursor
 from tarrafa.clock import boottime
-from tarrafa.errors import Locked
+from tarrafa.errors import DataError, Locked
 from tarrafa.index import indexed_visits, schema, shards, takedowns
 from tarrafa.index.anchor_refresh import AnchorRefresher
 from tarrafa.index.commit_pace import COMMIT_IDLE_S, CommitPace
@@ -36,7 +35,6 @@ from tarrafa.index.takedowns import IndexTakedowns, clear_applied
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
 
-log = logging.getLogger(__name__)
 POLL_S = 0.2
 REFRESH_STEP_S, REFRESH_STEP_BUSY_S = 0.1, 0.03  # that writing pages anew may keep a new one waiting
 WRITER_HEAP_BYTES = 64 << 20
@@ -62,8 +60,10 @@ class IndexFollower:
 
     def _open(self) -> None:
         if _is_other_version(self._data):
-            log.warning("%s: written by another version of Tarrafa; it is made again from the archive", self._path)
-            _remove_part(self._data)
+            raise DataError(
+                f"{self._path}: written by another version of Tarrafa; nothing was changed. `tarrafa rebuild index`"
+                " makes it again from the archive"
+            )
         if not schema.exists(self._data):  # whatever the visits say was in it, is not
             clear_applied(self._data)
             indexed_visits.remove(self._data)
@@ -319,14 +319,6 @@ def _replace_part(data: DataDirectory, successor: DataDirectory) -> None:
     schema.replace_with(data, successor)
     indexed_visits.replace_with(data, successor)
     takedowns.replace_with(data, successor)
-
-
-def _remove_part(data: DataDirectory) -> None:
-    """Take a part of the index away: the archive has all that is needed to make it again. First what says how far we
-    were: killed in between, the next one begins from nothing all the same."""
-    clear_applied(data)
-    indexed_visits.remove(data)
-    schema.remove(data)
 
 
 def _is_other_version(data: DataDirectory) -> bool:

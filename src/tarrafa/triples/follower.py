@@ -21,7 +21,7 @@ from tarrafa.archive import warc_reader as archive
 from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.warc_reader import ArchiveEntry, read_entry
 from tarrafa.clock import boottime
-from tarrafa.errors import ConfigError, Locked, data_error_from_os
+from tarrafa.errors import ConfigError, DataError, Locked, data_error_from_os
 from tarrafa.graph.store import rows, sqlite_errors
 from tarrafa.index import shards
 from tarrafa.index.commit_pace import CommitPace
@@ -84,7 +84,10 @@ class TriplesFollower:
     def _open(self) -> None:
         data, found = self._data, storage.format_of(self._data)
         if found not in (0, storage.FORMAT):
-            log.warning("%s: written by another version of Tarrafa; it is made again from the archive", data.triples)
+            raise DataError(
+                f"{data.triples}: written by another version of Tarrafa; nothing was changed. `tarrafa rebuild triples`"
+                " makes it again from the archive"
+            )
         if found != storage.FORMAT or not storage.store_path(data).exists():  # one says nothing without the other
             storage.remove(data)
         self._connection = storage.open_database(data)

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tarrafa.config import ROOTS_MAX, Collection
+from tarrafa.config import ROOTS_MAX, Collection, collection_from_table
 from tarrafa.coordinator.definitions.fields import FILE_ONLY_FIELDS, collection_fields
 from tarrafa.coordinator.definitions.form import FORM_CHARS_MAX, default_form, form_from_collection, table_from_form
 from tarrafa.coordinator.definitions.toml_writer import collection_to_toml, format_duration, format_size
@@ -81,7 +81,7 @@ def test_revisits_are_never_made_unless_somebody_says_how() -> None:
 
 
 def test_what_only_a_file_can_say_stays_as_it_was_when_the_rest_is_edited() -> None:
-    written = complete_collection(
+    written = collection_from_table(
         {"name": "a", "roots": ["http://a.br/"], "network": {"ca_file": "/etc/ca.pem"}}, "file"
     )
     before = complete_collection(

@@ -41,10 +41,10 @@ def a_child(
 
 def test_rates_are_what_grew_between_two_pulses(node, clock):
     child = a_child(clock)
-    node.hear(ProcessHeartbeat("one-1", child.pid, pages=100, bytes=1_000_000))
+    node.receive(ProcessHeartbeat("one-1", child.pid, pages=100, bytes=1_000_000))
     clock[0] += 2.0
-    node.hear(ProcessHeartbeat("one-1", child.pid, pages=150, bytes=1_200_000))
-    (shown,) = node.beat([child]).processes
+    node.receive(ProcessHeartbeat("one-1", child.pid, pages=150, bytes=1_200_000))
+    (shown,) = node.make_heartbeat([child]).processes
     assert (shown.state, shown.pages_per_s, shown.bytes_per_s) == ("running", 25.0, 100_000.0)
     assert shown.memory_bytes > 1_000_000
 
@@ -54,8 +54,8 @@ def test_a_process_is_starting_then_running_then_silent_then_running_again(node,
     states = []
     for pulses in (False, True, True, False, False, False, False, False, False, True):
         if pulses:
-            node.hear(ProcessHeartbeat("one-1", child.pid))
-        states.append(node.beat([child]).processes[0].state)
+            node.receive(ProcessHeartbeat("one-1", child.pid))
+        states.append(node.make_heartbeat([child]).processes[0].state)
         clock[0] += 1.0
     assert states == ["starting", *["running"] * 7, "silent", "running"]
 
@@ -63,26 +63,26 @@ def test_a_process_is_starting_then_running_then_silent_then_running_again(node,
 def test_a_process_that_never_says_anything_is_silent_after_a_while(node, clock):
     child = a_child(clock)
     for _ in range(21):
-        state = node.beat([child]).processes[0].state
+        state = node.make_heartbeat([child]).processes[0].state
         clock[0] += 1.0
     assert state == "silent"
 
 
 def test_when_we_were_asleep_ourselves_nobody_is_called_silent(node, clock):
     child = a_child(clock)
-    node.hear(ProcessHeartbeat("one-1", child.pid))
-    node.beat([child])
+    node.receive(ProcessHeartbeat("one-1", child.pid))
+    node.make_heartbeat([child])
     clock[0] += 60.0
-    assert node.beat([child]).processes[0].state == "running"
+    assert node.make_heartbeat([child]).processes[0].state == "running"
 
 
 def test_a_dead_process_is_shown_with_its_cause_and_stays_marked_and_its_death_is_a_line(node, clock):
     child = a_child(clock, pid=7, runs=False, died_at=clock[0], cause="killed by signal 9 (SIGKILL)")
-    beat = node.beat([child])
+    beat = node.make_heartbeat([child])
     assert (beat.processes[0].state, beat.processes[0].pulse) == ("dead", None)
     assert [line.text for line in beat.lines] == ["one-1 died: killed by signal 9 (SIGKILL)"]
     born_again = a_child(clock, restarts=1, died_at=child.died_at, cause=child.cause)
-    beat = node.beat([born_again])
+    beat = node.make_heartbeat([born_again])
     (shown,) = beat.processes
     assert (shown.state, shown.restarts, shown.cause) == ("starting", 1, "killed by signal 9 (SIGKILL)")
     assert shown.died > 0
@@ -90,22 +90,22 @@ def test_a_dead_process_is_shown_with_its_cause_and_stays_marked_and_its_death_i
 
 
 def test_lines_that_nobody_heard_come_again(node):
-    node.say("first")
-    lost = node.beat([])
-    node.say("second")
-    node.unsaid(lost.lines)
-    assert [line.text for line in node.beat([]).lines] == ["first", "second"]
+    node.add_log_line("first")
+    lost = node.make_heartbeat([])
+    node.add_log_line("second")
+    node.restore_lines(lost.lines)
+    assert [line.text for line in node.make_heartbeat([]).lines] == ["first", "second"]
 
 
 def test_a_pulse_of_a_process_that_is_not_ours_shows_nowhere(node, clock):
-    node.hear(ProcessHeartbeat("stranger", 1, pages=1_000_000))
-    assert node.beat([]).processes == ()
+    node.receive(ProcessHeartbeat("stranger", 1, pages=1_000_000))
+    assert node.make_heartbeat([]).processes == ()
 
 
 def test_a_beat_of_this_machine_is_one_that_a_coordinator_takes(node, clock):
     child = a_child(clock)
-    node.hear(ProcessHeartbeat("one-1", child.pid))
-    beat = node.beat([child], 3, "trouble\n", 0.5)
+    node.receive(ProcessHeartbeat("one-1", child.pid))
+    beat = node.make_heartbeat([child], 3, "trouble\n", 0.5)
     assert decode_message(msgspec.json.encode(beat), NodeHeartbeat) == beat
     machine = beat.machine
     assert machine.cpus >= 1
@@ -118,10 +118,10 @@ def test_cpu_is_that_of_the_process(node, clock):
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         child = a_child(clock, pid=busy.pid)
-        node.beat([child])
+        node.make_heartbeat([child])
         used, until = 0.0, boottime() + 60
         while used == 0.0 and boottime() < until:
-            used = node.beat([child]).processes[0].cpu
+            used = node.make_heartbeat([child]).processes[0].cpu
         assert used > 0
         assert node.cpu > 0
     finally:

@@ -138,7 +138,7 @@ def test_nodes_are_asked_as_they_come_and_go(there, indexes):
     assert there.find("peixe") == ({"casa.test"}, {})
     with as_shard(indexes["um"]) as one, as_shard(indexes["dois"]) as two:
         there.nodes.join(a_joining("um", HERE), there.now)
-        there.shards.look()
+        there.shards.refresh()
         assert there.find("peixe") == ({"casa.test"}, {}), "it has not said where it answers"
         there.hear("um", one.address)
         assert there.find("peixe") == ({"casa.test", "um.test"}, {})
@@ -149,16 +149,16 @@ def test_nodes_are_asked_as_they_come_and_go(there, indexes):
         assert "dois.test" in there.page.get("/search.rss?q=dois")[1]
         assert "doiss" in json.loads(there.page.get("/suggest?q=doi")[1])[1]
         assert "Página dois" in there.page.get("/?q=peixe")[1]
-        there.nodes.order("um", NodeOrders(roles=("worker", "follower")), there.now)
-        there.shards.look()
+        there.nodes.set_orders("um", NodeOrders(roles=("worker", "follower")), there.now)
+        there.shards.refresh()
         assert there.find("peixe") == ({"casa.test", "dois.test"}, {}), "it left in peace"
-        there.nodes.order("um", NodeOrders(), there.now)
+        there.nodes.set_orders("um", NodeOrders(), there.now)
         there.hear("um", one.address)
         assert there.find("peixe")[0] == {"casa.test", "um.test", "dois.test"}
     there.now += FORGET_AFTER_S + 1
     for name in ("um", "dois"):
         there.nodes.forget(name, there.now)
-    there.shards.look()
+    there.shards.refresh()
     assert there.find("peixe") == ({"casa.test"}, {})
 
 
@@ -185,7 +185,7 @@ def test_one_that_was_started_again_at_the_same_port_is_asked_at_once(there, ind
         assert "um" in there.find("peixe")[1]
         there.now += NODE_SILENT_AFTER_S + 1
         there.nodes.join(a_joining("um", f"{HERE}0"), there.now)
-        there.shards.look()
+        there.shards.refresh()
         assert there.find("peixe")[1] == {"um": "its search does not run"}
         with as_shard(indexes["um"], port) as one:
             there.hear("um", one.address, f"{HERE}0")
@@ -196,10 +196,10 @@ def test_one_that_is_silent_for_long_is_named_and_asked_no_more(there, indexes):
     with as_shard(indexes["um"]) as one:
         there.hear("um", one.address)
         there.now += NODE_SILENT_AFTER_S + 1
-        there.shards.look()
+        there.shards.refresh()
         assert there.find("peixe") == ({"casa.test", "um.test"}, {}), "its search may answer all the same"
         there.now += GIVEN_UP_AFTER_S
-        there.shards.look()
+        there.shards.refresh()
         assert there.find("peixe") == ({"casa.test"}, {"um": "it is silent"})
         there.hear("um", one.address)
         assert there.find("peixe") == ({"casa.test", "um.test"}, {})
@@ -235,8 +235,8 @@ def test_connections_of_those_who_left_are_closed(there, indexes):
         (shard,) = there.shards()
         assert isinstance(shard, RemoteShard)
         assert shard._peer._idle
-        there.nodes.order("um", NodeOrders(roles=("worker",)), there.now)
-        there.shards.look()
+        there.nodes.set_orders("um", NodeOrders(roles=("worker",)), there.now)
+        there.shards.refresh()
         assert there.shards() == ()
         assert not shard._peer._idle
         assert shard._closed.is_set()
@@ -248,7 +248,7 @@ def test_it_looks_by_itself_and_lets_all_go_at_the_end(there, monkeypatch):
     async def live() -> None:
         async with NodeShards(there.nodes, TOKEN, lambda: there.now) as shards:
             assert shards() == ()
-            there.nodes.take(a_beat("um", process=HERE, address="http://127.0.0.1:9"), there.now)
+            there.nodes.receive_heartbeat(a_beat("um", process=HERE, address="http://127.0.0.1:9"), there.now)
             async with asyncio.timeout(30):
                 while not shards():
                     await asyncio.sleep(0.01)

@@ -32,12 +32,6 @@ HOSTS = [f"http://h{number}.br/" for number in range(40)]
 SCENE_S = 300.0  # that no scene takes, however busy the machine is
 
 
-RUN_COLUMNS = [
-    *(("collection", name) for name in ("run", "started", "phase", "swept_host", "swept_url")),
-    ("url", "run"), ("url", "shown"), ("work", "run"),
-]  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def second():
     """A server that a test may stop."""
@@ -73,7 +67,7 @@ def test_sites_are_spread_and_each_is_on_one_server(dsns, tmp_path):
         assert here + there == 121
         assert min(here, there) > 30
         for first, other in zip(offers[::2], offers[1::2], strict=True):
-            assert frontier._shard_of(first.host_key) is frontier._shard_of(other.host_key)
+            assert await frontier._shard_of(first.host_key) is await frontier._shard_of(other.host_key)
         assert (await numbers(frontier)).known == 121
         await frontier.close()
 
@@ -191,17 +185,15 @@ async def a_run(frontier: PostgresFrontier, most: int, roots: list[DiscoveredUrl
     return sorted(found)
 
 
-def one_site_each(frontier: PostgresFrontier) -> dict[int, str]:
+async def one_site_each(frontier: PostgresFrontier) -> dict[str, str]:
     """By server."""
-    guide = frontier._roster.guide
-    assert guide is not None
-    return {guide.shard_of(offer(url).host_key): url for url in HOSTS}
+    return {(await frontier._shard_of(offer(url).host_key)).where: url for url in HOSTS}
 
 
 def test_a_run_of_breadth_is_over_when_it_is_on_all_servers(dsns, tmp_path):
     async def scene() -> None:
         frontier = opened(dsns, tmp_path)
-        sites = set(one_site_each(frontier).values())
+        sites = set((await one_site_each(frontier)).values())
         roots = [offer(url + path) for url in sites for path in ("", "x")]
         (first,) = await a_run(frontier, 1, roots)
         (other,) = sites - {first}
@@ -216,7 +208,7 @@ def test_a_run_of_breadth_is_over_when_it_is_on_all_servers(dsns, tmp_path):
 def test_while_a_server_is_away_no_other_run_of_breadth_begins(dsns, tmp_path, second):
     async def scene() -> None:
         frontier = opened(dsns, tmp_path)
-        sites = one_site_each(frontier).values()
+        sites = (await one_site_each(frontier)).values()
         roots = [offer(url + path) for url in sites for path in ("", "x")]
         assert await a_run(frontier, 9, roots) == sorted(sites)
         second.stop()
@@ -255,22 +247,56 @@ def test_an_address_is_with_one_host_whichever_server_keeps_it(dsns, tmp_path):
     asyncio.run(scene())
 
 
-def test_the_first_server_is_named_first_and_knows_the_others(dsns, tmp_path):
-    frontier = opened(dsns, tmp_path)
-    asyncio.run(frontier.close())
-    alone = opened(dsns[:1], tmp_path)
-    assert [member.place for member in alone._shards] == [member.place for member in frontier._shards]
-    asyncio.run(alone.close())
-    with pytest.raises(ConfigError, match="spread over 2 servers, and 3 are named; `tarrafa frontier spread`"):
-        opened([*dsns, a_server().database("third")], tmp_path)
-    with pytest.raises(ConfigError, match="server 2 is none of this frontier's servers"):
-        opened([dsns[0], a_server().database("third")], tmp_path)
-    with pytest.raises(ConfigError, match="the same database is named twice"):
-        opened([dsns[0], dsns[0].replace("127.0.0.1", "localhost")], tmp_path)
-    with pytest.raises(ConfigError, match="is not the first of its servers"):
-        opened(dsns[::-1], tmp_path)
-    with pytest.raises(ConfigError, match="is not the first of its servers"):
-        opened(dsns[1:], tmp_path)
+def test_other_servers_than_a_frontier_was_made_with_are_refused_with_the_way_to_them(dsns, tmp_path):
+    asyncio.run(opened(dsns, tmp_path).close())
+    asyncio.run(opened(dsns, tmp_path).close())
+    third = a_server().database("third")
+    for named, told in (
+        ([*dsns, third], "was made on 2 servers, and 3 are named; .* `tarrafa export frontier` .* `tarrafa import"),
+        (dsns[:1], "was made on 2 servers, and 1 are named; .* `tarrafa export frontier` .* `tarrafa import"),
+        ([dsns[0], third], "is not server 2 of this frontier; .* `tarrafa export frontier` .* `tarrafa import"),
+        ([dsns[0], dsns[0].replace("127.0.0.1", "localhost")], "is not server 2 of this frontier"),
+        (dsns[::-1], "is not the first of its servers"),
+        (dsns[1:], "is not the first of its servers"),
+        ([third, dsns[1]], "belongs to another frontier"),
+        ([third, dsns[0]], "is the first server of another frontier"),
+        ([third, third.replace("127.0.0.1", "localhost")], "the same database is named twice"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            opened(named, tmp_path)
+    asyncio.run(opened([third], tmp_path).close())  # who was refused is as it was
+
+
+def test_the_suffixes_of_the_first_collection_tell_sites_apart_for_whoever_was_there_before(dsns, tmp_path):
+    """Both opened the frontier while it was empty; and another collection's suffixes come too late."""
+
+    async def scene() -> None:
+        early, other = opened(dsns, tmp_path), opened(dsns, tmp_path)
+        await early.update_weights("nobody's", [UrlWeight(1, b"u" * 16, 2, host_key="http://a.private.br:80")])
+        row = await other.open_collection(a_collection(network={"suffixes": ["private.br"]}))
+        await other.open_collection(a_collection("d", network={"suffixes": ["com.br"]}))
+        urls = [f"http://h{number}.private.br/" for number in range(30)]
+        await early.discover(row.id, [offer(url) for url in urls])
+        assert min(count(dsn, "host") for dsn in dsns) > 5
+        await other.discover(row.id, [offer(url, 1) for url in urls])
+        assert sum(count(dsn, "host") for dsn in dsns) == 30
+        for frontier in (early, other):
+            await frontier.close()
+
+    asyncio.run(scene())
+
+
+def test_an_older_schema_is_refused_untouched_with_the_command_that_makes_it_again(dsns, tmp_path):
+    asyncio.run(opened(dsns[:1], tmp_path).close())
+    with psycopg.connect(dsns[0], autocommit=True) as connection:
+        connection.execute("UPDATE meta SET value = '3' WHERE key = 'version'; DROP TABLE takedown")
+        before = connection.execute("SELECT * FROM meta ORDER BY key").fetchall()
+        with pytest.raises(
+            DataError, match=r"older Tarrafa \(schema 3.*nothing was changed.*`tarrafa rebuild frontier`"
+        ):
+            opened(dsns[:1], tmp_path)
+        assert connection.execute("SELECT * FROM meta ORDER BY key").fetchall() == before
+        assert connection.execute("SELECT to_regclass('takedown')").fetchone() == (None,)
 
 
 @pytest.mark.parametrize(
@@ -311,38 +337,6 @@ def test_a_newer_schema_is_refused_and_a_strangers_tables_too(dsns, tmp_path):
         connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE meta (key TEXT, value TEXT)")
         with pytest.raises(DataError, match="not Tarrafa's"):
             opened(dsns[:1], tmp_path)
-
-
-def make_older(dsn: str) -> None:
-    """A database as the first version of the schema had it."""
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute("ALTER TABLE url DROP COLUMN pagerank; DROP TABLE moving, parcel, deleted")
-        for table, column in RUN_COLUMNS:
-            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}".encode())
-        connection.execute("UPDATE meta SET value = '1' WHERE key = 'version'")
-
-
-def test_an_older_schema_is_brought_up_to_date_with_all_it_knows(dsns, tmp_path):
-    async def scene() -> None:
-        frontier = opened(dsns[:1], tmp_path)
-        row = await frontier.open_collection(a_collection())
-        one = offer(HOSTS[0])
-        await frontier.discover(row.id, [one])
-        await frontier.close()
-        make_older(dsns[0])
-        frontier = opened(dsns[:1], tmp_path)
-        await frontier.update_weights("c", [UrlWeight(one.host, one.id, 2, host_key=one.host_key, rank=5.0)])
-        (facts,) = (await frontier.look_up(one.host, one.id)).urls
-        assert (facts.in_links, facts.rank) == (2, 5.0)
-        status = await numbers(frontier)
-        assert (status.run, status.started == status.created) == (1, True)
-        await frontier.set_state("c", "stopped", "")
-        while await frontier.delete_collection("c", 100):
-            pass
-        assert [one.collection for one in await frontier.deletions(0)] == ["c"]
-        await frontier.close()
-
-    asyncio.run(scene())
 
 
 def test_a_database_that_restarts_is_waited_for(dsns, tmp_path, second):

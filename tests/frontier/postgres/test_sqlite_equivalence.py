@@ -45,10 +45,10 @@ class Twin:
         if self._path == ".db.run":
             self._theirs._connection.execute(arguments[0].replace("?", "%s"), arguments[1])
             return found
-        name = {"free": "leave"}.get(self._path.rpartition(".")[2], self._path.rpartition(".")[2])
+        name = {"release_worker": "leave"}.get(self._path.rpartition(".")[2], self._path.rpartition(".")[2])
         numbers = [getattr(one, "row", one) for one in arguments]
         other = getattr(self._theirs, name)(*[getattr(one, "id", one) for one in numbers])
-        assert other == found or (self._path == ".weigh" and other == []), f"{self._path}{arguments}"
+        assert other == found or (self._path == ".update_weights" and other == []), f"{self._path}{arguments}"
         return found
 
 
@@ -129,8 +129,8 @@ class _Planning:
         def both(known: Any, *arguments: Any) -> Any:
             found = getattr(self._store.planning, name)(known, *arguments)
             other = getattr(self._server, name)(known.row.id, *arguments)
-            assert other == found or name == "drop_plans", name
-            while name == "drop_plans" and self._server.drop_old_plans(known.row.id, *arguments):
+            assert other == found or name == "drop_old_plans", name
+            while name == "drop_old_plans" and self._server.drop_old_plans(known.row.id, *arguments):
                 pass
             return found
 

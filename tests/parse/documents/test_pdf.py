@@ -273,11 +273,11 @@ resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 import msgspec
 from tarrafa.parse.page import parse
-from tarrafa.parse.errors import Unreadable
+from tarrafa.parse.errors import UnreadableDocument
 for body in msgspec.msgpack.decode(sys.stdin.buffer.read()):
     try:
         answer = msgspec.to_builtins(parse(body, "http://h.test/", "application/pdf"))
-    except Unreadable as refusal:
+    except UnreadableDocument as refusal:
         answer = {"refusal": str(refusal)}
     print(json.dumps(answer), flush=True)
 """

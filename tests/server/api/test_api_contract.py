@@ -106,7 +106,7 @@ def test_a_body_that_never_ends_is_not_read_on(known):
 def test_the_document_names_every_route_with_what_it_needs(known, program):
     told = program.get("/api/openapi.json").json
     assert told["openapi"] == "3.1.0"
-    for door in known.console.api.doors():
+    for door in known.console.api.guarded_routes():
         operation = told["paths"][door.path][door.method.lower()]
         assert operation["x-needs"] == door.need.name.lower()
         assert {"token": []} in operation["security"]

@@ -1,6 +1,7 @@
 """Accounts and passwords: what is kept of them, and who can read it."""
 
 import asyncio
+import os
 import stat
 import threading
 from pathlib import Path
@@ -61,6 +62,21 @@ def test_accounts_are_readable_by_their_owner_only_and_hold_no_password(data):
     assert PASSWORD not in path_of(data).read_text()
     assert "argon2" not in repr(accounts.find("ana"))
     assert [(one.name, one.role) for one in accounts.all_accounts()] == [("ana", "admin")]
+
+
+def test_the_old_accounts_are_there_until_the_new_ones_are_wholly_written(data, monkeypatch):
+    accounts = Accounts(data)
+    accounts.add("ana", "admin", PASSWORD, 1.0)
+    before = path_of(data).read_bytes()
+
+    def full(number: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(DataError):
+            accounts.add("bia", "admin", PASSWORD, 2.0)
+    assert path_of(data).read_bytes() == before
 
 
 def test_accounts_that_others_can_read_are_refused(data):

@@ -168,7 +168,7 @@ def test_an_admins_browser_changes_nothing_for_another_site(furnished, how):
 def test_no_address_knows_another_way_to_change_something(furnished):
     client, before = furnished.program(), furnished.state()
     ways: dict[str, set[str]] = {}
-    for door in furnished.console.doors:
+    for door in furnished.console.guarded_routes:
         ways.setdefault(door.path, set()).add(door.method)
     for path, methods in ways.items():
         for method in set(UNSAFE) - methods:
@@ -240,7 +240,10 @@ def test_the_state_of_the_crawl_is_for_those_at_the_machine_and_those_who_signed
 
 
 def test_every_page_has_a_twin_for_programs(furnished):
-    seen = {door.path for door in furnished.console.doors if door.method == "GET"} | {"/api", "/api/openapi.json"}
+    seen = {door.path for door in furnished.console.guarded_routes if door.method == "GET"} | {
+        "/api",
+        "/api/openapi.json",
+    }
     pages = [path for path in seen if not NO_PAGES.search(path)]
     assert len(pages) > 10
     client = furnished.program()
@@ -268,7 +271,7 @@ def all_pages(furnished: CoordinatorSite) -> list[str]:
 def test_every_page_is_drawn_for_those_who_may_see_it(furnished, language):
     clients = [(furnished.client(), AccessLevel.OPEN), (furnished.signed_in(VIEWER), AccessLevel.VIEWER),
                (furnished.signed_in(ADMIN), AccessLevel.ADMIN)]  # fmt: skip
-    for door in furnished.console.doors:
+    for door in furnished.console.guarded_routes:
         if door.method != "GET" or door.path.endswith(("live", "/report", "/api/v1/look")):
             continue
         path = filled(door.path)
@@ -335,5 +338,5 @@ def test_what_is_secret_is_in_no_page_no_log_and_no_process_list(furnished, capl
 
 
 def test_the_audit_has_a_name_for_every_action_in_portuguese(furnished):
-    done = {door.action for door in furnished.console.doors if door.is_unsafe and door.audited}
+    done = {door.action for door in furnished.console.guarded_routes if door.is_unsafe and door.audited}
     assert done == CONSOLE_PORTUGUESE.audit_actions.keys()

@@ -12,6 +12,7 @@ from tests.server.test_search_in_browser import (
     CHROMIUM,
     DESK,
     PHONE,
+    browser,  # noqa: F401 (a fixture)
     fits,
     focused,
     follow,
@@ -49,7 +50,7 @@ def trouble() -> list[str]:
 
 
 @pytest.fixture
-def opened(browser: Any, site: RunningSite, trouble: list[str]) -> Iterator[Any]:
+def opened(browser: Any, site: RunningSite, trouble: list[str]) -> Iterator[Any]:  # noqa: F811
     def watch(page: Any) -> None:
         page.on("console", lambda it: trouble.append(it.text) if it.type == "error" else None)
         page.on("pageerror", lambda error: trouble.append(str(error)))

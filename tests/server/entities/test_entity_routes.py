@@ -360,7 +360,7 @@ def test_a_condition_that_is_written_reads_the_same_again(name, words, operator)
 @pytest.fixture
 def terminal(data, monkeypatch, capsys):
     def run(*arguments: str) -> str:
-        monkeypatch.setattr("sys.argv", ["tarrafa", "things", "--data", str(data.root), *arguments])
+        monkeypatch.setattr("sys.argv", ["tarrafa", "entities", "--data", str(data.root), *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
         said = capsys.readouterr()

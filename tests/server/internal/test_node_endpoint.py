@@ -47,7 +47,7 @@ def test_who_joins_learns_where_the_frontier_is_and_who_beats_hears_orders(there
         ["tcp://127.0.0.1:8070"],
         "the frontier's own",
     )
-    there.nodes.order("one", NodeOrders(workers=1), 100.0)
+    there.nodes.set_orders("one", NodeOrders(workers=1), 100.0)
     answer = there.post("/one/beat", a_beat())
     assert (answer.code, answer.json) == (200, {"number": 1, "workers": 1})
 

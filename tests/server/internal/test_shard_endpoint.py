@@ -90,11 +90,11 @@ HOSTILE = {
     ("statistics", encode([{"text": b"\xff"}])): 400,
     ("statistics", encode([SearchRequest("rede", extras=(ExpansionTerm("x", 0.5),) * (EXPANSION_TERMS_MAX + 1))])): 400,
     ("statistics", b"x" * (REQUEST_BYTES_MAX + 1)): 413,
-    ("best", encode([REDE, NOTHING, 0])): 400,
-    ("best", encode([REDE, NOTHING, MATCHES_MAX + 1])): 400,
-    ("best", encode([REDE, [-1, {}], 10])): 400,
-    ("best", encode([REDE, [5, {"all": {"red": -1}}], 10])): 400,
-    ("best", encode([REDE, [5, {"all": {"red": 2.5}}], 10])): 400,
+    ("top_matches", encode([REDE, NOTHING, 0])): 400,
+    ("top_matches", encode([REDE, NOTHING, MATCHES_MAX + 1])): 400,
+    ("top_matches", encode([REDE, [-1, {}], 10])): 400,
+    ("top_matches", encode([REDE, [5, {"all": {"red": -1}}], 10])): 400,
+    ("top_matches", encode([REDE, [5, {"all": {"red": 2.5}}], 10])): 400,
     ("show", encode([REDE, 1, [[0, 0]] * 101])): 400,
     ("show", encode([REDE, 1, [[1 << 40, 0]]])): 400,
     ("show", encode([REDE, 1, [[-1, 0]]])): 400,
@@ -110,7 +110,7 @@ def test_what_cannot_be_asked_is_refused_in_one_line(app, method, body):
 
 
 def test_a_place_that_there_is_not_is_no_document(app):
-    block = msgspec.msgpack.decode(post(app, "best", encode([REDE, NOTHING, 10])).body)
+    block = msgspec.msgpack.decode(post(app, "top_matches", encode([REDE, NOTHING, 10])).body)
     for place in ((4_000_000_000, 0), (0, 4_000_000_000)):
         answer = post(app, "show", encode([REDE, block[0], [place]]))
         assert answer.code == 503

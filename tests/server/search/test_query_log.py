@@ -162,9 +162,9 @@ from pathlib import Path
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.search.query_log import QueryLog
 log = QueryLog(DataDirectory(Path({str(data.root)!r})), lambda: {NOW})
-log.note("de lá", 1)
+log.record("de lá", 1)
 log.flush()
-log.note("perdida", 1)
+log.record("perdida", 1)
 print("written", flush=True)
 input()
 """
@@ -201,7 +201,7 @@ def test_a_thread_writes_by_itself(data, monkeypatch):
 
 
 def asked_of_the_command(data: DataDirectory, *options: str) -> str:
-    done = CliRunner().invoke(app.app, ["queries", "--data", str(data.root), *options], catch_exceptions=False)
+    done = CliRunner().invoke(app.app, ["query-log", "--data", str(data.root), *options], catch_exceptions=False)
     assert done.exit_code == 0
     return done.stdout
 

@@ -9,7 +9,16 @@ import pytest
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.triples.sparql_pool import SparqlLimits
 from tests.server.conftest import RunningSite
-from tests.server.test_search_in_browser import CHROMIUM, DESK, PHONE, fits, opening, picture, violations
+from tests.server.test_search_in_browser import (
+    CHROMIUM,
+    DESK,
+    PHONE,
+    browser,  # noqa: F401 (a fixture)
+    fits,
+    opening,
+    picture,
+    violations,
+)
 from tests.triples.sample_store import filled, hostile_page, new_data, small_web
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: install Debian's chromium")
@@ -31,7 +40,7 @@ def trouble() -> list[str]:
 
 
 @pytest.fixture
-def opened(browser: Any, endpoint: RunningSite, trouble: list[str]) -> Iterator[Any]:
+def opened(browser: Any, endpoint: RunningSite, trouble: list[str]) -> Iterator[Any]:  # noqa: F811
     def watch(page: Any) -> None:
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("dialog", lambda dialog: trouble.append(dialog.message))
@@ -136,7 +145,7 @@ def test_axe_finds_no_fault_with_the_editor(opened):
 
 
 @pytest.mark.long
-def test_where_nothing_was_crawled_the_page_says_so(browser, tmp_path):
+def test_where_nothing_was_crawled_the_page_says_so(browser, tmp_path):  # noqa: F811
     with RunningSite(new_data(tmp_path / "data")) as nothing:
         context = browser.new_context(base_url=nothing.address)
         page = context.new_page()
@@ -156,7 +165,7 @@ def test_a_link_can_carry_a_query(opened, endpoint):
 
 
 @pytest.mark.long
-def test_parts_can_be_chosen(browser, tmp_path):
+def test_parts_can_be_chosen(browser, tmp_path):  # noqa: F811
     data = new_data(tmp_path / "data", parts=2)
     filled(DataDirectory(data.root, "2-of-2"), small_web(9))
     with RunningSite(data) as divided:

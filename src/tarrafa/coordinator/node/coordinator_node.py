@@ -61,8 +61,8 @@ class CoordinatorNode:
         employed = worker_count(orders, workers)
         self._vitals = NodeHealth(data, name, f"{name}-")
         self.supervisor = Supervisor(
-            data, employed, clock, keeper=keeper, name=f"{name}-", lasting=True, divided=divided, patient=True,
-            rations=worker_limits(orders, max(1, employed)), tell=say,
+            data, employed, clock, frontier_link=keeper, name=f"{name}-", lasting=True, divided=divided, patient=True,
+            limits=worker_limits(orders, max(1, employed)), tell=say,
         )  # fmt: skip
         self._living = NodeAgent(self.supervisor, self._vitals, workers, orders, say)
         self._stack = contextlib.AsyncExitStack()

@@ -117,12 +117,12 @@ class WorkerNode:
             self.data,
             workers,
             clock,
-            keeper=RemoteFrontierLink(self.frontier_address(invitation), clock, self._announce),
+            frontier_link=RemoteFrontierLink(self.frontier_address(invitation), clock, self._announce),
             name=f"{self.name}-",
             lasting=True,
             divided=self.divided,
             patient=True,
-            rations=worker_limits(orders, max(1, workers)),
+            limits=worker_limits(orders, max(1, workers)),
             tell=self._announce,
         )
         living = NodeAgent(supervisor, self._vitals, self.workers, orders, self._announce, self._search_child)

@@ -22,8 +22,6 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, DataError, DiskFull, FrontierError, Unreachable
 from tarrafa.frontier.api import LEASE_S
 from tarrafa.frontier.postgres.schema import open_schema
-from tarrafa.frontier.postgres.sharding import shard_map
-from tarrafa.frontier.postgres.sharding.shard_map import Passage, ShardLocator, ShardMap
 from tarrafa.frontier.postgres.shared_counters import SharedCollections, SharedCounters
 from tarrafa.frontier.postgres.site_locks import SiteWorkingCopy
 from tarrafa.frontier.postgres.working_copy import Cursor, Row, StaleCopy
@@ -53,10 +51,6 @@ PERMANENT_ERRORS = (
     "Servname not supported", "invalid port",
 )  # fmt: skip
 T = TypeVar("T")
-
-
-class StaleShardMap(FrontierError):
-    """Which server keeps which sites has changed: nothing was done, and the atlas is to be read again."""
 
 
 class DatabaseClock(Clock):
@@ -144,10 +138,7 @@ class DatabaseSession:
         self._held: defaultdict[int, set[HostId]] = defaultdict(set)  # by our workers, as far as they know
         self._lost_answers = self._plans = False
         self._unconfirmed: dict[int, float] = {}
-        self.edition = 0  # of the atlas that our caller goes by; 0: any
-        self.guide: ShardLocator | None = None  # that atlas
-        self._moving: dict[int, Passage] = {}  # buckets that are on their way, as of their list's number
-        self._moving_number = 0
+        self.keeps: Callable[[str], bool] = lambda host_key: True  # whether a host is kept here, and not elsewhere
         self.patience_s = PATIENCE_S
         self._connect()
 
@@ -227,7 +218,6 @@ class DatabaseSession:
             with connection.transaction():
                 self._begin(cursor, alone=alone)
                 result = work(PostgresTransaction(self._store, self._copy, cursor))
-                self._withhold()
                 self._copy.apply(connection)
                 self._counters.flush()
                 self._catalogue.flush()
@@ -243,20 +233,14 @@ class DatabaseSession:
         lock = "pg_advisory_xact_lock" if alone else "pg_advisory_xact_lock_shared"
         # Two statements in one message: the second one sees what was committed while the first one waited.
         asked = cursor.connection.execute(
-            f"SELECT {lock}({CHANGE_LOCK}); SELECT extract(epoch FROM clock_timestamp())::float8,"
-            " (SELECT value FROM number WHERE name = 'edition'), (SELECT value FROM number WHERE name = 'moving')"
+            f"SELECT {lock}({CHANGE_LOCK}); SELECT extract(epoch FROM clock_timestamp())::float8"
         )
         asked.nextset()
         row = asked.fetchone()
         assert row is not None
-        if self.edition and row[1] != self.edition:
-            raise StaleShardMap(f"{self.where}: sites were moved between servers")
         for clock in (self._clock, self._lease_clock):
             if isinstance(clock, DatabaseClock | DatabaseLeaseClock):
                 object.__setattr__(clock, "moment", row[0])
-        if (row[2] or 0) != self._moving_number:
-            moving = cursor.execute("SELECT bucket, state FROM moving").fetchall()
-            self._moving, self._moving_number = {bucket: Passage(state) for bucket, state in moving}, row[2]
         self._reset_copy(cursor)
 
     def _reset_copy(self, cursor: Cursor) -> None:
@@ -269,61 +253,43 @@ class DatabaseSession:
     def _flush(self, work: PostgresTransaction) -> None:
         """What was changed so far is written, within the same transaction; the copy is empty again."""
         assert self._connection is not None
-        self._withhold()
         work.copy.apply(self._connection)
         self._counters.flush()
         self._reset_copy(work.cursor)
 
-    # -- what is on its way -----------------------------------------------------------------------------------
+    # -- the list of servers ----------------------------------------------------------------------------------
 
-    def passage(self, host_key: str) -> Passage | None:
-        """How far a host has come on its way to another server; None: it stays."""
-        if not self._moving:
-            return None
-        assert self.guide is not None
-        return self._moving.get(self.guide.bucket_of(host_key))
+    def server_ids(self) -> list[str]:
+        """Of the first server: who belongs to its frontier, in order; nobody yet, if that was never said."""
+        facts: dict[str, str] = dict(self._read("SELECT key, value FROM meta WHERE key IN ('member', 'servers')"))
+        if "member" in facts:
+            raise ConfigError(f"{self.where}: is one of several servers, and is not the first of its servers")
+        return msgspec.json.decode(facts.get("servers", "[]"), type=list[str])
 
-    def _withhold(self) -> None:
-        """Whoever comes home, or is new, while its site is leaving goes to nobody any more."""
-        if not self._moving:
-            return
-        assert self._store is not None
-        for host, key in self._copy.rows("SELECT id, key FROM host WHERE worker IS NULL"):
-            if self._copy.is_locked(host) and self.passage(key) not in (None, Passage.TAKEN):
-                self._store.hosts.withhold(host)
+    def note_server_ids(self, ids: list[str]) -> list[str]:
+        """The first time; who was quicker is right."""
+        self._note("servers", msgspec.json.encode(ids).decode())
+        return self.server_ids()
 
-    # -- the atlas --------------------------------------------------------------------------------------------
+    def set_membership(self, first: str) -> None:
+        """To the frontier of that first server."""
+        if self._read("SELECT 1 FROM meta WHERE key = 'servers'"):
+            raise ConfigError(f"{self.where}: is the first server of another frontier")
+        self._note("member", first)
+        if self._read("SELECT value FROM meta WHERE key = 'member'") != [(first,)]:
+            raise ConfigError(f"{self.where}: belongs to another frontier")
 
-    def read_shard_map(self) -> ShardMap | None:
-        """Of the first server; None: nobody has made it yet."""
+    def site_suffixes(self, suffixes: list[str] | None) -> list[str] | None:
+        """What is added to the list by which sites are told apart; given, if nobody has said so yet."""
+        if suffixes is not None:
+            self._note("suffixes", msgspec.json.encode(suffixes).decode())
+        rows = self._read("SELECT value FROM meta WHERE key = 'suffixes'")
+        return msgspec.json.decode(rows[0][0], type=list[str]) if rows else None
 
-        def work(work: PostgresTransaction) -> ShardMap | None:
-            if work.cursor.execute("SELECT 1 FROM meta WHERE key = 'member'").fetchone() is not None:
-                raise ConfigError(f"{self.where}: is one of several servers, and is not the first of its servers")
-            return shard_map.read_shard_map(work.cursor.connection)
-
-        return self._transact(work)
-
-    def create_shard_map(self, places: list[str], addresses: list[str]) -> ShardMap:
-        """The first time."""
-        return self._transact(lambda work: shard_map.create_shard_map(work.cursor.connection, places, addresses))
-
-    def add_shard_addresses(self, addresses: list[str]) -> None:
-        """An atlas that was made before addresses were written down."""
-        with self._direct_connection() as connection:
-            content = msgspec.json.encode(addresses).decode()
-            connection.execute("INSERT INTO meta VALUES ('addresses', %s) ON CONFLICT DO NOTHING", (content,))
-
-    def add_suffixes(self, suffixes: list[str]) -> None:
-        """What the first collection adds to the list by which sites are told apart: before anything is known."""
-
-        def work(work: PostgresTransaction) -> None:
-            atlas = shard_map.read_shard_map(work.cursor.connection)
-            if atlas is not None and not work.store.collections.rows():
-                changed = msgspec.structs.replace(atlas, suffixes=suffixes, edition=atlas.edition + 1)
-                shard_map.write_shard_map(work.cursor.connection, changed)
-
-        self._transact(work, alone=True)
+    def _note(self, key: str, value: str) -> None:
+        """Once and for ever."""
+        sql = "INSERT INTO meta VALUES (%s, %s) ON CONFLICT DO NOTHING"
+        self._with_retries(lambda: self._connect().execute(sql, (key, value)))
 
     @contextlib.contextmanager
     def _direct_connection(self) -> "Iterator[psycopg.Connection[Row]]":
@@ -333,23 +299,6 @@ class DatabaseSession:
         except psycopg.OperationalError as error:
             said = " ".join(str(error).split())
             raise Unreachable(f"{self.where}: the database went away ({said})") from None
-
-    def set_membership(self, first: str, edition: int) -> None:
-        """To the frontier of that first server, which may be ourselves."""
-        mine = self.meta["id"]
-
-        def work(work: PostgresTransaction) -> None:
-            connection = work.cursor.connection
-            if first != mine:
-                if connection.execute("SELECT 1 FROM meta WHERE key = 'places'").fetchone() is not None:
-                    raise ConfigError(f"{self.where}: is the first server of another frontier")
-                connection.execute("INSERT INTO meta VALUES ('member', %s) ON CONFLICT DO NOTHING", (first,))
-                row = connection.execute("SELECT value FROM meta WHERE key = 'member'").fetchone()
-                if row is None or row[0] != first:
-                    raise ConfigError(f"{self.where}: belongs to another frontier")
-            shard_map.set_edition(connection, edition)
-
-        self._transact(work)
 
     def may_plan(self) -> bool:
         """Whether we are the one who does; until we are gone."""

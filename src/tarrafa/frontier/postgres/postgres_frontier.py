@@ -1,11 +1,10 @@
 """PostgreSQL frontier: the `Frontier` API over one or more PostgreSQL servers, sharded by site.
 
-Sites are spread over the servers (roster.py); no call changes two of them at once. The first one keeps what is one
-for all: the atlas, the collections, the workers' numbers, and which addresses are taken. Promises: with one server
-away the others go on; links for it wait in the worker's outbox, and nothing that was found is lost; a collection's
-limits hold over all servers together; a worker that a server no longer hears from is nobody's holder there, and knows
-it. Servers may come and leave, and sites move between them, while we work: whoever is told so reads the atlas and
-goes on.
+Sites are spread over the servers (roster.py), for ever; no call changes two of them at once. The first one keeps what
+is one for all: the list of servers, the collections, the workers' numbers, and which addresses are taken. Promises:
+with one server away the others go on; links for it wait in the worker's outbox, and nothing that was found is lost; a
+collection's limits hold over all servers together; a worker that a server no longer hears from is nobody's holder
+there, and knows it. More servers, or fewer, are another frontier: this one is exported and imported there.
 
 Weakness: who joins needs the first server; a collection's revisits per day, and breadth's table of sites, are shared
 out evenly over the servers, and each chooses among its own sites.
@@ -47,6 +46,7 @@ from tarrafa.frontier.api import (
     WorkerRegistration,
 )
 from tarrafa.frontier.postgres.database_session import DatabaseLeaseClock
+from tarrafa.frontier.postgres.operations.transfer_calls import LAST_URL
 from tarrafa.frontier.postgres.postgres_server import PostgresServer
 from tarrafa.frontier.postgres.sharding import shard_totals
 from tarrafa.frontier.postgres.sharding.global_limits import LimitedShardRouter
@@ -68,13 +68,13 @@ MAINTAIN_EVERY_S = 2.0
 
 
 async def open_postgres_frontier(
-    dsns: Sequence[str], clock: Clock | None = None, outbox: Path | None = None
+    dsns: Sequence[str], clock: Clock | None = None, outbox: Path | None = None, suffixes: str | None = None
 ) -> "PostgresFrontier":
-    """The frontier on these databases; its tables are made if they are not there. A clock that runs faster is kept, for
-    tests; otherwise the database's own counts."""
+    """The frontier on these databases; its tables are made if they are not there, with this list of suffixes. A clock
+    that runs faster is kept, for tests; otherwise the database's own counts."""
     faster = clock if clock is not None and clock.scale != 1.0 else None
     leases = DatabaseLeaseClock.from_environment()
-    return await asyncio.to_thread(PostgresFrontier, dsns, bundled_suffix_list(), faster, leases, outbox)
+    return await asyncio.to_thread(PostgresFrontier, dsns, suffixes or bundled_suffix_list(), faster, leases, outbox)
 
 
 class PostgresFrontier(LimitedShardRouter):
@@ -102,23 +102,11 @@ class PostgresFrontier(LimitedShardRouter):
         self, config: bytes, roots: Sequence[DiscoveredUrl] = (), start: bool = True
     ) -> CollectionRow:
         wanted = configuration.decode_collection(config)
-        suffixes = list(wanted.network.suffixes)
-        if suffixes and not await self.collections():
-            await self._ask(self._first, lambda server: server.add_suffixes(suffixes))
-        is_over = await self._is_over(wanted)
-        row = await self._with_current_map(
-            lambda edition: self._open_collection(config, roots, edition, is_over, start)
-        )
-        self._rows = await self.collections()
-        return row
-
-    async def _open_collection(
-        self, config: bytes, roots: Sequence[DiscoveredUrl], edition: int, is_over: bool, start: bool
-    ) -> CollectionRow:
-        parts = self._by_shard(roots)
+        await self._roster.tell_sites_apart(list(wanted.network.suffixes))
+        is_over, parts = await self._is_over(wanted), await self._by_shard(roots)
         mine = parts.pop(self._first, [])
         row = await self._first.call(
-            lambda server: server.open_collection(config, mine, start=start, is_over_elsewhere=is_over), edition
+            lambda server: server.open_collection(config, mine, start=start, is_over_elsewhere=is_over)
         )
         for member in self._shards[1:]:
             part = parts.get(member, [])
@@ -128,22 +116,20 @@ class PostgresFrontier(LimitedShardRouter):
                 server.sync_collections([row])
 
             try:
-                await member.call(open_there, edition)
+                await member.call(open_there)
             except ShardUnreachable:
                 if part:
                     raise
+        self._rows = await self.collections()
         return row
 
     async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
-        await self._with_current_map(lambda edition: self._seed(collection, roots, edition))
-
-    async def _seed(self, collection: int, roots: list[DiscoveredUrl], edition: int) -> None:
-        for member, part in self._by_shard(roots).items():
+        for member, part in (await self._by_shard(roots)).items():
 
             def seed_there(server: PostgresServer, part: list[DiscoveredUrl] = part) -> None:
                 server.seed(collection, part)
 
-            await member.call(seed_there, edition)
+            await member.call(seed_there)
 
     async def _is_over(self, wanted: configuration.Collection) -> bool:
         """Whether a run of breadth is, on all servers; one that is away cannot say so."""
@@ -170,6 +156,7 @@ class PostgresFrontier(LimitedShardRouter):
         await self._sync_collections()
 
     async def begin_run(self, name: str, reason: str) -> CollectionRow:
+        await self._roster.tell_sites_apart()
         row = await self._ask(self._first, lambda server: server.begin_run(name, reason))
         await self._sync_collections()
         return row
@@ -193,7 +180,7 @@ class PostgresFrontier(LimitedShardRouter):
     async def record_deletion(self, name: str) -> bool:
         """The first server notes it, when all of them know that it is to be deleted, and have nothing of it out."""
         await self._sync_collections()
-        for member in list(self._shards):
+        for member in self._shards:
 
             def is_home(server: PostgresServer, is_first: bool = member is self._first) -> bool:
                 server.expire()
@@ -210,9 +197,7 @@ class PostgresFrontier(LimitedShardRouter):
         return await self._ask(self._first, lambda server: server.deletions(after))
 
     async def retry_host(self, host: HostId, host_key: str) -> None:
-        await self._with_current_map(
-            lambda edition: self._shard_of(host_key).call(lambda server: server.retry_host(host), edition)
-        )
+        await (await self._shard_of(host_key)).call(lambda server: server.retry_host(host))
 
     async def urls_by_status(self, name: str, status: int) -> UrlStatusFacts:
         found = await self._on_all_shards(lambda server: server.urls_by_status(name, status))
@@ -237,6 +222,7 @@ class PostgresFrontier(LimitedShardRouter):
         """Whoever was away hears of it when it is back."""
         self._rows = await self.collections()
         if len(self._shards) > 1:
+            await self._roster.tell_sites_apart()
             await self._on_all_shards(lambda server: server.sync_collections(self._rows))
 
     # -- URLs -------------------------------------------------------------------------------------------------
@@ -245,7 +231,7 @@ class PostgresFrontier(LimitedShardRouter):
         await self._send_to_shards("discover", collection, offers)
 
     async def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
-        await self._send_to_shards("weigh", collection, weights)
+        await self._send_to_shards("update_weights", collection, weights)
 
     async def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
         facts = [facts for _, facts in await self._on_all_shards(lambda server: server.look_up(host, url))]
@@ -287,7 +273,7 @@ class PostgresFrontier(LimitedShardRouter):
     async def renew(self, worker: int, note: str) -> float:
         """For as long as the server that heard of us the longest ago still waits for us."""
         left: list[float] = []
-        for member in list(self._shards):
+        for member in self._shards:
             asked_at, key = boottime(), (worker, member.where)
             try:
                 lease_s = await self._ask(member, lambda server: server.renew(worker, note))
@@ -306,7 +292,7 @@ class PostgresFrontier(LimitedShardRouter):
         return rest
 
     async def leave(self, worker: int) -> None:
-        for member in list(self._shards):
+        for member in self._shards:
             if worker in member.joined:
                 with contextlib.suppress(ShardUnreachable):
                     await self._ask(member, lambda server: server.leave(worker))
@@ -315,16 +301,11 @@ class PostgresFrontier(LimitedShardRouter):
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         await self._maintain(worker)
-        return await self._with_current_map(lambda edition: self._lease(worker, hosts, edition))
-
-    async def _lease(self, worker: int, hosts: int, edition: int) -> list[Lease]:
         if len(self._shards) == 1:
-            leases = await self._first.call(lambda server: server.lease(worker, hosts), edition)
-            self._home.update((lease.host, self._first) for lease in leases)  # we may be several when it is finished
-            return leases
+            return await self._first.call(lambda server: server.lease(worker, hosts))
         self._turn = (self._turn + 1) % len(self._shards)
         members = self._shards[self._turn :] + self._shards[: self._turn]
-        leases = []
+        leases: list[Lease] = []
         while members and len(leases) < hosts:  # whoever gave its share may have more
             generous: list[PostgresShard] = []
             for place, member in enumerate(members):
@@ -350,7 +331,7 @@ class PostgresFrontier(LimitedShardRouter):
     async def held_leases(self, worker: int) -> list[Lease]:
         """Also for a worker that joined when we were another process: where it is known, it takes part."""
         leases: list[Lease] = []
-        for member in list(self._shards):
+        for member in self._shards:
             try:
                 some = await self._ask(member, lambda server: server.held_leases(worker))
             except (ShardUnreachable, LeaseLost):
@@ -375,42 +356,27 @@ class PostgresFrontier(LimitedShardRouter):
         await self._empty_outbox()
 
     async def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
-        return await self._with_current_map(lambda edition: self._borrow(worker, collection, host, host_key, edition))
-
-    async def _borrow(self, worker: int, collection: int, host: HostId, host_key: str, edition: int) -> HostLoan:
-        member = self._shard_of(host_key)
+        member = await self._shard_of(host_key)
         if len(self._shards) > 1 and (worker not in member.joined or member.is_away):
             raise ShardUnreachable(f"{member.where}: is away")
-        loan = await member.call(lambda server: server.borrow_host(worker, collection, host, host_key), edition)
+        loan = await member.call(lambda server: server.borrow_host(worker, collection, host, host_key))
         if loan.granted:
             self._home[host] = member
         return loan
 
     async def claim_address(self, worker: int, host: HostId, address: str) -> float:
-        return await self._with_current_map(lambda edition: self._claim(worker, host, address, edition))
-
-    async def _claim(self, worker: int, host: HostId, address: str, edition: int) -> float:
         """One server knows its addresses itself; of several, the first one does."""
         if len(self._shards) == 1:
-            return await self._first.call(lambda server: server.claim_address(worker, host, address), edition)
+            return await self._first.call(lambda server: server.claim_address(worker, host, address))
         member = self._home.get(host)
         if member is None:
             raise LeaseLost(f"worker {worker} does not hold the host that it claims {address} for")
-        delay_s = await member.call(lambda server: server.held_delay(worker, host), edition)
-        return await self._first.call(
-            lambda server: server.claim_address_elsewhere(worker, host, delay_s, address), edition
-        )
+        delay_s = await member.call(lambda server: server.held_delay(worker, host))
+        return await self._first.call(lambda server: server.claim_address_elsewhere(worker, host, delay_s, address))
 
     async def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
-        return await self._with_current_map(lambda edition: self._finish(worker, batch, edition))
-
-    async def _finish(self, worker: int, batch: list[HostReport], edition: int) -> list[NextVisits]:
         if len(self._shards) == 1:
-            found = await self._first.call(lambda server: server.finish(worker, batch), edition)
-            for report, answer in zip(batch, found, strict=True):
-                if not answer.held:
-                    self._home.pop(report.host, None)
-            return found
+            return await self._first.call(lambda server: server.finish(worker, batch))
         answers: dict[int, NextVisits] = {}
         places: defaultdict[PostgresShard | None, list[int]] = defaultdict(list)
         for place, report in enumerate(batch):
@@ -488,39 +454,40 @@ class PostgresFrontier(LimitedShardRouter):
         )
 
     async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
-        """In the order of hosts over all servers: as far as all of them were looked at."""
+        """In the order of hosts over all servers: as far as all of them were looked at, and no more than is wanted."""
         albums = [
             album
             for _, album in await self._on_all_shards(
                 lambda server: server.export_hosts(after, limit), all_of_them=True
             )
         ]
-        ends = [album.end for album in albums if album.end is not None]
-        if not ends:
-            return ExportBatch(sorted((one for album in albums for one in album.images), key=lambda one: one.id), None)
-        end = min(ends, key=lambda place: place.host)
-        images = [one for album in albums for one in album.images if one.id <= end.host]
-        return ExportBatch(sorted(images, key=lambda one: one.id), end)
+        end = min((album.end for album in albums if album.end is not None), key=lambda one: one.host, default=None)
+        found = (one for album in albums for one in album.images if end is None or one.id <= end.host)
+        images, urls = sorted(found, key=lambda one: one.id), 0
+        for number, image in enumerate(images):
+            urls += max(1, image.urls)
+            if number and urls > limit:  # those before are whole: only the last one may be a part of its host
+                return ExportBatch(images[:number], FrontierCursor(images[number - 1].id, *LAST_URL))
+        return ExportBatch(images, end)
 
     async def import_collection(self, image: CollectionExport) -> CollectionRow:
+        await self._roster.tell_sites_apart(list(configuration.decode_collection(image.config).network.suffixes))
         row = await self._ask(self._first, lambda server: server.import_collection(image))
         for member in self._shards[1:]:
             await self._ask(member, lambda server: server.import_collection(replace(image, counters={}), row.id))
         return row
 
     async def import_hosts(self, images: list[HostExport]) -> None:
-        await self._with_current_map(lambda edition: self._restore(images, edition))
-
-    async def _restore(self, images: list[HostExport], edition: int) -> None:
+        await self._roster.tell_sites_apart()
         parts: defaultdict[PostgresShard, list[HostExport]] = defaultdict(list)
         for image in images:
-            parts[self._shard_of(image.key)].append(image)
+            parts[self._roster.shard_of(image.key)].append(image)
         for member, part in parts.items():
 
             def take_in(server: PostgresServer, part: list[HostExport] = part) -> None:
                 server.import_hosts(part)
 
-            await member.call(take_in, edition)
+            await member.call(take_in)
 
     async def import_deletions(self, moments: dict[str, float]) -> None:
         await self._ask(self._first, lambda server: server.import_deletions(moments))

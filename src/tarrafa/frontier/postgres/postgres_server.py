@@ -9,8 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from msgspec.structs import replace
-
 from tarrafa.clock import boottime
 from tarrafa.config import Collection
 from tarrafa.frontier.api import (
@@ -35,12 +33,8 @@ from tarrafa.frontier.postgres.operations.collection_runs import RunOperations
 from tarrafa.frontier.postgres.operations.planner_calls import PlannerOperations
 from tarrafa.frontier.postgres.operations.takedown_log import TakedownOperations
 from tarrafa.frontier.postgres.operations.transfer_calls import TransferOperations
-from tarrafa.frontier.postgres.rebalance.parting import SHUT
-from tarrafa.frontier.postgres.rebalance.places import Places
-from tarrafa.frontier.postgres.sharding.shard_map import Passage
 from tarrafa.frontier.postgres.working_copy import Row, StaleCopy
 from tarrafa.frontier.store.collections import DELETING, LimitUsage, LoadedCollection
-from tarrafa.frontier.store.leases import LOAN_WAIT_S
 from tarrafa.frontier.store.schema import ALL_ROWS
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.process import ProcessId
@@ -52,13 +46,7 @@ HOSTS_PER_CHANGE = 500
 
 
 class PostgresServer(
-    RunOperations,
-    PlannerOperations,
-    TransferOperations,
-    Places,
-    BreadthOperations,
-    AddressOperations,
-    TakedownOperations,
+    RunOperations, PlannerOperations, TransferOperations, BreadthOperations, AddressOperations, TakedownOperations
 ):
     """The Protocol's methods; they block."""
 
@@ -92,12 +80,11 @@ class PostgresServer(
         return self._transact(work, alone=True)
 
     def _seed(self, work: PostgresTransaction, known: LoadedCollection, roots: list[DiscoveredUrl]) -> None:
-        at_home = self._put_aside(work, "seed", known.row.id, roots)
-        work.receive_hosts(((root.host, root.host_key) for root in at_home), known)
-        work.store.urls.seed(known.row.id, at_home)
+        work.receive_hosts(((root.host, root.host_key) for root in roots), known)
+        work.store.urls.seed(known.row.id, roots)
 
     def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
-        """More roots of a collection that was opened; also those that were put aside then."""
+        """More roots of a collection that was opened."""
         self._reserve_sequence(len(roots))
         self._transact(lambda work: self._seed(work, work.collection(collection), roots))
 
@@ -121,12 +108,11 @@ class PostgresServer(
     def _site_by_site(self, work: PostgresTransaction, number: int) -> Iterator[list[HostId]]:
         """A collection's hosts, whole sites together: memory holds some of them only, but the transaction all."""
         rows = work.cursor.execute(
-            "SELECT host.id, site, key FROM work JOIN host ON host.id = work.host WHERE collection = %b::bigint"
+            "SELECT host.id, site FROM work JOIN host ON host.id = work.host WHERE collection = %b::bigint"
             " ORDER BY site, host.id",
             [number],
         ).fetchall()
-        counted = [(host, site) for host, site, key in rows if self.passage(key) != Passage.GONE]
-        for hosts in _chunks(counted):
+        for hosts in _chunks(rows):
             self._flush(work)
             work.copy.lock_hosts(hosts)
             sites = [site for (site,) in work.copy.rows("SELECT DISTINCT site FROM host")]
@@ -209,12 +195,12 @@ class PostgresServer(
                 return
             known, number = work.collection(collection), collection
             self._catalogue.reserved = first
-            at_home = self._put_aside(work, "discover", collection, news)
-            work.receive_hosts(((offer.host, offer.host_key) for offer in at_home), known)
-            work.copy.prefetch("url", [(offer.host, number, offer.id) for offer in at_home])
+            work.receive_hosts(((offer.host, offer.host_key) for offer in news), known)
+            keys = [(offer.host, number, offer.id) for offer in news]
+            work.copy.prefetch("url", keys)
             if known.config.keeps_fresh:
-                self._prefetch_revisits(work, known, [(offer.host, number, offer.id) for offer in at_home])
-            work.store.urls.discover(collection, at_home)
+                self._prefetch_revisits(work, known, keys)
+            work.store.urls.discover(collection, news)
 
         self._transact(work)
 
@@ -230,17 +216,12 @@ class PostgresServer(
         sites = dict(work.copy.rows("SELECT id, site FROM host"))
         work.copy.prefetch("site", [(known.row.id, sites[host]) for host in hosts if host in sites])
 
-    def update_weights(self, collection: str, weights: list[UrlWeight]) -> list[UrlWeight] | None:
-        """Those, if any, that cannot be taken now: their sites are on the way to another server."""
-
-        def work(work: PostgresTransaction) -> list[UrlWeight] | None:
+    def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
+        def work(work: PostgresTransaction) -> None:
             known = work.store.collections.find(collection)
             if known is None:
-                return None
-            shut = self._shut_hosts(work, (weight.host for weight in weights))
-            shut |= {one.host: one.host_key for one in weights if one.host_key and self.passage(one.host_key) in SHUT}
-            late = [replace(weight, host_key=shut[weight.host]) for weight in weights if weight.host in shut]
-            news = filter_new_weights(work.cursor, known.row.id, [one for one in weights if one.host not in shut])
+                return
+            news = filter_new_weights(work.cursor, known.row.id, weights)
             if known.order.is_breadth:
                 work.copy.lock_sites((known.row.id, weight.host) for weight in news)
             work.copy.lock_hosts(weight.host for weight in news)
@@ -249,18 +230,11 @@ class PostgresServer(
             if known.config.keeps_fresh:
                 self._prefetch_revisits(work, known, keys)
             work.store.urls.update_weights(known, news)
-            return late or None
 
-        return self._transact(work)
+        self._transact(work)
 
     def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
-        def work(work: PostgresTransaction) -> UrlLookup:
-            shut = self._shut_hosts(work, [host])
-            if host in shut and self.passage(shut[host]) == Passage.GONE:
-                return UrlLookup(None, [])  # another server knows more of it by now
-            return work.store.look_up(host, url)
-
-        return self._transact(work)
+        return self._transact(lambda work: work.store.look_up(host, url))
 
     # -- workers and hosts ------------------------------------------------------------------------------------
 
@@ -408,8 +382,6 @@ class PostgresServer(
         self._release_unacknowledged(worker)
 
         def work(work: PostgresTransaction) -> HostLoan:
-            if self.passage(host_key) in SHUT:
-                return HostLoan(False, self._clock.now() + LOAN_WAIT_S)
             work.ensure_hosts([(host, host_key)], work.collection(collection))
             return work.store.hosts.borrow_host(worker, collection, host, host_key)
 
@@ -427,9 +399,8 @@ class PostgresServer(
             walks = [(report.collection, report.host) for report in batch if report.collection in walked]
             work.copy.lock_walks(walks, (report.host for report in batch))
             self._respect_limits(work)
-            reports = self._last_ones(work, batch)
             by_collection: defaultdict[int, list[HostReport]] = defaultdict(list)
-            for report in reports:
+            for report in batch:
                 by_collection[report.collection].append(report)
             for number, some in by_collection.items():
                 known = work.collection(number)
@@ -438,7 +409,7 @@ class PostgresServer(
                 if known.config.keeps_fresh:
                     self._prefetch_revisits(work, known, keys)
                 work.store.visits.prefetch_visits(known, sorted({report.host for report in some if report.keep}))
-            return work.store.hosts.finish(worker, reports)
+            return work.store.hosts.finish(worker, batch)
 
         answers = self._transact(work)
         for report, answer in zip(batch, answers, strict=True):
@@ -448,12 +419,9 @@ class PostgresServer(
 
     def overview(self) -> FrontierOverview:
         self.expire()
-
-        def work(work: PostgresTransaction) -> FrontierOverview:
-            status = self._with_parcels(work, work.store.collections.status())
-            return FrontierOverview(status, work.store.hosts.worker_statuses(), self._passage_notes(work))
-
-        return self._transact(work)
+        return self._transact(
+            lambda work: FrontierOverview(work.store.collections.status(), work.store.hosts.worker_statuses())
+        )
 
 
 def _chunks(rows: list[Row]) -> Iterator[list[HostId]]:

@@ -1,9 +1,8 @@
 """Schema of the PostgreSQL tables, translated from the SQLite schema, with the tables of their own.
 
-As in the file (../schema.py), whose text they are made from, but for some of its own: counters have a row per part,
-so that workers that count at the same moment do not wait for each other; `bucket` says which server keeps which
-sites; `moving` says which of them are on their way (parting.py), and `parcel` keeps what came for those meanwhile.
-The version stands in `meta`; an older schema is brought up to date by whoever connects first, a newer one is refused.
+As in the file (../schema.py), whose text they are made from, but for some of its own: counters have a row per part, so
+that workers that count at the same moment do not wait for each other; `claim` says which addresses are taken, over
+several servers. The version stands in `meta`; of another one nothing is touched: the archive can give a frontier back.
 """
 
 import re
@@ -11,9 +10,9 @@ import re
 import psycopg
 
 from tarrafa.errors import DataError
-from tarrafa.frontier.store.schema import DELETED, RUNS, TABLES
+from tarrafa.frontier.store.schema import TABLES
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 SCHEMA_LOCK = 0x7A66_0001  # the advisory lock of those who make or change tables
 COUNTER = re.compile(r"CREATE TABLE counter \(.*?\n\) WITHOUT ROWID;\n", re.DOTALL)
 POSTGRES_TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
@@ -44,18 +43,8 @@ CREATE TABLE claim (
     next_at DOUBLE PRECISION NOT NULL
 );
 CREATE INDEX claim_worker ON claim (worker) WHERE worker IS NOT NULL;
-CREATE TABLE bucket (number BIGINT PRIMARY KEY, server BIGINT NOT NULL);
+CREATE TABLE takedown (number BIGINT PRIMARY KEY, entry BYTEA NOT NULL UNIQUE);
 """
-MOVING = """
-CREATE TABLE moving (bucket BIGINT PRIMARY KEY, state BIGINT NOT NULL, other TEXT NOT NULL);
-CREATE TABLE parcel (
-    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, method TEXT NOT NULL, collection BIGINT NOT NULL,
-    urls BIGINT NOT NULL, arguments BYTEA NOT NULL
-);
-"""
-
-# Older versions do not know of it, and need not.
-TAKEDOWN = "CREATE TABLE takedown (number BIGINT PRIMARY KEY, entry BYTEA NOT NULL UNIQUE)"
 
 
 def _to_postgres(text: str) -> str:
@@ -63,13 +52,6 @@ def _to_postgres(text: str) -> str:
     for ours, theirs in POSTGRES_TYPES.items():
         text = re.sub(rf"\b{ours}\b", theirs, text)
     return text
-
-
-# What brings a database of that version to the next one.
-MIGRATIONS: dict[int, str] = {
-    1: MOVING + "ALTER TABLE url ADD COLUMN IF NOT EXISTS pagerank DOUBLE PRECISION NOT NULL DEFAULT 0;",
-    2: _to_postgres(RUNS + DELETED),
-}
 
 
 def create_statements() -> str:
@@ -80,12 +62,12 @@ def create_statements() -> str:
         " autovacuum_analyze_scale_factor = 0.05);\n"
         for name in HOT_TABLES
     )
-    return text + POSTGRES_TABLES + MOVING + settings
+    return text + POSTGRES_TABLES + settings
 
 
 def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list: str, where: str) -> dict[str, str]:
-    """Make the tables, or bring them up to date; what stands in `meta`, the suffix list and the database's own id
-    among it, which are stored once, at creation."""
+    """Make the tables, if there are none; what stands in `meta`, the suffix list and the database's own id among it,
+    which are stored once, at creation."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (SCHEMA_LOCK,))
         row = connection.execute("SELECT to_regclass('meta')").fetchone()
@@ -101,10 +83,10 @@ def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list:
             raise DataError(f"{where}: has a table `meta` that is not Tarrafa's; use a database of its own")
         if version > SCHEMA_VERSION:
             raise DataError(f"{where}: written by a newer Tarrafa (schema {version}, this one knows {SCHEMA_VERSION})")
-        for older in range(version, SCHEMA_VERSION):
-            connection.execute(MIGRATIONS[older].encode())
-        row = connection.execute("SELECT to_regclass('takedown')").fetchone()
-        if row is None or row[0] is None:
-            connection.execute(TAKEDOWN)
-        connection.execute("UPDATE meta SET value = %s WHERE key = 'version'", (str(SCHEMA_VERSION),))
+        if version < SCHEMA_VERSION:
+            raise DataError(
+                f"{where}: written by an older Tarrafa (schema {version}, this one knows {SCHEMA_VERSION}); nothing was"
+                " changed. `tarrafa rebuild frontier` makes a frontier again from the archive, `export frontier` and"
+                " `import frontier` bring it into an empty database (docs/cluster.md)"
+            )
     return facts

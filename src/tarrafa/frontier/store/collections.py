@@ -372,7 +372,7 @@ class Collections:
         for number, known in self._by_id.items():
             row = known.row
             facts = (row.name, row.state, row.reason, row.config, row.revision, known.created, known.sequence)
-            more = {"run": row.run, "started": known.run_progress.started, **asdict(known.tuning)}
+            more = {"run": row.run, "started": known.run_progress.started, "number": number, **asdict(known.tuning)}
             images.append(CollectionExport(*facts, counters=self._events(number), **more))
         return images
 
@@ -392,7 +392,8 @@ class Collections:
             return known
         if self._decode(image.config).name != image.name:
             raise FrontierError(f"the collection {image.name!r} has the configuration of another one")
-        number = self._next_number() if number is None else number
+        if number is None:  # the same as before, unless that was given to another one here
+            number = max(self._next_number(), image.number)
         self._db.run(
             "INSERT INTO collection (id, name, state, reason, config, revision, created, price, plan,"
             " plan_end, factor, priced_at, priced_revisits, run, started)"

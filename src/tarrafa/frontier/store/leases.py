@@ -39,7 +39,6 @@ NOTE_MAX = 300
 LOAN_WAIT_S = 2.0  # a host that is with somebody is asked for again after so long
 MEMORY_BYTES_MAX = 64 << 10
 CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a refused host comes back no sooner
-WITHHELD = 0  # who has a host that is being moved to another server: no worker has this number
 
 
 class LeaseClock:
@@ -384,11 +383,6 @@ class HostLeases:
         self._db.run("UPDATE worker SET hosts = hosts - 1 WHERE id = (SELECT worker FROM host WHERE id = ?)", (host,))
         self._db.run("UPDATE host SET worker = NULL, next_at = ? WHERE id = ?", (next_at, host))
         self._ready.add(host)
-
-    def withhold(self, host: HostId) -> None:
-        """A host that is with nobody goes to nobody: it is to be moved elsewhere."""
-        self._ready.remove(host)
-        self._db.run("UPDATE host SET worker = ? WHERE id = ? AND worker IS NULL", (WITHHELD, host))
 
     def worker_statuses(self) -> list[WorkerLeaseStatus]:
         now = self._lease_clock.now()

@@ -49,6 +49,6 @@ class FrontierSnapshot:
         except apsw.Error as error:
             raise DataError(f"{self._path}: {error}") from None
 
-    def count_urls(self, collection: str | None = None) -> int:
-        """How many URLs there are, in one collection or in all."""
-        return sum(one.known for one in self._store.collections.status() if collection in (None, one.name))
+    def count_urls(self) -> dict[str, int]:
+        """How many URLs each collection has."""
+        return {one.name: one.known for one in self._store.collections.status()}

@@ -151,93 +151,6 @@ CREATE TABLE counter (
     + BREADTH
 )
 
-RUNS = """
-ALTER TABLE collection ADD COLUMN run INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE collection ADD COLUMN started REAL NOT NULL DEFAULT 0;
-UPDATE collection SET started = created;
-ALTER TABLE collection ADD COLUMN phase INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE collection ADD COLUMN swept_host INTEGER;
-ALTER TABLE collection ADD COLUMN swept_url BLOB;
-ALTER TABLE url ADD COLUMN run INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE url ADD COLUMN shown INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE work ADD COLUMN run INTEGER NOT NULL DEFAULT 1;
-"""
-
-# What brings a file of that version to the next one.
-MIGRATIONS = {
-    1: """
-ALTER TABLE host ADD COLUMN memory BLOB;
-ALTER TABLE host ADD COLUMN trouble TEXT NOT NULL DEFAULT '';
-ALTER TABLE url ADD COLUMN blamed INTEGER NOT NULL DEFAULT 0;
-UPDATE url SET blamed = attempts;
-ALTER TABLE url ADD COLUMN role INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE url ADD COLUMN announced REAL;
-ALTER TABLE url ADD COLUMN parent BLOB;
-ALTER TABLE work ADD COLUMN visited INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE work ADD COLUMN refused INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE worker ADD COLUMN note TEXT NOT NULL DEFAULT '';
-CREATE TABLE site (
-    collection INTEGER NOT NULL, name TEXT NOT NULL, hosts INTEGER NOT NULL, PRIMARY KEY (collection, name)
-) WITHOUT ROWID;
-INSERT INTO site SELECT collection, site, count(*) FROM work JOIN host ON host.id = work.host GROUP BY 1, 2;
-CREATE TABLE visit (
-    host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL,
-    at REAL NOT NULL, status INTEGER NOT NULL, length INTEGER NOT NULL, changed INTEGER,
-    PRIMARY KEY (host, collection, id, number)
-) WITHOUT ROWID;
-INSERT INTO visit SELECT host, collection, id, visits, fetched, status, 0, NULL FROM url
-    WHERE status IS NOT NULL AND fetched IS NOT NULL;
-""",
-    2: """
-ALTER TABLE collection ADD COLUMN price REAL NOT NULL DEFAULT 0;
-ALTER TABLE collection ADD COLUMN plan INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE collection ADD COLUMN plan_end REAL NOT NULL DEFAULT 0;
-ALTER TABLE collection ADD COLUMN factor REAL NOT NULL DEFAULT 1;
-ALTER TABLE collection ADD COLUMN priced_at REAL NOT NULL DEFAULT 0;
-ALTER TABLE collection ADD COLUMN priced_revisits INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE host ADD COLUMN modified_right INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE host ADD COLUMN modified_wrong INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE host ADD COLUMN announced_right INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE host ADD COLUMN announced_wrong INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE url ADD COLUMN payload TEXT NOT NULL DEFAULT '';
-ALTER TABLE url ADD COLUMN archived REAL NOT NULL DEFAULT 0;
-ALTER TABLE work ADD COLUMN due REAL;
-ALTER TABLE site ADD COLUMN pages INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE site ADD COLUMN means REAL NOT NULL DEFAULT 0;
-ALTER TABLE site ADD COLUMN squares REAL NOT NULL DEFAULT 0;
-DROP TABLE ready;
-"""
-    + READY
-    + """INSERT INTO ready SELECT collection, 0, next_at, id FROM work JOIN host ON host.id = work.host
-    WHERE pending > 0 AND worker IS NULL;
-"""
-    + FRESH,
-    3: """
-ALTER TABLE visit ADD COLUMN worker TEXT NOT NULL DEFAULT '';
-CREATE TABLE number (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-INSERT INTO number SELECT 'workers', coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'worker';
-ALTER TABLE worker RENAME TO old_worker;
-"""
-    + WORKER
-    + """INSERT INTO worker SELECT id, name, boot, pid, started, '', boot, deadline,
-    (SELECT count(*) FROM host WHERE worker = old_worker.id), note FROM old_worker;
-DROP TABLE old_worker;
-ALTER TABLE work ADD COLUMN gate INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE work ADD COLUMN favoured INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE site ADD COLUMN stage INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE site ADD COLUMN mentions INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE site ADD COLUMN best REAL;
-ALTER TABLE site ADD COLUMN host INTEGER;
-ALTER TABLE site ADD COLUMN url BLOB;
-ALTER TABLE site ADD COLUMN walked INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE site ADD COLUMN vain INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE site ADD COLUMN links INTEGER NOT NULL DEFAULT 0;
-"""
-    + BREADTH,
-    4: "ALTER TABLE url ADD COLUMN pagerank REAL NOT NULL DEFAULT 0;",
-    5: RUNS + DELETED,
-}
-
 
 ALL_ROWS = 1 << 30  # rows: as many as there are
 
@@ -307,6 +220,9 @@ def open_database(path: str, suffix_list: str) -> FrontierDatabase:
     restrict_to_owner(Path(path))  # configurations hold the addresses of webhooks
     db = apsw.Connection(path, statementcachesize=STATEMENTS_KEPT)
     db.set_busy_timeout(10_000)
+    version = int(db.pragma("user_version"))
+    if version:
+        check_schema(FrontierDatabase(db), Path(path))
     # Else a statement that meets a table with a partial index is planned anew for each set of values: 10 us, not 3.
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     db.pragma("journal_mode", "wal")
@@ -314,24 +230,21 @@ def open_database(path: str, suffix_list: str) -> FrontierDatabase:
     db.pragma("cache_size", -64_000)
     db.pragma("wal_autocheckpoint", LOG_PAGES)
     db.pragma("journal_size_limit", 64 << 20)
-    version = int(db.pragma("user_version"))
-    if version > SCHEMA_VERSION:
-        raise DataError(f"{path}: written by a newer Tarrafa (schema {version}, this one knows {SCHEMA_VERSION})")
-    with db:
-        if version == 0:
+    if not version:
+        with db:
             db.execute(TABLES)
             db.execute("INSERT INTO meta VALUES ('suffix_list', ?)", (suffix_list,))
-        else:
-            for older in range(version, SCHEMA_VERSION):
-                db.execute(MIGRATIONS[older])
-        db.pragma("user_version", SCHEMA_VERSION)
+            db.pragma("user_version", SCHEMA_VERSION)
     return FrontierDatabase(db)
 
 
 def check_schema(db: FrontierDatabase, path: Path) -> None:
-    """For those who only read: the next crawl brings the file up to date."""
-    version = db.connection.pragma("user_version")
-    if version != SCHEMA_VERSION:
+    """Refuse a file of another version, before anything is changed: the archive can give a frontier back."""
+    version = int(db.connection.pragma("user_version"))
+    if version > SCHEMA_VERSION:
+        raise DataError(f"{path}: written by a newer Tarrafa (schema {version}, this one knows {SCHEMA_VERSION})")
+    if version < SCHEMA_VERSION:
         raise DataError(
-            f"{path}: has schema {version}, this Tarrafa reads {SCHEMA_VERSION}; `tarrafa crawl` updates it"
+            f"{path}: written by an older Tarrafa (schema {version}, this one knows {SCHEMA_VERSION}); nothing was"
+            " changed. `tarrafa rebuild frontier` makes it again from the archive, and keeps this one aside"
         )

@@ -22,7 +22,7 @@ import zstandard
 
 from tarrafa import __version__, config
 from tarrafa.errors import ConfigError, DataError
-from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.api import ENTRIES_PER_RESPONSE, Frontier
 from tarrafa.frontier.transfer.host_export import (
     URLS_MAX,
     ExportBatch,
@@ -32,6 +32,7 @@ from tarrafa.frontier.transfer.host_export import (
     check_host_export,
     estimate_bytes,
 )
+from tarrafa.takedown import TakedownEntry
 
 FORMAT = 1
 MAGIC, END = b"tarrafa-frontier ", b"\ntarrafa-end"
@@ -56,12 +57,14 @@ class ExportSource(Protocol):
 
 
 class CheckpointHeader(msgspec.Struct, frozen=True):
-    """`archive`: how long the files of the archive were, as far as was known beside this frontier."""
+    """`archive`: how long the files of the archive were, as far as was known beside this frontier. `takedowns`: all
+    that was ever taken down or lifted."""
 
     at: float
     software: str
     catalogue: ExportCatalogue
     archive: dict[str, int] | None = None
+    takedowns: list[TakedownEntry] = []
 
 
 class CheckpointSummary(msgspec.Struct, frozen=True):
@@ -134,6 +137,7 @@ async def write_checkpoint(
     archive: dict[str, int] | None,
     only: str | None,
     tell: ProgressCallback,
+    takedowns: list[TakedownEntry],
 ) -> CheckpointSummary:
     """Everything, or one collection, into a file that is open for that. `tell` hears of every so many URLs."""
     summary, digest = CheckpointSummary(), hashlib.sha256()
@@ -144,7 +148,7 @@ async def write_checkpoint(
 
     put(MAGIC + f"{FORMAT}\n".encode())
     packer = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compressobj()
-    header = CheckpointHeader(at, __version__, await fetch_catalogue(source, only), archive)
+    header = CheckpointHeader(at, __version__, await fetch_catalogue(source, only), archive, takedowns)
     put(packer.compress(_record(HEADER, header)))
     async for image in iterate_hosts(source, only):
         put(packer.compress(_record(HOST_EXPORT, image)))
@@ -292,6 +296,9 @@ async def load_checkpoint(frontier: Frontier, contents: CheckpointContents, tell
             f"{contents.path}: {', '.join(taken)}: a collection of this name is here already; nothing was changed"
             " (import into another --data directory, or export single collections with --collection)"
         )
+    takedowns = contents.header.takedowns
+    for start in range(0, len(takedowns), ENTRIES_PER_RESPONSE):
+        await frontier.record_takedowns(takedowns[start : start + ENTRIES_PER_RESPONSE])
     for image in images:
         await frontier.import_collection(msgspec.structs.replace(image, reason=mark))
     await frontier.import_deletions(contents.header.catalogue.deleted)

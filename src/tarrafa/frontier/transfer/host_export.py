@@ -149,7 +149,8 @@ class ExportBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CollectionExport(msgspec.Struct, frozen=True):
-    """A collection without its hosts. `counters` are those that count what happened, not what is there."""
+    """A collection without its hosts. `counters` are those that count what happened, not what is there. `number` is
+    what workers know it by: links that wait for a server that was away (postgres/outbox.py) name it."""
 
     name: Words
     state: Words
@@ -167,6 +168,7 @@ class CollectionExport(msgspec.Struct, frozen=True):
     counters: dict[Words, Number] = {}
     run: Count = 1
     started: Moment = 0.0
+    number: Annotated[int, Meta(ge=0, lt=1 << 30)] = 0
 
 
 class ExportCatalogue(msgspec.Struct, frozen=True):

@@ -8,15 +8,13 @@ from tarrafa.frontier.api import (
     ENTRIES_PER_RESPONSE,
     CollectionRow,
     DeletedCollection,
-    DiscoveredUrl,
     HostCounts,
     RetryBatch,
     UrlStatusFacts,
 )
-from tarrafa.frontier.postgres.database_session import PostgresTransaction
-from tarrafa.frontier.postgres.rebalance.parting import Parting
+from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction
 from tarrafa.frontier.store.collection_deletion import BELOW_COLLECTION, BELOW_HOSTS, DELETIONS_AFTER_SQL
-from tarrafa.frontier.store.collections import DELETING, LoadedCollection
+from tarrafa.frontier.store.collections import DELETING
 from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor, status_facts
 from tarrafa.frontier.store.runs import HOSTS_PER_SWEEP, OF_EARLIER, check_can_begin_run, roots_of
 from tarrafa.frontier.store.schema import ALL_ROWS
@@ -28,7 +26,7 @@ EARLIER = OF_EARLIER.replace("?", "%b::bigint")
 STATUS = OF_STATUS.replace("?", "%b::bigint")
 
 
-class RunOperations(Parting):
+class RunOperations(DatabaseSession):
     """Runs, deletions, and hosts in trouble."""
 
     def begin_run(self, name: str, reason: str) -> CollectionRow:
@@ -47,19 +45,12 @@ class RunOperations(Parting):
                 check_can_begin_run(known)
             elif known.run >= run:
                 return known.row
-            roots = self._put_aside(work, "seed", known.row.id, self._roots_here(known))
+            roots = [root for root in roots_of(known) if self.keeps(root.host_key)]
             work.receive_hosts(((root.host, root.host_key) for root in roots), known)
             work.store.runs.begin(known, reason, run or known.run + 1, roots)
             return known.row
 
         return self._transact(work, alone=True)
-
-    def _roots_here(self, known: LoadedCollection) -> list[DiscoveredUrl]:
-        """Those whose sites this server keeps; one that is only just coming keeps none, and is brought them."""
-        roots, guide = roots_of(known), self.guide
-        if guide is None:
-            return roots
-        return [root for root in roots if guide.atlas.shard_ids[guide.shard_of(root.host_key)] == self.meta["id"]]
 
     def _reserve_sequence(self, count: int) -> None:
         """Numbers in the order of discovery, in a transaction of their own: nobody waits for ours to end."""
@@ -80,8 +71,6 @@ class RunOperations(Parting):
             known, runs, most = work.store.collections.by_name(name), work.store.runs, max(1, limit)
             if not runs.needs_sweep(known):
                 return False
-            if self._moving:
-                return True  # what is on its way is looked at where it arrives
             first, after = runs.sweep_position(known)
             hosts = work.fetch_host_ids(
                 "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
@@ -143,8 +132,7 @@ class RunOperations(Parting):
 
         def rest(work: PostgresTransaction) -> bool:
             known = work.store.collections.by_name(name)
-            for table in ("token", "parcel"):
-                work.cursor.execute(f"DELETE FROM {table} WHERE collection = %b::bigint", [known.row.id])
+            work.cursor.execute("DELETE FROM token WHERE collection = %b::bigint", [known.row.id])
             work.store.collections.delete(known)
             return False
 
@@ -185,8 +173,6 @@ class RunOperations(Parting):
 
     def retry_host(self, host: HostId) -> None:
         def work(work: PostgresTransaction) -> None:
-            if self._shut_hosts(work, [host]):
-                return  # it begins anew where it arrives
             work.copy.lock_walks([(number, host) for number in work.breadth_collections()], [host])
             for known in work.store.collections.all():
                 work.copy.prefetch_first("url", [(host, known.row.id)], ALL_ROWS)
@@ -218,13 +204,11 @@ class RunOperations(Parting):
                 [hosts, number, status, known.run, after.host, after.url, most],
             ).fetchall()
             keys = [(host, number, url) for host, url in rows]
-            shut = self._shut_hosts(work, (host for host, _, _ in keys))  # they begin anew where they arrive
-            here = [key for key in keys if key[0] not in shut]
-            found = sorted({host for host, _, _ in here})
+            found = sorted({host for host, _, _ in keys})
             work.copy.lock_walks([(one, host) for one in work.breadth_collections() for host in found], found)
-            work.copy.prefetch("url", here)
-            work.copy.prefetch("page", here)
-            return RetryBatch(work.store.status_retries.requeue(known, here), next_cursor(keys, most, hosts))
+            work.copy.prefetch("url", keys)
+            work.copy.prefetch("page", keys)
+            return RetryBatch(work.store.status_retries.requeue(known, keys), next_cursor(keys, most, hosts))
 
         return self._transact(work)
 

@@ -4,15 +4,14 @@ As store/planning.py has it; here is what each of these calls must have at hand.
 """
 
 from tarrafa.frontier.api import PlannedVisit, RevisitPage, RevisitShelf
-from tarrafa.frontier.postgres.database_session import PostgresTransaction
-from tarrafa.frontier.postgres.rebalance.parting import Parting
+from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction
 from tarrafa.frontier.store.schema import ALL_ROWS
 from tarrafa.model import HostId, UrlId
 
 PLANS_PER_CALL = 20
 
 
-class PlannerOperations(Parting):
+class PlannerOperations(DatabaseSession):
     """The planner's calls."""
 
     def collections_to_plan(self) -> list[int]:
@@ -66,11 +65,7 @@ class PlannerOperations(Parting):
     def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
         def work(work: PostgresTransaction) -> None:
             work.copy.lock_hosts(visit.host for visit in visits)
-            here = [visit for visit in visits if work.copy.is_locked(visit.host)]  # others are another server's
-            shut = self._shut_hosts(work, (visit.host for visit in here))
-            if late := [visit for visit in here if visit.host in shut]:
-                self._park(work, "plan", collection, (collection, number, late), 0)
-            ours = [visit for visit in here if visit.host not in shut]
+            ours = [visit for visit in visits if work.copy.is_locked(visit.host)]  # others are another server's
             work.copy.prefetch("due", [(visit.host, collection, number, visit.at, visit.id) for visit in ours])
             work.copy.prefetch("shelf", [(collection, visit.host, number) for visit in ours])
             work.store.planning.add_planned_visits(work.collection(collection), number, ours)

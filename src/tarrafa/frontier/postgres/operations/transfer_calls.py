@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.errors import FrontierError
 from tarrafa.frontier.api import CollectionRow
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction
 from tarrafa.frontier.store.schema import ALL_ROWS
@@ -25,7 +24,7 @@ LAST_URL = (1 << 62, b"\xff" * 16)  # behind all URLs of a host
 
 
 class TransferOperations(DatabaseSession):
-    """Export, import, and what moves sites between servers."""
+    """Export, import, and forgetting a host."""
 
     def export_catalogue(self) -> ExportCatalogue:
         def work(work: PostgresTransaction) -> ExportCatalogue:
@@ -71,11 +70,6 @@ class TransferOperations(DatabaseSession):
     def import_hosts(self, images: list[HostExport]) -> None:
         def work(work: PostgresTransaction) -> None:
             copy, find = work.copy, work.store.collections.by_name
-            if any(self.passage(image.key) for image in images):
-                raise FrontierError(
-                    f"{self.where}: sites are on their way to another server; run `tarrafa frontier spread` to its end,"
-                    " then this again"
-                )
             shares = [(image, share, find(share.collection)) for image in images for share in image.shares]
             sites = {image.id: image.site for image in images} | copy.site_names(image.id for image in images)
             for number in work.breadth_collections():

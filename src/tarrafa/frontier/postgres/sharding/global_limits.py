@@ -40,7 +40,7 @@ class LimitedShardRouter(ShardRouter):
         if not limits:
             return await self._ask(member, work)
         async with self._limiting:
-            return await self._with_current_map(lambda edition: self._call_within_limits(member, limits, work, edition))
+            return await self._call_within_limits(member, limits, work)
 
     def _scope_of(self, row: CollectionRow) -> configuration.ScopeConfig:
         """Read once for each configuration: this is asked at every lease."""
@@ -50,20 +50,15 @@ class LimitedShardRouter(ShardRouter):
         return known[1]
 
     async def _call_within_limits(
-        self,
-        member: PostgresShard,
-        limits: dict[int, configuration.ScopeConfig],
-        work: Callable[[PostgresServer], T],
-        edition: int,
+        self, member: PostgresShard, limits: dict[int, configuration.ScopeConfig], work: Callable[[PostgresServer], T]
     ) -> T:
-        """Whoever is told that sites were moved counts anew: they took their numbers along."""
         tallies = await self._limit_usages()
         near = NEAR_LIMIT * await self._ask(self._first, lambda server: server.workers())
         total = {number: sum((one.get(number, NO_USAGE) for one in tallies.values()), NO_USAGE) for number in limits}
         is_near = any(_remaining(limits[number], total[number]) < near for number in limits)
         async with self._exclusive() if is_near else contextlib.nullcontext():
             await self._share_limits(member, await self._limit_usages() if is_near else tallies)
-            return await member.call(work, edition)
+            return await member.call(work)
 
     async def _limit_usages(self) -> dict[PostgresShard, dict[int, LimitUsage]]:
         return dict(await self._on_all_shards(lambda server: server.limit_usage()))

@@ -1,22 +1,18 @@
 """PostgreSQL shard: one server of the frontier as the event loop calls it, with back-off while it is unreachable.
 
 Its calls run in a thread of their own. Where there are several servers, one that does not answer is left alone for a
-moment (`Away`), so that the others are not kept waiting. So is one that only the atlas told us of and that will not
-have us: its password may be put right while we work.
+moment (`Away`), so that the others are not kept waiting.
 """
 
 import asyncio
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tarrafa.clock import Clock, boottime
-from tarrafa.errors import ConfigError, DataError, Unreachable
-from tarrafa.frontier.postgres.database_session import PATIENCE_S as PATIENCE_ALONE_S
+from tarrafa.errors import ConfigError, Unreachable
 from tarrafa.frontier.postgres.database_session import describe_dsn
 from tarrafa.frontier.postgres.postgres_server import PostgresServer
-from tarrafa.frontier.postgres.sharding.shard_map import ShardLocator
 from tarrafa.frontier.store.leases import LeaseClock
 
 RETRY_AFTER_S = 5.0
@@ -29,7 +25,7 @@ class ShardUnreachable(Unreachable):
 
 
 class PostgresShard:
-    """A server by its address; connected when it is needed. `learned`: its address is from the atlas."""
+    """A server by its address; connected when it is needed."""
 
     def __init__(
         self,
@@ -38,17 +34,16 @@ class PostgresShard:
         clock: Clock | None = None,
         lease_clock: LeaseClock | None = None,
         *,
-        place: str = "",
-        learned: bool = False,
+        servers: int = 1,
     ) -> None:
-        self.where, self.dsn, self.place, self.learned = describe_dsn(dsn), dsn, place, learned
+        self.where, self._dsn, self._servers = describe_dsn(dsn), dsn, servers
         self._suffix_list, self._clock, self._lease_clock = suffix_list, clock, lease_clock
-        self._servers = 1
         self._thread = ThreadPoolExecutor(1, "frontier")
         self._away_until = 0.0
         self.trouble = ""  # why it did not answer last
         self.server: PostgresServer | None = None
-        self.guide: ShardLocator | None = None
+        self.server_id = ""  # empty: not known yet
+        self.keeps: Callable[[str], bool] = lambda host_key: True  # whether a host is kept here, and not elsewhere
         self.joined: set[int] = set()  # the workers of ours that take part here
 
     @property
@@ -58,41 +53,33 @@ class PostgresShard:
     def use_suffixes(self, suffix_list: str) -> None:
         self._suffix_list = suffix_list
 
-    def configure(self, servers: int, guide: ShardLocator | None) -> None:
-        """So many servers share the work, as this atlas says."""
-        self._servers, self.guide = servers, guide
-
     def connect(self) -> PostgresServer:
         """Blocks."""
         if self.server is None:
-            server = PostgresServer(self.dsn, self._suffix_list, self._clock, self._lease_clock)
-            if self.learned and server.meta["id"] != self.place:
+            server = PostgresServer(self._dsn, self._suffix_list, self._clock, self._lease_clock)
+            if server.meta["id"] != (self.server_id or server.meta["id"]):
                 server.close()
                 raise ConfigError(f"{self.where}: is another database than the one that belongs to this frontier")
+            if self._servers > 1:
+                server.patience_s = PATIENCE_S
+            server.share_rates(self._servers)
             self.server = server
-        self.server.patience_s = PATIENCE_S if self._servers > 1 else PATIENCE_ALONE_S
-        if self._servers == 1:
-            self.server.share_limits({})
-        self.server.share_rates(self._servers)
-        self.server.guide = self.guide
+        self.server.keeps = self.keeps
         return self.server
 
-    async def call(self, work: Callable[[PostgresServer], T], edition: int = 0) -> T:
-        """`edition`: of the atlas by which it was chosen, if it was."""
+    async def call(self, work: Callable[[PostgresServer], T]) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self.call_blocking, work, edition)
-        except RuntimeError as error:  # its thread has ended: whoever still asks is ending too, or the server has left
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self.call_blocking, work)
+        except RuntimeError as error:  # its thread has ended: whoever still asks is ending too
             kind = ShardUnreachable if self._servers > 1 else Unreachable
             raise kind(f"{self.where}: was closed ({error})") from None
 
-    def call_blocking(self, work: Callable[[PostgresServer], T], edition: int = 0) -> T:
+    def call_blocking(self, work: Callable[[PostgresServer], T]) -> T:
         """In the calling thread."""
         if self._servers > 1 and self.is_away:
             raise ShardUnreachable(f"{self.where}: is away")
         try:
-            server = self._connect_or_explain()
-            server.edition = edition
-            result = work(server)
+            result = work(self.connect())
         except Unreachable as error:
             if self._servers == 1:
                 raise
@@ -100,21 +87,6 @@ class PostgresShard:
             raise ShardUnreachable(str(error)) from None
         self.trouble = ""
         return result
-
-    def _connect_or_explain(self) -> PostgresServer:
-        try:
-            return self.connect()
-        except (ConfigError, DataError) as error:
-            if not self.learned:
-                raise
-            said = (
-                f"{error}; this server was added to the frontier and cannot be used from here: what is for it waits"
-                " until its password is in PGPASSWORD or ~/.pgpass, or it is named with --frontier"
-            )
-            if self.trouble != said:
-                sys.stderr.write(f"{said}\n")
-                sys.stderr.flush()
-            raise Unreachable(said) from None
 
     async def close(self) -> None:
         await asyncio.to_thread(self._thread.shutdown)

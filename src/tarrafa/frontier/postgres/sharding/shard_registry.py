@@ -1,23 +1,32 @@
-"""Shard registry: connects the PostgreSQL servers of a frontier and reloads the shard map.
+"""Shard registry: the PostgreSQL servers of one frontier, and which of them holds a site.
 
-The atlas on the first server says so, and how each of them is reached: one address is enough. Those that the caller
-names are used as named, so that each machine may have its own way (and password) to a server. Promise: when sites
-were moved, or a server came or left, the atlas is read once, whoever notices first, and nobody mixes two editions.
+The list is fixed when the frontier is made: the first server notes the ids of all of them, in order, and the server of
+a site follows from the site's hash and the length of the list. Other servers than those, or another order, are refused:
+URLs would be looked for in the wrong place. Sites are told apart by the suffix list, and by what the first collection
+adds to it, which the first server notes once and for ever.
 """
 
-import asyncio
 import contextlib
 from collections.abc import Sequence
+from functools import partial
+
+from xxhash import xxh3_64_intdigest
 
 from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard, ShardUnreachable
-from tarrafa.frontier.postgres.sharding.shard_map import ShardLocator, ShardMap, check_servers, shareable_dsn
 from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.parse.public_suffix import PublicSuffixes
+
+SLOTS = 4096  # of sites, in rows of equal length: the first row is the first server's, and so on
+TO_OTHERS = (
+    "; to go on with other servers, stop the crawl, `tarrafa export frontier` from these, and `tarrafa import frontier`"
+    " into empty databases on those (docs/cluster.md)"
+)
 
 
 class ShardRegistry:
-    """The servers of one frontier, the first one first."""
+    """The first server first."""
 
     def __init__(
         self,
@@ -26,110 +35,59 @@ class ShardRegistry:
         clock: Clock | None = None,
         lease_clock: LeaseClock | None = None,
     ) -> None:
-        """Blocks."""
-        self._clock, self._lease_clock = clock, lease_clock
-        self.first, *named = [PostgresShard(dsn, suffix_list, clock, lease_clock) for dsn in dsns]
-        for member in (self.first, *named):
-            member.configure(len(dsns), None)
-        self._reading = asyncio.Lock()
-        self.guide: ShardLocator | None = None
+        """Blocks. The very first time all servers must answer."""
+        self.members = [PostgresShard(dsn, suffix_list, clock, lease_clock, servers=len(dsns)) for dsn in dsns]
+        self.first, *others = self.members
         first = self.first.connect()
         self._suffix_list = first.meta["suffix_list"]
-        for member in named:
+        for member in others:
             member.use_suffixes(self._suffix_list)
-        atlas = first.read_shard_map() or self._create_map(named)
-        self.first.place = first.meta["id"]
-        self._identify(named, trusting=True)
-        check_servers(atlas, [self.first.place, *(member.place for member in named)])
-        if atlas.shard_ids[0] != self.first.place:
-            raise ConfigError(f"{self.first.where}: is not the first of this frontier's servers")
-        self._guess_ids(atlas, named)
-        self.members: list[PostgresShard] = []
-        self._apply_map(atlas, {member.place: member for member in (self.first, *named)})
-        if not all(atlas.addresses) and len(self.members) == len(dsns):
-            first.add_shard_addresses([shareable_dsn(member.dsn) for member in self.members])
-        for member in self.members:
+        ids = first.server_ids() or self._create_map()
+        if len(ids) != len(dsns):
+            raise ConfigError(
+                f"{self.first.where}: this frontier was made on {len(ids)} servers, and {len(dsns)} are named;"
+                f" name those, in the same order{TO_OTHERS}"
+            )
+        for number, (member, server_id) in enumerate(zip(self.members, ids, strict=True), 1):
             with contextlib.suppress(ShardUnreachable):
-                member.call_blocking(lambda server: server.set_membership(atlas.shard_ids[0], atlas.edition))
+                if member.call_blocking(lambda server: server.meta["id"]) != server_id:
+                    raise ConfigError(f"{member.where}: is not server {number} of this frontier{TO_OTHERS}")
+            member.server_id = server_id
+        self._suffixes: PublicSuffixes | None = None  # by which sites are told apart
+        self._is_settled = len(dsns) == 1  # and will be for ever; with one server nobody asks
 
-    @property
-    def shard_map(self) -> ShardMap:
-        assert self.guide is not None
-        return self.guide.atlas
+    def _create_map(self) -> list[str]:
+        ids = [member.call_blocking(lambda server: server.meta["id"]) for member in self.members]
+        if len(set(ids)) < len(ids):
+            raise ConfigError("the same database is named twice")
+        for member in self.members[1:]:
+            member.call_blocking(lambda server: server.set_membership(ids[0]))
+        return self.first.connect().note_server_ids(ids)
 
-    @property
-    def edition(self) -> int:
-        return self.shard_map.edition
+    async def tell_sites_apart(self, suffixes: list[str] | None = None) -> None:
+        """Before every question that goes by sites; `suffixes` are those of a collection that may be the first. As long
+        as there was none, nothing is anywhere, and nothing that follows from the answer lasts."""
+        if self._is_settled:
+            return
+        noted = await self.first.call(lambda server: server.site_suffixes(suffixes))
+        if noted is not None or self._suffixes is None:
+            self._suffixes = PublicSuffixes(self._suffix_list, noted or [])
+            self._is_settled = noted is not None
+            for number, member in enumerate(self.members):
+                member.keeps = partial(self._is_on, number)
+
+    def _number_of(self, host_key: str) -> int:
+        if self._suffixes is None:
+            return 0
+        site = self._suffixes.site(host_key.partition("://")[2].rpartition(":")[0])
+        slot: int = xxh3_64_intdigest(site.encode()) % SLOTS
+        return slot * len(self.members) // SLOTS
+
+    def _is_on(self, number: int, host_key: str) -> bool:
+        return self._number_of(host_key) == number
 
     def shard_of(self, host_key: str) -> PostgresShard:
-        assert self.guide is not None
-        return self.members[self.guide.shard_of(host_key)]
-
-    def _create_map(self, named: list[PostgresShard]) -> ShardMap:
-        """The very first time: all servers must answer."""
-        self._identify(named, trusting=False)
-        members, first = [self.first, *named], self.first.connect()
-        places = [first.meta["id"], *(member.place for member in named)]
-        if len(set(places)) < len(places):
-            raise ConfigError("the same database is named twice")
-        return first.create_shard_map(places, [shareable_dsn(member.dsn) for member in members])
-
-    @staticmethod
-    def _identify(named: list[PostgresShard], *, trusting: bool) -> None:
-        """An address may be written in many ways; a database has one id."""
-        for member in named:
-            with contextlib.suppress(ShardUnreachable) if trusting else contextlib.nullcontext():
-                member.place = member.call_blocking(lambda server: server.meta["id"])
-
-    @staticmethod
-    def _guess_ids(atlas: ShardMap, named: list[PostgresShard]) -> None:
-        """Who does not answer is told by its address, else by its turn."""
-        taken = {member.place for member in named}
-        left = [place for place in atlas.shard_ids[1:] if place not in taken]
-        addresses = dict(zip(atlas.addresses, atlas.shard_ids, strict=True))
-        for number, member in enumerate(named, 1):
-            if not member.place:
-                turn = atlas.shard_ids[number]
-                place = addresses.get(shareable_dsn(member.dsn), turn if turn in left else left[0])
-                member.place = place if place in left else left[0]
-                left.remove(member.place)
-
-    def _apply_map(self, atlas: ShardMap, known: dict[str, PostgresShard]) -> None:
-        """From now on this atlas holds. Nothing is asked of anybody here, so nobody sees half of it."""
-        guide = ShardLocator(atlas, self._suffix_list, self.guide)
-        members = []
-        for place, address in zip(atlas.shard_ids, atlas.addresses, strict=True):
-            member = known.get(place)
-            if member is None:
-                if not address:
-                    raise ConfigError(
-                        f"this frontier is spread over {len(atlas.shard_ids)} servers, and {len(known)} are named:"
-                        " name them all"
-                    )
-                member = PostgresShard(
-                    address, self._suffix_list, self._clock, self._lease_clock, place=place, learned=True
-                )
-            members.append(member)
-        for member in members:
-            member.configure(len(members), guide)
-        self.members, self.guide = members, guide
-
-    async def reload(self, edition: int) -> None:
-        """Somebody who went by this edition was told that it is old, or that a server has not heard of it."""
-        async with self._reading:
-            if self.edition != edition:
-                return
-            atlas = await self.first.call(lambda server: server.read_shard_map())
-            if atlas is None:
-                raise ConfigError(f"{self.first.where}: is no longer the first of a frontier's servers")
-            before = self.members
-            self._apply_map(atlas, {member.place: member for member in before})
-            for member in self.members:
-                with contextlib.suppress(ShardUnreachable):
-                    await member.call(lambda server: server.set_membership(atlas.shard_ids[0], atlas.edition))
-            for member in before:
-                if member not in self.members:
-                    await member.close()
+        return self.members[self._number_of(host_key)]
 
     async def close(self) -> None:
         for member in self.members:

@@ -1,35 +1,24 @@
 """Shard router: sends each call to the PostgreSQL servers concerned, and keeps messages for unreachable ones in the
 outbox.
 
-Promises: whoever goes by an old edition of the atlas is told, reads it and asks again; links for a server that is
-away wait in the outbox, and are delivered to whoever keeps their sites when it is back.
+Promise: links for a server that is away wait in the outbox, and are delivered to whoever keeps their sites when it is
+back, or when the frontier has been imported into other servers.
 """
 
 import asyncio
-import math
-import sys
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from tarrafa.clock import boottime
-from tarrafa.errors import FrontierError
 from tarrafa.frontier.api import DiscoveredUrl, UrlWeight
-from tarrafa.frontier.postgres.database_session import StaleShardMap
 from tarrafa.frontier.postgres.postgres_server import PostgresServer
 from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard, ShardUnreachable
 from tarrafa.frontier.postgres.sharding.shard_outbox import ShardOutbox
 from tarrafa.frontier.postgres.sharding.shard_registry import ShardRegistry
 
-COME_AGAIN_S, PATIENCE_S = 0.25, 60.0  # with what is for sites on their way
-WAITING = (
-    "weights wait for sites that are on their way to another server; if nobody moves them, run"
-    " `tarrafa frontier spread` again"
-)
-MAP_RELOADS_MAX = 100  # of the atlas, that may come out while one question is asked
 T = TypeVar("T")
 
 
@@ -49,87 +38,65 @@ class ShardRouter:
         if self._outbox is not None:
             self._outbox.close()
 
-    async def _ask(self, member: PostgresShard, work: Callable[[PostgresServer], T]) -> T:
-        """A question to this very server, whichever sites are where."""
-        return await self._with_current_map(lambda edition: member.call(work, edition))
-
-    async def _with_current_map(self, ask: Callable[[int], Awaitable[T]]) -> T:
-        """A question that goes by the atlas; again while sites are moved, so it must be harmless to repeat."""
-        for _ in range(MAP_RELOADS_MAX):
-            edition = self._roster.edition
-            try:
-                return await ask(edition)
-            except StaleShardMap:
-                await self._roster.reload(edition)
-        raise FrontierError(f"{self._first.where}: the servers do not agree on who keeps which sites; is one away?")
+    @staticmethod
+    async def _ask(member: PostgresShard, work: Callable[[PostgresServer], T]) -> T:
+        return await member.call(work)
 
     async def _on_all_shards(
         self, work: Callable[[PostgresServer], T], *, all_of_them: bool = False
     ) -> list[tuple[PostgresShard, T]]:
-        """Of those that answer; all by one edition, so that nobody is left out."""
+        """Of those that answer."""
+        found: list[tuple[PostgresShard, T]] = []
+        for member in self._shards:
+            try:
+                found.append((member, await member.call(work)))
+            except ShardUnreachable:
+                if all_of_them or member is self._first:
+                    raise
+        return found
 
-        async def each(edition: int) -> list[tuple[PostgresShard, T]]:
-            found: list[tuple[PostgresShard, T]] = []
-            for member in list(self._shards):
-                try:
-                    found.append((member, await member.call(work, edition)))
-                except ShardUnreachable:
-                    if all_of_them or member is self._first:
-                        raise
-            return found
-
-        return await self._with_current_map(each)
-
-    def _shard_of(self, host_key: str) -> PostgresShard:
+    async def _shard_of(self, host_key: str) -> PostgresShard:
+        await self._roster.tell_sites_apart()
         return self._roster.shard_of(host_key)
 
-    def _by_shard(self, items: Iterable[Any]) -> dict[PostgresShard, list[Any]]:
+    async def _by_shard(self, items: Iterable[Any]) -> dict[PostgresShard, list[Any]]:
+        """To each server its part; what does not say whose it is, to all of them."""
+        await self._roster.tell_sites_apart()
         parts: defaultdict[PostgresShard, list[Any]] = defaultdict(list)
         for item in items:
-            for member in [self._shard_of(item.host_key)] if item.host_key else self._shards:
+            for member in [self._roster.shard_of(item.host_key)] if item.host_key else self._shards:
                 parts[member].append(item)
         return parts
 
-    async def _deliver(self, method: str, collection: Any, items: Sequence[Any], edition: int) -> list[Any]:
-        """To each server its part, or into the outbox; what they cannot take now."""
-        late: list[Any] = []
-        for member, part in self._by_shard(items).items():
+    async def _send_to_shards(self, method: str, collection: Any, items: Sequence[Any]) -> None:
+        """To each server its part, or into the outbox."""
+        for member, part in (await self._by_shard(items)).items():
 
-            def tell(server: PostgresServer, part: list[Any] = part) -> list[Any]:
-                return getattr(server, method)(collection, part) or []
+            def tell(server: PostgresServer, part: list[Any] = part) -> None:
+                getattr(server, method)(collection, part)
 
             try:
-                late += await member.call(tell, edition)
+                await member.call(tell)
             except ShardUnreachable:
                 if self._outbox is None and self._outbox_path is not None:
                     self._outbox = ShardOutbox(self._outbox_path)
                 if self._outbox is None:
                     raise
                 await asyncio.to_thread(self._outbox.put, member.where, method, (collection, part))
-        return late
-
-    async def _send_to_shards(self, method: str, collection: Any, items: Sequence[Any]) -> None:
-        """Again if sites were moved meanwhile: delivering twice is harmless. What cannot be taken while its site is on
-        the way comes again a little later."""
-        began = boottime()
-        while items:
-            items = await self._with_current_map(lambda edition: self._deliver(method, collection, items, edition))  # noqa: B023
-            if items:
-                await asyncio.sleep(COME_AGAIN_S)
-            if items and boottime() - began > PATIENCE_S:
-                began = math.inf
-                sys.stderr.write(f"{self._first.where}: {WAITING}\n")
-                sys.stderr.flush()
 
     async def _empty_outbox(self) -> None:
         if self._outbox is None:
             return
+        known = {row.id for row in await self._ask(self._first, lambda server: server.collections())}
         away = {member.where for member in self._shards if member.is_away}
-        for place in self._outbox.destinations() - away:  # also of a server that has left, or has another name by now
+        for place in self._outbox.destinations() - away:  # also of servers that the frontier was on before
             for number, method, arguments in self._outbox.pending_messages(place):
                 kind: Any = tuple[int, list[DiscoveredUrl]] if method == "discover" else tuple[str, list[UrlWeight]]
                 collection, items = msgspec.msgpack.decode(arguments, type=kind)
+                if method == "discover" and collection not in known:
+                    self._outbox.remove(number)  # it was deleted
+                    continue
                 if any(member.is_away for member in self._shards if member.where == place):
                     break
-                await self._send_to_shards(method, collection, items)  # its sites may have been moved meanwhile
+                await self._send_to_shards(method, collection, items)  # its sites may be elsewhere by now
                 self._outbox.remove(number)

@@ -1,0 +1,45 @@
+"""The limits of the workers of a node: as ordered, and paused while the disk is nearly full.
+
+The limits stand in a file that the workers read. A disk without any room cannot take it: it is written again later.
+"""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from tarrafa.crawl.supervisor.disk_space import DiskSpace
+from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER, ResourceLimits, write_limits
+from tarrafa.runtime.data_dir import DataDirectory
+
+
+class WorkerLimits:
+    def __init__(self, data: DataDirectory, limits: ResourceLimits, tell: Callable[[str], None]) -> None:
+        self._data, self._limits, self._tell = data, limits, tell
+        self._disk_space = DiskSpace(data)
+        self._written = False
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing may be fetched now; empty if it may."""
+        return self._disk_space.trouble
+
+    def set(self, limits: ResourceLimits) -> None:
+        if limits != self._limits:
+            self._limits = limits
+            self.write()
+
+    def refresh(self) -> None:
+        """Look at the disk again, and pause or resume the workers."""
+        if self._disk_space.refresh():
+            self._written = False
+            self._tell(self.trouble or "there is room on the disk again; going on")
+        if not self._written:
+            self.write()
+
+    def write(self) -> None:
+        why = "; ".join(filter(None, [PAUSED_BY_ORDER if self._limits.paused else "", self.trouble]))
+        try:
+            write_limits(self._data, replace(self._limits, paused=bool(why), why=why))
+            self._written = True
+        except OSError:
+            self._written = False

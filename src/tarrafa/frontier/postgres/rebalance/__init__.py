@@ -1,1 +1,0 @@
-"""Rebalancing, about to be removed."""
