@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from tarrafa.config import Collection
 from tarrafa.crawl.worker.request_credentials import RequestCredentials, redact_response
-from tarrafa.crawl.worker.resource_limits import WorkerLimits
+from tarrafa.crawl.worker.resource_limits import ResourceShare
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
@@ -25,7 +25,7 @@ class Fetcher:
     """Fetches for all host sessions of a worker."""
 
     def __init__(
-        self, client: HttpClient, credentials: RequestCredentials, limits: WorkerLimits, stats: WorkerStats
+        self, client: HttpClient, credentials: RequestCredentials, limits: ResourceShare, stats: WorkerStats
     ) -> None:
         self._client, self._credentials, self._limits, self._stats = client, credentials, limits, stats
         self._limiters: dict[str, BandwidthLimiter] = {}  # by the collection's name

@@ -43,7 +43,7 @@ def write_limits(data: DataDirectory, rations: ResourceLimits) -> None:
         write_atomically(path, msgspec.json.encode(rations), durable=False)
 
 
-class WorkerLimits:
+class ResourceShare:
     """One worker's part of it."""
 
     def __init__(self, data: DataDirectory, workers: int, connections_max: int) -> None:

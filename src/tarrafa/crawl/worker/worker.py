@@ -31,7 +31,7 @@ from tarrafa.crawl.worker.overload import OFFLINE_PAUSE_S, OverloadControl
 from tarrafa.crawl.worker.parser import SandboxedParser
 from tarrafa.crawl.worker.recorder import VisitRecorder
 from tarrafa.crawl.worker.request_credentials import RequestCredentials
-from tarrafa.crawl.worker.resource_limits import WorkerLimits
+from tarrafa.crawl.worker.resource_limits import ResourceShare
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
 from tarrafa.crawl.worker.stats import WorkerHeartbeat, WorkerNotices, WorkerStats
 from tarrafa.errors import FrontierError, TarrafaError
@@ -94,7 +94,7 @@ class Worker:
         clock, stats, link_cache, lag = agreed.clock, WorkerStats(), LinkCache(), LoopLag()
         terms, asked_at = joined
         self._frontier, self._stop = frontier, StopSignal()
-        self._limits = WorkerLimits(data, workers, connections_max)
+        self._limits = ResourceShare(data, workers, connections_max)
         notices = WorkerNotices(agreed.notice(), link_cache.hit_rate_text, lambda: self._limits.current.why)
         self._heartbeat = WorkerHeartbeat(data, name, stats, notices, lag)
         self._collections = WorkerCollections(data, clock, frontier)
