@@ -44,7 +44,7 @@ def write_limits(data: DataDirectory, rations: ResourceLimits) -> None:
 
 
 class ResourceShare:
-    """One worker's part of it."""
+    """The part of the limits that holds for one worker, which has so many connections."""
 
     def __init__(self, data: DataDirectory, workers: int, connections_max: int) -> None:
         self._path, self._workers, self._connections_max = limits_path(data), workers, connections_max
