@@ -32,7 +32,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/graph.py
 	PYTHONPATH=. $(BIN)/python benchmarks/search.py
 
-# What each order of discovery does to the same Web, as a table and as the pictures of docs/orders.md.
+# What each order of discovery does to the same Web, as a table and as the pictures of docs/crawl-order.md.
 orders: $(READY)
 	$(BIN)/python benchmarks/orders.py
 

@@ -1,6 +1,6 @@
 """A polite crawler in the standard library alone: Tarrafa says what to fetch and when, this says what came of it.
 
-TARRAFA_TOKEN=... python crawler.py http://127.0.0.1:8080 NAME     (docs/facade.md explains each call)
+TARRAFA_TOKEN=... python crawler.py http://127.0.0.1:8080 NAME     (docs/external-crawlers.md explains each call)
 """
 
 import json

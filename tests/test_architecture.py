@@ -57,12 +57,11 @@ SHARED_NAMES = {
     "schema": "tables or fields of a store",
     "status": "how far a projection is behind the archive",
     "store": "the SQLite store of a room",
-    "takedowns": "applies takedowns to a projection",
+    "takedown": "takedowns of URLs, hosts and sites: their log, and its commands",
 }
 SHARED_NAMES_MAX = 25
 FILES_PER_FOLDER_MAX = 20
 LARGE_FOLDERS = {
-    "cli": "one file per group of commands",
     "simulate": "experiments share one engine",
     "triples": "one store with its readers",
 }

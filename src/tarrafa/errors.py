@@ -27,9 +27,18 @@ is wrong, where, and what to do, in one line; the command line prints it and exi
 import errno
 from pathlib import Path
 
+from tarrafa.i18n import Message
+
 
 class TarrafaError(Exception):
-    """The root of the tree."""
+    """The root of the tree. A door renders `message` in the language of its reader; `str` is the English."""
+
+    def __init__(self, message: Message | str = "") -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __str__(self) -> str:
+        return str(self.message)
 
 
 class ConfigError(TarrafaError):

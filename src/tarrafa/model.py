@@ -9,9 +9,15 @@ own.
 (`parse/url.py` makes all of these).
 """
 
+import re
 from enum import IntEnum
+from http import HTTPStatus
+from typing import Self
 
 import msgspec
+from msgspec.structs import replace
+
+from tarrafa.i18n import Message, message
 
 UrlId = bytes  # 16 bytes
 HostId = int  # signed 64 bits, as SQLite and PostgreSQL store it
@@ -46,31 +52,55 @@ class Status(IntEnum):
     STARVED = -41  # our own side: a time limit passed while this machine could not keep up; tried again
 
 
-STATUS_MEANING: dict[int, str] = {
-    Status.INVALID_RESPONSE: "invalid response",
-    Status.TYPE_NOT_WANTED: "type not wanted",
-    Status.TOO_LARGE: "too large",
-    Status.ROBOTS: "excluded by robots.txt",
-    Status.TOO_SLOW: "too slow",
-    Status.SYSTEM_ERROR: "communication error",
-    Status.NAME_UNKNOWN: "name does not resolve",
-    Status.HOST_GIVEN_UP: "host given up",
-    Status.ADDRESS_REFUSED: "address refused",
-    Status.TLS_ERROR: "TLS error",
-    Status.REDIRECTS_EXCEEDED: "too many redirects",
-    Status.LANGUAGE_NOT_WANTED: "language not wanted",
-    Status.LANGUAGE_OUTSIDE: "outside the scope, in another language",
-    Status.OUT_OF_SCOPE: "no longer in scope",
-    Status.TRAP: "a trap",
-    Status.HOST_FULL: "host or site is full",
-    Status.COPY: "one more copy",
-    Status.REPLACED: "replaced by a more important page",
-    Status.TAKEN_DOWN: "taken down",
-    Status.NOT_STRUCTURED: "no structured data",
-    Status.NOT_FOUND_AGAIN: "not found again",
-    Status.HOSTILE: "hostile page",
-    Status.STARVED: "our own machine was too slow",
+STATUS_MEANING: dict[int, Message] = {
+    Status.INVALID_RESPONSE: message("invalid response"),
+    Status.TYPE_NOT_WANTED: message("type not wanted"),
+    Status.TOO_LARGE: message("too large"),
+    Status.ROBOTS: message("excluded by robots.txt"),
+    Status.TOO_SLOW: message("too slow"),
+    Status.SYSTEM_ERROR: message("communication error"),
+    Status.NAME_UNKNOWN: message("name does not resolve"),
+    Status.HOST_GIVEN_UP: message("host given up"),
+    Status.ADDRESS_REFUSED: message("address refused"),
+    Status.TLS_ERROR: message("TLS error"),
+    Status.REDIRECTS_EXCEEDED: message("too many redirects"),
+    Status.LANGUAGE_NOT_WANTED: message("language not wanted"),
+    Status.LANGUAGE_OUTSIDE: message("outside the scope, in another language"),
+    Status.OUT_OF_SCOPE: message("no longer in scope"),
+    Status.TRAP: message("a trap"),
+    Status.HOST_FULL: message("host or site is full"),
+    Status.COPY: message("one more copy"),
+    Status.REPLACED: message("replaced by a more important page"),
+    Status.TAKEN_DOWN: message("taken down"),
+    Status.NOT_STRUCTURED: message("no structured data"),
+    Status.NOT_FOUND_AGAIN: message("not found again"),
+    Status.HOSTILE: message("hostile page"),
+    Status.STARVED: message("our own machine was too slow"),
 }
+
+_trouble = re.compile(r"(robots\.txt: )?(-?\d+)\b ?(.*)", re.DOTALL).fullmatch
+
+
+def host_trouble(trouble: str) -> Message | str:
+    """What a worker notes of a host that it cannot visit: a status, then the words of the connection. The status in
+    words; any other text stays as it is."""
+    found = _trouble(trouble)
+    if found is None or int(found[2]) not in STATUS_MEANING:
+        return trouble
+    where, status, error = found[1] or "", STATUS_MEANING[int(found[2])], found[3]
+    form = "{where}{status} {error}" if error else "{where}{status}"
+    return Message(form, {"where": where, "status": status, "error": error})
+
+
+def status_name(status: int) -> Message | str:
+    """What a status means: a message for our own codes, the phrase of HTTP for its codes, else nothing."""
+    if status in STATUS_MEANING:
+        return STATUS_MEANING[status]
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
 
 # What a status means for what comes next, in one place.
 BUSY = frozenset({429, 503})  # "not now": the host rests, nobody is blamed
@@ -326,7 +356,7 @@ class ShardReport(msgspec.Struct, frozen=True):
     """Whether a part of the index answered; `trouble` says why not."""
 
     name: str
-    trouble: str = ""
+    trouble: Message | str = ""
 
 
 class SearchResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -341,6 +371,12 @@ class SearchResult(msgspec.Struct, frozen=True, omit_defaults=True):
     ignored: list[str] = []  # words that stand nearly everywhere and were not asked for
     expanded: list[str] = []  # words that were added, because somebody asked for it or nothing was found without
     instead: str = ""  # nothing was found, and so another "spelling" was tried, or "some" of the words for all of them
+
+    def in_english(self) -> Self:
+        """As programs read it: why shards did not answer, in English."""
+        if not any(one.trouble for one in self.shards):
+            return self
+        return replace(self, shards=[ShardReport(one.name, str(one.trouble)) for one in self.shards])
 
 
 class LinkedPage(msgspec.Struct, frozen=True):

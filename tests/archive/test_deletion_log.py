@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tarrafa.archive.deletion_log import ArchiveDeletions, record_deletions
+from tarrafa.archive.projection import ProjectionDeletions
 from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.graph import follower as graph
 from tarrafa.graph.reader import GraphReader
@@ -93,24 +94,26 @@ def test_what_follows_nothing_now_drops_it_when_it_is_asked_to(data):
     assert names(data) == set()
 
 
-@pytest.mark.parametrize("follower", [graph.GraphFollower, index.IndexFollower, triples.TriplesFollower])
-def test_what_is_archived_while_somebody_looks_for_deletions_waits_for_the_next_look(data, follower, monkeypatch):
+@pytest.mark.parametrize("nth", range(3), ids=["graph", "index", "triples"])
+def test_what_is_archived_while_somebody_looks_for_deletions_waits_for_the_next_look(data, nth, monkeypatch):
     """A page of the next one of its name, and the note before it, just after the follower has heard of none."""
     write(data, [page(A, "Ana", 7)])
     follow(data)
-    drop, left = follower.drop_deleted, ["once"]
+    pending, looks = ProjectionDeletions.pending, list[object]()
 
-    def drop_and_lose_time(self):
-        drop(self)
-        if left:
-            left.pop()
+    def look_and_lose_time(self):
+        found = pending(self)
+        looks.append(self)
+        if len(looks) == nth + 1:
             record_deletions(data.archive, {"c": DELETED_AT}, DELETED_AT)
             write(data, [page(A, "Eva", 1, DELETED_AT + 10, "c", B)], "w2")
 
-    monkeypatch.setattr(follower, "drop_deleted", drop_and_lose_time)
+        return found
+
+    monkeypatch.setattr(ProjectionDeletions, "pending", look_and_lose_time)
     follow(data)
     follow(data)
-    assert not left
+    assert len(looks) == 6
     assert shown(data) == {("c", A, "Eva")}
     assert names(data) == {"Eva"}
     assert in_links(data, B, "c") == 1

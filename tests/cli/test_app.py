@@ -108,7 +108,7 @@ def here(tmp_path, monkeypatch, capsys):
         ("put it into a file and use --token-file FILE", ("worker", "--frontier", "tcp://a.br:1", "--token", "x")),
         ("or leave the password out and give it by PGPASSWORD", ("status", "--frontier", "postgresql://u:pw@h/db")),
         ("so it needs a token: --token-file FILE", ("frontier", "serve", "--listen", "0.0.0.0:8070")),
-        ("--frontier ADDRESS is wanted, or TARRAFA_FRONTIER", ("worker",)),
+        ("--frontier ADDRESS is missing (or TARRAFA_FRONTIER)", ("worker",)),
         ("tcp://127.0.0.1:9: no URL server answers here", ("pause", "x", "--frontier", "tcp://127.0.0.1:9")),
         ("letters, digits, '.', '_' and '-'", ("worker", "--frontier", "tcp://a.br:1", "--name", "a/b")),
     ],
@@ -188,7 +188,7 @@ def test_every_command_has_a_help_that_says_what_it_does():
 
 
 def test_init_writes_a_file_that_crawl_accepts_and_never_overwrites(tmp_path):
-    from tarrafa.crawl.scope.admission import load_collection
+    from tarrafa.crawl.scope.collection_loader import load_collection
 
     assert tarrafa("init", tmp_path / "My-site.toml", "--root", "https://www.usp.br/").returncode == 0
     assert load_collection(tmp_path / "My-site.toml").roots == ("https://www.usp.br/",)

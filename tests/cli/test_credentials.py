@@ -1,4 +1,4 @@
-"""`tarrafa secret`: what is typed, what is said, and what is not."""
+"""`tarrafa credentials` adds, lists and removes credentials, and never prints a value."""
 
 import stat
 from pathlib import Path
@@ -14,7 +14,7 @@ VALUE = "do-not-tell-anybody-7"
 
 
 def said(tmp_path: Path, *words: str, given: str = "") -> str:
-    result = CliRunner().invoke(app, ["secret", *words, "--data", str(tmp_path / "data")], input=given)
+    result = CliRunner().invoke(app, ["credentials", *words, "--data", str(tmp_path / "data")], input=given)
     assert VALUE not in result.output
     if result.exception is not None:
         assert VALUE not in str(result.exception)
@@ -28,19 +28,19 @@ def test_a_secret_is_read_from_standard_input_listed_without_it_and_removed(tmp_
     data = DataDirectory(tmp_path / "data")
     assert [one.value for one in credentials.read(data, "c")] == [VALUE]
     assert stat.S_IMODE(credentials.credentials_path(data, "c").stat().st_mode) == 0o600
-    assert "in place of the old one" in said(tmp_path, *add, given=VALUE)
+    assert "(replaced)" in said(tmp_path, *add, given=VALUE)
     assert '"kind": "basic"' in said(tmp_path, "list", "c", "--json")
-    assert said(tmp_path, "remove", "c", "--host", "x.br") == "c: x.br was shown no such\n"
-    assert said(tmp_path, "remove", "c", "--host", "b.br", "--basic", "ana") == "c: b.br is shown 1 fewer\n"
+    assert said(tmp_path, "remove", "c", "--host", "x.br") == "c: x.br: nothing to remove\n"
+    assert said(tmp_path, "remove", "c", "--host", "b.br", "--basic", "ana") == "c: b.br: 1 removed\n"
     assert said(tmp_path, "list", "c") == "c: password of ana for *.a.br\n"
-    assert said(tmp_path, "remove", "c", "--host", "*.a.br") == "c: *.a.br is shown 1 fewer\n"
-    assert said(tmp_path, "list", "c") == "c: has no secrets\n"
+    assert said(tmp_path, "remove", "c", "--host", "*.a.br") == "c: *.a.br: 1 removed\n"
+    assert said(tmp_path, "list", "c") == "c: no credentials\n"
 
 
 @pytest.mark.parametrize(
     ("words", "given", "message"),
     [
-        (("add", "c", "--host", "a.br"), VALUE, "what is shown?"),
+        (("add", "c", "--host", "a.br"), VALUE, "--basic USER is missing"),
         (("add", "c", "--host", "a.br", "--cookie", "--basic", "ana"), VALUE, "exclude each other"),
         (("add", "c", "--host", "*", "--cookie"), VALUE, "is everybody"),
         (("add", "c", "--host", "a.br", "--cookie"), "", "is empty"),

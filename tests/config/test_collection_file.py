@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.config import Collection, HostMatcher, PolitenessConfig, UrlScoreWeights
-from tarrafa.crawl.scope.admission import load_collection
+from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import ConfigError
 
 GOOD = """

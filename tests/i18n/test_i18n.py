@@ -24,7 +24,7 @@ def test_the_compiled_catalogue_is_that_of_the_source():
 
 
 def _sentences(catalogue: Catalog) -> dict[object, object]:
-    return {entry.id: entry.string for entry in catalogue if entry.id}
+    return {str(entry.id): entry.string for entry in catalogue if entry.id}
 
 
 def test_a_message_travels_as_its_key_with_values():
@@ -36,6 +36,17 @@ def test_a_message_travels_as_its_key_with_values():
 
 def test_values_are_not_read_as_part_of_a_sentence():
     assert str(message("{what} matches", what="{0} %s {what}")) == "{0} %s {what} matches"
+
+
+@pytest.mark.parametrize(
+    "text", ["{x.__class__}", "{x[0]}", "{x!r}", "{x:>999999999}", "{0}", "{", "}", "{}", "{y}", "{x:{y}}"]
+)
+def test_a_place_is_a_name_and_a_short_format_or_no_place(text):
+    assert str(message(text, x=1)) == text.replace("{{", "{")
+
+
+def test_doubled_braces_are_braces():
+    assert str(message("{{{n:g}}} }}", n=2.5)) == "{2.5} }"
 
 
 def test_a_message_may_hold_another_one():

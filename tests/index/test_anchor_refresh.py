@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tarrafa.archive import projection
 from tarrafa.archive.warc_reader import Cursor, follow, read_entry
 from tarrafa.clock import boottime
 from tarrafa.graph import follower as graph
-from tarrafa.index import anchor_refresh, commit_pace, shards
+from tarrafa.index import anchor_refresh, shards
 from tarrafa.index import follower as index
 from tarrafa.index.anchor_refresh import is_settled, is_stale
 from tarrafa.index.follower import IndexFollower, catch_up, rebuild
@@ -194,7 +195,7 @@ def test_a_crash_before_it_is_noted_repeats_it(data):
     catch_up(data)
     linking(data, "zebra", 20, "w2")
     with IndexFollower(data) as follower:
-        follower._visits.save = lambda: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
+        follower._visits.state.commit = lambda: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt):
             follower.refresh(boottime(), LONG_S)
     assert not is_settled(data)
@@ -216,7 +217,7 @@ def test_every_part_settles_its_own(data):
 
 
 def _die_while_refreshing(data: DataDirectory, after_s: float) -> None:
-    anchor_refresh.PAUSE_S_MIN, commit_pace.COMMIT_RECORDS, commit_pace.COMMIT_EVERY_S, index.POLL_S = (
+    anchor_refresh.PAUSE_S_MIN, projection.COMMIT_RECORDS, projection.COMMIT_EVERY_S, index.POLL_S = (
         0.0,
         10,
         0.01,

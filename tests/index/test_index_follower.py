@@ -12,9 +12,10 @@ import msgspec
 import pytest
 import tantivy
 
+from tarrafa.archive import projection
 from tarrafa.errors import DataError, DiskFull
 from tarrafa.graph import follower as graph
-from tarrafa.index import commit_pace, indexed_visits, schema
+from tarrafa.index import indexed_visits, schema
 from tarrafa.index.document_fields import domains_of_host, join_url_id, split_url_id
 from tarrafa.index.follower import IndexFollower, behind, catch_up, follow, rebuild
 from tarrafa.index.reader import IndexReader
@@ -150,7 +151,7 @@ def test_a_title_repeated_for_its_weight_makes_no_phrases_across_its_copies(data
 
 
 def test_when_to_commit(data, monkeypatch):
-    monkeypatch.setattr(commit_pace, "COMMIT_RECORDS", 10)
+    monkeypatch.setattr(projection, "COMMIT_RECORDS", 10)
     with IndexFollower(data) as steps:
         assert not steps.is_due(1e9)
         write(data, small_web(25))
@@ -313,7 +314,7 @@ def test_a_commit_that_a_crash_cut_off_before_its_last_write_is_done_again(data)
 
 
 def die_while_following(data: DataDirectory, after_s: float) -> None:
-    commit_pace.COMMIT_RECORDS = 10
+    projection.COMMIT_RECORDS = 10
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     if after_s:
         signal.setitimer(signal.ITIMER_REAL, after_s)

@@ -144,7 +144,7 @@ def test_whoever_writes_the_old_index_is_waited_for(data, monkeypatch):
         waited.append(seconds)
         lock.close()
 
-    monkeypatch.setattr("tarrafa.index.follower.time.sleep", wait)
+    monkeypatch.setattr("tarrafa.archive.projection.time.sleep", wait)
     assert rebuild_in_parallel(data, 1) == PAGES
     assert len(waited) == 1
     assert len(contents(data)) == PAGES

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from tarrafa.archive.warc_reader import follow
 from tarrafa.clock import boottime
-from tarrafa.crawl.scope.admission import load_collection
+from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.crawl.supervisor.completion import is_exhausted
 from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.errors import Unreachable

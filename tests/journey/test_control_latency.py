@@ -7,7 +7,7 @@ import pytest
 
 from tarrafa import config
 from tarrafa.clock import boottime
-from tarrafa.crawl.scope.admission import load_collection
+from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
 from tarrafa.testweb.http.request_log import LoggedRequest
 from tarrafa.testweb.world.world import World

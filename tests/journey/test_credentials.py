@@ -74,10 +74,10 @@ def test_protected_pages_come_and_nobody_else_learns_what_let_us_in(tmp_path):
             (("--header", "X-Api-Key"), "*.test", "not for open.test"),
             (("--header", "X-Api-Key"), "key.test", KEY),
         ):
-            added = tarrafa("secret", "add", "c", "--host", host, *option, *where, input=f"{value}\n")
+            added = tarrafa("credentials", "add", "c", "--host", host, *option, *where, input=f"{value}\n")
             assert added.returncode == 0, added.stderr
             assert not given_away((added.stdout + added.stderr).encode())
-        assert tarrafa("secret", "remove", "c", "--host", "*.test", *where).returncode == 0
+        assert tarrafa("credentials", "remove", "c", "--host", "*.test", *where).returncode == 0
         file = served.collection(tmp_path, ["http://open.test/"])
         process = start_crawl(data, file)
         while not any("key.test" in one.url for one in served.asked):
@@ -89,7 +89,7 @@ def test_protected_pages_come_and_nobody_else_learns_what_let_us_in(tmp_path):
         _, said = process.communicate(timeout=60)
         assert process.returncode == 0, said
         told = [tarrafa(*words, *where) for words in (
-            ("secret", "list", "c", "--json"), ("explain", "http://key.test/"), ("status", "--json"),
+            ("credentials", "list", "c", "--json"), ("explain", "http://key.test/"), ("status", "--json"),
         )]  # fmt: skip
     assert [one.returncode for one in told] == [0, 0, 0]
     assert not given_away("".join([said, *(one.stdout + one.stderr for one in told)]).encode())
@@ -134,7 +134,7 @@ def test_another_collection_on_the_same_hosts_is_not_let_in(tmp_path):
     with scripted_web(lambda url, _: answer_of(web, url)) as served:
         web.append(served)
         where = ("--data", str(data.root))
-        tarrafa("secret", "add", "c", "--host", "key.test", "--header", "X-Api-Key", *where, input=f"{KEY}\n")
+        tarrafa("credentials", "add", "c", "--host", "key.test", "--header", "X-Api-Key", *where, input=f"{KEY}\n")
         file = served.collection(tmp_path, ["http://key.test/"])
         other = tmp_path / "d.toml"
         other.write_text(file.read_text().replace('name = "c"', 'name = "d"'))

@@ -56,7 +56,7 @@ def test_every_part_is_followed_and_any_follower_may_be_killed(tmp_path):
 
     made = tarrafa("rebuild", "index", "--shards", "2", "--data", data.root)
     assert made.returncode == 0, made.stderr
-    assert f"made again from {len(journey.records()):,} visits" in made.stdout
+    assert f"rebuilt from {len(journey.records()):,} visits" in made.stdout
     assert contents(data) == found
     question = SearchRequest("pescador rede", n=50)
     answer = json.loads(tarrafa("search", question.text, "--results", "50", "--data", data.root, "--json").stdout)

@@ -1,4 +1,4 @@
-"""A frontier moves to another machine beside its archive, by the commands that docs/checkpoint.md shows."""
+"""A frontier moves to another machine beside its archive, by the commands that docs/backup.md shows."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from tarrafa.testweb.oracle import expected_requests
 from tarrafa.testweb.world.world import World
 from tests.journey.crawl_journey import TYPES, a_journey, assert_exact, assert_polite, tarrafa, wait_until_kept
 
-GUIDE = Path(__file__).parents[2] / "docs" / "checkpoint.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "backup.md"
 TARRAFA = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "from tarrafa.cli import main; main()" "$@"\n'
 # Stands in for ssh: the other machine is a folder.
 RSYNC = """#!/bin/sh

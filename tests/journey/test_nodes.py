@@ -22,7 +22,7 @@ from tarrafa.clock import boottime
 from tarrafa.coordinator.node.agent import NodeAgent
 from tarrafa.coordinator.node.health import NodeHealth
 from tarrafa.coordinator.node.messages import NODE_SILENT_AFTER_S, NodeHeartbeat, NodeOrders, ProcessState
-from tarrafa.crawl.scope.admission import load_collection
+from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.crawl.supervisor import child_processes
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.errors import ShardUnavailable

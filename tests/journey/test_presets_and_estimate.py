@@ -8,7 +8,7 @@ import pytest
 
 from tarrafa.coordinator.dry_run.crawl_estimate import estimate
 from tarrafa.coordinator.dry_run.estimate_inputs import gather_estimate_inputs
-from tarrafa.crawl.scope.admission import load_collection
+from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.testweb.oracle import expected_requests
 from tarrafa.testweb.world.world import World
 from tests.journey.crawl_journey import TYPES, a_journey, tarrafa

@@ -102,7 +102,7 @@ def test_a_lost_frontier_is_made_again_and_the_crawl_goes_on_as_if_nothing_had_h
         lost = facts(lose(journey))
         said = tarrafa("rebuild", "frontier", "--data", journey.data.root)
         assert said.returncode == 0, said.stderr
-        assert said.stdout.startswith(f"frontier: made again from {len(journey.records())} visits: ")
+        assert said.stdout.startswith(f"frontier: rebuilt from {len(journey.records())} visits: ")
         assert_all_came_back(journey, lost)
         journey.delay_s = 0.03
         crawl_on(journey, journey.write_collection(), truth, archived)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tarrafa.i18n import PORTUGUESE
 from tarrafa.report import plots, writers
 from tarrafa.report.report_builder import build_report
-from tarrafa.report.report_texts.languages import LANGUAGES
 from tests.report.sample_archives import NAME, a_visit, an_archive
 from tests.server.test_search_in_browser import ARGUMENTS, CHROMIUM, DESK, PHONE, WAIT_MS, fits, violations
 
@@ -30,7 +30,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = build_report(data, NAME)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plots, "PLOTS", {name: plots.PLOTS[name] for name in ("statuses", "documents")})
-        writers.write_report(found, LANGUAGES["pt"], folder / "out")
+        writers.write_report(found, PORTUGUESE, folder / "out")
     return folder / "out"
 
 

@@ -241,10 +241,10 @@ def test_many_threads_see_one_set_of_rules_or_the_next(data):
 
 def test_curate_check_tells_what_holds_or_what_is_wrong(data):
     write(data, GOOD)
-    done = tarrafa("curate", "check", "--data", data.root)
+    done = tarrafa("curation", "check", "--data", data.root)
     told = "3 groups of synonyms, 2 pinned pages, 2 lowered sites, 2 blocked sites"
     assert (done.returncode, done.stdout.strip()) == (0, f"{data.root}/search.toml: {told}")
     path = write(data, "blocked = [1]")
-    done = tarrafa("curate", "check", "--data", data.root)
+    done = tarrafa("curation", "check", "--data", data.root)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"error: {path}: blocked[0]: expected text, got a whole number\n"

@@ -1,5 +1,6 @@
 """What is taken down or blocked is not found, not counted and not shown; what is lifted is there again."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -113,14 +114,20 @@ def test_who_is_taken_down_twice_stays_away_until_both_are_lifted(data):
     assert found(searcher) == ALL
 
 
-def test_an_index_that_is_killed_between_its_commit_and_its_books_does_it_again(data, monkeypatch):
+@pytest.mark.parametrize(
+    "killed_before", ["tarrafa.archive.projection.ProjectionState.commit", "tarrafa.index.takedowns.mark_applied"]
+)
+def test_an_index_that_is_killed_between_its_commit_and_its_books_does_it_again(data, monkeypatch, killed_before):
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
     searcher = four(data)
     for action, wanted in ((take_down, {A, C}), (lift, ALL)):
         action(data, "site:b.test")
         with monkeypatch.context() as patch:
-            patch.setattr("tarrafa.index.takedowns.IndexTakedowns.mark_applied", lambda self: None)
+            patch.setattr(killed_before, die)
             for _ in range(2):
-                with IndexFollower(data) as follower:
+                with suppress(KeyboardInterrupt), IndexFollower(data) as follower:
                     follower.apply_takedowns()
         assert found(searcher) == wanted
         assert index.apply_takedowns(data)

@@ -17,6 +17,7 @@ import pytest
 from tarrafa.errors import ConfigError, DataError, QueryError, ShardUnavailable
 from tarrafa.fetch import node_client
 from tarrafa.fetch.node_client import NodeHttpResponse
+from tarrafa.i18n import PORTUGUESE, message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 from tarrafa.search import remote_shard, shard_wire
@@ -191,7 +192,7 @@ def test_a_shard_that_hangs_costs_one_search_its_time_limit_and_the_others_nothi
         searcher = Searcher([own, shard])
         for _ in range(5):
             found = searcher.search(REDE)
-            assert [report.trouble for report in found.shards] == ["", "no answer within 0.2 s"]
+            assert [str(report.trouble) for report in found.shards] == ["", "no answer within 0.2 s"]
             assert found.hits
         assert searcher.documents == own.documents()
         assert len(asked) == 1
@@ -265,7 +266,7 @@ def test_a_frozen_shard_is_named_and_found_again_when_it_goes_on(tmp_path):
         process.send_signal(signal.SIGSTOP)
         shard._peer.timeout_s = 0.5
         less = searcher.search(SearchRequest("rede", n=100))
-        assert less.shards[1].trouble == "no answer within 0.5 s"
+        assert str(less.shards[1].trouble) == "no answer within 0.5 s"
         assert 0 < less.total < whole.total
         process.send_signal(signal.SIGCONT)
         assert shard._present.wait(PATIENCE_S)
@@ -275,7 +276,7 @@ def test_a_frozen_shard_is_named_and_found_again_when_it_goes_on(tmp_path):
         process.wait()
         found = searcher.search(SearchRequest("rede", n=100))
         assert found.hits == less.hits
-        assert "no answer" in found.shards[1].trouble
+        assert "no answer" in str(found.shards[1].trouble)
         shard.close()
 
 
@@ -295,3 +296,36 @@ def _serving(data: DataDirectory) -> Iterator[tuple["subprocess.Popen[str]", str
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+# -- reasons ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_reason_crosses_the_wire_as_a_message_and_is_said_in_the_readers_language():
+    sent = message("no answer within {seconds:g} s", seconds=2.5)
+    got = shard_wire.decode_reason(shard_wire.encode(sent))
+    assert got == sent
+    assert PORTUGUESE.render(got) == "nenhuma resposta em 2,5 s"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        {"text": "x" * 1000},
+        {"text": "{a}", "values": {"a": {"text": "{a}{a}", "values": {"a": "b"}}}},
+        {"text": "{a}", "values": {"a": "b" * 1000}},
+        {"text": "{a}", "values": {f"a{n}": n for n in range(50)}},
+        {"text": "{a:zz}", "values": {"a": 1}},
+        {"values": {}},
+        7,
+    ],
+)
+def test_a_reason_out_of_bounds_is_not_understood(reason):
+    with pytest.raises(shard_wire.DECODE_ERRORS):
+        shard_wire.decode_reason(shard_wire.encode(reason))
+
+
+def test_a_reason_is_one_line_and_its_places_reach_nothing():
+    sent = {"text": "a\nb {x.__class__} {x:>999999999} {x}", "values": {"x": "c\nd"}}
+    got = shard_wire.decode_reason(shard_wire.encode(sent))
+    assert str(got) == "a b {x.__class__} {x:>999999999} c d"

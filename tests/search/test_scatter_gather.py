@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.errors import DataError, QueryError, ShardUnavailable
+from tarrafa.i18n import message
 from tarrafa.index import follower as index
 from tarrafa.index.reader import IndexReader
 from tarrafa.index.shards import parts, path_of, shard_number
@@ -330,17 +331,17 @@ def test_an_index_that_holds_nothing_yet_is_passed_over_where_there_are_others(h
     path_of(data).write_text("nonsense")
     found = Searcher.over_changing_shards(data, lambda: others).search(SearchRequest("rede"))
     assert found.hits
-    assert "nonsense" in found.shards[0].trouble, "what is damaged is not nothing"
+    assert "nonsense" in str(found.shards[0].trouble), "what is damaged is not nothing"
 
 
 def test_a_shard_that_is_known_to_be_away_is_named_whatever_it_is_asked(halves):
-    missing = UnavailableShard("two", "it is silent")
+    missing = UnavailableShard("two", message("it is silent"))
     for name in METHODS:
         with pytest.raises(ShardUnavailable, match=r"^it is silent$"):
             getattr(missing, name)(*[None] * len(inspect.signature(getattr(Shard, name)).parameters))
     found = Searcher([halves[0], missing]).search(SearchRequest("rede"))
     assert found.hits
-    assert found.shards[1] == ShardReport("two", "it is silent")
+    assert found.shards[1] == ShardReport("two", message("it is silent"))
 
 
 # -- merging ----------------------------------------------------------------------------------------------------------

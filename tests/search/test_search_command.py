@@ -44,20 +44,20 @@ def test_what_may_have_been_meant_is_said_and_shown(run):
     said = run("databse")
     assert "Nothing found for 'databse'" in said
     assert "Did you mean: database" in said
-    assert "These pages are for that spelling:" in said
+    assert "Results for that spelling:" in said
     assert "2 pages" in said
     found = json.loads(run("databse", "--json"))
     assert (found["suggestion"], found["instead"], found["expanded"]) == ("database", "spelling", ["database"])
 
 
 def test_where_no_page_has_all_words_some_of_them_are_looked_for_and_that_is_said(run):
-    assert "These pages are for some of the words:" in run("--all", "dbms", "optimizing")
+    assert "Results for some of the words:" in run("--all", "dbms", "optimizing")
     assert "Nothing found" in run('"dbms optimizing"')
 
 
 def test_words_that_stand_nearly_everywhere_are_left_out_and_said(run):
     said = run("--natural", "mysql", "dbms")
-    assert "Left out, because they stand nearly everywhere: mysql" in said
+    assert "Ignored, because nearly every page contains them: mysql" in said
     assert "1 page," in said
 
 
@@ -85,7 +85,7 @@ def test_the_copies_of_one_page(run):
 
 
 def test_nothing_to_look_for_is_one_sentence(run):
-    with pytest.raises(ConfigError, match="give words to look for"):
+    with pytest.raises(ConfigError, match="give words, or"):
         run()
 
 

@@ -14,11 +14,10 @@ import tantivy
 
 from tarrafa.errors import FrontierError, ListenError
 from tarrafa.frontier.api import FrontierOverview
+from tarrafa.i18n import ENGLISH
 from tarrafa.index import schema
 from tarrafa.server.http_server import bind, run, serve
-from tarrafa.server.jinja_environment import Pager
-from tarrafa.server.page_texts import status_text
-from tarrafa.server.page_texts.english import ENGLISH
+from tarrafa.server.jinja_environment import Pager, status_text
 from tarrafa.server.search.params import address
 from tarrafa.server.security_headers import safe_href
 from tests.graph.archived_web import new_data, url_of

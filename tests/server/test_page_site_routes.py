@@ -7,9 +7,11 @@ from math import prod
 from urllib.parse import quote
 
 import pytest
+from starlette.requests import Request
 
 from tarrafa.graph import follower as graph
 from tarrafa.graph.ranking_process import compute_rankings
+from tarrafa.i18n import ENGLISH, PORTUGUESE
 from tarrafa.index import follower as index
 from tarrafa.model import Link
 from tarrafa.runtime.data_dir import DataDirectory
@@ -17,14 +19,14 @@ from tarrafa.search.request import ScorePart
 from tarrafa.server.jinja_environment import (
     ScoreExplanation,
     format_change_rate,
-    format_significant,
     host_name_of,
     readable_url,
 )
-from tarrafa.server.page_texts.english import ENGLISH
-from tarrafa.server.page_texts.portuguese import PORTUGUESE
+from tarrafa.server.page_responses import PageResponses
 from tests.graph.archived_web import a_record, new_data, small_web, url_of, write
 from tests.server.conftest import HOSTILE, RunningSite, links
+
+NO_LINKS_YET = "The links of this crawl have not been looked at yet. They are while it runs: ask again in a moment."
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +160,18 @@ def test_why_a_page_is_not_a_result_is_said_too(site):
     assert "not among the answers" in site.get(f"/why?q=praça&url={quote(url_of(3))}".replace("ç", "%C3%A7"))[1]
 
 
+def test_every_part_of_a_score_has_a_name(data):
+    kinds = ("text", "title", "pair", "added", "links", "recent", "curated")
+    scope = {"type": "http", "method": "GET", "path": "/why", "query_string": b"q=x&hl=pt", "headers": []}
+    reasons = ScoreExplanation.of([ScorePart(kind, "rede", 1.0) for kind in kinds])
+    text = PageResponses(data, None).render(
+        Request(scope), "score_explanation.html", url="http://a.br/", reasons=reasons
+    )
+    names = re.findall(r'<th scope="row">(.+?)</th>', text)
+    assert len(set(names)) == len(kinds) + 1
+    assert "“rede” na página ou em links para ela" in names
+
+
 def test_reasons_add_up():
     parts = [
         ScorePart("links", "", 1.5),
@@ -168,12 +182,11 @@ def test_reasons_add_up():
     reasons = ScoreExplanation.of(parts)
     assert [part.value for part in reasons.parts] == [3.0, 1.0]
     assert reasons.score == pytest.approx(4.0 * prod((1.5, 2.0)))
-    assert set(ENGLISH.why_kinds) == {"text", "title", "pair", "added", "links", "recent", "curated"}
 
 
 def test_numbers_are_written_as_people_read_them():
     values = (0.0, 0.00123456, 0.5, 1.0, 1.239, 12.0, 1234.5)
-    assert [format_significant(value, ENGLISH) for value in values] == [
+    assert [ENGLISH.significant(value) for value in values] == [
         "0",
         "0.00123",
         "0.5",
@@ -182,8 +195,8 @@ def test_numbers_are_written_as_people_read_them():
         "12",
         "1,234",
     ]
-    assert format_significant(1234.5, PORTUGUESE) == "1.234"
-    assert format_significant(1.239, PORTUGUESE) == "1,24"
+    assert PORTUGUESE.significant(1234.5) == "1.234"
+    assert PORTUGUESE.significant(1.239) == "1,24"
     assert format_change_rate(3.456, ENGLISH) == "about 3.5 times a day"
     assert format_change_rate(0.1, PORTUGUESE) == "cerca de uma vez a cada 10 dias"
     assert format_change_rate(0.0, ENGLISH) == ""
@@ -214,6 +227,6 @@ def test_what_was_not_looked_at_yet_is_said_without_naming_a_file(tmp_path):
         assert response.status == 503
         assert ".sqlite" not in text
         assert str(tmp_path) not in text
-    assert ENGLISH.no_links_yet in before["/page?url=http://h0.br.test/"][1]
-    assert PORTUGUESE.no_links_yet in between["/site?name=br.test&hl=pt"][1]
-    assert json.loads(between["/site.json?name=br.test"][1]) == {"error": ENGLISH.no_links_yet}
+    assert NO_LINKS_YET in before["/page?url=http://h0.br.test/"][1]
+    assert PORTUGUESE(NO_LINKS_YET) in between["/site?name=br.test&hl=pt"][1]
+    assert json.loads(between["/site.json?name=br.test"][1]) == {"error": NO_LINKS_YET}

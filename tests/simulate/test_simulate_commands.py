@@ -25,14 +25,14 @@ def ran(*arguments: str) -> str:
 
 
 def test_steady_gives_the_bound_and_a_number_for_each_policy():
-    found = json.loads(ran("steady", "--pages", "200", "--slots-per-day", "400", "--json"))
+    found = json.loads(ran("steady-state", "--pages", "200", "--slots-per-day", "400", "--json"))
     assert {"index", "psp", "uniform"} <= set(found["policies"])
     assert found["bound"] <= min(found["policies"].values())
     assert found["violations"] == 0
 
 
 def test_learned_shows_what_learning_costs_and_draws_it(tmp_path):
-    shown = ran("learned", "--pages", "300", "--days", "2", "--seeds", "1", "--plot", str(tmp_path / "learned"))
+    shown = ran("learning", "--pages", "300", "--days", "2", "--seeds", "1", "--plot", str(tmp_path / "learned"))
     assert "Staleness with known rates" in shown
     assert (tmp_path / "learned.png").stat().st_size > 1000
     assert (tmp_path / "learned.svg").read_text().startswith("<?xml")
@@ -46,7 +46,7 @@ def test_bursts_are_worse_than_never_resting():
 def test_a_scenario_is_run_under_each_of_its_policies(tmp_path):
     text = EXAMPLE.read_text().replace("days = 30", "days = 12")
     (tmp_path / "short.toml").write_text(text)
-    report = json.loads(ran("run", str(tmp_path / "short.toml"), "--json"))
+    report = json.loads(ran("scenario", str(tmp_path / "short.toml"), "--json"))
     assert [run["policy"] for run in report["runs"]]
     assert all(run["violations"] == 0 for run in report["runs"])
 

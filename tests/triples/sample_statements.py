@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 from pyoxigraph import DefaultGraph, NamedNode, Store
 
-from tarrafa.graph.store import rows
 from tarrafa.index import shards
 from tarrafa.model import VisitRecord
 from tarrafa.parse.rdf.entity import PageEntity, vocabularies
 from tarrafa.parse.rdf.nquads import RDF, RDF_TYPE, StatementSet, iri, literal
-from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import open_sqlite_readonly, rows
 from tarrafa.triples import storage
 from tarrafa.triples.snapshots import TripleSnapshot
 from tests.graph.archived_web import FIRST_AT, a_record

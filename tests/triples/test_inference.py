@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tarrafa.archive import projection
 from tarrafa.errors import ConfigError
-from tarrafa.index import commit_pace
 from tarrafa.parse.rdf.nquads import RDF_TYPE, Statement
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import parse_target, record_action
@@ -260,7 +260,7 @@ def _published(data: DataDirectory) -> set[str]:
 
 
 def follow_for_ever(data: DataDirectory) -> None:
-    commit_pace.COMMIT_RECORDS, follower.REWRITTEN_AT_ONCE = 9, 3
+    projection.COMMIT_RECORDS, follower.REWRITTEN_AT_ONCE = 9, 3
     with TriplesFollower(data) as steps:
         while True:
             steps.load_ontology()

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from tarrafa.archive import projection
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.errors import DataError
-from tarrafa.index import commit_pace, shards
+from tarrafa.index import shards
 from tarrafa.model import RobotsMeta, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import parse_target, record_action
@@ -209,7 +210,7 @@ def test_what_a_killed_follower_had_written_leaves_too_if_it_was_taken_down_mean
 
 
 def test_when_to_commit_and_when_to_publish(data, monkeypatch):
-    monkeypatch.setattr(commit_pace, "COMMIT_RECORDS", 10)
+    monkeypatch.setattr(projection, "COMMIT_RECORDS", 10)
     with TriplesFollower(data) as steps:
         assert not steps.is_due(1e9)
         write(data, [a_page(f"{A}{n}", 1, a_person("Ana")) for n in range(25)])
@@ -332,7 +333,7 @@ def test_parts_by_host_hold_together_what_one_store_would(data, tmp_path):
 @pytest.mark.parametrize("seed", range(2))
 def test_after_any_life_counts_are_what_counting_anew_gives(data, seed, monkeypatch):
     rng, records = random.Random(seed), lives(12, 180, seed)
-    monkeypatch.setattr(commit_pace, "COMMIT_RECORDS", [20, 2_000][seed % 2])
+    monkeypatch.setattr(projection, "COMMIT_RECORDS", [20, 2_000][seed % 2])
     while records:
         some, records = records[: rng.randrange(1, 90)], records[90:]
         write(data, rng.sample(some, len(some)), f"w{len(records)}")
@@ -361,7 +362,7 @@ def test_when_all_pages_are_gone_nothing_is_left(data):
 
 
 def follow_for_ever(data: DataDirectory) -> None:
-    commit_pace.COMMIT_RECORDS = 9
+    projection.COMMIT_RECORDS = 9
     for part in shards.parts(data):
         with TriplesFollower(part) as steps:
             while True:

@@ -1,7 +1,7 @@
 """Entry point of the `tarrafa` command: runs the app and prints errors with exit status 2.
 
-Every command calls the same functions as the library and the pages do, and differs only in how it prints. What is
-wrong is said on stderr, each thing in one line, with exit status 2.
+Every command calls the same functions as the library and the pages, and differs only in how it prints. Each error is
+one line on stderr, with exit status 2.
 """
 
 import io
@@ -17,7 +17,7 @@ def main() -> None:
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that knows no accents still gets its answer
+            stream.reconfigure(errors="replace")  # a terminal without accents still gets its output
     try:
         _refuse_secrets(sys.argv[1:])
         app()
@@ -25,7 +25,7 @@ def main() -> None:
     except TarrafaError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(2)
-    except BrokenPipeError:  # whoever read has seen enough
+    except BrokenPipeError:  # the reader of the pipe has closed it
         os._exit(0)
     except OSError as error:
         sys.stderr.write(f"error: {error}\n")
@@ -33,11 +33,11 @@ def main() -> None:
 
 
 def _refuse_secrets(arguments: list[str]) -> None:
-    """Whoever writes a token on the command line learns what to do instead."""
+    """Refuse a token or password on the command line, and say what to do instead."""
     from tarrafa.runtime.token import TOKEN_ON_COMMAND_LINE
 
     if any(word == "--token" or word.startswith("--token=") for word in arguments):
         raise ConfigError(f"--token: {TOKEN_ON_COMMAND_LINE}")
     if any(word == "--password" or word.startswith("--password=") for word in arguments):
-        told = "everybody on this machine can read a password on the command line"
-        raise ConfigError(f"--password: {told}: leave it out and you are asked for it, or send it to stdin")
+        told = "every user of this machine can read a password on the command line"
+        raise ConfigError(f"--password: {told}: leave it out and type it when asked, or send it to standard input")

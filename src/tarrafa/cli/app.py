@@ -1,65 +1,62 @@
-"""Registers all commands of `tarrafa`, with crawl, status, explain, serve, rebuild, export, import, demo and testweb.
+"""The `tarrafa` application: registers all commands in the panels of `tarrafa --help`.
 
-tarrafa demo        a synthetic Web, crawled, indexed and searchable in front of you
-tarrafa init        a collection file to begin with; from a preset, if you like
-tarrafa judge FILE  which URLs would be in or out, and by which rule
-tarrafa estimate FILE  pages, days and bytes that it would take, and what that is concluded from
-tarrafa add FILE    hand a collection to the node that works here, which runs it when it is time
-tarrafa crawl FILE  crawl a collection; the same command goes on after a stop
-tarrafa status      what is there, what runs
-tarrafa top         the same, live in the terminal
-tarrafa pause NAME  let a collection rest; also resume, stop
-tarrafa worker      crawl for a frontier on another machine
-tarrafa node        keep crawls running, with their schedules and a console; or take part in another machine's
-tarrafa frontier    serve the frontier to other machines
-tarrafa search      ask
-tarrafa sparql      ask what pages state, by SPARQL
-tarrafa links URL   who links to a page, and where it leads
-tarrafa page URL    all that is known of a page: rank, visits, versions, words, links
-tarrafa site NAME   all that is known of a site: pages, errors, robots.txt, the sites around it
-tarrafa report NAME the Web of a collection in tables and figures: HTML, Markdown, JSON, plots
-tarrafa things      what pages speak of: by class, property, words, dates and numbers
-tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
-tarrafa curate      synonyms, pinned, lowered and blocked sites: is the file right?
-tarrafa takedown    a URL, a host or a site that nobody may fetch, find or see any more
-tarrafa secret      headers, cookies and passwords for sites that one may enter
-tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere; over shards on other machines
-tarrafa user        who may see and change things in the console
-tarrafa queries     what people searched for, and what they did not find
-tarrafa rebuild     make graph, index, triple store or frontier again from the archive
-tarrafa export      the frontier in one file: to keep, to move, or for other tools; what pages state, as N-Quads
-tarrafa import      take such a file in
-tarrafa web         a synthetic Web to play with
-tarrafa simulate    what would happen? revisit policies on a false Web
+Commands that fit no other module are here: demo, crawl, status, top, serve, rebuild, export, import, testweb. Heavy
+modules are imported inside the commands, so that `tarrafa --help` stays fast.
 """
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from tarrafa import __version__
-from tarrafa.cli import collections as adding
-from tarrafa.cli import collections as defining
-from tarrafa.cli import credentials, curation, entities, frontier, links, node, report, search, simulate, sparql, users
-from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json
+from tarrafa.cli import (
+    collections,
+    credentials,
+    curation,
+    entities,
+    frontier,
+    links,
+    node,
+    report,
+    search,
+    simulate,
+    sparql,
+    takedown,
+    users,
+)
+from tarrafa.cli.options import (
+    DEFAULT_DATA,
+    RATE_DEFAULT,
+    BehindProxy,
+    CollectionFilter,
+    Data,
+    FrontierAddress,
+    IndexShards,
+    Json,
+    Listen,
+    NodeName,
+    PublicUrl,
+    RateHere,
+    RateLimitOption,
+    TokenFile,
+    parse_rate_limit,
+)
 from tarrafa.errors import ConfigError
 from tarrafa.runtime.data_dir import DataDirectory
 
+START, COLLECTIONS, EXPLORE = "Start here", "Collections", "Explore"
+OPERATE, SEVERAL_MACHINES, SCIENCE = "Operate", "Several machines", "Science"
+
 app = typer.Typer(
-    help="Throw the net over a part of the Web, keep the catch fresh, and let people search it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # reflows paragraphs
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(simulate.app, name="simulate")
-app.add_typer(frontier.app, name="frontier")
-app.add_typer(curation.curation_app, name="curate")
-app.add_typer(curation.takedown_app, name="takedown")
-app.add_typer(users.app, name="user")
-app.add_typer(credentials.app, name="secret")
 
 
 def _version(wanted: bool) -> None:
@@ -74,22 +71,21 @@ def global_options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Throw the net over a part of the Web, keep the catch fresh, and let people search it."""
+    """Tarrafa crawls a part of the Web, keeps it fresh, and makes it searchable."""
 
 
-@app.command()
 def demo(
-    pages: Annotated[int, typer.Option(min=1, help="How many pages to crawl.")] = 2000,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the search page; 0: any free one.")] = 8080,
-    data: Annotated[Path, typer.Option("--data", help="Where the demo's data are kept.")] = Path("tarrafa-demo"),
-    leave: Annotated[bool, typer.Option("--exit", help="Stop after the summary instead of serving on.")] = False,
+    pages: Annotated[int, typer.Option(min=1, help="Pages to crawl.")] = 2000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the search page; 0: any free port.")] = 8080,
+    data: Annotated[Path, typer.Option("--data", help="Data directory of the demo.")] = Path("tarrafa-demo"),
+    leave: Annotated[bool, typer.Option("--exit", help="Exit after the summary; do not keep serving.")] = False,
     hostile: Annotated[
-        bool, typer.Option("--hostile", help="Add a host for everything that can go wrong, and crawl all of it.")
+        bool, typer.Option("--hostile", help="Add badly behaved hosts to the Web, and crawl them all.")
     ] = False,
 ) -> None:
-    """Serve a synthetic Web, crawl it, index it, and open the search page.
+    """Crawl and search a synthetic Web on this machine.
 
-    Ctrl-C stops cleanly; run again, it goes on where it was.
+    Search page and console work while the crawl runs. Ctrl-C stops cleanly; the same command continues.
     """
     from tarrafa.cli.crawl import run_until_interrupted
     from tarrafa.cli.demo import run_demo as play
@@ -99,41 +95,37 @@ def demo(
     )
 
 
-for defined in (defining.init, defining.check, defining.estimate):
-    app.command()(defined)
-
-
-@app.command()
 def crawl(
-    file: Annotated[Path, typer.Argument(help="A collection file (TOML); `tarrafa init` writes one.")],
+    file: Annotated[Path, typer.Argument(help="Collection file (TOML); `tarrafa init` writes one.")],
     data: Data = DEFAULT_DATA,
-    workers: Annotated[
-        int, typer.Option(min=0, max=64, help="Crawling processes here; 0: crawlers elsewhere do it all.")
-    ] = 2,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
-    where: frontier.FrontierAddress = None,
-    token_file: frontier.TokenFile = None,
-    name: frontier.NodeName = None,
-    listen: frontier.Listen = None,
-    index_shards: frontier.IndexShards = None,
+    workers: Annotated[int, typer.Option(min=0, max=64, help="Worker processes; 0: only external crawlers fetch.")] = 2,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no summary.")] = False,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
+    name: NodeName = None,
+    listen: Listen = None,
+    index_shards: IndexShards = None,
 ) -> None:
-    """Crawl a collection, archive and index it; the same command goes on after a stop.
+    """Crawl a collection file; the same command resumes it.
 
-    Exit status 0: nothing is left to visit, or a limit of the collection is reached.
+    Pages are archived and indexed as they arrive. Exit status 0: no URL is left, or a limit of the collection is
+    reached.
 
-    If another process works in the data directory already, it takes the collection over, and Ctrl-C only detaches.
+    If another Tarrafa process runs in the data directory, it takes the collection over, and Ctrl-C only detaches.
 
-    With --frontier this machine joins a frontier elsewhere for as long as the collection runs.
+    With --frontier, this machine works for a remote frontier while the collection runs.
     """
     from tarrafa.cli import crawl
     from tarrafa.cli.crawl import build_supervisor
     from tarrafa.config import ScheduleConfig
-    from tarrafa.crawl.scope.admission import load_collection
+    from tarrafa.crawl.scope.collection_loader import load_collection
     from tarrafa.frontier.address import from_command_line
 
     collection, address = load_collection(file), from_command_line(where, token_file)
     if collection.schedule != ScheduleConfig():
-        typer.echo(f"{collection.name}: crawled now; its [schedule] is for `tarrafa node` and `tarrafa add`", err=True)
+        typer.echo(
+            f"{collection.name}: crawled now; its [schedule] is used only by `tarrafa node` and `tarrafa add`", err=True
+        )
 
     async def to_its_end() -> int:
         directory = DataDirectory(data)
@@ -143,20 +135,16 @@ def crawl(
     raise typer.Exit(crawl.run_until_interrupted(to_its_end))
 
 
-@app.command()
 def status(
     data: Data = DEFAULT_DATA,
     as_json: Json = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Live, until q or Ctrl-C; with --json, one line a second.")
-    ] = False,
-    where: frontier.FrontierAddress = None,
-    token_file: frontier.TokenFile = None,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
 ) -> None:
-    """Show every collection's state and numbers, the workers, and the index and the triple store that are here."""
-    if watch:
-        top(data, as_json=as_json, where=where, token_file=token_file)
-        return
+    """Show state and numbers of collections and workers.
+
+    With the size of the index and of the triple store in this data directory. `tarrafa top` shows the same live.
+    """
     import asyncio
 
     import msgspec
@@ -165,10 +153,10 @@ def status(
     from tarrafa.cli.output import terminal
     from tarrafa.frontier.address import from_command_line
     from tarrafa.index.status import index_status
-    from tarrafa.triples.status import triples_status as statements_of
+    from tarrafa.triples.status import triples_status
 
     found = asyncio.run(fetch_overview(DataDirectory(data), from_command_line(where, token_file)))
-    index, triples = index_status(DataDirectory(data)), statements_of(DataDirectory(data))
+    index, triples = index_status(DataDirectory(data)), triples_status(DataDirectory(data))
     if as_json:
         terminal.print_json(msgspec.to_builtins(found) | {"index": index, "triples": triples})
     else:
@@ -177,106 +165,50 @@ def status(
         terminal.print_triples_state(triples)
 
 
-@app.command("top")
 def top(
     data: Data = DEFAULT_DATA,
-    once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame and exit.")] = False,
     as_json: Json = False,
-    where: frontier.FrontierAddress = None,
-    token_file: frontier.TokenFile = None,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
 ) -> None:
-    """Watch every collection, the workers, and what follows the archive, live in the terminal.
+    """Watch collections and workers live in the terminal.
 
-    q or Ctrl-C ends it; the crawl goes on. With --json, one line a second.
+    With the lag of index, link graph and triple store. q or Ctrl-C exits; the crawl continues. With --json, one line a
+    second.
     """
-    from tarrafa.cli.top import run_top
+    from tarrafa.cli.output.top import run_top
     from tarrafa.frontier.address import from_command_line
 
     run_top(DataDirectory(data), from_command_line(where, token_file), once=once, as_json=as_json)
 
 
-for command in (
-    adding.add,
-    frontier.start,
-    frontier.pause,
-    frontier.resume,
-    frontier.stop,
-    frontier.delete,
-    frontier.worker,
-    node.node,
-    search.query_log,
-):
-    app.command()(command)
-
-
-app.command(context_settings=search.SEARCH_CONTEXT)(search.search)
-app.command()(entities.entities)
-
-for related in (sparql.sparql, links.links, links.page, links.site, report.report):
-    app.command()(related)
-
-
-@app.command()
-def explain(
-    url: Annotated[str, typer.Argument(help="Any URL.")],
-    data: Data = DEFAULT_DATA,
-    collection: CollectionFilter = None,
-    as_json: Json = False,
-    where: frontier.FrontierAddress = None,
-    token_file: frontier.TokenFile = None,
-) -> None:
-    """Say why a URL is in or out, what robots.txt says, what became of it, and when its turn comes.
-
-    The tool that a webmaster's complaint is answered with.
-    """
-    import asyncio
-
-    from tarrafa.cli.crawl import frontier_time
-    from tarrafa.cli.output import explanation, terminal
-    from tarrafa.crawl.explain.explain import Explanation
-    from tarrafa.crawl.explain.explain import explain as ask
-    from tarrafa.frontier.address import from_command_line
-
-    address = from_command_line(where, token_file)
-
-    async def asked() -> Explanation:
-        return await ask(DataDirectory(data), url, collection, await frontier_time(address), address)
-
-    found = asyncio.run(asked())
-    if as_json:
-        terminal.print_json(found)
-    else:
-        explanation.print_explanation(found)
-
-
-@app.command()
 def serve(
     data: Data = DEFAULT_DATA,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8080,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port.")] = 8080,
     crawlers: Annotated[
-        bool, typer.Option("--crawlers", help="Also give work to crawlers elsewhere that know the token.")
+        bool, typer.Option("--crawlers", help="Also give work to external crawlers that know the token.")
     ] = False,
     shard: search.ShardUrls = None,
     as_shard: Annotated[
-        bool, typer.Option("--as-shard", help="Let other machines ask this one's index for a search over several.")
+        bool, typer.Option("--as-shard", help="Let other machines search this index as one of their shards.")
     ] = False,
-    token_file: Annotated[
-        Path | None, typer.Option(help="A file with the token; without it, the environment's TARRAFA_TOKEN.")
-    ] = None,
-    public: Annotated[
-        str, typer.Option("--public-url", help="The address that others know the page by, where a proxy is between.")
-    ] = "",
+    token_file: TokenFile = None,
+    public: PublicUrl = "",
     note_queries: Annotated[
-        bool, typer.Option("--note-queries/--no-note-queries", help="Count what is searched for, by the day.")
+        bool, typer.Option("--note-queries/--no-note-queries", help="Count queries per day for `tarrafa query-log`.")
     ] = True,
     sparql_time: sparql.ServedTime = sparql.TIME_MAX_S,
     sparql_limit: sparql.ServedLimit = sparql.RESULTS_MAX,
-    rate_limit: users.RateLimitOption = users.RATE_DEFAULT,
-    rate_here: users.RateHere = False,
-    behind_proxy: users.BehindProxy = False,
+    rate_limit: RateLimitOption = RATE_DEFAULT,
+    rate_here: RateHere = False,
+    behind_proxy: BehindProxy = False,
 ) -> None:
-    """Serve the search page and its JSON; starts no crawl."""
+    """Serve the search page and its JSON API.
+
+    It starts no crawl: `tarrafa node` serves the same pages and crawls.
+    """
     from tarrafa.cli.crawl import fetch_overview
     from tarrafa.frontier.address import from_environment
     from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, load_token
@@ -290,7 +222,7 @@ def serve(
     if public and not public.startswith(("http://", "https://")):
         raise ConfigError(f"--public-url: {public}: must begin with http:// or https://")
     if token_file is not None and not (crawlers or as_shard or shard):
-        raise ConfigError("--token-file: there is nobody to show a token to without --crawlers, --as-shard or --shard")
+        raise ConfigError("--token-file is used only with --crawlers, --as-shard or --shard")
     token = load_token(token_file) if crawlers else NO_TOKEN
     if crawlers and not token:
         raise ConfigError(f"--crawlers needs a token: --token-file FILE, or {TOKEN_VARIABLE}; {HOW_TO_MAKE_A_TOKEN}")
@@ -318,41 +250,37 @@ def serve(
         public=public,
         note_queries=note_queries,
         limits=sparql.query_limits(sparql_time, sparql_limit),
-        rate=users.parse_rate_limit(rate_limit, rate_here, behind_proxy),
+        rate=parse_rate_limit(rate_limit, rate_here, behind_proxy),
     )
 
 
-@app.command()
 def rebuild(
-    what: Annotated[
-        Literal["graph", "index", "triples", "frontier"], typer.Argument(help="What to make again from the archive.")
-    ],
+    what: Annotated[Literal["graph", "index", "triples", "frontier"], typer.Argument(help="What to rebuild.")],
     data: Data = DEFAULT_DATA,
     collections: Annotated[
         list[Path] | None,
-        typer.Option("--collection", help="frontier: a collection file that holds instead of what the archive says."),
+        typer.Option("--collection", help="frontier: collection file to use instead of the archived definition."),
     ] = None,
     base: Annotated[
-        Path | None, typer.Option("--from", help="frontier: a file of `tarrafa export frontier` to begin with.")
+        Path | None, typer.Option("--from", help="frontier: start from this file of `tarrafa export frontier`.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="frontier: also when the one that is there can be used; it is kept aside.")
+        bool, typer.Option("--force", help="frontier: replace a usable frontier; the old one is kept aside.")
     ] = False,
     shards: Annotated[
         str | None,
         typer.Option(
             "--shards",
             metavar="N",
-            help="index: in so many parts from now on; 1,2/4: of four, these two. By default as it was.",
+            help="index: number of shards; 1,2/4: shards 1 and 2 of 4. Default: as before.",
         ),
     ] = None,
 ) -> None:
-    """Make the link graph, the index, the triple store or a lost frontier again, from the archive alone.
+    """Rebuild frontier, graph, index or triples from the archive.
 
-    Not while a crawl runs. An index that is there answers until the new one is whole; there must be room for both.
+    Stop the crawl first. The old index answers searches until the new one is complete; the disk must hold both.
 
-    Killed, a frontier and an index are left as they were, and the others half made: run it again, and the end is the
-    same.
+    If killed, run it again: frontier and index are unchanged, graph and triples are incomplete until then.
     """
     from tarrafa.archive.warc_writer import recover_archive
     from tarrafa.cli import maintenance
@@ -378,38 +306,40 @@ def rebuild(
             count = maintenance.rebuild_index(directory, shards)
         else:
             count = maintenance.rebuild_triples(directory) if what == "triples" else graph.rebuild(directory)
-    typer.echo(f"{what}: made again from {count:,} visits")
+    typer.echo(f"{what}: rebuilt from {count:,} visits")
 
 
-@app.command()
 def export(
     what: Annotated[Literal["frontier", "statements"], typer.Argument(help="What to export.")],
     file: Annotated[
         Path,
-        typer.Argument(help="The file to write; - is the standard output (statements, and jsonl of the frontier)."),
+        typer.Argument(help="File to write; -: standard output (statements, or frontier as jsonl)."),
     ],
     data: Data = DEFAULT_DATA,
     collection: CollectionFilter = None,
     form: Annotated[
         Literal["tarrafa", "jsonl"] | None,
         typer.Option(
-            "--format", help="frontier: tarrafa, for `import`; jsonl, one JSON object per URL, for other tools."
+            "--format",
+            help="frontier: tarrafa can be imported again; jsonl has one JSON object per URL, for other tools.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
-    where: frontier.FrontierAddress = None,
-    token_file: frontier.TokenFile = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
 ) -> None:
-    """Write all that the frontier knows, or all that pages state, into one file, as of one moment.
+    """Export the frontier, or all statements, to a file.
 
-    A crawl may go on meanwhile; with --frontier its workers are stopped first. frontier: every URL with its state,
-    visits and validators, every host with its robots.txt and delays, every collection. statements: N-Quads, the page
-    being the graph; the file's name ends in .nq, .nq.gz or .nq.zst.
+    The file is a snapshot of one moment; the crawl may run meanwhile. With --frontier, stop its workers first.
+
+    frontier: every collection, every host with robots.txt and delays, every URL with state, visits and validators.
+
+    statements: the structured data of all pages as N-Quads, with the page as graph; the file name ends in .nq, .nq.gz
+    or .nq.zst.
     """
     import asyncio
 
-    from tarrafa.cli.export_statements import export_statements
-    from tarrafa.cli.maintenance import export_frontier
+    from tarrafa.cli.maintenance import export_frontier, export_statements
     from tarrafa.frontier.address import from_command_line
 
     if what == "statements":
@@ -422,17 +352,17 @@ def export(
     typer.echo(said, err=True)
 
 
-@app.command("import")
 def import_(
     what: Annotated[Literal["frontier"], typer.Argument(help="What to import.")],
-    file: Annotated[Path, typer.Argument(help="A file that `tarrafa export` wrote.")],
+    file: Annotated[Path, typer.Argument(help="File written by `tarrafa export`.")],
     data: Data = DEFAULT_DATA,
-    where: frontier.FrontierAddress = None,
-    token_file: frontier.TokenFile = None,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
 ) -> None:
-    """Take in what `export` wrote: its collections are added to those that are here, paused.
+    """Import an exported frontier.
 
-    A file that is cut or damaged, or a collection that is here already, is refused before anything changes.
+    Its collections are added, paused. A truncated or damaged file, or a collection that exists already, is refused
+    before anything changes.
     """
     import asyncio
 
@@ -443,26 +373,28 @@ def import_(
     typer.echo(asyncio.run(import_frontier(DataDirectory(data), file, address)), err=True)
 
 
-@app.command()
 def testweb(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8090,
-    hosts: Annotated[int, typer.Option(min=1, help="How many hosts.")] = 40,
-    pages: Annotated[int, typer.Option(min=1, help="How many pages in all.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Another seed, another Web.")] = 1,
-    addresses: Annotated[bool, typer.Option(help="Every host also on its own 127.x.y.z, for other crawlers.")] = False,
-    latency: Annotated[float, typer.Option(min=0, help="Mean seconds that an answer takes.")] = 0.0,
-    crawl_delay: Annotated[float, typer.Option(min=0, help="Seconds that robots.txt asks for.")] = 1.0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port.")] = 8090,
+    hosts: Annotated[int, typer.Option(min=1, help="Number of hosts.")] = 40,
+    pages: Annotated[int, typer.Option(min=1, help="Number of pages, on all hosts.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Seed; another seed gives another Web.")] = 1,
+    addresses: Annotated[
+        bool, typer.Option("--addresses", help="Also serve each host on its own 127.x.y.z, for other crawlers.")
+    ] = False,
+    latency: Annotated[float, typer.Option(min=0, help="Mean response time in seconds.")] = 0.0,
+    crawl_delay: Annotated[float, typer.Option(min=0, help="Crawl-delay in robots.txt, in seconds.")] = 1.0,
     crawl_delay_share: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of hosts that ask for --crawl-delay.")
+        float, typer.Option(min=0, max=1, help="Share of hosts whose robots.txt has a Crawl-delay.")
     ] = 0.0,
-    changes: Annotated[float, typer.Option(min=0, help="Multiplies the rate at which pages change.")] = 1.0,
-    corners: Annotated[bool, typer.Option(help="Add the badly behaved hosts.")] = False,
-    speed: Annotated[float, typer.Option(min=0.001, help="How much faster than ours its clock runs.")] = 1.0,
-    log: Annotated[Path | None, typer.Option(help="Append every request to this file, as JSON lines.")] = None,
+    changes: Annotated[float, typer.Option(min=0, help="Factor on the change rate of pages.")] = 1.0,
+    hostile: Annotated[bool, typer.Option("--hostile", help="Add the badly behaved hosts.")] = False,
+    speed: Annotated[float, typer.Option(min=0.001, help="Factor on the speed of its clock.")] = 1.0,
+    log: Annotated[Path | None, typer.Option(help="Append every request to this file as a JSON line.")] = None,
 ) -> None:
-    """Serve a synthetic Web on loopback: a playground, a test bed, the other side of a benchmark.
+    """Serve a synthetic Web, for tests and benchmarks.
 
-    Pages are made from their URL and the seed; `/__truth__` on any host tells what is really there.
+    It listens on loopback. Pages are generated from their URL and the seed; `/__truth__` on any host tells the true
+    state of its pages.
     """
     from tarrafa.clock import Clock
     from tarrafa.testweb import CA_FILE
@@ -470,18 +402,18 @@ def testweb(
     from tarrafa.testweb.http.web_server import WebServer, run_web_server
     from tarrafa.testweb.world.world import World
 
-    world = World(seed, hosts, pages, crawl_delay, crawl_delay_share, changes, hostile=corners)
+    world = World(seed, hosts, pages, crawl_delay, crawl_delay_share, changes, hostile=hostile)
 
     def ready(server: WebServer) -> None:
-        typer.echo(f"{hosts:,} hosts, {pages:,} pages; begin at {world.root(1)}, and in the collection file write:\n")
+        typer.echo(f'{hosts:,} hosts, {pages:,} pages. The collection file needs:\n\nroots = ["{world.root(1)}"]\n')
         targets = ", ".join(f'"{name}" = "{target}"' for name, target in server.connections.items())
         typer.echo(f"[network]\nconnect_to = {{{targets}}}")
-        typer.echo(f"suffixes = {json.dumps(['br.test', 'pt.test', 'com.test', *(SUFFIXES if corners else ())])}\n")
-        if corners:
+        typer.echo(f"suffixes = {json.dumps(['br.test', 'pt.test', 'com.test', *(SUFFIXES if hostile else ())])}\n")
+        if hostile:
             typer.echo(f"The badly behaved hosts, as roots: {json.dumps(hostile_roots())}\n")
-            typer.echo(f"good.tls.test is believed with ca_file = {json.dumps(str(CA_FILE))}\n")
+            typer.echo(f"The certificate of good.tls.test is valid with ca_file = {json.dumps(str(CA_FILE))}\n")
         if addresses:
-            typer.echo(f"or, for any crawler: {world.root(1, server.form)}\n")
+            typer.echo(f"Root for any other crawler: {world.root(1, server.form)}\n")
         typer.echo("Ctrl-C stops.")
 
     clock = Clock.scaled(speed) if speed != 1.0 else Clock.from_environment()
@@ -489,3 +421,28 @@ def testweb(
         world, port=port, addresses=addresses, log_path=log, clock=clock, latency_s=latency, ready=ready
     )
     sys.stderr.write(f"{stats.sentence()}\n")
+
+
+def _register(panel: str, *commands: Callable[..., None]) -> None:
+    for command in commands:
+        context = search.SEARCH_CONTEXT if command is search.search else None
+        name = command.__name__.strip("_").replace("_", "-")
+        app.command(name, rich_help_panel=panel, context_settings=context)(command)
+
+
+_register(START, demo, collections.init, crawl, search.search, serve, node.node)
+_register(COLLECTIONS, collections.check, collections.estimate, collections.add, collections.start, collections.pause)
+_register(COLLECTIONS, collections.resume, collections.stop, collections.delete)
+_register(EXPLORE, links.explain, links.page, links.site, links.links, entities.entities, sparql.sparql)
+_register(OPERATE, status, top, search.query_log, rebuild, export, import_)
+_register(SEVERAL_MACHINES, frontier.worker)
+_register(SCIENCE, report.report, testweb)
+for group, name, panel, text in (
+    (users.app, "user", OPERATE, "Manage the accounts of the console."),
+    (credentials.app, "credentials", OPERATE, "Manage headers, cookies and passwords for crawled sites."),
+    (takedown.app, "takedown", OPERATE, "Take down a URL, host or site from crawl and search."),
+    (curation.app, "curation", OPERATE, "Check the search curation file (synonyms, pinned sites)."),
+    (frontier.app, "frontier", SEVERAL_MACHINES, "Serve the frontier to workers on other machines."),
+):
+    app.add_typer(group, name=name, rich_help_panel=panel, help=text)
+app.add_typer(simulate.app, name="simulate", rich_help_panel=SCIENCE)

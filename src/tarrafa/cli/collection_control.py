@@ -1,13 +1,10 @@
-"""Starts, pauses, resumes, stops and deletes a collection, through the node that runs here or the frontier itself.
-
-`tarrafa delete`: a collection goes, whether anything runs here or not.
-"""
+"""Starts, pauses, resumes, stops and deletes a collection, through the node that runs here or the frontier itself."""
 
 import asyncio
 
 from tarrafa import credentials
 from tarrafa.cli.crawl import resume_command, set_collection_state
-from tarrafa.cli.curation import current_user
+from tarrafa.cli.options import current_user
 from tarrafa.clock import Clock
 from tarrafa.coordinator.node.local_control import ControlAction, ControlRequest, send_control_request
 from tarrafa.crawl.supervisor.delete_collection import delete_collection as delete_it
@@ -26,7 +23,7 @@ STATE_AFTER: dict[str, str] = {"start": "running", "pause": "paused", "resume": 
 async def control_collection(
     data: DataDirectory, address: Address | None, action: ControlAction, name: str, reason: str
 ) -> str:
-    """The state in which it leaves the collection. `reason`: what the frontier hears where no node says who it was."""
+    """Do it; the new state of the collection. `reason` is noted in the frontier if no node runs here."""
     answer = (
         None if address is not None else await send_control_request(data, ControlRequest(action, name, current_user()))
     )
@@ -43,11 +40,11 @@ async def control_collection(
     return STATE_AFTER[action]
 
 
-LATER = "; those who follow an archive of it drop its pages within seconds, or when they run"
+LATER = "; running search processes drop its pages within seconds, others at their next start"
 
 
 def delete_collection(data: DataDirectory, address: Address | None, name: str) -> str:
-    """Delete a collection of the frontier at that address, or of the one in the directory; what to say of it."""
+    """Delete a collection of the frontier at that address, or of the data directory; the message to print."""
     if address is not None and (data.frontier.exists() or not data.version.exists()):
         # Nothing is archived here, or for another frontier.
         asyncio.run(_delete_through(None, address, name))
@@ -64,7 +61,7 @@ def delete_collection(data: DataDirectory, address: Address | None, name: str) -
         if address is not None or not data.frontier.exists():
             raise
         asyncio.run(_delete_offline(data, name))
-    credentials.write(data, name, [])  # they are nobody's now
+    credentials.write(data, name, [])  # no collection sends them any more
     followers = (graph.drop_deleted(data), index.drop_deleted(data), triples.drop_deleted(data))
     return f"{name}: deleted{'' if address is None and all(followers) else LATER}"
 
@@ -78,10 +75,10 @@ async def _delete_through(data: DataDirectory | None, address: Address, name: st
 
 
 async def _delete_offline(data: DataDirectory, name: str) -> None:
-    """Nobody owns the frontier: for this moment we do. Whatever its owner left running is not."""
+    """No process owns the frontier: own it meanwhile. A collection that its owner left running is interrupted."""
     lock = data.try_lock()
     if lock is None:
-        raise Locked(f"{data.root}: another Tarrafa process is working here, and does not answer")
+        raise Locked(f"{data.root}: another Tarrafa process runs here, and does not respond")
     with lock:
         frontier = SqliteFrontier(data.frontier, Clock.from_environment(), bundled_suffix_list())
         try:

@@ -1,7 +1,4 @@
-"""Commands init, check, estimate and add: write a collection file, check its scope, estimate it, hand it over.
-
-tarrafa add FILE: a collection for the node that works here, which runs it when it is time.
-"""
+"""Commands for collections: init, check and estimate a collection file; add, start, pause, resume, stop, delete."""
 
 import asyncio
 import json
@@ -14,48 +11,47 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tarrafa.cli import frontier
-from tarrafa.cli import frontier as cluster
-from tarrafa.cli.options import DEFAULT_DATA, Data, Json
+from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, Language, TokenFile, current_user
 from tarrafa.errors import ConfigError, Unreachable, data_error_from_os
 from tarrafa.runtime.data_dir import DataDirectory
 
 if TYPE_CHECKING:
+    from tarrafa.config import Collection
     from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate, EstimateRange
+    from tarrafa.coordinator.node.local_control import ControlAction
+    from tarrafa.i18n import Translator
 
-SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3))
 COLLECTION_TEMPLATE = """\
 # A Tarrafa collection: what to crawl, how deep, how politely.
-# `tarrafa crawl {file}` starts it, and goes on after a stop.
+# `tarrafa crawl {file}` starts it, and resumes it after a stop.
 name  = "{name}"
 roots = [{root}]            # URLs or host names; or roots_file = "roots.txt", one per line
 
 [scope]
-# hosts = ["*.br"]            # absent: exactly the roots' hosts; *.br is everything below br
+# hosts = ["*.br"]            # default: exactly the hosts of the roots; *.br is everything below br
 # include = ["*/news/*"]      # URL patterns: only these
 # exclude = ["*/login*"]      # URL patterns: not these
 # depth_max = 3               # hops from a root
 pages_max = 1000
 
 [politeness]
-delay = "1s"                  # between the end of an answer and the next request to the same host
+delay = "1s"                  # between the end of a response and the next request to the same host
 contact = {contact}                  # a page or address where webmasters reach you; sent with every request
 """
-Language = Annotated[str, typer.Option("--language", help="Of what is written: en or pt.")]
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="The file to write.")] = Path("collection.toml"),
-    root: Annotated[str, typer.Option(help="The first root.")] = "https://www.example.br/",
-    preset: Annotated[str, typer.Option(help="Begin with this one; --list names them.")] = "",
+    file: Annotated[Path, typer.Argument(help="File to write.")] = Path("collection.toml"),
+    root: Annotated[str, typer.Option(help="First root URL.")] = "https://www.example.br/",
+    preset: Annotated[str, typer.Option(help="Preset to use; --list shows them.")] = "",
     country: Annotated[
-        str, typer.Option(help="Of the presets for a country: its domain, such as br. By default the root's.")
+        str, typer.Option(help="Country presets: top-level domain, such as br. Default: the root's.")
     ] = "",
-    contact: Annotated[str, typer.Option(help="A page or address where webmasters reach you.")] = "",
+    contact: Annotated[str, typer.Option(help="Page or e-mail address where webmasters reach you.")] = "",
     language: Language = "en",
-    listed: Annotated[bool, typer.Option("--list", help="Show the presets, and write nothing.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the presets; write nothing.")] = False,
 ) -> None:
-    """Write a collection file to begin with: a plain one, or a preset with its reasons."""
+    """Write a collection file to edit: plain, or from a preset."""
     from tarrafa.coordinator.definitions.presets import PresetRequest, preset_titles, preset_toml
 
     if listed:
@@ -73,26 +69,26 @@ def init(
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise data_error_from_os(error, file) from None
-    typer.echo(f"{file} is written; edit it, then: tarrafa crawl {shlex.quote(str(file))}")
+    typer.echo(f"{file} written; edit it, then run: tarrafa crawl {shlex.quote(str(file))}")
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="A collection file.")],
+    file: Annotated[Path, typer.Argument(help="Collection file (TOML).")],
     urls: Annotated[
-        list[str] | None, typer.Argument(help="URLs; without any, one per line from standard input.")
+        list[str] | None, typer.Argument(help="URLs to check. Default: one per line from standard input.")
     ] = None,
     data: Data = DEFAULT_DATA,
     language: Language = "en",
     as_json: Json = False,
 ) -> None:
-    """Say which URLs a collection would take in, and by which rule, before it is started. Nothing is fetched.
+    """Check which URLs are in scope, and show the deciding rule.
 
-    What was taken down in the data directory, if there is one, is out.
+    Nothing is fetched. Takedowns of the data directory, if there is one, count as out.
     """
     from tarrafa.cli.output import terminal
     from tarrafa.coordinator.dry_run import scope_check
     from tarrafa.coordinator.field_texts.languages import words_of
-    from tarrafa.crawl.scope.admission import load_collection
+    from tarrafa.crawl.scope.collection_loader import load_collection
     from tarrafa.runtime.data_dir import DataDirectory
     from tarrafa.takedown import CurrentTakedowns
 
@@ -113,17 +109,17 @@ def check(
 
 
 def estimate(
-    file: Annotated[Path, typer.Argument(help="A collection file.")],
+    file: Annotated[Path, typer.Argument(help="Collection file (TOML).")],
     data: Data = DEFAULT_DATA,
-    workers: Annotated[int, typer.Option(min=1, max=10_000, help="How many would crawl it, on all machines.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, max=10_000, help="Workers that would crawl it, on all machines.")] = 2,
     language: Language = "en",
     as_json: Json = False,
-    where: frontier.FrontierAddress = None,
-    token_file: frontier.TokenFile = None,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
 ) -> None:
-    """Say how many pages, requests, days and bytes a collection would take, and what that is concluded from.
+    """Estimate pages, requests, time and disk space of a crawl.
 
-    What the data directory knows of its hosts is used. Nothing is fetched.
+    The estimate uses what the data directory knows of the hosts, and lists its assumptions. Nothing is fetched.
     """
     import asyncio
 
@@ -131,8 +127,9 @@ def estimate(
     from tarrafa.coordinator.dry_run.crawl_estimate import estimate as calculate
     from tarrafa.coordinator.dry_run.estimate_inputs import gather_estimate_inputs
     from tarrafa.coordinator.field_texts.languages import words_of
-    from tarrafa.crawl.scope.admission import load_collection
+    from tarrafa.crawl.scope.collection_loader import load_collection
     from tarrafa.frontier.address import from_command_line
+    from tarrafa.i18n import translator
     from tarrafa.runtime.data_dir import DataDirectory
 
     collection, address = load_collection(file), from_command_line(where, token_file)
@@ -141,64 +138,48 @@ def estimate(
     if as_json:
         terminal.print_json(found)
     else:
-        _print_estimate(found)
+        _print_estimate(found, translator(language))
 
 
-def _print_estimate(found: "CrawlEstimate") -> None:
+def _print_estimate(found: "CrawlEstimate", _: "Translator") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from tarrafa.cli.crawl import format_duration
     from tarrafa.cli.output.terminal import console
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))
     for name in ("", "low", "likely", "high"):
         table.add_column(name, justify="right" if name else "left")
     rows: list[tuple[str, EstimateRange, Callable[[float], str]]] = [
-        ("pages", found.pages, _count),
-        ("requests", found.requests, _count),
-        ("time", found.seconds, format_duration),
-        ("transferred", found.transferred_bytes, _bytes),
-        ("on disk", found.kept_bytes, _bytes),
+        ("pages", found.pages, _.number),
+        ("requests", found.requests, _.number),
+        ("time", found.seconds, _.span),
+        ("transferred", found.transferred_bytes, _.size),
+        ("on disk", found.kept_bytes, _.size),
     ]
     for name, values, written in rows:
         high = "?" if values.high is None else written(values.high)
         table.add_row(name, written(values.low), written(values.likely), high)
     console.print(table)
-    console.print(escape(f"{_bytes(found.bytes_per_s)}/s on average; {found.bound}."))
+    console.print(escape(f"{_.size(found.bytes_per_s)}/s on average; {found.bound}."))
     for said in found.assumptions:
         console.print(escape(f"- {said}"))
 
 
-def _count(number: float) -> str:
-    return f"{number:,.0f}"
-
-
-def _bytes(number: float) -> str:
-    unit, size = next(((unit, size) for unit, size in SIZES if number >= size), SIZES[-1])
-    return f"{number / size:,.1f} {unit}"
-
-
-if TYPE_CHECKING:
-    from tarrafa.config import Collection
-
-
 def add(
-    file: Annotated[Path, typer.Argument(help="A collection file (TOML); `tarrafa init` writes one.")],
+    file: Annotated[Path, typer.Argument(help="Collection file (TOML); `tarrafa init` writes one.")],
     data: Data = DEFAULT_DATA,
-    where: cluster.FrontierAddress = None,
-    token_file: cluster.TokenFile = None,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
 ) -> None:
-    """Hand a collection to the node that works in a data directory: it starts when its schedule says so,
-    or when somebody starts it.
+    """Add a collection file to the running node.
 
-    One that is there already takes up what the file says, and stays in the state that it is in; but one that was
-    finished goes on, if there is more to visit now.
+    The collection starts by its schedule, by `tarrafa start` or from the console. A collection that exists already
+    takes the new definition and keeps its state; a finished one continues if the definition now allows more URLs.
     """
-    from tarrafa.cli.curation import current_user
     from tarrafa.config import encode_collection
     from tarrafa.coordinator.node.local_control import ControlRequest, send_control_request
-    from tarrafa.crawl.scope.admission import load_collection
+    from tarrafa.crawl.scope.collection_loader import load_collection
     from tarrafa.crawl.supervisor.submission import submit_collection
     from tarrafa.frontier.address import connect, from_command_line, local_address
 
@@ -207,7 +188,7 @@ def add(
     if address is None:
         directory.check_version()
 
-    async def handed_over() -> tuple[str, str]:
+    async def submit() -> tuple[str, str]:
         if address is None:
             answer = await send_control_request(
                 directory, ControlRequest("add", collection.name, current_user(), encode_collection(collection))
@@ -222,19 +203,88 @@ def add(
             await frontier.close()
 
     try:
-        state, reason = asyncio.run(handed_over())
+        state, reason = asyncio.run(submit())
     except Unreachable:
         if address is not None:
             raise
-        raise Unreachable(f"{directory.root}: nobody works here; start `tarrafa node` first") from None
-    typer.echo(f"{collection.name}: handed over; {_next_step_text(collection, state, reason)}")
+        raise Unreachable(f"{directory.root}: nothing runs here; start `tarrafa node` first") from None
+    typer.echo(f"{collection.name}: added; {_next_step_text(collection, state, reason)}")
 
 
 def _next_step_text(collection: "Collection", state: str, reason: str) -> str:
-    """What becomes of it."""
     schedule = collection.schedule
     if state not in ("ready", "waiting"):
         return f"it is {state}"
     if not (schedule.start or schedule.every):
-        return f"`tarrafa start {collection.name}`, or somebody in the console, starts it"
-    return f"it is {state}: {reason}" if state == "waiting" else "the node that coordinates starts it by its schedule"
+        return f"start it with `tarrafa start {collection.name}`, or in the console"
+    return f"it is {state}: {reason}" if state == "waiting" else "the coordinating node starts it by its schedule"
+
+
+CollectionName = Annotated[str, typer.Argument(metavar="NAME", help="Collection; `tarrafa status` lists them.")]
+
+
+def pause(
+    name: CollectionName, data: Data = DEFAULT_DATA, where: FrontierAddress = None, token_file: TokenFile = None
+) -> None:
+    """Pause a collection. Running fetches finish; nothing new starts.
+
+    Between two runs, its schedule is paused.
+    """
+    _control("pause", name, "by `tarrafa pause`; `tarrafa resume` goes on", data, where, token_file)
+
+
+def resume(
+    name: CollectionName, data: Data = DEFAULT_DATA, where: FrontierAddress = None, token_file: TokenFile = None
+) -> None:
+    """Resume a paused or stopped collection."""
+    _control("resume", name, "", data, where, token_file)
+
+
+def start(
+    name: CollectionName, data: Data = DEFAULT_DATA, where: FrontierAddress = None, token_file: TokenFile = None
+) -> None:
+    """Start a collection; a finished one is crawled again."""
+    _control("start", name, "by `tarrafa start`", data, where, token_file)
+
+
+def stop(
+    name: CollectionName, data: Data = DEFAULT_DATA, where: FrontierAddress = None, token_file: TokenFile = None
+) -> None:
+    """Stop the crawl of a collection. Nothing is lost.
+
+    `tarrafa resume NAME` (with a node) or `tarrafa crawl FILE` continues where it stopped.
+    """
+    _control("stop", name, "by `tarrafa stop`; `tarrafa crawl FILE` goes on", data, where, token_file)
+
+
+def delete(
+    name: CollectionName,
+    data: Data = DEFAULT_DATA,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Delete a collection and its pages in search. The archive stays.
+
+    The collection must not be running. Its URLs leave the frontier, its pages leave search, link graph and triple
+    store. Its name is free afterwards. If interrupted, run the same command again.
+    """
+    from tarrafa.cli.collection_control import delete_collection as delete_it
+    from tarrafa.frontier.address import from_command_line
+
+    directory, address = DataDirectory(data), from_command_line(where, token_file)
+    if not yes:
+        typer.confirm(f"Delete collection {name} and all its pages in search?", abort=True)
+    typer.echo(delete_it(directory, address, name))
+
+
+def _control(
+    action: "ControlAction", name: str, reason: str, data: Path, where: list[str] | None, token_file: Path | None
+) -> None:
+    from tarrafa.cli.collection_control import control_collection
+    from tarrafa.frontier.address import from_command_line
+
+    directory, address = DataDirectory(data), from_command_line(where, token_file)
+    if address is None:
+        directory.check_version()
+    typer.echo(f"{name}: {asyncio.run(control_collection(directory, address, action, name, reason))}")

@@ -1,12 +1,7 @@
 """Runs a crawl in the foreground: builds the supervisor from the options, shows progress, prints the summary.
 
-The same numbers twice: a line that is drawn anew in a terminal, a line every few seconds elsewhere.
-
-Which supervisor do the options of the command line ask for?
-
-Of a frontier that is here, with or without a door for other machines; or of one that is elsewhere.
-
-Crawling from a terminal: as the supervisor, or through the one that runs already.
+Progress is a line that is redrawn in a terminal, and a line every few seconds elsewhere. If another process owns the
+data directory, the collection is submitted to that process.
 """
 
 import asyncio
@@ -41,6 +36,7 @@ from tarrafa.frontier.api import CollectionStatus, FrontierOverview
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.rpc.frontier_server import parse_listen_address
 from tarrafa.frontier.store.sqlite_frontier import read_overview
+from tarrafa.i18n import ENGLISH
 from tarrafa.index import shards
 from tarrafa.model import Status
 from tarrafa.runtime.data_dir import DataDirectory
@@ -49,24 +45,15 @@ from tarrafa.runtime.token import load_token
 PLAIN_EVERY_S = 2.0
 
 
-def format_duration(seconds: float) -> str:
-    whole = int(seconds)
-    if whole < 90:
-        return f"{whole} s"
-    if whole < 5400:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
 def time_left_text(status: CollectionStatus) -> str:
     left = expected_pages(status) - (status.fetched - status.earlier)
     if not status.pages_per_s:
         return "waiting for hosts to answer" if status.pending + status.handed_out else "nearly done"
-    return f"about {format_duration(left / status.pages_per_s)} left" if left > 0 else "nearly done"
+    return f"about {ENGLISH.span(left / status.pages_per_s)} left" if left > 0 else "nearly done"
 
 
 def progress_line(status: CollectionStatus) -> str:
-    """One line that says it all."""
+    """`407 pages, 31/s, 300 hosts, 6,913 in the queue, 3 errors, about 3 min 00 s left`."""
     if status.state == "paused":
         return f"{status.fetched:,} pages, {status.pending:,} in the queue, paused {status.reason}"
     return (
@@ -77,13 +64,13 @@ def progress_line(status: CollectionStatus) -> str:
 
 
 def revisits_text(status: CollectionStatus) -> str:
-    """There is no end to keeping fresh; this much of it was done."""
+    """Revisits so far; keeping a collection fresh has no end."""
     share = f" ({status.changes / status.revisits:.0%} had changed)" if status.revisits else ""
     return f"{status.revisits:,} revisits{share}; Ctrl-C stops"
 
 
 class CrawlProgress:
-    """Shows one collection's numbers as they come. Use it in a `with`."""
+    """Shows the numbers of one collection while it is crawled. Use it in a `with`."""
 
     def __init__(self, name: str, *, quiet: bool = False) -> None:
         self._name, self._quiet = name, quiet
@@ -120,11 +107,11 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
 
 def node_name(name: str | None) -> str:
-    """What the names of this machine's workers begin with."""
+    """Prefix of the worker names of this machine."""
     if name is None:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("-._")[:50] or "node"
     if not NAME.fullmatch(name):
-        raise ConfigError(f"--name: {name[:80]!r}: letters, digits, '.', '_' and '-', at most 60, are allowed")
+        raise ConfigError(f"--name: {name[:80]!r}: use at most 60 letters, digits, '.', '_' and '-'")
     return f"{name}-"
 
 
@@ -139,16 +126,16 @@ def build_supervisor(
     lasting: bool = False,
     index_shards: str | None = None,
 ) -> Supervisor:
-    """The one that these options ask for: of a frontier elsewhere, or of one that is here."""
+    """Supervisor for these options: of a remote frontier, or of the local one."""
     clock = Clock.from_environment()
     divided = None if index_shards is None else shards.parse_layout(index_shards, "--index-shards")
     if address is not None:
         if listen is not None:
             raise ConfigError(
-                "--listen: only whoever keeps the frontier can serve it; leave out --frontier and TARRAFA_FRONTIER"
+                "--listen: a remote frontier cannot be served from here; leave out --frontier and TARRAFA_FRONTIER"
             )
         if isinstance(address, UnixSocket) and Path(address.path).resolve() == Path(data.socket).resolve():
-            raise ConfigError(f"--frontier {address}: a frontier elsewhere needs a data directory of its own: --data")
+            raise ConfigError(f"--frontier {address}: a remote frontier needs another data directory: --data")
         far = RemoteFrontierLink(address, clock)
         return Supervisor(data, workers, clock, frontier_link=far, name=node_name(name), lasting=True, divided=divided)
     own_name = "w" if name is None else node_name(name)
@@ -162,7 +149,7 @@ def build_supervisor(
 
 
 async def frontier_time(address: Address | None) -> float:
-    """What time it is where the frontier is."""
+    """Current time by the clock of the frontier."""
     own = Clock.from_environment()
     if address is None:
         return own.now()
@@ -174,18 +161,17 @@ async def frontier_time(address: Address | None) -> float:
 
 
 WATCH_EVERY_S = 0.5
-START_TIMEOUT_S = 10.0  # whoever works in a directory may still be starting
+START_TIMEOUT_S = 10.0  # the process that owns the directory may still be starting
 UNFINISHED_STATES = ("running", "paused")  # what is paused may be resumed
 INTERRUPTED = 130
 HINTS = {
-    Status.HOST_GIVEN_UP: "hosts that did not answer were given up; the same command tries them once more",
-    Status.ADDRESS_REFUSED: "addresses that are not on the public Internet were refused; "
-    "[network] allow_private = true lets them be visited",
+    Status.HOST_GIVEN_UP: "hosts that did not answer were given up; the same command tries them again",
+    Status.ADDRESS_REFUSED: "private addresses were refused; [network] allow_private = true allows them",
 }
 
 
 def run_until_interrupted(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Run; Ctrl-C and SIGTERM cancel, so that everything is handed back before we end."""
+    """Run; Ctrl-C and SIGTERM cancel the task, so that all leases are returned before the process ends."""
 
     async def whole() -> int:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -205,7 +191,7 @@ def status_of(overview: FrontierOverview, name: str) -> CollectionStatus:
 
 
 async def crawl_in_foreground(supervisor: Supervisor, collection: Collection, *, quiet: bool = False) -> bool:
-    """Crawl a collection in front of a person; whether its end was reached."""
+    """Crawl a collection with progress and summary; whether it was finished."""
     started, status = boottime(), None
     with CrawlProgress(collection.name, quiet=quiet) as progress:
         async with contextlib.aclosing(_watch(supervisor, collection)) as overviews:
@@ -219,7 +205,7 @@ async def crawl_in_foreground(supervisor: Supervisor, collection: Collection, *,
 
 
 async def _watch(supervisor: Supervisor, collection: Collection) -> AsyncGenerator[FrontierOverview, None]:
-    """The crawl's numbers until it is over: run here, or handed to the process that works in this directory already."""
+    """Overviews until the crawl ends: it runs here, or in the process that owns this data directory."""
     name, far = collection.name, isinstance(supervisor.frontier_link, RemoteFrontierLink)
     try:
         async with supervisor:
@@ -231,27 +217,27 @@ async def _watch(supervisor: Supervisor, collection: Collection) -> AsyncGenerat
                     return
             return
     except asyncio.CancelledError:
-        others = (
-            f"whoever else works for {supervisor.frontier_link.address} goes on with it, and so does the same command"
-        )
+        others = f"other machines of {supervisor.frontier_link.address} continue, and the same command rejoins"
         sys.stderr.write(f"{name}: stopped; {others if far else 'the same command goes on where it was'}\n")
         raise
     except Locked:
-        sys.stderr.write(f"{supervisor.data.root}: already at work here; handing {name} over (Ctrl-C only detaches)\n")
+        sys.stderr.write(
+            f"{supervisor.data.root}: another process runs here and takes {name} over (Ctrl-C only detaches)\n"
+        )
     try:
         async with contextlib.aclosing(_watch_other_process(supervisor, collection)) as overviews:
             async for overview in overviews:
                 yield overview
     except asyncio.CancelledError:
-        sys.stderr.write(f"{name}: detached; the crawl goes on\n")
+        sys.stderr.write(f"{name}: detached; the crawl continues\n")
         raise
 
 
 async def _watch_other_process(
     supervisor: Supervisor, collection: Collection
 ) -> AsyncGenerator[FrontierOverview, None]:
-    """Others crawl; we look on until they are done. When whoever keeps the frontier has ended, its file has the last
-    word; a frontier that is far away may come back."""
+    """Submit the collection to the process that owns the frontier, and watch it. If that process ends, its file is read
+    for the last numbers; a remote frontier may come back."""
     far = supervisor.frontier_link if isinstance(supervisor.frontier_link, RemoteFrontierLink) else None
     frontier = (
         RemoteFrontierLink(supervisor.frontier_link.address, Clock.from_environment(), lambda line: None)
@@ -275,15 +261,15 @@ async def _watch_other_process(
                 return
             await asyncio.sleep(WATCH_EVERY_S)
     except TimeoutError:
-        raise Unreachable(f"{frontier.address}: whoever works there does not answer; see its logs") from None
+        raise Unreachable(f"{frontier.address}: the process there does not respond; see its logs") from None
     finally:
         await frontier.close()
 
 
 def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
-    """What was caught, for a person."""
+    """Print the numbers of the crawl on stderr."""
     sys.stderr.write(
-        f"{status.name}: {status.state} ({status.reason}) in {format_duration(elapsed_s)}\n"
+        f"{status.name}: {status.state} ({status.reason}) in {ENGLISH.span(elapsed_s)}\n"
         f"  {status.fetched:,} pages; {status.hosts:,} hosts and "
         f"{status.known:,} URLs known, {status.pending:,} waiting, "
         f"{status.excluded:,} excluded by robots.txt, {status.too_deep:,} too deep, {status.failed:,} failed\n"
@@ -298,7 +284,7 @@ def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
 
 
 async def fetch_overview(data: DataDirectory, address: Address | None = None) -> FrontierOverview:
-    """From the frontier at that address; else from whoever owns this directory's, else from its file."""
+    """Overview of the frontier at that address; else of the running local frontier, else of its file."""
     if address is None:
         data.check_version()
     try:
@@ -314,7 +300,7 @@ async def fetch_overview(data: DataDirectory, address: Address | None = None) ->
 
 
 async def set_collection_state(address: Address, name: str, state: str, reason: str, *, again: bool = False) -> None:
-    """Set a collection to another state, from a terminal. `again`: one that is finished, by another run."""
+    """Set the state of a collection. `again`: begin another run of a finished one."""
     frontier = await connect(address)
     try:
         before = next((one for one in (await frontier.overview()).collections if one.name == name), None)
@@ -329,12 +315,12 @@ async def set_collection_state(address: Address, name: str, state: str, reason: 
 
 
 def resume_command(data: DataDirectory) -> str:
-    """Which command does, where nothing runs: what a node kept may have no file."""
+    """The command that resumes a crawl here: a collection of a node may have no file."""
     return "`tarrafa node`" if ledger_of(data).exists() else "`tarrafa crawl FILE`"
 
 
 def _mark_interrupted(data: DataDirectory, overview: FrontierOverview) -> FrontierOverview:
-    """Nobody owns the file, so nothing runs, whatever was true when its owner was killed."""
+    """No process owns the file, so nothing runs: a collection that was running when its owner died is paused."""
     reason = f"interrupted; {resume_command(data)} goes on where it was"
     collections = [
         msgspec.structs.replace(one, state="paused", reason=reason) if one.state == "running" else one

@@ -1,11 +1,7 @@
 """Command `tarrafa demo`: crawls the synthetic Web, serves search page and console, and checks the hostile hosts.
 
-Compares what the frontier says became of their URLs with what a crawler that cannot be hurt should say of them.
-
-Everything at once, in front of your eyes.
-
-A synthetic Web in a process of its own, a crawl of it, the search page, which answers from the first indexed page on,
-and the console, where it can be watched, paused and run again.
+The synthetic Web runs as a process of its own. After a crawl of the hostile hosts, their URLs in the frontier are
+compared with the expected outcomes.
 """
 
 import asyncio
@@ -21,12 +17,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from tarrafa.cli.crawl import UNFINISHED_STATES, CrawlProgress, print_summary, status_of
-from tarrafa.cli.node_server import serve_node_pages
 from tarrafa.cli.output.terminal import console
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
-from tarrafa.crawl.scope.admission import load_collection
+from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import Locked, data_error_from_os
 from tarrafa.frontier.api import UrlFacts
 from tarrafa.frontier.store.sqlite_frontier import read_statuses_by_host, read_url_lookup
@@ -38,33 +33,33 @@ from tarrafa.search.searcher import Searcher
 from tarrafa.server.auth.authentication import Authenticator
 from tarrafa.server.console.console import Console
 from tarrafa.server.http_server import bind
-from tarrafa.testweb.hostile import HOSTILE_HOSTS, HostileHost, hostile_host_of
-from tarrafa.testweb.hostile import hostile_roots as corner_roots
+from tarrafa.server.node_server import serve_node_pages
+from tarrafa.testweb.hostile import HOSTILE_HOSTS, HostileHost, hostile_host_of, hostile_roots
 from tarrafa.testweb.http.web_process import WebProcess, start_process
 from tarrafa.testweb.world.world import World
 
 
 @dataclass(slots=True)
 class HostileVerdict:
-    """One corner, and how the crawl fared there."""
+    """One hostile host, and the outcomes of its URLs."""
 
-    corner: HostileHost
+    host: HostileHost
     statuses: Counter[int | None] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
 
 def verdicts(data: DataDirectory, name: str) -> list[HostileVerdict]:
-    """For a crawl that is over."""
-    found = {corner.name: _verdict(data, name, corner) for corner in HOSTILE_HOSTS.values()}
+    """Verdicts on all hostile hosts, after the crawl."""
+    found = {host.name: _verdict(data, name, host) for host in HOSTILE_HOSTS.values()}
     for key, status, count in read_statuses_by_host(data.frontier, name):
-        corner = hostile_host_of(host_name(f"{key}/"))
-        if corner is not None:
-            found[corner.name].statuses[status] += count
+        host = hostile_host_of(host_name(f"{key}/"))
+        if host is not None:
+            found[host.name].statuses[status] += count
     return list(found.values())
 
 
-def _verdict(data: DataDirectory, name: str, corner: HostileHost) -> HostileVerdict:
-    verdict, expects = HostileVerdict(corner), corner.expects
+def _verdict(data: DataDirectory, name: str, host: HostileHost) -> HostileVerdict:
+    verdict, expects = HostileVerdict(host), host.expects
     for url in sorted({*expects.statuses, *expects.kept}):
         known = _known(data, name, url)
         status, kept = (known.status, known.state == "fetched") if known else (None, False)
@@ -83,7 +78,7 @@ def _known(data: DataDirectory, name: str, url: str) -> UrlFacts | None:
 
 def show_verdicts(found: list[HostileVerdict]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))
-    for title in ("host", "what it does", "what became of it"):
+    for title in ("host", "behaviour", "outcome"):
         table.add_column(title, overflow="fold")
     for verdict in found:
         fates = ", ".join(
@@ -92,7 +87,7 @@ def show_verdicts(found: list[HostileVerdict]) -> None:
             for status, count in verdict.statuses.most_common()
         )
         mark = "" if not verdict.wrong else f" [red]unexpected: {escape('; '.join(verdict.wrong[:3]))}[/]"
-        table.add_row(escape(verdict.corner.name), escape(verdict.corner.about), escape(fates) + mark)
+        table.add_row(escape(verdict.host.name), escape(verdict.host.about), escape(fates) + mark)
     console.print(table)
 
 
@@ -114,7 +109,7 @@ contact = "https://example.org/tarrafa-demo"
 connect_to = {{{connect_to}}}
 suffixes   = ["br.test", "pt.test", "com.test", "corner.test", "tls.test", "six.test"]
 """
-# For hosts that stall, flood and loop on purpose a real crawl has more patience.
+# Short timeouts for hosts that stall on purpose; a real crawl waits longer.
 SHORT_TIMEOUTS = """\
 delay_max = "1s"
 backoff   = "500ms"
@@ -134,10 +129,10 @@ alike_max = 50
 
 
 async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, hostile: bool = False) -> int:
-    """Exit status 0: the crawl reached its end, and what it found can be searched."""
+    """Exit status 0: the crawl is finished, and its pages are searchable."""
     _refuse_second_demo(data)
     world = World(SEED, hosts=max(4, pages // PAGES_PER_HOST), pages=max(20, pages + pages // 4), hostile=hostile)
-    listening = bind(port=port)  # a port that is taken is told before anything else starts
+    listening = bind(port=port)  # a port in use is reported before anything else starts
     clock = Clock.from_environment()
     with start_process(world) as web:
         home = CoordinatorNode(data, "demo", WORKERS, clock, lambda line: None)
@@ -146,7 +141,7 @@ async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, h
             serve_node_pages(home, Console(Authenticator(data, clock.now)), listening=listening) as address,
         ):
             sys.stderr.write(f"synthetic Web: {world.hosts:,} hosts, {world.pages:,} pages on {web.connect_to}\n")
-            sys.stderr.write(f"search page:   {address}  (it answers while the crawl runs)\n")
+            sys.stderr.write(f"search page:   {address}  (works while the crawl runs)\n")
             sys.stderr.write(f"console:       {address}console\n")
             finished = await _crawl(home, load_collection(_collection_file(data, world, pages, web)))
             good = await asyncio.to_thread(_print_examples, data, address)
@@ -160,7 +155,7 @@ async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, h
 
 
 async def _crawl(home: CoordinatorNode, collection: Collection) -> bool:
-    """In front of a person, to its end; whether that was reached."""
+    """Crawl with progress and summary; whether it was finished."""
     await home.supervisor.submit(collection)
     started, status = boottime(), None
     with CrawlProgress(collection.name) as progress:
@@ -177,20 +172,20 @@ async def _crawl(home: CoordinatorNode, collection: Collection) -> bool:
 
 
 def _refuse_second_demo(data: DataDirectory) -> None:
-    """Two demos would take each other's Web away."""
+    """Refuse a data directory in use: a second demo would replace the Web of the first."""
     if not data.root.exists():
         return
     lock = data.try_lock()
     if lock is None:
-        raise Locked(f"{data.root}: a demo or crawl is at work here already; wait for it, or choose another --data")
+        raise Locked(f"{data.root}: a demo or crawl runs here already; wait for it, or choose another --data")
     lock.close()
 
 
 def _collection_file(data: DataDirectory, world: World, pages: int, web: WebProcess) -> Path:
-    """The demo's collection. With the badly behaved hosts it has no `pages_max`: it shall meet them all."""
+    """Write the collection file of the demo. With hostile hosts there is no `pages_max`, so that all are visited."""
     data.create()
     path = data.root / "demo.toml"
-    roots = ", ".join(f'"{root}"' for root in [world.root(1), *(corner_roots() if world.hostile else [])])
+    roots = ", ".join(f'"{root}"' for root in [world.root(1), *(hostile_roots() if world.hostile else [])])
     limits = HOST_LIMITS if world.hostile else f"\npages_max = {pages}\n"
     connect_to = ", ".join(f'"{name}" = "{target}"' for name, target in web.connections.items())
     more = SHORT_TIMEOUTS if world.hostile else ""
@@ -202,29 +197,29 @@ def _collection_file(data: DataDirectory, world: World, pages: int, web: WebProc
 
 
 def _print_examples(data: DataDirectory, address: str) -> bool:
-    """Print the examples with what they find; whether there is anything to be found at all."""
+    """Print example searches with their numbers of results; whether any page is indexed."""
     searcher = Searcher.open(data)
     sys.stdout.write(f"\nSearch it: {address}\n")
     for query in EXAMPLES:
         result = searcher.search(SearchRequest(query))
         sys.stdout.write(f"  {query:24} {result.total:>6,} pages in {result.time_s * 1000:.1f} ms\n")
-    sys.stdout.write(f"Things that pages speak of: {address}data, and by SPARQL: {address}sparql\n")
+    sys.stdout.write(f"Entities in the pages: {address}data, and by SPARQL: {address}sparql\n")
     sys.stdout.write(f"The collection file is {data.root / 'demo.toml'}.\n")
-    sys.stdout.write("(The hosts end in .test and exist for the crawler only: open a result's Relations instead.)\n")
+    sys.stdout.write("(Hosts that end in .test exist only for the crawler; open the Relations of a result instead.)\n")
     sys.stdout.flush()
     return searcher.documents > 0
 
 
 def _print_hostile_results(data: DataDirectory) -> bool:
-    """Print what became of the badly behaved hosts; whether all of it is as it should be."""
+    """Print the outcomes of the hostile hosts; whether all are as expected."""
     found = verdicts(data, "demo")
     show_verdicts(found)
     wrong = sum(bool(verdict.wrong) for verdict in found)
-    sys.stdout.write(f"{len(found)} badly behaved hosts, {wrong} of them not treated as they should be.\n")
+    sys.stdout.write(f"{len(found)} badly behaved hosts, {wrong} with an unexpected outcome.\n")
     return not wrong
 
 
 def _open(address: str, *, leave: bool) -> None:
-    """In a browser, where a person with one is looking."""
+    """Open the page in a browser, if there is a terminal and a display."""
     if not leave and sys.stdout.isatty() and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         webbrowser.open(address)

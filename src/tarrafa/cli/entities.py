@@ -1,10 +1,6 @@
 """Command `tarrafa entities`: finds people, events, products and other entities that pages describe.
 
-tarrafa things WORDS                 what pages speak of, in whichever property
-tarrafa things --class schema:Event  of a class; --not, --vocabulary, --where 'startDate>=2026-01-01'
-tarrafa things --list classes        what there is to choose from
-
-The same question as the page /data asks, by the same names.
+It has the same parameters as the page /data.
 """
 
 from typing import Annotated
@@ -18,30 +14,34 @@ LIMIT_MAX, OFFSET_MAX = 1_000, 100_000
 
 
 def entities(
-    words: Annotated[list[str] | None, typer.Argument(help="Words in any property.", show_default=False)] = None,
+    words: Annotated[
+        list[str] | None, typer.Argument(help="Words in any property; with --list, part of a name.", show_default=False)
+    ] = None,
     data: Data = DEFAULT_DATA,
     of_class: Annotated[
-        str, typer.Option("--class", metavar="NAME", help="Of this class: schema:Event, Event, or its IRI.")
+        str, typer.Option("--class", metavar="NAME", help="Only this class: schema:Event, Event, or its IRI.")
     ] = "",
-    not_class: Annotated[str, typer.Option("--not", metavar="NAME", help="Of other classes, and not of this.")] = "",
-    vocabulary: Annotated[str, typer.Option(metavar="NAME", help="In this vocabulary: schema, or its IRI.")] = "",
+    not_class: Annotated[str, typer.Option("--not", metavar="NAME", help="Exclude this class.")] = "",
+    vocabulary: Annotated[str, typer.Option(metavar="NAME", help="Only this vocabulary: schema, or its IRI.")] = "",
     where: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="CONDITION", help="'startDate>=2026-01-01', 'price<50', 'name=Ana', 'name ana silva', 'email'."
+            metavar="CONDITION",
+            help="Condition on a property: 'startDate>=2026-01-01', 'price<50', 'name=Ana', 'name ana silva', 'email'.",
         ),
     ] = None,
     listed: Annotated[
-        str, typer.Option("--list", metavar="WHICH", help="What can be chosen: vocabularies, classes, properties.")
+        str, typer.Option("--list", metavar="WHICH", help="List vocabularies, classes or properties.")
     ] = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LIMIT_MAX, help="How many.")] = 10,
-    offset: Annotated[int, typer.Option(min=0, max=OFFSET_MAX, help="Skip so many.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LIMIT_MAX, help="Number of results.")] = 10,
+    offset: Annotated[int, typer.Option(min=0, max=OFFSET_MAX, help="Results to skip.")] = 0,
     collection: CollectionFilter = None,
     as_json: Json = False,
 ) -> None:
-    """Find people, events, products… that pages speak of, and the pages that say so; works while the crawl runs.
+    """Find people, events, products and other entities.
 
-    With --list, WORDS are a part of a name.
+    They come from the structured data of pages, and are shown with the pages that describe them. Works while the crawl
+    runs.
     """
     from tarrafa.cli.output import entity_list, terminal
     from tarrafa.server.entities.params import EntityParams, parse_condition

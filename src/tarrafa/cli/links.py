@@ -1,9 +1,4 @@
-"""Commands `links`, `page` and `site`: links and details of a page or a site.
-
-tarrafa links URL   who links to a page, and where it leads
-tarrafa page URL    all that is known of a page
-tarrafa site NAME   all that is known of a site or a host
-"""
+"""Commands `links`, `explain`, `page` and `site`: links, crawl state and details of a URL or a site."""
 
 import asyncio
 from typing import Annotated
@@ -11,31 +6,28 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from tarrafa.cli import frontier
-from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json
+from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, Json, TokenFile
 from tarrafa.errors import ConfigError
 from tarrafa.runtime.data_dir import DataDirectory
 
 OFFSET_MAX = 1_000_000_000
 
-Url = Annotated[str, typer.Argument(help="Any URL that was crawled or linked to.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many of each list.")]
-Offset = Annotated[int, typer.Option("--offset", min=0, max=OFFSET_MAX, help="Skip so many of each list.")]
+Url = Annotated[str, typer.Argument(help="URL of a crawled or linked page.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Length of each list.")]
+Offset = Annotated[int, typer.Option("--offset", min=0, max=OFFSET_MAX, help="Entries to skip in each list.")]
 
 
 def links(
     url: Url,
     data: Data = DEFAULT_DATA,
-    incoming: Annotated[bool, typer.Option("--in", help="Only who links here.")] = False,
-    outgoing: Annotated[bool, typer.Option("--out", help="Only where it leads.")] = False,
+    incoming: Annotated[bool, typer.Option("--in", help="Only links to the URL.")] = False,
+    outgoing: Annotated[bool, typer.Option("--out", help="Only links from the URL.")] = False,
     limit: Limit = 50,
     offset: Offset = 0,
     collection: CollectionFilter = None,
     as_json: Json = False,
 ) -> None:
-    """Show who links to a URL, and where it leads, with anchor texts."""
-    from msgspec.structs import replace
-
+    """List the links to and from a URL, with anchor texts."""
     from tarrafa.cli.output import terminal
     from tarrafa.graph.reader import GraphReader
 
@@ -43,7 +35,7 @@ def links(
     directory.check_version()
     reader = GraphReader(directory)
     if reader.node(url, collection) is None:
-        raise ConfigError(f"{url}: no crawled page is or links to this URL")
+        raise ConfigError(f"{url}: not crawled, and no crawled page links to it")
     found = reader.neighbours(url, collection, limit, offset)
     both = incoming == outgoing
     if as_json:
@@ -53,6 +45,36 @@ def links(
         terminal.print_neighbours(found, offset, incoming=incoming or both, outgoing=outgoing or both)
 
 
+def explain(
+    url: Annotated[str, typer.Argument(help="URL.")],
+    data: Data = DEFAULT_DATA,
+    collection: CollectionFilter = None,
+    as_json: Json = False,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Explain a URL: scope rule, robots.txt, visits, next visit.
+
+    It answers the questions of a webmaster: why was this fetched, and when will it be again?
+    """
+    from tarrafa.cli.crawl import frontier_time
+    from tarrafa.cli.output import explanation, terminal
+    from tarrafa.crawl.explain.explain import Explanation
+    from tarrafa.crawl.explain.explain import explain as explain_url
+    from tarrafa.frontier.address import from_command_line
+
+    address = from_command_line(where, token_file)
+
+    async def asked() -> Explanation:
+        return await explain_url(DataDirectory(data), url, collection, await frontier_time(address), address)
+
+    found = asyncio.run(asked())
+    if as_json:
+        terminal.print_json(found)
+    else:
+        explanation.print_explanation(found)
+
+
 def page(
     url: Url,
     data: Data = DEFAULT_DATA,
@@ -60,10 +82,10 @@ def page(
     offset: Offset = 0,
     collection: CollectionFilter = None,
     as_json: Json = False,
-    where: frontier.FrontierAddress = None,
-    token_file: frontier.TokenFile = None,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
 ) -> None:
-    """Show all that is known of a page: rank, visits, versions, how often it changes, words, links."""
+    """Show a page: rank, visits, versions, change rate, words, links."""
     from tarrafa.cli.crawl import frontier_time
     from tarrafa.cli.output import page_site, terminal
     from tarrafa.crawl.explain.page_and_site import PageDetails, describe_page
@@ -85,16 +107,16 @@ def page(
 
 
 def site(
-    name: Annotated[str, typer.Argument(help="A site (usp.br) or a host (www.usp.br, https://www.usp.br).")],
+    name: Annotated[str, typer.Argument(help="Site (usp.br) or host (www.usp.br, https://www.usp.br).")],
     data: Data = DEFAULT_DATA,
     limit: Limit = 10,
     offset: Offset = 0,
     collection: CollectionFilter = None,
     as_json: Json = False,
-    where: frontier.FrontierAddress = None,
-    token_file: frontier.TokenFile = None,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
 ) -> None:
-    """Show all that is known of a site: its pages, errors, hosts, robots.txt and delays, and the sites around it."""
+    """Show a site or host: pages, errors, robots.txt, linked sites."""
     from tarrafa.cli.output import page_site, terminal
     from tarrafa.crawl.explain.page_and_site import describe_site
     from tarrafa.frontier.address import from_command_line

@@ -1,7 +1,4 @@
-"""Rebuilds, exports and imports frontier, index and triple store, with a progress bar.
-
-Making the index or the triple store again, in front of a person.
-"""
+"""Rebuilds, exports and imports frontier, index and triple store, with a progress bar."""
 
 import os
 import sys
@@ -18,7 +15,7 @@ from tarrafa.archive.history import durable_lengths, survey_archive
 from tarrafa.archive.warc_reader import bytes_behind, visit_lengths
 from tarrafa.clock import Clock
 from tarrafa.crawl.rebuild_frontier import rebuild
-from tarrafa.crawl.scope.admission import load_collection as read_collection
+from tarrafa.crawl.scope.collection_loader import load_collection as read_collection
 from tarrafa.errors import ConfigError, DataError, FrontierError
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import Address, connect
@@ -43,13 +40,15 @@ from tarrafa.index.parallel_rebuild import rebuild_in_parallel
 from tarrafa.runtime.data_dir import DataDirectory, replace_atomically
 from tarrafa.takedown import TakedownEntry, read_entries
 from tarrafa.triples import follower, storage
+from tarrafa.triples.nquads_export import StatementExport, check_file_name, compressed, write_nquads
+from tarrafa.triples.status import triples_status
 
 STDOUT = Path("-")
 NAMES_SHOWN = 3  # of workers that stand in the way
 
 
 class ProgressBar:
-    """A bar in a terminal, nothing elsewhere. Use it in a `with`; call it with how much more is done."""
+    """A progress bar in a terminal, nothing elsewhere. Use it in a `with`; call it with each increment."""
 
     def __init__(self, what: str, total: int) -> None:
         console = Console(stderr=True)
@@ -72,9 +71,9 @@ class ProgressBar:
 async def export_frontier(
     data: DataDirectory, file: Path, only: str | None, form: str, *, force: bool, address: Address | None = None
 ) -> str:
-    """Export the frontier of a data directory, or the one at an address; what to say of it."""
+    """Export the frontier of a data directory, or the one at an address; the message to print."""
     if file == STDOUT and form != "jsonl":
-        raise ConfigError("-: only --format jsonl can be written to the standard output")
+        raise ConfigError("-: only --format jsonl can be written to standard output")
     if file != STDOUT and file.exists() and not force:
         raise ConfigError(f"{file}: exists already; nothing was changed (--force replaces it)")
     # Before the frontier: what it does not know yet is visited once more, not lost.
@@ -101,7 +100,7 @@ async def export_frontier(
 @dataclass(frozen=True, slots=True)
 class Exported:
     """A frontier to be read, how many URLs each of its collections has, and what was ever taken down. Elsewhere it is
-    read in many transactions: `check` tells whether somebody changed it meanwhile."""
+    read in many transactions: `check` raises if it was changed meanwhile."""
 
     source: ExportSource
     known: dict[str, int]
@@ -125,7 +124,7 @@ async def _local_source(data: DataDirectory) -> AsyncIterator[Exported]:
 
 @asynccontextmanager
 async def _source_at(address: Address) -> AsyncIterator[Exported]:
-    """A frontier that is elsewhere."""
+    """A remote frontier, at rest."""
     frontier = await connect(address)
     try:
         known = await _at_rest(frontier, address)
@@ -155,9 +154,24 @@ def _summary_text(file: Path, found: CheckpointSummary) -> str:
     return f"{file}: {found.hosts:,} hosts, {found.urls:,} URLs, {found.visits:,} visits remembered{fresh}"
 
 
+def export_statements(data: DataDirectory, file: Path, collection: str | None, *, force: bool) -> str:
+    """Export the statements of the triple store as N-Quads; the message to print."""
+    data.check_version()
+    if file != STDOUT:
+        check_file_name(file)
+        if file.exists() and not force:
+            raise ConfigError(f"{file}: exists already; nothing was changed (--force replaces it)")
+    state = triples_status(data)
+    with StatementExport(data, collection) as statements, ExitStack() as stack:
+        tell = stack.enter_context(ProgressBar("exporting", state.pages if state is not None else 0))
+        output = sys.stdout.buffer if file == STDOUT else stack.enter_context(replace_atomically(file))
+        found = write_nquads(statements, stack.enter_context(compressed(output, file.name)), tell)
+    return f"{file}: {found.statements:,} statements of {found.pages:,} pages"
+
+
 async def import_frontier(data: DataDirectory, file: Path, address: Address | None = None) -> str:
-    """Import into the frontier of a data directory, or into the one at an address; what to say of it."""
-    with ProgressBar("looking through", file.stat().st_size if file.is_file() else 0) as tell:
+    """Import into the frontier of a data directory, or into the one at an address; the message to print."""
+    with ProgressBar("checking", file.stat().st_size if file.is_file() else 0) as tell:
         contents = verify_checkpoint(file, tell)
     if address is None:
         data.create()
@@ -166,14 +180,14 @@ async def import_frontier(data: DataDirectory, file: Path, address: Address | No
     async with _open_frontier(data, contents) if address is None else _frontier_at(address, contents) as frontier:
         with ProgressBar("importing", contents.summary.urls) as tell:
             names = await load_checkpoint(frontier, contents, tell)
-    with suppress(DataError):  # it is being written: whoever does that goes on telling
+    with suppress(DataError):  # the follower that writes the graph delivers the in-links
         if graph_exists(data):
             mark_all_undelivered(data)
     return f"{_summary_text(file, contents.summary)}; collections: {', '.join(names) or 'none'}"
 
 
 def _check_archive(data: DataDirectory, contents: CheckpointContents) -> None:
-    """The numbers of visits that were archived since must not be given again: whoever follows would not see them."""
+    """Refuse a file older than the archive: it would reuse visit numbers, and followers would miss these visits."""
     header = contents.header
     if header.archive is None:
         return
@@ -191,14 +205,14 @@ def _check_archive(data: DataDirectory, contents: CheckpointContents) -> None:
 
 
 def rebuild_frontier(data: DataDirectory, files: list[Path], base: Path | None, *, force: bool) -> str:
-    """Rebuild; what to say of it."""
+    """Rebuild the frontier; the message to print."""
     made = rebuild(data, [read_collection(file) for file in files], base, ProgressBar, force=force)
     said = [
-        f"frontier: made again from {made.visits:,} visits: {made.urls:,} URLs, {made.pages:,} pages,"
+        f"frontier: rebuilt from {made.visits:,} visits: {made.urls:,} URLs, {made.pages:,} pages,"
         f" {made.waiting:,} waiting"
     ]
     if made.aside is not None:
-        said.append(f"the former one is kept as {made.aside}")
+        said.append(f"the old frontier is kept as {made.aside}")
     return "\n".join([*said, *([made.warning] if made.warning else [])])
 
 
@@ -226,7 +240,7 @@ async def _open_frontier(data: DataDirectory, contents: CheckpointContents) -> A
         return
     lock = data.try_lock()
     if lock is None:
-        raise ConfigError(f"{data.root}: another Tarrafa process is starting or ending here; try again in a moment")
+        raise ConfigError(f"{data.root}: another Tarrafa process is starting or ending here; try again")
     with lock:
         suffixes = contents.header.catalogue.suffixes or bundled_suffix_list()
         local = SqliteFrontier(data.frontier, Clock.from_environment(), suffixes)
@@ -237,8 +251,8 @@ async def _open_frontier(data: DataDirectory, contents: CheckpointContents) -> A
 
 
 def rebuild_index(data: DataDirectory, divided: str | None) -> int:
-    """Make it again with all processors, in so many parts; the number of visits read. The triple store has the same
-    parts: where it has others, it is made again, too."""
+    """Rebuild the index with all processors; the number of visits read. The triple store has the same shards: if its
+    layout differs, it is rebuilt, too."""
     wanted = shards.parse_layout(divided, "--shards") if divided is not None else None
     with ProgressBar("indexing", sum(visit_lengths(data.archive).values())) as tell:
         count = rebuild_in_parallel(data, len(os.sched_getaffinity(0)), tell, wanted)
@@ -249,7 +263,7 @@ def rebuild_index(data: DataDirectory, divided: str | None) -> int:
 
 
 def rebuild_triples(data: DataDirectory) -> int:
-    """Make it again; the number of visits read."""
+    """Rebuild the triple store; the number of visits read."""
     storage.remove_stray_parts(data)
     size = sum(visit_lengths(data.archive).values()) * len(shards.parts(data))
     with ProgressBar("reading statements", size) as tell:

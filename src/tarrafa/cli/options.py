@@ -1,15 +1,81 @@
-"""Options that many commands share: --data, --json, --collection."""
+"""Options that many commands share: --data, --json, --collection, --frontier, --token-file, --listen, --rate-limit."""
 
+import getpass
+import os
+import socket
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-Data = Annotated[
-    Path, typer.Option("--data", help="Where everything is kept.", envvar="TARRAFA_DATA", show_default=True)
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
-CollectionFilter = Annotated[
-    str | None, typer.Option("--collection", help="Only this collection; by default all of them.")
-]
+if TYPE_CHECKING:
+    from tarrafa.server.rate_limit import RateLimit
+
 DEFAULT_DATA = Path("tarrafa-data")
+RATE_DEFAULT = "10/s"
+
+Data = Annotated[Path, typer.Option("--data", help="Data directory.", envvar="TARRAFA_DATA", show_default=True)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+CollectionFilter = Annotated[str | None, typer.Option("--collection", help="Only this collection. Default: all.")]
+Language = Annotated[str, typer.Option("--language", help="Language of the output: en or pt.")]
+FrontierAddress = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--frontier",
+        metavar="ADDRESS",
+        help="Address of a remote frontier: tcp://HOST:PORT or postgresql://USER@HOST/DB (repeat it for several "
+        "servers, in order). Put an address with a password into the environment: TARRAFA_FRONTIER.",
+        show_default=False,
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        help="File with the token that the machines share. Default: environment TARRAFA_TOKEN.",
+        show_default=False,
+    ),
+]
+Listen = Annotated[
+    str | None, typer.Option("--listen", metavar="HOST:PORT", help="Also serve the frontier to other machines.")
+]
+NodeName = Annotated[
+    str | None,
+    typer.Option("--name", help="Name of this machine; its workers are NAME-1, NAME-2… Default: host name."),
+]
+IndexShards = Annotated[
+    str | None,
+    typer.Option(
+        "--index-shards",
+        metavar="N",
+        help="Divide a new index into N shards, one process each. 1,2/4: shards 1 and 2 of 4.",
+        show_default=False,
+    ),
+]
+PublicUrl = Annotated[
+    str, typer.Option("--public-url", help="Public address of the pages, if a reverse proxy serves them.")
+]
+RateLimitOption = Annotated[
+    str,
+    typer.Option("--rate-limit", metavar="N/s", help="Requests allowed per client address: 10/s, 90/min; 0: no limit."),
+]
+RateHere = Annotated[bool, typer.Option("--rate-limit-here", help="Limit clients on this machine, too.")]
+BehindProxy = Annotated[
+    bool,
+    typer.Option("--behind-proxy", help="All requests come through a reverse proxy that names the client address."),
+]
+
+
+def parse_rate_limit(text: str, here: bool, behind_proxy: bool) -> "RateLimit":
+    from tarrafa.server.rate_limit import RateLimit
+
+    return RateLimit.parse(text, local=here, behind_proxy=behind_proxy)
+
+
+def current_user() -> str:
+    """USER@HOST, for logs of who did something."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name
+        name = str(os.getuid())
+    return f"{name}@{socket.gethostname()}"

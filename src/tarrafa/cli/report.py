@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tarrafa.cli import frontier
-from tarrafa.cli.options import DEFAULT_DATA, Data
+from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Language, TokenFile
 from tarrafa.errors import ConfigError
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -15,28 +14,29 @@ MOMENT_FORMS = "2026-11-16, 2026-11-16T14:00 or 2026-11-16T14:00+00:00"
 
 
 def report(
-    name: Annotated[str, typer.Argument(help="The collection.")],
+    name: Annotated[str, typer.Argument(help="Collection.")],
     data: Data = DEFAULT_DATA,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where to write it; by default NAME-report.")
+        Path | None, typer.Option("--out", metavar="DIR", help="Directory to write. Default: NAME-report.")
     ] = None,
     forms: Annotated[
-        str, typer.Option("--format", metavar="LIST", help="Which of html, md, json and plots, separated by commas.")
+        str, typer.Option("--format", metavar="LIST", help="Formats, separated by commas.")
     ] = "html,md,json,plots",
     compare: Annotated[
-        Path | None, typer.Option("--compare", metavar="EARLIER.json", help="A former report.json to compare with.")
+        Path | None, typer.Option("--compare", metavar="EARLIER.json", help="Earlier report.json to compare with.")
     ] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only visits from then on (UTC).")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only visits before then (UTC).")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only visits since TIME (UTC).")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only visits before TIME (UTC).")] = None,
     run: Annotated[int | None, typer.Option(min=1, metavar="K", help="Only the K-th run of the collection.")] = None,
-    language: Annotated[str, typer.Option("--language", help="en or pt.")] = "en",
-    as_json: Annotated[bool, typer.Option("--json", help="Print report.json, and write no files.")] = False,
-    where: frontier.FrontierAddress = None,
-    token_file: frontier.TokenFile = None,
+    language: Language = "en",
+    as_json: Annotated[bool, typer.Option("--json", help="Print report.json; write no files.")] = False,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
 ) -> None:
-    """Describe the Web of a collection: what was collected, how, and what it looks like.
+    """Write the report of a collection: tables and plots.
 
-    HTML, Markdown, JSON, and plots as PNG and SVG (these need matplotlib). A crawl may go on meanwhile.
+    It describes the crawled Web: documents, servers, links, languages, errors. Formats: HTML, Markdown, JSON, and plots
+    as PNG and SVG (plots need matplotlib). The crawl may run meanwhile.
     """
     import sys
     import time
@@ -46,12 +46,12 @@ def report(
     from tarrafa.coordinator.monitoring import utilization
     from tarrafa.coordinator.node.search_peers import read_recorded_nodes
     from tarrafa.frontier.address import from_command_line
+    from tarrafa.i18n import LANGUAGES, translator
     from tarrafa.report import comparison, plots, writers
     from tarrafa.report.distributed.part_requests import RemoteNodes
     from tarrafa.report.distributed.participants import ReportNode, find_participants
     from tarrafa.report.layout import missing_node_sentence
     from tarrafa.report.report_builder import build_report
-    from tarrafa.report.report_texts.languages import LANGUAGES
     from tarrafa.runtime.token import load_token
 
     if language not in LANGUAGES:
@@ -80,18 +80,18 @@ def report(
     if as_json:
         sys.stdout.write(writers.report_json(found).decode())
         return
-    texts = LANGUAGES[language]
-    written = writers.write_report(found, texts, out or Path(f"{name}-report"), wanted)
+    _ = translator(language)
+    written = writers.write_report(found, _, out or Path(f"{name}-report"), wanted)
     work = found.work
     for missing in found.missing:
-        typer.echo(missing_node_sentence(missing, texts), err=True)
+        typer.echo(missing_node_sentence(missing, _), err=True)
     typer.echo(
         f"{name}: {work.documents:,} documents of {found.servers.with_documents:,} servers, {work.requests:,} requests"
     )
     for path in written:
         typer.echo(f"  {path}")
     if "plots" in wanted and not plots.can_draw():
-        typer.echo(texts("no_plots"), err=True)
+        typer.echo(_("There are no plots: matplotlib is not installed (pip install 'tarrafa[plot]')."), err=True)
 
 
 def _parse_time(text: str | None, option: str) -> float | None:
@@ -101,5 +101,5 @@ def _parse_time(text: str | None, option: str) -> float | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigError(f"{option}: {text[:40]!r} is no moment such as {MOMENT_FORMS}") from None
+        raise ConfigError(f"{option}: {text[:40]!r} is not a time such as {MOMENT_FORMS}") from None
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()

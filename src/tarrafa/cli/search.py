@@ -1,18 +1,4 @@
-"""Commands `search` and `query-log`, and the --shard options for searching the indexes of other machines.
-
-tarrafa serve --as-shard           lets others ask this machine's index
-tarrafa serve --shard URL          asks theirs, and shows one ranking; so does search --shard URL
-
-The command that asks.
-
-tarrafa search WORDS             what was crawled, while the crawl runs
-tarrafa search --related URL     pages like one
-tarrafa search --suggest BEGIN   how a search may go on
-
-The options are those of the search page, by the same names.
-
-What do people ask? The command and how it looks.
-"""
+"""Commands `search` and `query-log`, and the options to search the indexes of other machines (--shard)."""
 
 import sys
 import time
@@ -23,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tarrafa.cli import frontier
-from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json
+from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json, TokenFile
 from tarrafa.errors import ConfigError, TarrafaError
 from tarrafa.frontier.rpc.frontier_server import is_loopback
 from tarrafa.runtime.data_dir import DataDirectory
@@ -39,7 +24,7 @@ ShardUrls = Annotated[
     typer.Option(
         "--shard",
         metavar="URL",
-        help="Search the index of another machine, too: where its `tarrafa serve --as-shard` listens.",
+        help="Also search the index of another machine, at the URL of its `tarrafa serve --as-shard`.",
         show_default=False,
     ),
 ]
@@ -50,9 +35,9 @@ def remote_shards(urls: Sequence[str] | None, token: Token) -> list[RemoteShard]
     shards = [RemoteShard(url, token) for url in urls or ()]
     names = [shard.name for shard in shards]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigError(f"--shard {twice[0]}: named twice; everything there would be found twice")
+        raise ConfigError(f"--shard {twice[0]}: named twice; its pages would be found twice")
     if len(names) > SHARDS_MAX:
-        raise ConfigError(f"--shard: at most {SHARDS_MAX} can be asked at once")
+        raise ConfigError(f"--shard: at most {SHARDS_MAX} can be searched at once")
     return shards
 
 
@@ -65,7 +50,7 @@ def print_shard_states(shards: Sequence[RemoteShard]) -> None:
         try:
             return f"{shard.documents():,} documents"
         except TarrafaError as error:
-            return f"{error}; it is asked again"
+            return f"{error}; will be retried"
 
     with ThreadPoolExecutor(len(shards)) as pool:
         for shard, said in zip(shards, pool.map(state, shards), strict=True):
@@ -88,7 +73,7 @@ SEARCH_CONTEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        help='Words; +must, -not, "a phrase", OR, ( ), ca*, site:, host:, inurl:, intitle:, filetype:, lang:, '
+        help='Query: words, +must, -not, "a phrase", OR, ( ), ca*, site:, host:, inurl:, intitle:, filetype:, lang:, '
         "after:, before:, link:, type:.",
         show_default=False,
     ),
@@ -98,28 +83,30 @@ Words = Annotated[
 def search(
     query: Words = None,
     data: Data = DEFAULT_DATA,
-    n: Annotated[int, typer.Option("--results", min=1, max=100, help="How many results.")] = 10,
-    offset: Annotated[int, typer.Option(min=0, help="Skip so many.")] = 0,
-    all_words: Annotated[bool, typer.Option("--all", help="Every word must be there.")] = False,
+    n: Annotated[int, typer.Option("--results", min=1, max=100, help="Number of results.")] = 10,
+    offset: Annotated[int, typer.Option(min=0, help="Results to skip.")] = 0,
+    all_words: Annotated[bool, typer.Option("--all", help="Pages must contain all words.")] = False,
     natural: Annotated[
-        bool, typer.Option("--natural", help="Leave out words that stand in more than half of the pages.")
+        bool, typer.Option("--natural", help="Ignore words that occur in more than half of the pages.")
     ] = False,
-    expand: Annotated[bool, typer.Option("--expand", help="Add words that go with the best of what is found.")] = False,
-    sort: Annotated[Sort, typer.Option(help="What stands first.")] = Sort.RELEVANCE,
-    recent: Annotated[bool, typer.Option("--recent", help="New pages before old ones that match alike.")] = False,
-    copies: Annotated[bool, typer.Option("--copies", help="Show pages that say the same each by itself.")] = False,
-    crowded: Annotated[bool, typer.Option("--crowded", help="Show any number of pages of a site in a row.")] = False,
-    like: Annotated[str, typer.Option(metavar="URL", help="Only this page and its copies.", show_default=False)] = "",
-    related: Annotated[
-        str, typer.Option(metavar="URL", help="Pages like this one; words are a further condition.", show_default=False)
+    expand: Annotated[bool, typer.Option("--expand", help="Add words that are typical of the best results.")] = False,
+    sort: Annotated[Sort, typer.Option(help="Order of the results.")] = Sort.RELEVANCE,
+    recent: Annotated[bool, typer.Option("--recent", help="Prefer new pages among equal matches.")] = False,
+    copies: Annotated[bool, typer.Option("--copies", help="Show duplicates as separate results.")] = False,
+    crowded: Annotated[bool, typer.Option("--crowded", help="Do not limit consecutive results of one site.")] = False,
+    like: Annotated[
+        str, typer.Option(metavar="URL", help="Only this page and its duplicates.", show_default=False)
     ] = "",
-    suggest: Annotated[bool, typer.Option("--suggest", help="How the words may go on, instead of results.")] = False,
+    related: Annotated[
+        str, typer.Option(metavar="URL", help="Pages similar to this one; words narrow them.", show_default=False)
+    ] = "",
+    suggest: Annotated[bool, typer.Option("--suggest", help="Show query completions instead of results.")] = False,
     collection: CollectionFilter = None,
     shard: ShardUrls = None,
-    token_file: frontier.TokenFile = None,
+    token_file: TokenFile = None,
     as_json: Json = False,
 ) -> None:
-    """Search what was crawled; works while the crawl runs."""
+    """Search the crawled pages; also while the crawl runs."""
     from tarrafa.cli.output import terminal
     from tarrafa.runtime.token import load_token
     from tarrafa.search.request import SearchRequest
@@ -127,7 +114,7 @@ def search(
 
     directory, text = DataDirectory(data), " ".join(query or [])
     if not text and not related:
-        raise ConfigError("search: give words to look for, or --related URL")
+        raise ConfigError("search: give words, or --related URL")
     if not shard or directory.version.exists():
         directory.check_version()
     searcher = Searcher.open(
@@ -142,20 +129,20 @@ def search(
     )  # fmt: skip
     result = searcher.search(question)
     if as_json:
-        terminal.print_json(result)
+        terminal.print_json(result.in_english())
     else:
         terminal.print_hits(result, offset, is_scored=sort is Sort.RELEVANCE)
 
 
 def query_log(
     data: Data = DEFAULT_DATA,
-    days: Annotated[int, typer.Option(min=1, max=90, help="How many days back, today included.")] = 30,
-    n: Annotated[int, typer.Option("-n", min=1, max=1_000, help="How many of each.")] = 20,
+    days: Annotated[int, typer.Option(min=1, max=90, help="Number of days, including today.")] = 30,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000, help="Number of queries in each list.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """Show what was searched for most, and what was searched for in vain.
+    """Show frequent searches, and searches without results.
 
-    `tarrafa serve` notes each text by the day, and nothing about whoever asked.
+    `tarrafa serve` counts each query text per day, and stores nothing about the person who searches.
     """
     from tarrafa.cli.output import terminal
     from tarrafa.server.search.query_log import query_report

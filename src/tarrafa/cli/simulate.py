@@ -1,16 +1,6 @@
-"""Commands of `tarrafa simulate`: simulations of revisit policies.
+"""Commands `tarrafa simulate`: simulations of revisit policies.
 
-tarrafa simulate --collection NAME  how fresh will it be, which policy is best, what would more visits buy?
-tarrafa simulate run FILE           crawlers, servers and documents of your own
-tarrafa simulate classic            the classic revisit policies and what bounds them
-tarrafa simulate steady             the long run, and the bound that none can beat
-tarrafa simulate learned            what it costs that rates must be learned
-tarrafa simulate periodic           in bursts, or all the time?
-tarrafa simulate mixture            all policies, on changes of four kinds
-
-Simulations import numba, which takes a second: only when one runs.
-
-The other commands of `tarrafa simulate`: what becomes of a collection, a scenario, the long run, a learner.
+Simulations import numba, which takes a second, so that each command imports it when it runs.
 """
 
 import sys
@@ -20,18 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json
 from tarrafa.runtime.data_dir import DataDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tarrafa.simulate.classic_policies import ClassicExperiment, ClassicResult, ClassicSetting
+    from tarrafa.simulate.collection_forecast import CollectionForecast
 
-app = typer.Typer()  # cli/simulate.py adds the other commands
+app = typer.Typer()
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
 Plot = Annotated[
-    Path | None, typer.Option("--plot", metavar="STEM", help="Draw STEM.png and STEM.svg; needs matplotlib.")
+    Path | None, typer.Option("--plot", metavar="STEM", help="Also write STEM.png and STEM.svg (needs matplotlib).")
 ]
 PLAIN_EVERY_S = 2.0
 
@@ -40,26 +31,25 @@ PLAIN_EVERY_S = 2.0
 def classic(
     theta: Annotated[
         list[float] | None,
-        typer.Option(metavar="X", help="Skew of server sizes (Zipf); may be repeated; by default 0, 0.25 … 1.5."),
+        typer.Option(metavar="X", help="Zipf skew of server sizes; can be repeated. Default: 0, 0.25 … 1.5."),
     ] = None,
     rates_theta: Annotated[
-        list[float] | None, typer.Option(metavar="X", help="Second experiment: skew of the pages' rates of change.")
+        list[float] | None, typer.Option(metavar="X", help="Second experiment: skew of the change rates of pages.")
     ] = None,
     weights_theta: Annotated[
         list[float] | None,
-        typer.Option(metavar="X", help="Third experiment: skew of what pages matter; 0: all the same."),
+        typer.Option(metavar="X", help="Third experiment: skew of the weights of pages; 0: equal."),
     ] = None,
-    budget: Annotated[int, typer.Option(help="Visits of the day, in all.")] = 8_640_000,
-    documents: Annotated[int, typer.Option(help="Pages in all.")] = 1_000_000,
-    servers: Annotated[int, typer.Option(help="Servers that they live on.")] = 2_000,
+    budget: Annotated[int, typer.Option(help="Visits per day, in all.")] = 8_640_000,
+    documents: Annotated[int, typer.Option(help="Number of pages.")] = 1_000_000,
+    servers: Annotated[int, typer.Option(help="Number of servers.")] = 2_000,
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """Compare the classic revisit policies with each other and with what bounds them, over one day.
+    """Compare classic revisit policies and their bounds.
 
-    Numbers are mean staleness: the share of pages whose copy is out of date.
-
-    PSP, MP2 and M-Wolf are walked through by ten crawlers; InfCrawlers, WP and NonPolite are bounds.
+    One day is simulated. The numbers are mean staleness: the share of pages whose copy is out of date. PSP, MP2 and
+    M-Wolf run with ten crawlers; InfCrawlers, WP and NonPolite are bounds.
     """
     from tarrafa.cli.output import terminal
     from tarrafa.simulate import matplotlib_plots
@@ -119,7 +109,7 @@ def _show_classic(rows: "Sequence[ClassicResult]", what: "ClassicExperiment", se
 
 
 class StepProgress:
-    """How far a simulation is, on stderr: a bar in a terminal, a line now and then elsewhere. Use it in a `with`."""
+    """Progress of a simulation on stderr: a bar in a terminal, lines elsewhere. Use it in a `with`."""
 
     def __init__(self, name: str) -> None:
         from rich.console import Console
@@ -144,21 +134,16 @@ class StepProgress:
         self._bar.stop()
 
     def show(self, done: int, total: int) -> None:
-        from tarrafa.cli.crawl import format_duration
+        from tarrafa.i18n import ENGLISH
 
         self._bar.update(self._task, completed=done, total=total)
         now_s = self._now_s()
         if self._bar.disable and now_s - self._shown_s >= PLAIN_EVERY_S and done < total:
             self._shown_s = now_s
             left_s = (now_s - self._began_s) / done * (total - done)
-            sys.stderr.write(f"{self._name}: step {done} of {total}, about {format_duration(left_s)} left\n")
+            sys.stderr.write(f"{self._name}: step {done} of {total}, about {ENGLISH.span(left_s)} left\n")
             sys.stderr.flush()
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tarrafa.simulate.collection_forecast import CollectionForecast
 
 Policies = Literal["index", "psp", "mp2", "m-wolf", "uniform", "proportional", "rateupdate"]
 
@@ -177,7 +162,7 @@ def _table(headings: "Sequence[str]", lines: "Iterable[Sequence[str]]") -> None:
 
 
 def _require(plot: Path | None) -> None:
-    """Before the work, not after it."""
+    """Refuse a plot that cannot be drawn before the simulation, not after it."""
     if plot is not None:
         from tarrafa.simulate import matplotlib_plots
 
@@ -188,17 +173,20 @@ def _require(plot: Path | None) -> None:
 def simulate(
     context: typer.Context,
     collection: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What if? With the rates learned of this collection's pages.")
+        str | None,
+        typer.Option(metavar="NAME", help="Simulate this collection, with the change rates learned of its pages."),
     ] = None,
-    policy: Annotated[Policies | None, typer.Option(help="Another policy than the collection's.")] = None,
-    rate: Annotated[float | None, typer.Option(min=0.001, help="Another number of revisits a day.")] = None,
-    data: Annotated[Path, typer.Option("--data", envvar="TARRAFA_DATA", help="Where everything is kept.")] = Path(
-        "tarrafa-data"
-    ),
+    policy: Annotated[Policies | None, typer.Option(help="Policy. Default: the collection's.")] = None,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="Revisits per day. Default: the collection's.")] = None,
+    data: Data = DEFAULT_DATA,
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """Try revisit policies on a false Web, under a false clock; with --collection, on a collection's own pages."""
+    """Simulate revisit policies.
+
+    With --collection NAME: how fresh will the collection be, which policy is best, what would more revisits give? The
+    commands below simulate a scenario file, or models of the Web.
+    """
     if context.invoked_subcommand is not None:
         return
     if collection is None:
@@ -264,19 +252,19 @@ def _draw_what_if(found: "CollectionForecast", plot: Path) -> None:
     )
 
 
-@app.command()
-def run(
-    file: Annotated[Path, typer.Argument(help="A scenario: crawlers, servers, documents (TOML).")],
+@app.command("scenario")
+def run_scenario(
+    file: Annotated[Path, typer.Argument(help="Scenario file (TOML): crawlers, servers, documents.")],
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """Run a scenario, event by event, under each of its policies."""
+    """Simulate a scenario file under each of its policies."""
     _require(plot)
     from tarrafa.cli.output import terminal
     from tarrafa.simulate import policy_comparison, scenario
 
     described = scenario.read_scenario(file)
-    with StepProgress("simulate run") as steps:
+    with StepProgress("simulate scenario") as steps:
         report = policy_comparison.run_scenario(described, steps.show)
     if plot is not None:
         from tarrafa.simulate import matplotlib_plots
@@ -303,24 +291,28 @@ def run(
         _table(policy_comparison.HEADINGS, policy_comparison.report_rows(report))
 
 
-@app.command()
-def steady(
-    pages: Annotated[int, typer.Option(min=1, help="Pages in all.")] = 5_760,
-    slots_per_day: Annotated[int, typer.Option(min=1, help="Polite visits a day that each server takes.")] = 5_760,
-    rates: Annotated[Literal["hour", "day"], typer.Option(help="Pages change 0.01 to 1 times in this time.")] = "hour",
-    servers: Annotated[int, typer.Option(min=1, help="Servers that the pages live on.")] = 1,
-    days: Annotated[int, typer.Option(min=2, help="The second half is measured.")] = 40,
-    budget: Annotated[float | None, typer.Option(help="Visits a day in all; else what politeness allows.")] = None,
-    theta: Annotated[float, typer.Option(help="Skew of server sizes (Zipf).")] = 0.0,
+@app.command("steady-state")
+def steady_state(
+    pages: Annotated[int, typer.Option(min=1, help="Number of pages.")] = 5_760,
+    slots_per_day: Annotated[int, typer.Option(min=1, help="Polite visits per day and server.")] = 5_760,
+    rates: Annotated[
+        Literal["hour", "day"], typer.Option(help="Pages change 0.01 to 1 times per hour or day.")
+    ] = "hour",
+    servers: Annotated[int, typer.Option(min=1, help="Number of servers.")] = 1,
+    days: Annotated[int, typer.Option(min=2, help="Simulated days; the second half is measured.")] = 40,
+    budget: Annotated[
+        float | None, typer.Option(help="Visits per day, in all. Default: what politeness allows.")
+    ] = None,
+    theta: Annotated[float, typer.Option(help="Zipf skew of server sizes.")] = 0.0,
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """The long run: mean staleness of each policy, and the bound that none can beat."""
+    """Compare policies with the best possible one, in the long run."""
     _require(plot)
     from tarrafa.cli.output import terminal
     from tarrafa.simulate.steady_state import compare_steady as simulate_steady
 
-    with StepProgress("simulate steady") as steps:
+    with StepProgress("simulate steady-state") as steps:
         found = simulate_steady(pages, slots_per_day, rates, servers, days, budget, theta, steps.show)
     if plot is not None:
         from tarrafa.simulate import matplotlib_plots
@@ -339,25 +331,32 @@ def steady(
             for name, value in found.policies.items()
         ),
     )
-    terminal.console.print(f"\nNo policy can beat {found.bound:.5f}. Violations of politeness: {found.violations}.")
+    terminal.console.print(
+        f"\nNo policy can be better than {found.bound:.5f}. Violations of politeness: {found.violations}."
+    )
 
 
 @app.command()
-def learned(
-    pages: Annotated[int, typer.Option(min=1, help="Pages, each changing 0.01 to 1 times an hour.")] = 20_000,
-    visits_per_day: Annotated[float, typer.Option(min=0.01, help="Visits a day to each page, in the mean.")] = 8.64,
-    last_modified: Annotated[bool, typer.Option("--last-modified", help="Visits learn when it last changed.")] = False,
-    days: Annotated[float | None, typer.Option(help="How long; by default 30 visits a page.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs with other luck, averaged.")] = 3,
+def learning(
+    pages: Annotated[int, typer.Option(min=1, help="Number of pages; each changes 0.01 to 1 times per hour.")] = 20_000,
+    visits_per_day: Annotated[float, typer.Option(min=0.01, help="Mean visits per day and page.")] = 8.64,
+    last_modified: Annotated[
+        bool, typer.Option("--last-modified", help="A visit also gives the time of the last change.")
+    ] = False,
+    days: Annotated[float | None, typer.Option(help="Simulated days. Default: 30 visits per page.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of runs to average.")] = 3,
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """What it costs that rates must be learned: staleness above that of known rates, as visits add up."""
+    """Measure the cost of learning change rates.
+
+    The cost is the staleness above that with known rates, by mean visits per page.
+    """
     _require(plot)
     from tarrafa.cli.output import terminal
     from tarrafa.simulate.learning_cost import measure_learning_cost
 
-    with StepProgress("simulate learned") as steps:
+    with StepProgress("simulate learning") as steps:
         found = measure_learning_cost(
             pages, visits_per_day, last_modified, days or 30 / visits_per_day, seeds, progress=steps.show
         )
@@ -387,12 +386,15 @@ def learned(
 @app.command()
 def periodic(
     period: Annotated[float, typer.Option(min=0.01, help="Days from one burst to the next.")] = 30.0,
-    burst: Annotated[float, typer.Option(min=0.001, help="Days that a burst takes.")] = 7.0,
+    burst: Annotated[float, typer.Option(min=0.001, help="Days per burst.")] = 7.0,
     interval: Annotated[float, typer.Option(min=0.001, help="Mean days between two changes of a page.")] = 30.0,
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """A crawler that visits everything in bursts against one that never rests, with the same number of visits."""
+    """Compare crawling in bursts with crawling all the time.
+
+    Both crawlers make the same number of visits.
+    """
     _require(plot)
     import numpy as np
 
@@ -420,10 +422,13 @@ def periodic(
 
 @app.command()
 def mixture(
-    learn: Annotated[bool, typer.Option("--learn", help="Rates are learned, not known.")] = False,
+    learn: Annotated[bool, typer.Option("--learn", help="Learn the change rates instead of knowing them.")] = False,
     as_json: Json = False,
 ) -> None:
-    """All policies on the same documents, whose changes are Poisson, Pareto, regular, or 60/30/10 of the three."""
+    """Compare all policies under four models of change.
+
+    Changes are Poisson, Pareto, regular, or a 60/30/10 mixture of the three.
+    """
     from tarrafa.cli.output import terminal
     from tarrafa.simulate.process_comparison import compare_processes, comparison_table
 

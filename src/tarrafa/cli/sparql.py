@@ -19,33 +19,35 @@ QUERY_BYTES_MAX = 1 << 20
 Format = Literal["table", "json", "csv", "tsv", "xml", "ttl", "nt", "rdf", "jsonld"]
 
 ServedTime = Annotated[
-    float, typer.Option("--sparql-time-limit", min=0.1, max=3600, help="Seconds that a SPARQL query may take.")
+    float, typer.Option("--sparql-time-limit", min=0.1, max=3600, help="Time limit of a SPARQL query, in seconds.")
 ]
 ServedLimit = Annotated[
-    int, typer.Option("--sparql-limit", min=1, max=10_000_000, help="Results that a SPARQL query may get.")
+    int, typer.Option("--sparql-limit", min=1, max=10_000_000, help="Maximum number of results of a SPARQL query.")
 ]
 
 
 def sparql(
     query: Annotated[
-        str | None, typer.Argument(help="A SPARQL 1.1 query; -: from the standard input.", show_default=False)
+        str | None, typer.Argument(help="SPARQL 1.1 query; -: from standard input.", show_default=False)
     ] = None,
     data: Data = DEFAULT_DATA,
-    file: Annotated[Path | None, typer.Option("--file", "-f", help="A file with the query.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="File with the query.")] = None,
     form: Annotated[
-        Format, typer.Option("--format", help="How the answer is printed; xml and json are right for any kind.")
+        Format, typer.Option("--format", help="Output format; json and xml work for every kind of query.")
     ] = "table",
     as_json: Json = False,
-    time_limit: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds that it may take.")] = TIME_MAX_S,
-    limit: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many results at most.")] = RESULTS_MAX,
+    time_limit: Annotated[float, typer.Option(min=0.1, max=3600, help="Time limit in seconds.")] = TIME_MAX_S,
+    limit: Annotated[int, typer.Option(min=1, max=10_000_000, help="Maximum number of results.")] = RESULTS_MAX,
     part: Annotated[
         str,
-        typer.Option(metavar="2-of-4", help="Ask this part only, where the store is in several.", show_default=False),
+        typer.Option(metavar="2-of-4", help="Query only this shard of the triple store.", show_default=False),
     ] = "",
 ) -> None:
-    """Ask what pages state in RDFa, JSON-LD and microdata, by SPARQL 1.1; works while the crawl runs.
+    """Query the structured data of pages with SPARQL 1.1.
 
-    Each page is a graph, named by its URL; without GRAPH, all of them are asked. Prefixes such as schema: are known.
+    The triple store holds the RDFa, JSON-LD and microdata of all pages. Each page is a named graph with its URL as
+    name; without GRAPH, the query covers all pages. Prefixes such as schema: are predefined. Works while the crawl
+    runs.
     """
     from tarrafa.index.shards import parts
     from tarrafa.triples.snapshots import newest_number
@@ -64,7 +66,7 @@ def sparql(
     else:
         sys.stdout.write(answer.body.decode().rstrip("\n") + "\n")
     if not any(map(newest_number, parts(directory))):
-        sys.stderr.write("no page with data has been crawled yet: there is nothing to find\n")
+        sys.stderr.write("no page with structured data has been crawled yet\n")
     if answer.is_cut:
         sys.stderr.write(f"only the first {answer.count:,} results; there are more (--limit)\n")
 
@@ -77,7 +79,7 @@ def query_limits(time_s: float, results: int) -> "SparqlLimits":
 
 def _read_query(query: str | None, file: Path | None) -> str:
     if (query is None) == (file is None):
-        raise ConfigError("sparql: give a query, or - to read one from the standard input, or --file FILE")
+        raise ConfigError("sparql: give a query, or - to read it from standard input, or --file FILE")
     if file is None and query != "-":
         return str(query)
     try:
@@ -101,7 +103,7 @@ def _print_table(found: dict[str, Any]) -> None:
         return
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=10_000)  # whoever reads it does not want it folded
+        console = Console(highlight=False, width=10_000)  # a program reads it: no line breaks
     names, rows = found["head"]["vars"], found["results"]["bindings"]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:

@@ -1,10 +1,4 @@
-"""Commands `tarrafa user`: console accounts; and the rate limit options of the server.
-
-tarrafa user add NAME        a new account; the password is asked for, or read from stdin
-tarrafa user password NAME   another password; whoever is signed in under that name must sign in again
-tarrafa user list            who is known
-tarrafa user remove NAME     not any more
-"""
+"""Commands `tarrafa user`: add, change, list and remove accounts of the console (DATA/accounts.json)."""
 
 import getpass
 import sys
@@ -13,53 +7,31 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tarrafa.cli.options import DEFAULT_DATA, Data, Json
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json, current_user
 from tarrafa.errors import ConfigError, TarrafaError
 from tarrafa.runtime.data_dir import DataDirectory
 
 if TYPE_CHECKING:
     from tarrafa.server.auth.accounts import Accounts
-    from tarrafa.server.rate_limit import RateLimit
 
-app = typer.Typer(help="Who may see and change things in the console: DATA/accounts.json.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 LINE_CHARS_MAX = 4_000
-RATE_DEFAULT = "10/s"
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits and . _ @ -")]
-RateLimitOption = Annotated[
-    str,
-    typer.Option("--rate-limit", metavar="N/s", help="How much each address may ask: 10/s, 90/min; 0: any amount."),
-]
-RateHere = Annotated[bool, typer.Option("--rate-limit-here", help="Those at this machine may not ask more, either.")]
-BehindProxy = Annotated[
-    bool,
-    typer.Option("--behind-proxy", help="Everybody comes through a proxy, which says whom it speaks for."),
-]
-
-
-def parse_rate_limit(text: str, here: bool, behind_proxy: bool) -> "RateLimit":
-    """As the options say."""
-    from tarrafa.server.rate_limit import RateLimit
-
-    return RateLimit.parse(text, local=here, behind_proxy=behind_proxy)
-
-
-@app.callback()
-def users() -> None:
-    """Who may see and change things in the console: DATA/accounts.json."""
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Account name: letters, digits and . _ @ -")]
 
 
 @app.command()
 def add(
     name: Name,
     role: Annotated[
-        Literal["admin", "viewer"], typer.Option(help="admin: may change everything; viewer: may only look.")
+        Literal["admin", "viewer"], typer.Option(help="admin: may change everything; viewer: may only read.")
     ] = "admin",
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Make an account. Once there is one, everybody must sign in to the console, also on this machine.
+    """Add an account.
 
-    The password is asked for; without a terminal, it is the first line of stdin.
+    As soon as there is an account, the console requires a login, also on this machine. The command asks for the
+    password; without a terminal, the password is the first line of standard input.
     """
     accounts, now = _accounts(data, create=True)
     first = not accounts
@@ -67,38 +39,36 @@ def add(
     _audit(data, now, "add a user", name, role)
     typer.echo(f"{name}: added ({role})")
     if first:
-        typer.echo("from now on everybody must sign in to the console, also on this machine; the search stays open")
+        typer.echo("the console now requires a login, also on this machine; the search page stays open")
 
 
 @app.command()
 def password(name: Name, data: Data = DEFAULT_DATA) -> None:
-    """Give another password. Whoever is signed in under that name must sign in again."""
+    """Change a password. Sessions of this account end."""
     accounts, now = _accounts(data)
     accounts.must_find(name)
     accounts.set_password(name, _password(f"New password of {name}"), now)
     _audit(data, now, "change a password", name)
-    typer.echo(f"{name}: has another password; whoever was signed in under that name is not any more")
+    typer.echo(f"{name}: password changed; its sessions have ended")
 
 
 @app.command()
 def remove(name: Name, data: Data = DEFAULT_DATA) -> None:
-    """Take an account away, and whatever is signed in under it."""
+    """Remove an account. Its sessions end."""
     accounts, now = _accounts(data)
     accounts.remove(name)
     _audit(data, now, "remove a user", name)
     typer.echo(f"{name}: removed")
     left = accounts.all_accounts()
     if not left:
-        typer.echo(
-            "there are no accounts any more: without a token, whoever sits at this machine may change everything"
-        )
+        typer.echo("no account is left: without a token, every user of this machine may change everything")
     elif all(one.role == "viewer" for one in left):
-        typer.echo("no one that is left may change anything; `tarrafa user add NAME` makes somebody who may")
+        typer.echo("no admin is left, so nobody may change anything; `tarrafa user add NAME` adds an admin")
 
 
 @app.command("list")
 def list_(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
-    """Show who is known."""
+    """List the accounts."""
     from datetime import UTC, datetime
 
     from tarrafa.cli.output import terminal
@@ -109,10 +79,10 @@ def list_(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
         terminal.print_json(found)
         return
     if not found:
-        typer.echo("nobody is known; `tarrafa user add NAME` makes an account")
+        typer.echo("no accounts; `tarrafa user add NAME` adds one")
     for one in found:
         changed = datetime.fromtimestamp(one.changed, UTC)
-        typer.echo(f"{one.name}  {one.role}  password of {changed:%Y-%m-%d}")
+        typer.echo(f"{one.name}  {one.role}  password changed {changed:%Y-%m-%d}")
 
 
 def _accounts(data: Path, create: bool = False) -> "tuple[Accounts, float]":
@@ -127,7 +97,7 @@ def _accounts(data: Path, create: bool = False) -> "tuple[Accounts, float]":
 
 
 def _password(prompt: str) -> str:
-    """Typed twice where nobody sees it, or the first line of stdin."""
+    """Typed twice without echo, or the first line of standard input."""
     if sys.stdin.isatty():
         first = getpass.getpass(f"{prompt}: ")
         if getpass.getpass("Once more: ") != first:
@@ -135,16 +105,15 @@ def _password(prompt: str) -> str:
         return first
     line = sys.stdin.readline(LINE_CHARS_MAX).rstrip("\r\n")
     if not line:
-        raise ConfigError("there is no password: type it when asked, or send it to stdin as one line")
+        raise ConfigError("no password given: type it when asked, or send it to standard input as one line")
     return line
 
 
 def _audit(data: Path, now: float, action: str, subject: str, detail: str = "") -> None:
-    """A line of the audit. What was done is done: without a line it is said, and no more."""
-    from tarrafa.cli.curation import current_user
+    """Add a line to the audit log. If that fails, the action stands; print a warning."""
     from tarrafa.coordinator.audit import AuditLog
 
     try:
         AuditLog(DataDirectory(data), lambda: now, lambda line: None).record(current_user(), action, subject, detail)
     except TarrafaError as error:
-        sys.stderr.write(f"the audit could not be written: {error}\n")
+        sys.stderr.write(f"the audit log could not be written: {error}\n")

@@ -18,7 +18,7 @@ COMMENT = re.compile(r"(?:^|\s)#")  # a fragment has no space before it
 
 class CollectionFile(NamedTuple):
     """A collection file: the collection as written, each root with its place, seen from there, and what is wrong. Roots
-    are not yet URLs: what a URL is, is not known here (`crawl/scope/admission.py` goes on)."""
+    are not yet URLs: what a URL is, is not known here (`crawl/scope/collection_loader.py` goes on)."""
 
     collection: Collection | None
     roots: list[tuple[str, str]]

@@ -157,7 +157,7 @@ class Collection(_ConfigSection, frozen=True, dict=True):
 
     @cached_property
     def host_matcher(self) -> HostMatcher:
-        assert self.scope.hosts is not None, "crawl/scope/admission.py fills the roots' hosts in"
+        assert self.scope.hosts is not None, "crawl/scope/collection_loader.py fills the roots' hosts in"
         return HostMatcher(self.scope.hosts)
 
     @cached_property

@@ -8,21 +8,16 @@ processes.
 Knows nothing of HTTP, and is never told a secret.
 """
 
-import contextlib
-import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import cast
 
-import apsw
 import msgspec
 
-from tarrafa.errors import DataError, DiskFull, data_error_from_os
-from tarrafa.runtime.data_dir import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, open_sqlite_readonly
+from tarrafa.coordinator.store import store_file, store_path, store_transaction
+from tarrafa.runtime.data_dir import DataDirectory
 
-FILE = "coordinator.sqlite"
 DONE_KEPT_MAX = 1_000_000
 REFUSED_KEPT_MAX = 10_000
 REFUSED_PER_MINUTE_MAX = 60
@@ -72,7 +67,7 @@ class AuditLog:
     """Writes lines and reads them again. It waits for the disk: not to be called by a loop."""
 
     def __init__(self, data: DataDirectory, now: Callable[[], float], tell: WriteLine = to_stderr) -> None:
-        self._path, self._now, self._tell = data.root / FILE, now, tell
+        self._path, self._now, self._tell = store_path(data), now, tell
         self._lock = threading.Lock()
         self._minute, self._refused, self._unsaid = 0, 0, 0
 
@@ -94,7 +89,7 @@ class AuditLog:
                 _one_line(detail, DETAIL_CHARS_MAX),
                 int(refused),
             )
-            with open_coordinator_db(self._path) as connection:
+            with store_transaction(self._path, SCHEMA) as connection:
                 number = cast(int, connection.execute(INSERT, values).get)
                 if number % 100 == 0 or refused:
                     connection.execute(FORGET, (int(refused), REFUSED_KEPT_MAX if refused else DONE_KEPT_MAX))
@@ -107,7 +102,7 @@ class AuditLog:
         if not self._path.exists():
             return AuditPage([], 0)
         asked = (before, before, who, who, subject, subject, n + 1)
-        with open_coordinator_db(self._path, to_write=False) as connection:
+        with store_file(self._path).reading() as connection:
             if not connection.table_exists(None, "audit"):
                 return AuditPage([], 0)
             rows = connection.execute(
@@ -128,33 +123,6 @@ class AuditLog:
             return True
         self._unsaid += 1
         return False
-
-
-@contextlib.contextmanager
-def open_coordinator_db(path: Path, *, to_write: bool = True, schema: str = SCHEMA) -> Iterator[apsw.Connection]:
-    """The coordinator's file, for one piece of work; what goes wrong with it is one `DataError`."""
-    connection = None
-    try:
-        if to_write:
-            with contextlib.suppress(FileExistsError):  # who did what, and from where, is nobody else's business
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            connection = apsw.Connection(str(path))
-            connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
-            connection.execute(schema)
-            with connection:
-                yield connection
-        else:
-            connection = open_sqlite_readonly(path)
-            yield connection
-    except OSError as error:
-        raise data_error_from_os(error, path) from None
-    except apsw.FullError as error:
-        raise DiskFull(f"{path}: the disk is full ({error}); free some space") from None
-    except apsw.Error as error:
-        raise DataError(f"{path}: cannot be used ({error})") from None
-    finally:
-        if connection is not None:
-            connection.close()
 
 
 def _one_line(text: str, chars_max: int) -> str:

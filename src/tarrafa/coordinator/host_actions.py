@@ -14,7 +14,7 @@ from tarrafa import config
 from tarrafa.config import Collection, Seconds
 from tarrafa.coordinator.audit import LINES_PER_PAGE_MAX, AuditLine, AuditLog
 from tarrafa.coordinator.coordinator import Coordinator
-from tarrafa.crawl.scope.admission import parse_root
+from tarrafa.crawl.scope.collection_loader import parse_root
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.api import Frontier
 from tarrafa.parse.url import UrlIdentity, host_id, host_key, host_name

@@ -6,8 +6,8 @@ people defined, every run, what a collection looked like minute by minute. Other
 costs history, never a crawl.
 """
 
-import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +15,8 @@ import apsw
 import msgspec
 
 from tarrafa.coordinator.states import LocalizedReason
-from tarrafa.errors import DataError, data_error_from_os
-from tarrafa.runtime.data_dir import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, restrict_to_owner
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import SqliteFile
 
 SAMPLES_MAX = 2_000  # that are read at once: more than a screen has points
 RUNS_MAX = 1_000
@@ -100,21 +100,20 @@ class CollectionSample(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def open_store(data: DataDirectory) -> apsw.Connection:
     """The file, for whoever has tables in it."""
-    path = store_path(data)
-    restrict_to_owner(path)
-    try:
-        connection = apsw.Connection(str(path))
-        connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
-        connection.pragma("journal_mode", "wal")
-        connection.pragma("synchronous", "full")
-        connection.execute(TABLES)
-    except apsw.Error as error:
-        raise DataError(f"{path}: cannot be used ({error}); moved away, it is made anew, without its history") from None
-    return connection
+    return store_file(store_path(data)).open(TABLES, sync="full", owner_only=True)
 
 
 def store_path(data: DataDirectory) -> Path:
     return data.root / "coordinator.sqlite"
+
+
+def store_file(path: Path) -> SqliteFile:
+    return SqliteFile(path, remedy="moved away, it is made anew, without its history")
+
+
+def store_transaction(path: Path, schema: str = "") -> AbstractContextManager[apsw.Connection]:
+    """One transaction on tables of another module; only the owner of the file may read who did what."""
+    return store_file(path).writing(schema, sync="full", owner_only=True)
 
 
 @dataclass(slots=True)
@@ -221,15 +220,10 @@ class CoordinatorStore:
                 self._db.execute(f"DELETE FROM {table} WHERE name = ?", (name,))  # noqa: S608 (ours)
         return versions
 
-    @contextlib.contextmanager
+    @contextmanager
     def _transaction(self) -> Iterator[None]:
-        try:
-            with self._db:
-                yield
-        except apsw.FullError as error:
-            raise data_error_from_os(OSError(28, str(error)), store_path(self.data)) from None
-        except apsw.Error as error:
-            raise DataError(f"{store_path(self.data)}: cannot be written ({error})") from None
+        with store_file(store_path(self.data)).errors(self._db), self._db:
+            yield
 
     def _execute(self, statement: str, values: tuple[object, ...]) -> None:
         with self._transaction():

@@ -13,9 +13,8 @@ from typing import Literal, cast
 import apsw
 import msgspec
 
-from tarrafa.coordinator.audit import open_coordinator_db
-from tarrafa.coordinator.store import store_path
-from tarrafa.crawl.scope.admission import parse_root
+from tarrafa.coordinator.store import store_path, store_transaction
+from tarrafa.crawl.scope.collection_loader import parse_root
 from tarrafa.errors import Busy, ConfigError
 from tarrafa.parse.url import INPUT_LENGTH_MAX, UrlIdentity
 from tarrafa.runtime.data_dir import DataDirectory
@@ -60,7 +59,7 @@ class Suggestions:
 
     def __init__(self, data: DataDirectory) -> None:
         self._path = store_path(data)
-        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with store_transaction(self._path, SCHEMA) as connection:
             row = connection.execute("SELECT is_on FROM suggesting").fetchone()
         self._is_on = bool(row and row[0])
 
@@ -70,7 +69,7 @@ class Suggestions:
         return self._is_on
 
     def set_enabled(self, *, on: bool) -> None:
-        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with store_transaction(self._path, SCHEMA) as connection:
             connection.execute("DELETE FROM suggesting")
             connection.execute("INSERT INTO suggesting VALUES (?)", (int(on),))
         self._is_on = on
@@ -81,7 +80,7 @@ class Suggestions:
         if url is None:
             raise ConfigError(f"not an http(s) URL or a host name: {typed[:200]!r}")
         day = now // DAY_S * DAY_S
-        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with store_transaction(self._path, SCHEMA) as connection:
             counted = "UPDATE suggestion SET count = min(count + 1, ?) WHERE url = ?"
             connection.execute(counted, (COUNT_MAX, url))
             if connection.changes():
@@ -93,7 +92,7 @@ class Suggestions:
         return url
 
     def list_waiting(self, offset: int = 0, n: int = LISTED_MAX) -> SuggestionsResponse:
-        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with store_transaction(self._path, SCHEMA) as connection:
             rows = connection.execute(
                 "SELECT url, day, count FROM suggestion WHERE state = 'waiting' ORDER BY count DESC, number "
                 "LIMIT ? OFFSET ?",
@@ -106,13 +105,13 @@ class Suggestions:
 
     def filter_waiting(self, urls: Sequence[str]) -> list[str]:
         """Those of them that wait."""
-        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with store_transaction(self._path, SCHEMA) as connection:
             found = "SELECT 1 FROM suggestion WHERE url = ? AND state = 'waiting'"
             return [url for url in dict.fromkeys(urls) if connection.execute(found, (url,)).fetchone() is not None]
 
     def decide(self, urls: Sequence[str], decision: SuggestionDecision, collection: str = "") -> int:
         """How many of them waited; the others stay what they are."""
-        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with store_transaction(self._path, SCHEMA) as connection:
             (last,) = connection.execute("SELECT coalesce(max(decided), 0) FROM suggestion").fetchone() or (0,)
             count = 0
             for number, url in enumerate(urls, int(str(last)) + 1):

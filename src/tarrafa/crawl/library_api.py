@@ -14,7 +14,7 @@ import msgspec
 
 from tarrafa.archive.warc_reader import ArchiveEntry, Cursor, bytes_behind, follow
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import load_collection
+from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.errors import Locked

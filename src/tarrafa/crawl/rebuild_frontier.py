@@ -7,7 +7,7 @@ what a page led to is offered to a new frontier, and the visit is finished there
 
 Promises: bounded memory; the frontier that was there, if any, is untouched until the new one is whole, and kept aside
 then; who is killed in between simply runs it again. What no record tells is lost: the back-off of hosts, what walks
-had learned about traps, revisits saved up. See docs/checkpoint.md.
+had learned about traps, revisits saved up. See docs/backup.md.
 """
 
 import asyncio
@@ -54,7 +54,8 @@ from tarrafa.model import (
     VisitRecord,
 )
 from tarrafa.parse.url import host_id, host_key, url_id
-from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly, sync_directory, try_lock
+from tarrafa.runtime.data_dir import DataDirectory, sync_directory, try_lock
+from tarrafa.runtime.sqlite import open_sqlite_readonly
 
 BATCH = 1_000  # happenings in one transaction
 REASON = "made again from the archive; `tarrafa crawl FILE` goes on where it was"

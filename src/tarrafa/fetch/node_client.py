@@ -15,22 +15,23 @@ from urllib.parse import urlsplit
 
 import pycurl
 
-from tarrafa.errors import ConfigError
+from tarrafa.errors import ConfigError, TarrafaError
 from tarrafa.fetch.address_guard import is_forbidden_address
 from tarrafa.fetch.certificates import ca_bundle
+from tarrafa.i18n import message
 from tarrafa.runtime.heartbeat import printable_text
 
 IDLE_MAX = 16  # connections that are kept
 ERROR_CHARS_MAX = 300
-TOO_LONG = "what it answers is too long"
-CLOSED = "it is asked no more"
-NO_TLS = (
+TOO_LONG = message("what it answers is too long")
+CLOSED = message("it is asked no more")
+NO_TLS = message(
     "without TLS a token is sent to no public address; use https://, or a private network, a VPN, or a tunnel "
     "(ssh -L 8080:localhost:8080 HOST, then http://localhost:8080)"
 )
 
 
-class NodeRequestFailed(Exception):
+class NodeRequestFailed(TarrafaError):
     """Nobody answers, in one line."""
 
 
@@ -114,12 +115,14 @@ class NodeHttpClient:
 
     def _failure(self, code: int, why: str, number: int) -> NodeRequestFailed:
         if code == pycurl.E_OPERATION_TIMEDOUT:
-            return NodeRequestFailed(f"no answer within {self.timeout_s:g} s")
+            return NodeRequestFailed(message("no answer within {seconds:g} s", seconds=self.timeout_s))
         if code == pycurl.E_WRITE_ERROR:
             return NodeRequestFailed(TOO_LONG)
         if code == pycurl.E_COULDNT_CONNECT and number:  # libcurl would name the address, to whoever sees our page
             why = os.strerror(number)
-        return NodeRequestFailed(f"no answer ({' '.join(printable_text(why, ERROR_CHARS_MAX).split())})")
+        return NodeRequestFailed(
+            message("no answer ({why})", why=" ".join(printable_text(why, ERROR_CHARS_MAX).split()))
+        )
 
 
 def new_post_handle(type: str, secret: bytes) -> pycurl.Curl:

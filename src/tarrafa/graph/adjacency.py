@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from tarrafa.errors import DataError
 from tarrafa.graph.pagerank import IntArray, LinkMatrix
-from tarrafa.graph.store import rows
+from tarrafa.runtime.sqlite import rows
 
 NODES_MAX = (1 << 31) - 2  # a link is one integer here: 31 bits for each end, and one that says whether it counts
 LINKS_PER_READ = 1 << 17

@@ -15,30 +15,29 @@ from types import TracebackType
 import apsw
 from msgspec.structs import replace
 
-from tarrafa.archive import warc_reader as archive
-from tarrafa.archive.deletion_log import ArchiveDeletions
-from tarrafa.archive.warc_reader import Cursor
+from tarrafa.archive.projection import (
+    ProjectionDeletions,
+    read_cursor,
+    unread_bytes,
+    unread_entries,
+    with_each_follower,
+)
+from tarrafa.archive.warc_reader import Cursor, visit_lengths
 from tarrafa.clock import boottime
-from tarrafa.errors import DataError
 from tarrafa.frontier.api import UrlWeight
 from tarrafa.graph import rank_delivery
 from tarrafa.graph.graph_writer import GraphWriter
 from tarrafa.graph.rank_delivery import UndeliveredRanks
 from tarrafa.graph.ranking_schedule import RankingScheduler
 from tarrafa.graph.store import (
-    FORMAT,
-    format_of,
-    graph_exists,
-    open_reader,
+    graph_file,
+    graph_is_current,
     open_writer,
-    path_of,
-    read_cursor,
     remove_graph,
-    rows,
-    sqlite_errors,
     writer_lock,
 )
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import rows
 
 Deliver = Callable[[str, list[UrlWeight]], None]
 
@@ -57,16 +56,15 @@ class GraphFollower:
     def __init__(self, data: DataDirectory, deliver: Deliver) -> None:
         self._data = data
         self._deliver = deliver
-        self._deletions = ArchiveDeletions(data.archive)
         self._lock = writer_lock(data)
-        self._lock.__enter__()
         try:
             self._connection = open_writer(data)
-            self._cursor: Cursor = read_cursor(self._connection)
+            self._errors = graph_file(data).errors(self._connection)
             self._graph = GraphWriter(self._connection)
+            self._deletions = ProjectionDeletions(data.archive, self._graph.state)
             self.ranks = UndeliveredRanks(data, self._graph.incarnation)
         except BaseException:
-            self._lock.__exit__(None, None, None)
+            self._lock.close()
             raise
 
     def __enter__(self) -> "GraphFollower":
@@ -75,7 +73,7 @@ class GraphFollower:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.ranks.close()
         self._connection.close()
-        self._lock.__exit__(None, None, None)
+        self._lock.close()
 
     @property
     def turned(self) -> int:
@@ -88,15 +86,10 @@ class GraphFollower:
     def read(self, stop: threading.Event | None = None) -> int:
         """Apply all that is durable now; the number of records that were read."""
         total = 0
-        upto = archive.visit_lengths(
-            self._data.archive
-        )  # first: of what comes later, deletions may be heard of later, too
-        self.drop_deleted()
-        entries = archive.follow(self._data.archive, self._cursor.copy(), self._graph.note_suffixes, upto=upto)
+        _, entries = unread_entries(self._data.archive, self._graph.state, self.drop_deleted, self._graph.note_suffixes)
         while not (stop is not None and stop.is_set()):
-            with sqlite_errors(path_of(self._data), self._connection):
-                seen, records = self._graph.commit(entries, BATCH_RECORDS)
-                self._cursor |= seen
+            with self._errors:
+                records = self._graph.commit(entries, BATCH_RECORDS)
                 total += records
                 if not records and not self._graph.has_falling_depths():
                     break
@@ -104,14 +97,13 @@ class GraphFollower:
 
     def drop_deleted(self) -> None:
         """Take out the collections that were deleted since."""
-        for name, at in list(self._deletions.latest().items()):
-            if at > self._graph.deleted.get(name, -1.0):
-                with sqlite_errors(path_of(self._data), self._connection):
-                    self._graph.drop_collection(name, at)
+        for name, at in self._deletions.pending():
+            with self._errors:
+                self._graph.drop_collection(name, at)
 
     def deliver_weights(self) -> int:
         """Deliver one call's worth of news; how many weights that were. What `deliver` raises, changes nothing."""
-        with sqlite_errors(path_of(self._data), self._connection):
+        with self._errors:
             news = self._graph.undelivered_weights(WEIGHTS_PER_CALL)
         self._deliver_batch(news)
         return len(news)
@@ -120,7 +112,7 @@ class GraphFollower:
         """Deliver some ranks that a survey has changed, if there are any; how many that were."""
         nodes = self.ranks.next_nodes(RANKS_PER_CALL)
         if nodes:
-            with sqlite_errors(path_of(self._data), self._connection):
+            with self._errors:
                 news = self._graph.weights(nodes)
             self._deliver_batch(news)
         return len(nodes)
@@ -130,7 +122,7 @@ class GraphFollower:
             part = list(group)
             self._deliver(collection, [replace(weight, rank=self.ranks.rank(node)) for _, node, weight in part])
             nodes = [node for _, node, _ in part]
-            with sqlite_errors(path_of(self._data), self._connection):
+            with self._errors:
                 self._graph.mark_delivered(nodes)
             self.ranks.mark_delivered(nodes)
 
@@ -168,14 +160,13 @@ def catch_up(data: DataDirectory, deliver: Deliver) -> int:
 
 def drop_deleted(data: DataDirectory) -> bool:
     """Let the graph drop what was deleted. False: there is none, or its follower runs and does it."""
-    if not graph_exists(data):
-        return False
-    try:
-        with GraphFollower(data, lambda collection, weights: None) as follower:
-            follower.drop_deleted()
-    except DataError:
-        return False
-    return True
+    parts = [data] if graph_is_current(data) else []
+    return with_each_follower(parts, _silent_follower, GraphFollower.drop_deleted)
+
+
+def _silent_follower(data: DataDirectory) -> GraphFollower:
+    """A follower that delivers nothing."""
+    return GraphFollower(data, lambda collection, weights: None)
 
 
 def rebuild(data: DataDirectory) -> int:
@@ -187,7 +178,7 @@ def rebuild(data: DataDirectory) -> int:
 
     with writer_lock(data):
         remove_graph(data)
-    with GraphFollower(data, lambda collection, weights: None) as follower:
+    with _silent_follower(data) as follower:
         read = follower.read()
     compute_rankings(data)
     return read
@@ -195,7 +186,7 @@ def rebuild(data: DataDirectory) -> int:
 
 def mark_all_undelivered(data: DataDirectory) -> int:
     """The frontier was made anew: all that the graph knows is news to it. How much that is."""
-    with writer_lock(data), closing(open_writer(data)) as connection, sqlite_errors(path_of(data), connection):
+    with writer_lock(data), closing(open_writer(data)) as connection, graph_file(data).errors(connection):
         with connection:
             connection.execute("UPDATE nodes SET told = NULL")
             connection.execute("INSERT OR IGNORE INTO dirty SELECT node FROM nodes")
@@ -214,24 +205,18 @@ def behind(data: DataDirectory, until: Cursor | None = None, collection: str | N
 
     The archive is asked first: what becomes durable afterwards was not there when the question was put.
     """
-    published = archive.visit_lengths(data.archive) if until is None else until
+    upto = visit_lengths(data.archive) if until is None else until
     seen, undelivered = _read_progress(data, collection)
-    return undelivered + sum(max(0, length - seen.get(file, 0)) for file, length in published.items())
+    return undelivered + unread_bytes(upto, [seen])
 
 
 def _read_progress(data: DataDirectory, collection: str | None = None) -> tuple[Cursor, int]:
     """Where the follower is, and how much of that it still has to carry on or to tell, at one moment."""
-    if format_of(data) < FORMAT:  # none yet, or one that the follower has to bring up to date first
+    if not graph_is_current(data):
         return {}, 0
-    connection = open_reader(data)
-    with sqlite_errors(path_of(data), connection):
-        try:
-            with connection:
-                waiting = sum(_count_waiting(connection, table, collection) for table in ("dirty", "falling"))
-                seen = read_cursor(connection)
-        finally:
-            connection.close()
-    return seen, waiting
+    with graph_file(data).reading() as connection:
+        waiting = sum(_count_waiting(connection, table, collection) for table in ("dirty", "falling"))
+        return read_cursor(connection), waiting
 
 
 def _count_waiting(connection: apsw.Connection, table: str, collection: str | None) -> int:

@@ -8,10 +8,11 @@ Knows nothing of reports.
 
 import msgspec
 
-from tarrafa.graph.store import graph_exists, open_reader, path_of, rows, sqlite_errors
+from tarrafa.graph.store import graph_exists, graph_file
 from tarrafa.model import GONE, Status
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import Count
+from tarrafa.runtime.sqlite import rows
 
 DEAD_STATUSES = tuple(sorted(GONE | {Status.NAME_UNKNOWN}))  # nobody is there, and nobody is expected
 LISTED_MAX = 1_000
@@ -43,42 +44,38 @@ def graph_statistics(data: DataDirectory, collection: str, limit: int = 10) -> G
     if not graph_exists(data):
         return None
     limit, dead = max(0, min(limit, LISTED_MAX)), ", ".join(str(int(status)) for status in DEAD_STATUSES)
-    connection = open_reader(data)
     own = "collection = (SELECT collection FROM collections WHERE name = ?1)"
     gone = f"FROM nodes WHERE {own} AND status IN ({dead})"
-    try:
-        with sqlite_errors(path_of(data), connection), connection:
-            urls, links, followed = rows(
-                connection,
-                "SELECT count(*), ifnull(sum(in_links), 0), ifnull(sum(in_links) FILTER (WHERE visit >= 0), 0)"  # noqa: S608
-                f" FROM nodes WHERE {own}",
-                (collection,),
-            )[0]
-            spread = rows(
-                connection,
-                f"SELECT in_links, count(*) FROM nodes WHERE {own} AND status = 200 GROUP BY 1 ORDER BY 1",  # noqa: S608
-                (collection,),
-            )
-            dead_urls, dead_links = rows(
-                connection,
-                f"SELECT count(*), ifnull(sum(in_links), 0) {gone}",
-                (collection,),
-            )[0]
-            wanted = rows(
-                connection,
-                f"SELECT url, in_links, status {gone} AND in_links > 0 ORDER BY in_links DESC, url LIMIT ?2",
-                (collection, limit),
-            )
-            worst = rows(
-                connection,
-                f"""SELECT n.url, found.links FROM
-                      (SELECT src, count(DISTINCT dst) AS links FROM edges
-                       WHERE dst IN (SELECT node {gone}) AND src <> dst GROUP BY src ORDER BY 2 DESC, 1 LIMIT ?2) found
-                    JOIN nodes n ON n.node = found.src ORDER BY 2 DESC, 1""",  # noqa: S608
-                (collection, limit),
-            )
-    finally:
-        connection.close()
+    with graph_file(data).reading() as connection:
+        urls, links, followed = rows(
+            connection,
+            "SELECT count(*), ifnull(sum(in_links), 0), ifnull(sum(in_links) FILTER (WHERE visit >= 0), 0)"  # noqa: S608
+            f" FROM nodes WHERE {own}",
+            (collection,),
+        )[0]
+        spread = rows(
+            connection,
+            f"SELECT in_links, count(*) FROM nodes WHERE {own} AND status = 200 GROUP BY 1 ORDER BY 1",  # noqa: S608
+            (collection,),
+        )
+        dead_urls, dead_links = rows(
+            connection,
+            f"SELECT count(*), ifnull(sum(in_links), 0) {gone}",
+            (collection,),
+        )[0]
+        wanted = rows(
+            connection,
+            f"SELECT url, in_links, status {gone} AND in_links > 0 ORDER BY in_links DESC, url LIMIT ?2",
+            (collection, limit),
+        )
+        worst = rows(
+            connection,
+            f"""SELECT n.url, found.links FROM
+                  (SELECT src, count(DISTINCT dst) AS links FROM edges
+                   WHERE dst IN (SELECT node {gone}) AND src <> dst GROUP BY src ORDER BY 2 DESC, 1 LIMIT ?2) found
+                JOIN nodes n ON n.node = found.src ORDER BY 2 DESC, 1""",  # noqa: S608
+            (collection, limit),
+        )
     return GraphStatistics(
         urls, links, followed, spread, dead_urls, dead_links,
         [LinkedUrl(*row) for row in wanted], [LinkedUrl(*row) for row in worst],

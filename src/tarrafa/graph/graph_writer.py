@@ -16,20 +16,19 @@ from typing import Any
 import apsw
 import msgspec
 
+from tarrafa.archive.projection import ProjectionState
 from tarrafa.archive.warc_reader import ArchiveEntry, Cursor
 from tarrafa.frontier.api import UrlWeight
 from tarrafa.graph.outlinks import OutEdge, out_edges
-from tarrafa.graph.store import rows
 from tarrafa.model import CollectionNote, UrlId
 from tarrafa.parse.url import host_id, host_key, url_id
+from tarrafa.runtime.sqlite import rows
 
 NODES_CACHED_MAX = 150_000
 EDGES_PER_BATCH_MAX = 50_000  # a host of link lists must not fill the memory
 RELAXED_MAX = 200_000  # edges followed per batch to carry depths on; the rest waits in `falling`
 TITLE_CHARS_MAX = 300
 DROPPED_AT_ONCE = 2_000  # nodes
-# What older versions do not know of, and need not.
-DELETED = "CREATE TABLE IF NOT EXISTS deleted (name TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID"
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +68,7 @@ class GraphWriter:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
+        self.state = ProjectionState(connection)
         self._load()
 
     def _load(self) -> None:
@@ -78,9 +78,7 @@ class GraphWriter:
         self._next_node: int = 1 + max(last, counters.get("numbered", 0))  # of a deleted collection may have been more
         self._collections: dict[str, int] = dict(self._rows("SELECT name, collection FROM collections"))
         self._owners: dict[str, int] = dict(self._rows("SELECT name, owner FROM owners"))
-        self._files: dict[str, int] = dict(self._rows("SELECT name, file FROM files"))
-        self._connection.execute(DELETED)
-        self.deleted: dict[str, float] = dict(self._rows("SELECT name, at FROM deleted"))
+        self.state.load()
         self._stamp, self.turned, self.incarnation = (counters[name] for name in ("stamp", "turned", "incarnation"))
         self._by_id: dict[tuple[int, UrlId], _NodeState] = {}
         self._by_number: dict[int, _NodeState] = {}
@@ -92,8 +90,8 @@ class GraphWriter:
         self._falling: deque[_NodeState] = deque()
         self._relaxed = 0
 
-    def commit(self, entries: Iterator[ArchiveEntry], records_max: int) -> tuple[Cursor, int]:
-        """Apply up to so many records and where they end, in one transaction: where each file was left, how many."""
+    def commit(self, entries: Iterator[ArchiveEntry], records_max: int) -> int:
+        """Apply up to so many records and save where they end, in one transaction; how many they were."""
         cursor: Cursor = {}
         records = 0
         try:
@@ -106,13 +104,14 @@ class GraphWriter:
                     if records >= records_max or self._edges_added >= EDGES_PER_BATCH_MAX:
                         break
                 self._flush()
-                self._connection.executemany("INSERT OR REPLACE INTO cursor VALUES (?, ?)", cursor.items())
+                self.state.save_cursor(cursor)
         except BaseException:
             self._load()  # what memory holds was never written
             raise
+        self.state.cursor |= cursor
         if len(self._by_number) > NODES_CACHED_MAX:
             self._load()
-        return cursor, records
+        return records
 
     def _rows(self, sql: str, bindings: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         return rows(self._connection, sql, bindings)
@@ -128,7 +127,7 @@ class GraphWriter:
                 gone, last = bool(nodes), nodes[-1] if nodes else last
                 self._drop_nodes(nodes)
                 if not gone:
-                    self._connection.execute("INSERT OR REPLACE INTO deleted VALUES (?, ?)", (name, at))
+                    self.state.note_dropped(name, at)
         self._load()
 
     def _drop_nodes(self, nodes: list[int]) -> None:
@@ -151,7 +150,7 @@ class GraphWriter:
 
     def _apply(self, entry: ArchiveEntry) -> None:
         record = entry.record
-        if record.outcome.at <= self.deleted.get(record.collection, -1.0):
+        if record.outcome.at <= self.state.dropped.get(record.collection, -1.0):
             return
         collection = self._collection(record.collection)
         node = self._node(collection, record.url)
@@ -162,7 +161,7 @@ class GraphWriter:
         self._set_owner(node, record.worker)
         outcome, page = record.outcome, record.page
         title = page.title[:TITLE_CHARS_MAX] if page is not None else None
-        where = (self._file(entry.file), entry.start) if page is not None and page.text else (None, None)
+        where = (self.state.file_number(entry.file), entry.start) if page is not None and page.text else (None, None)
         self._visited.append((outcome.status, outcome.at, title, *where, node.number))
         self._changed.add(node)
         if _lower(node.told, record.depth):
@@ -278,13 +277,6 @@ class GraphWriter:
                 "UPDATE collections SET suffixes = ? WHERE collection = ?",
                 (msgspec.json.encode(suffixes).decode(), self._collection(note.collection)),
             )
-
-    def _file(self, name: str) -> int:
-        found = self._files.get(name)
-        if found is None:
-            found = self._files[name] = len(self._files) + 1
-            self._connection.execute("INSERT INTO files VALUES (?, ?)", (found, name))
-        return found
 
     def _node(self, collection: int, url: str) -> _NodeState:
         key = (collection, url_id(url))

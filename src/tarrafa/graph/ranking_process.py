@@ -30,11 +30,12 @@ from tarrafa.graph.host_graph import HostGraph, host_graph, site_pairs
 from tarrafa.graph.pagerank import pagerank
 from tarrafa.graph.rank_file import RankFile, RankFileHeader
 from tarrafa.graph.sites import SiteRow
-from tarrafa.graph.store import open_reader, path_of, rows, sqlite_errors
+from tarrafa.graph.store import graph_file, open_reader
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.url import host_key, host_name
 from tarrafa.runtime.data_dir import DataDirectory, sync_directory, try_lock
 from tarrafa.runtime.process import die_with_parent, run_child
+from tarrafa.runtime.sqlite import rows
 
 NICENESS = 10
 FETCHED_STATUSES = frozenset({200, 304})
@@ -60,7 +61,7 @@ def compute_rankings(data: DataDirectory, clock: Clock | None = None) -> RankFil
 
 def _compute_rankings(data: DataDirectory, clock: Clock) -> RankFileHeader:
     begun = boottime()
-    with closing(open_reader(data)) as connection, sqlite_errors(path_of(data), connection):
+    with closing(open_reader(data)) as connection, graph_file(data).errors(connection):
         found = read_graph(connection, data.graph)
         names = _names(connection, found)
     counting = len(found.links.sources)

@@ -18,10 +18,12 @@ from tarrafa.errors import QueryError
 from tarrafa.graph.rank_file import RankFile
 from tarrafa.graph.rank_file import path_of as path_of_ranks
 from tarrafa.graph.sites import LinkedSite
-from tarrafa.graph.store import open_reader, path_of, rows, sqlite_errors
+from tarrafa.graph.store import graph_file, open_reader, path_of
+from tarrafa.i18n import message
 from tarrafa.model import InAndOutLinks, LinkedPage, UrlId
 from tarrafa.parse.url import canonical, host_key, url_id
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
+from tarrafa.runtime.sqlite import rows
 from tarrafa.takedown import CurrentTakedowns
 
 NEIGHBOURS_MAX = 10_000  # per answer
@@ -315,7 +317,7 @@ class GraphReader:
 
     def _rows(self, sql: str, bindings: tuple[object, ...]) -> list[tuple[Any, ...]]:
         connection = self._connection()
-        with sqlite_errors(self._path, connection):
+        with self._local.errors:
             return rows(connection, sql, bindings)
 
     def _connection(self) -> apsw.Connection:
@@ -326,6 +328,7 @@ class GraphReader:
             file = -1
         if getattr(self._local, "file", None) != file:
             self._local.connection = open_reader(self._data)
+            self._local.errors = graph_file(self._data).errors(self._local.connection)
             self._local.file = file
         connection: apsw.Connection = self._local.connection
         return connection
@@ -338,7 +341,7 @@ def _id(url: str) -> UrlId | None:
 
 def _checked(limit: int, offset: int) -> tuple[int, int]:
     if offset > OFFSET_MAX:
-        raise QueryError(f"Only the first {OFFSET_MAX:,} links can be paged through.")
+        raise QueryError(message("Only the first {most} links can be paged through.", most=OFFSET_MAX))
     return max(0, min(limit, NEIGHBOURS_MAX)), max(0, offset)
 
 

@@ -14,18 +14,16 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-import apsw
 import msgspec
 
-from tarrafa.errors import DataError, NotReady
-from tarrafa.graph.store import rows, sqlite_errors
+from tarrafa.errors import NotReady
 from tarrafa.parse.url import canonical, host_key, host_name
-from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import SqliteFile, rows
 
 FORMAT = 1
 LISTED_MAX = 1_000  # of each list, per answer
-SCHEMA = f"""
-PRAGMA user_version = {FORMAT};
+SCHEMA = """
 CREATE TABLE survey (at REAL NOT NULL, nodes INTEGER NOT NULL, edges INTEGER NOT NULL);
 CREATE TABLE sites (
     number INTEGER PRIMARY KEY, collection TEXT NOT NULL, name TEXT NOT NULL, hosts INTEGER NOT NULL,
@@ -130,32 +128,29 @@ def path_of(data: DataDirectory) -> Path:
     return data.graph / "sites.sqlite"
 
 
+def _file(path: Path) -> SqliteFile:
+    return SqliteFile(path, FORMAT, "`tarrafa rebuild graph` makes it again")
+
+
 def write_sites(
     path: Path, at: float, nodes: int, edges: int, sites: Iterable[SiteRow], hosts: Iterable[SiteRow]
 ) -> None:
     """A whole new file; whoever asks for it puts it into its place."""
     path.unlink(missing_ok=True)
-    with sqlite_errors(path):
-        connection = apsw.Connection(str(path))
+    file = _file(path)
+    connection = file.open(SCHEMA, journal="off", sync="off")
     try:
-        with sqlite_errors(path, connection):
-            connection.pragma("journal_mode", "off")
-            connection.pragma("synchronous", "off")
-            with connection:
-                connection.execute(SCHEMA)
-                connection.execute("INSERT INTO survey VALUES (?, ?, ?)", (at, nodes, edges))
-                connection.executemany(
-                    "INSERT INTO sites VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    ((n, one.collection, one.name, one.hosts, *_row_values(one)) for n, one in enumerate(sites)),
-                )
-                connection.executemany(
-                    "INSERT INTO hosts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        (n, one.collection, one.name, one.key, one.site, *_row_values(one))
-                        for n, one in enumerate(hosts)
-                    ),
-                )
-                connection.execute(INDEXES)
+        with file.errors(connection), connection:
+            connection.execute("INSERT INTO survey VALUES (?, ?, ?)", (at, nodes, edges))
+            connection.executemany(
+                "INSERT INTO sites VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                ((n, one.collection, one.name, one.hosts, *_row_values(one)) for n, one in enumerate(sites)),
+            )
+            connection.executemany(
+                "INSERT INTO hosts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                ((n, one.collection, one.name, one.key, one.site, *_row_values(one)) for n, one in enumerate(hosts)),
+            )
+            connection.execute(INDEXES)
     finally:
         connection.close()
 
@@ -254,20 +249,12 @@ class SiteReader:
             found = self._path.stat()
         except OSError:
             raise NotReady(f"{self._path}: no survey of the sites yet; the link graph makes one in its time") from None
-        identity = (found.st_ino, found.st_mtime_ns)
+        identity, file = (found.st_ino, found.st_mtime_ns), _file(self._path)
         if getattr(self._local, "identity", None) != identity:
-            self._local.connection = _open(self._path)
+            self._local.connection = file.open_readonly()
             self._local.identity = identity
-        return sqlite_errors(self._path, self._local.connection)
+        return file.errors(self._local.connection)
 
 
 def _bounded(offset: int) -> int:
     return max(0, min(offset, 1 << 31))
-
-
-def _open(path: Path) -> apsw.Connection:
-    with sqlite_errors(path):
-        connection = open_sqlite_readonly(path)
-        if connection.pragma("user_version") != FORMAT:
-            raise DataError(f"{path}: written by another Tarrafa; `tarrafa rebuild graph` makes it again")
-    return connection

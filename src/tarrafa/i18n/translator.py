@@ -7,11 +7,12 @@ compiled from `pt_BR.po` when the package is built (`make`, `pip install`).
 from __future__ import annotations
 
 import gettext
+import re
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property, lru_cache
 from importlib import resources
-from string import Formatter
-from typing import Any
+from math import floor, log10
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,6 +20,8 @@ LOCALES = {"en": "en", "pt": "pt_BR"}  # code of the interface -> locale of Babe
 LANGUAGES = tuple(LOCALES)
 MINUS = "−"
 BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+PIECES_KEPT_MAX, LANGUAGE_NAMES_KEPT_MAX = 4096, 1024
+_places = re.compile(r"(\{\{|\}\}|\{\w+(?::[,.\d]{0,4}[a-z%]{0,8})?\})").split
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,34 +48,27 @@ def messages(one: str, many: str, /, count: int, **values: Value) -> Message:
     return Message(one, {"count": count, **values}, many)
 
 
-class _MessageFormatter(Formatter):
-    """Fills the places of a sentence; numbers are written as the language writes them."""
-
-    def __init__(self, translator: Translator) -> None:
-        self._translator = translator
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        if isinstance(value, Message):
-            return self._translator.render(value)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return self._translator.localize(format(value, format_spec or ","))
-        return str(format(value, format_spec))
-
-
 class Translator:
     """One language of the interface: called with a sentence and its values, it returns the sentence translated."""
 
     def __init__(self, code: str) -> None:
         self.code = code
-        self._formatter = _MessageFormatter(self)
         self._signs: dict[int, int] | None = None
 
+    @cached_property
+    def _catalogue(self) -> gettext.NullTranslations:
+        if self.code == "en":
+            return gettext.NullTranslations()
+        with resources.files("tarrafa.i18n").joinpath(f"{LOCALES[self.code]}.mo").open("rb") as file:
+            return gettext.GNUTranslations(file)
+
     def __call__(self, text: str, /, **values: object) -> str:
-        return self._fill(_catalogue(LOCALES[self.code]).gettext(text), values)
+        translated = self._catalogue.gettext(text)
+        return self._fill(translated, values) if values else translated
 
     def ngettext(self, one: str, many: str, count: int, /, **values: object) -> str:
         """The singular or plural form for `count`, which is also the value `{count}`."""
-        return self._fill(_catalogue(LOCALES[self.code]).ngettext(one, many, count), {"count": count, **values})
+        return self._fill(self._catalogue.ngettext(one, many, count), {"count": count, **values})
 
     def render(self, said: Message | str) -> str:
         """A message in words. A plain text is somebody else's (a server's, a library's) and stays as it is."""
@@ -85,7 +81,18 @@ class Translator:
         return self(said.text, **said.values)
 
     def _fill(self, text: str, values: dict[str, object]) -> str:
-        return self._formatter.vformat(text, (), values) if values else text
+        """The values in their places; a place without a value stays as it is."""
+        return "".join(
+            self._format(values[place.name], place.form) if place.name in values else place.text
+            for place in _pieces(text)
+        )
+
+    def _format(self, value: object, form: str) -> str:
+        if type(value) is str:
+            return value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return self.localize(format(value, form or ","))
+        return self.render(value) if isinstance(value, Message) else str(value)
 
     def localize(self, text: str) -> str:
         """`1,234.5` with the separators of the language."""
@@ -104,6 +111,12 @@ class Translator:
         if abs(value) >= 100 or value == int(value):
             return self.number(value)
         return self.number(value, 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 4)
+
+    def significant(self, value: float) -> str:
+        """Three digits that matter, and no zero behind them: 0.00123, 1.2, 1,230."""
+        digits = max(0, 2 - floor(log10(abs(value)))) if value else 0
+        text = f"{value:,.{min(digits, 9)}f}"
+        return self.localize(text.rstrip("0").rstrip(".") if "." in text else text)
 
     def percent(self, share: float, places: int = 1) -> str:
         return f"{self.number(share * 100, places)} %"
@@ -138,16 +151,30 @@ class Translator:
 
     def language_name(self, code: str) -> str:
         """`Portuguese` for `pt-BR`; empty where the code is unknown."""
-        name = _locale(self.code).languages.get(code.partition("-")[0].lower(), "")
-        return str(name[:1].upper() + name[1:])
+        return _language_name(self.code, code.partition("-")[0].lower())
 
 
-@cache
-def _catalogue(locale: str) -> gettext.NullTranslations:
-    if locale == "en":
-        return gettext.NullTranslations()
-    with resources.files("tarrafa.i18n").joinpath(f"{locale}.mo").open("rb") as file:
-        return gettext.GNUTranslations(file)
+class _Piece(NamedTuple):
+    """A piece of a sentence: words, or a place for a value (`name`) and how the value is written (`form`)."""
+
+    text: str
+    name: str = ""
+    form: str = ""
+
+
+@lru_cache(PIECES_KEPT_MAX)
+def _pieces(text: str) -> tuple[_Piece, ...]:
+    """Sentences may come from another machine: a place is a name and a short format, never an attribute of a value."""
+    return tuple(_piece(piece) for piece in _places(text) if piece)
+
+
+def _piece(text: str) -> _Piece:
+    if text in ("{{", "}}"):
+        return _Piece(text[0])
+    if not (text[0] == "{" and text[-1] == "}" and _places(text)[1:2] == [text]):
+        return _Piece(text)
+    name, _, form = text[1:-1].partition(":")
+    return _Piece(text, name, form)
 
 
 @cache
@@ -155,6 +182,12 @@ def _locale(code: str) -> Any:
     from babel import Locale
 
     return Locale.parse(LOCALES[code])
+
+
+@lru_cache(LANGUAGE_NAMES_KEPT_MAX)
+def _language_name(interface: str, code: str) -> str:
+    name = str(_locale(interface).languages.get(code, ""))
+    return name[:1].upper() + name[1:]
 
 
 ENGLISH, PORTUGUESE = Translator("en"), Translator("pt")

@@ -20,7 +20,7 @@ from tarrafa.errors import DataError
 from tarrafa.graph.reader import GraphReader
 from tarrafa.index import shards
 from tarrafa.index.document_fields import link_factor
-from tarrafa.index.indexed_visits import IndexedPage, IndexedStanding, IndexedVisits, read_links_version
+from tarrafa.index.indexed_visits import FIRST, IndexedPage, IndexedStanding, IndexedVisits, PageKey, read_links_version
 from tarrafa.runtime.data_dir import DataDirectory
 
 log = logging.getLogger(__name__)
@@ -81,14 +81,12 @@ class AnchorRefresher:
         self._next_at = now + max(PAUSE_S_MIN, PAUSE_TIMES * self._took_s)
 
     def _sweep(self, graph: GraphReader) -> Iterator[IndexedPage]:
-        after = b""
-        while True:
+        after: PageKey | None = FIRST
+        while after is not None:
             several, after = self._visits.shown_pages(after, PAGES_PER_READ)
             by_collection = attrgetter("collection")
             for collection, some in groupby(sorted(several, key=by_collection), by_collection):
                 yield from _stale_of(list(some), collection, graph)
-            if not after:
-                return
 
 
 def _stale_of(pages: list[IndexedPage], collection: str, graph: GraphReader) -> list[IndexedPage]:

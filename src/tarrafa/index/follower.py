@@ -2,7 +2,7 @@
 
 Promises: follows the archive from where it stopped, whatever stopped it; a page is findable a few seconds after it
 became durable, and within a second when nothing else comes; updates and deletions go by URL and never back in time.
-An index that another version of Tarrafa laid out is made again from the archive: it holds nothing of its own.
+An index that another version of Tarrafa laid out is refused, untouched.
 Commit first, then cursor and visit numbers: a crash repeats work and changes nothing. One process at a time for each
 part of the index (`shards`), which reads past what belongs to the others.
 `behind` is 0 only when every durable record is committed, in every part that is kept here.
@@ -10,8 +10,7 @@ Knows nothing of queries.
 """
 
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from time import thread_time
@@ -20,20 +19,24 @@ from typing import IO
 
 import tantivy
 
-from tarrafa.archive import warc_reader as archive
-from tarrafa.archive.deletion_log import ArchiveDeletions
-from tarrafa.archive.warc_reader import ArchiveEntry, Cursor
+from tarrafa.archive.projection import (
+    COMMIT_IDLE_S,
+    ArchiveProjection,
+    cursor_of,
+    lock_projection,
+    unread_bytes,
+    with_each_follower,
+)
+from tarrafa.archive.warc_reader import ArchiveEntry, Cursor, visit_lengths
 from tarrafa.clock import boottime
-from tarrafa.errors import DataError, Locked
+from tarrafa.errors import DataError
 from tarrafa.index import indexed_visits, schema, shards, takedowns
 from tarrafa.index.anchor_refresh import AnchorRefresher
-from tarrafa.index.commit_pace import COMMIT_IDLE_S, CommitPace
 from tarrafa.index.document_builder import DocumentBuilder, DocumentBuilderPool, PreparedDocument, PrepareDocument
 from tarrafa.index.document_fields import IndexAction, document_key, index_action
-from tarrafa.index.indexed_visits import IndexedPage
-from tarrafa.index.takedowns import IndexTakedowns, clear_applied
+from tarrafa.model import VisitRecord
 from tarrafa.parse.url import url_id
-from tarrafa.runtime.data_dir import DataDirectory, try_lock
+from tarrafa.runtime.data_dir import DataDirectory
 
 POLL_S = 0.2
 REFRESH_STEP_S, REFRESH_STEP_BUSY_S = 0.1, 0.03  # that writing pages anew may keep a new one waiting
@@ -48,8 +51,6 @@ class IndexFollower:
         self._data = data
         self._path = schema.folder(data)
         self._analyst = DocumentBuilder(data)
-        self._deletions = ArchiveDeletions(data.archive)
-        self._is_ours = shards.url_filter(data)
         self._changes = 0
         self._lock = _lock(data)
         try:
@@ -65,7 +66,7 @@ class IndexFollower:
                 " makes it again from the archive"
             )
         if not schema.exists(self._data):  # whatever the visits say was in it, is not
-            clear_applied(self._data)
+            takedowns.clear_applied(self._data)
             indexed_visits.remove(self._data)
         index = schema.open_index(self._data, create=True)
         with schema.tantivy_errors(self._path):
@@ -74,10 +75,11 @@ class IndexFollower:
             # would use again: tantivy then refuses to commit, for ever (found by killing it; 1 run in 8).
             self._writer.garbage_collect_files()
         self._visits = indexed_visits.IndexedVisits(self._data)
-        self._pace = CommitPace(self._visits.cursor)
-        self._withheld = IndexTakedowns(self._data, self._visits.path, self._visits.connection)
+        with self._visits.errors:
+            self._projection = ArchiveProjection(
+                self._data, self._visits.state, self._visits.errors, self, shards.url_filter(self._data)
+            )
         self._refresher = AnchorRefresher(self._data, self._visits)
-        self._dropped = self._visits.dropped_collections()
 
     def __enter__(self) -> "IndexFollower":
         return self
@@ -89,78 +91,70 @@ class IndexFollower:
 
     def read(self, now: float, stop: threading.Event | None = None, analysts: DocumentBuilderPool | None = None) -> int:
         """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
-        read = 0
-        upto = archive.visit_lengths(
-            self._data.archive
-        )  # first: of what comes later, deletions may be heard of later, too
-        self.drop_deleted()
-        self.apply_takedowns()
-        entries = archive.follow(self._data.archive, self._pace.cursor.copy(), wanted=self._is_ours, upto=upto)
+        return self._projection.read(now, stop, partial(self.apply_all, analysts=analysts))
+
+    def is_due(self, now: float) -> bool:
+        """Whether what has been read should be shown now."""
+        return self._projection.pace.is_due(now)
+
+    def commit(self) -> None:
+        """Show what has been read."""
+        self._projection.commit()
+
+    def drop_deleted(self) -> None:
+        """Take out the collections that were deleted since."""
+        self._projection.drop_deleted()
+
+    def apply_takedowns(self) -> None:
+        """Take out what was taken down, and bring back what was lifted, if anything was since."""
+        self._projection.apply_takedowns()
+
+    # -- what the projection calls ---------------------------------------------------------------------------------
+
+    def apply_all(
+        self, entries: Iterable[ArchiveEntry], analysts: DocumentBuilderPool | None = None
+    ) -> Iterator[ArchiveEntry]:
         for entry, prepare in self._prepared(entries) if analysts is None else analysts.build_all(entries):
-            if stop is not None and stop.is_set():
-                return read
             self._apply(entry, prepare)
-            self._pace.advance({entry.file: entry.end}, now)
-            read += 1
-            self._count(now)
-        self._pace.advance(upto, now)  # beyond the last record that is ours
-        return read
+            yield entry
 
     def _prepared(self, entries: Iterable[ArchiveEntry]) -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:
         for entry in entries:
             yield entry, partial(self._analyst.build, entry.record)
 
-    def _count(self, now: float) -> None:
-        self._pace.touch(now, records=1)
-        if self._pace.is_full:
-            self.commit()
-
-    def is_due(self, now: float) -> bool:
-        """Whether what has been read should be shown now."""
-        return self._pace.is_due(now)
-
-    def commit(self) -> None:
-        """Show what has been read."""
-        if not self._pace.has_uncommitted:
-            return
-        self._data.check_space()
+    def commit_target(self) -> None:
         if self._changes:
             with schema.tantivy_errors(self._path):
                 self._open_writer().commit()
-        self._visits.save()
         self._changes = 0
-        self._pace.mark_committed()
 
-    def drop_deleted(self) -> None:
-        """Take out the collections that were deleted since, whole: one of the same name begins anew."""
-        for name, at in list(self._deletions.latest().items()):
-            if at > self._dropped.get(name, -1.0):
-                self.commit()
-                with schema.tantivy_errors(self._path):
-                    self._open_writer().delete_documents_by_term(schema.COLLECTION, name)
-                    self._open_writer().commit()
-                self._visits.drop_collection(name, at)
-                self._dropped[name] = at
+    def drop_collection(self, name: str, at: float) -> None:
+        with schema.tantivy_errors(self._path):
+            self._open_writer().delete_documents_by_term(schema.COLLECTION, name)
+            self._open_writer().commit()
+        state, after = self._projection.state, b""
+        with self._visits.errors:
+            state.begin()
+            while keys := self._projection.visits.drop_some(name, after, indexed_visits.DROPPED_AT_ONCE):
+                after = keys[-1]
+            state.note_dropped(name, at)
+            state.commit()
 
-    def apply_takedowns(self) -> None:
-        """Take out what was taken down, and bring back what was lifted, if anything was since."""
-        if not self._withheld.has_changes():
-            return
-        self._withheld.delete_documents(self._open_writer())
-        forget = self._visits.begin_reapply()
-        for entry, prepare in self._prepared(self._withheld.lifted_entries(self._pace.cursor)):
-            forget(entry.record.collection, url_id(entry.record.url))
-            self._apply(entry, prepare)
-            self._count(boottime())
+    def take_out(self) -> None:
+        takedowns.clear_applied(self._data)
+        with schema.tantivy_errors(self._path):
+            takedowns.delete_documents(self._open_writer(), self._projection.takedowns.added())
         self._changes += 1
-        self._pace.touch(boottime())
-        self.commit()
-        self._withheld.mark_applied()
+
+    def takedowns_applied(self) -> None:
+        takedowns.mark_applied(self._data, self._projection.takedowns.orders)
+
+    # -- pages -----------------------------------------------------------------------------------------------------
 
     def refresh(self, now: float, step_s: float) -> bool:
         """Write pages anew that others speak of otherwise by now, for so long at most; whether there may be more."""
         graph = self._analyst.graph
-        if graph is None or not self._refresher.is_due(graph, now, committed=not self._pace.records):
+        if graph is None or not self._refresher.is_due(graph, now, committed=not self._projection.pace.records):
             return False
         began_s = thread_time()
         while (clock := boottime()) < now + step_s:
@@ -175,14 +169,13 @@ class IndexFollower:
 
     def _rewrite(self, entry: ArchiveEntry, now: float) -> None:
         record = entry.record
-        if (
-            self._withheld.covers(record)
-            or self._deletions.covers(record)
-            or index_action(record) is not IndexAction.WRITE
-        ):
+        if self._is_excluded(record) or index_action(record) is not IndexAction.WRITE:
             return
         self._write(entry, self._analyst.build(record))
-        self._pace.touch(now)
+        self._projection.pace.touch(now)
+
+    def _is_excluded(self, record: VisitRecord) -> bool:
+        return self._projection.takedowns.covers(record.url) or self._projection.deletions.covers(record)
 
     def merge(self) -> None:
         """Wait until tantivy has merged what it thinks worth merging; the writer is used up by that."""
@@ -192,9 +185,9 @@ class IndexFollower:
     def _apply(self, entry: ArchiveEntry, prepare: PrepareDocument) -> None:
         record, meaning = entry.record, index_action(entry.record)
         # What changes nothing is not counted either: files are not read in the order of their visits.
-        if meaning is IndexAction.NOTHING or self._withheld.covers(record) or self._deletions.covers(record):
+        if meaning is IndexAction.NOTHING or self._is_excluded(record):
             return
-        if self._visits.is_newer(record.collection, url_id(record.url), record.visit):
+        if record.visit > self._visits.newest(record.collection, url_id(record.url)):
             self._write(entry, prepare() if meaning is IndexAction.WRITE else None)
 
     def _write(self, entry: ArchiveEntry, prepared: PreparedDocument | None) -> None:
@@ -206,22 +199,17 @@ class IndexFollower:
             writer.delete_documents_by_term(schema.KEY, document_key(record.collection, identity))
             if prepared is not None:
                 writer.add_document(prepared.document)
-        if prepared is not None:
-            place = (record.visit, entry.file, entry.start)
-            self._visits.mark_shown(IndexedPage(identity, record.collection, *place, prepared.standing))
+        with self._visits.errors:
+            self._projection.state.begin()
+            self._projection.visits.record(entry, identity, None if prepared is None else prepared.standing)
 
     def _open_writer(self) -> tantivy.IndexWriter:
         assert self._writer is not None, "the follower is closed"
         return self._writer
 
 
-def _lock(data: DataDirectory, wait: bool = False) -> IO[bytes]:
-    data.index.mkdir(parents=True, exist_ok=True)
-    while (lock := try_lock(data.index / "lock")) is None:
-        if not wait:
-            raise Locked(f"{data.index}: another process is writing the index")
-        time.sleep(POLL_S)
-    return lock
+def _lock(data: DataDirectory, *, wait: bool = False) -> IO[bytes]:
+    return lock_projection(data.index, "index", wait=wait)
 
 
 def follow(data: DataDirectory, stop: threading.Event) -> None:
@@ -265,25 +253,16 @@ def build_part(part: DataDirectory, analysts: int = 0) -> int:
 
 def drop_deleted(data: DataDirectory) -> bool:
     """Let the index drop what was deleted. False: there is none, or its follower runs and does it."""
-    return _with_followers(data, IndexFollower.drop_deleted)
+    return with_each_follower(_current_parts(data), IndexFollower, IndexFollower.drop_deleted)
 
 
 def apply_takedowns(data: DataDirectory) -> bool:
     """Let the index keep to what was taken down and lifted. False: there is none, or its follower runs and does it."""
-    return _with_followers(data, IndexFollower.apply_takedowns)
+    return with_each_follower(_current_parts(data), IndexFollower, IndexFollower.apply_takedowns)
 
 
-def _with_followers(data: DataDirectory, do: Callable[[IndexFollower], None]) -> bool:
-    parts = [
-        part for part in shards.parts(data) if schema.exists(part) and not _is_other_version(part)
-    ]  # else made again
-    try:
-        for part in parts:
-            with IndexFollower(part) as follower:
-                do(follower)
-    except Locked:
-        return False
-    return bool(parts)
+def _current_parts(data: DataDirectory) -> list[DataDirectory]:
+    return [part for part in shards.parts(data) if schema.exists(part) and not _is_other_version(part)]
 
 
 def rebuild(data: DataDirectory, divided: shards.ShardLayout | None = None) -> int:
@@ -315,7 +294,7 @@ def replacement_parts(data: DataDirectory, divided: shards.ShardLayout | None = 
 def _replace_part(data: DataDirectory, successor: DataDirectory) -> None:
     """Let another one take the place of a part of the index. Killed after the first step or the second, an index is
     there whose books say at worst that less was read than it holds: that is read again, and changes nothing."""
-    clear_applied(data)
+    takedowns.clear_applied(data)
     schema.replace_with(data, successor)
     indexed_visits.replace_with(data, successor)
     takedowns.replace_with(data, successor)
@@ -328,12 +307,11 @@ def _is_other_version(data: DataDirectory) -> bool:
 
 def cursor(data: DataDirectory) -> Cursor:
     """How far a part of the index has read the archive; one that is not ours has read nothing."""
-    return {} if _is_other_version(data) else indexed_visits.read_cursor(data)
+    return {} if schema.is_other_version(data) else cursor_of(indexed_visits.database_file(data))
 
 
 def behind(data: DataDirectory, until: Cursor | None = None) -> int:
     """How many durable bytes of the archive, or of what it held at some moment, are not findable yet, as far as they
-    belong here."""
-    read = [cursor(part) for part in shards.parts(data)]
-    slowest = {file: min(one.get(file, 0) for one in read) for file in set().union(*read)}
-    return archive.bytes_behind(data.archive, slowest, until)
+    belong here. The archive is asked first: what becomes durable afterwards was not there when the question was put."""
+    upto = visit_lengths(data.archive) if until is None else until
+    return unread_bytes(upto, [cursor(part) for part in shards.parts(data)])

@@ -1,41 +1,30 @@
-"""SQLite record of the index follower: newest visit of each URL, cursor, deletions.
+"""SQLite state of the index: newest visit, archive record and standing of each indexed page.
 
 Promises: all of it is saved together, and only after tantivy has committed what it speaks of. A crash in between
 replays records over documents that are already there, and replaying is harmless: each begins by deleting its own key.
-Deleted pages keep their row, so that a late file cannot bring an old version back; a page that is shown keeps where
-the archive has its record, and how it stood with others when it was written (`Marks`), so that it can be written anew
-when that has changed (`refresh`). What an earlier version of Tarrafa saved is recognised (`is_foreign`). Knows
-nothing of documents.
+A page that is shown keeps where the archive has its record, and how it stood with others when it was written
+(`IndexedStanding`), so that it can be written anew when that has changed (`anchor_refresh`). Knows nothing of
+documents.
 """
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import apsw
-
-from tarrafa.archive.warc_reader import Cursor
-from tarrafa.graph.store import rows, sqlite_errors
+from tarrafa.archive.projection import STATE_SCHEMA, TAKEDOWN_SCHEMA, VISITS_SCHEMA, NewestVisits, ProjectionState
 from tarrafa.model import UrlId
-from tarrafa.runtime.data_dir import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, open_sqlite_readonly
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import SqliteFile, rows
 
-FORMAT = 2
-ID_BYTES = 16
+FORMAT = 3
+CACHE_KIB = 16 << 10
+DROPPED_AT_ONCE = 10_000  # visits of a collection that was deleted
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS visits (
-    key      BLOB PRIMARY KEY,        -- the URL's id, and the collection's name
-    visit    INTEGER NOT NULL,
-    file     INTEGER,                 -- where its record is; NULL: the page is not shown
-    start    INTEGER,
-    in_links INTEGER,                 -- its marks, as they were when it was written
-    rank     REAL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS files (file INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE IF NOT EXISTS cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS deleted (collection TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS settled (links TEXT NOT NULL); -- that every page was looked at with: see `refresh`
+SCHEMA = (
+    f"{STATE_SCHEMA}{TAKEDOWN_SCHEMA}{VISITS_SCHEMA.format(columns='in_links INTEGER, rank REAL')}"
+    + """
+CREATE TABLE settled (links TEXT NOT NULL); -- that every page was looked at with: see `anchor_refresh`
 """
+)
 
 
 class IndexedStanding(NamedTuple):
@@ -46,7 +35,7 @@ class IndexedStanding(NamedTuple):
 
 
 class IndexedPage(NamedTuple):
-    """A page that is shown: whose it is, where its record is, and its marks."""
+    """A page that is shown: whose it is, where its record is, and its standing when it was written."""
 
     key: UrlId
     collection: str
@@ -56,158 +45,73 @@ class IndexedPage(NamedTuple):
     standing: IndexedStanding
 
 
-VisitRow = tuple[int, int | None, int | None, int | None, float | None]
+PageKey = tuple[UrlId, str]  # a URL's id and a collection
+FIRST: PageKey = (b"", "")
 
 
 def path_of(data: DataDirectory) -> Path:
     return data.index / "followed.sqlite"
 
 
+def database_file(data: DataDirectory) -> SqliteFile:
+    return SqliteFile(path_of(data), FORMAT, "`tarrafa rebuild index` makes it again from the archive")
+
+
 class IndexedVisits:
-    """The writing side; `newest` also sees what is not saved yet."""
+    """The writing side. It also sees what is not committed yet."""
 
     def __init__(self, data: DataDirectory) -> None:
-        self._path = path_of(data)
-        self._unsaved: dict[bytes, VisitRow] = {}
-        with sqlite_errors(self._path, what="index"):
-            self._connection = apsw.Connection(str(self._path))
-        with sqlite_errors(self._path, self._connection, "index"):
-            self._connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
-            self._connection.pragma("journal_mode", "wal")
-            self._connection.pragma("synchronous", "normal")
-            with self._connection:
-                self._connection.execute(SCHEMA)
-                self._connection.pragma("user_version", FORMAT)
-            self.cursor: Cursor = dict(rows(self._connection, "SELECT file, offset FROM cursor"))
-            self._files: dict[str, int] = dict(rows(self._connection, "SELECT name, file FROM files"))
-
-    def is_newer(self, collection: str, key: UrlId, visit: int) -> bool:
-        """True when this visit is to be applied; it is then the newest, and nothing is shown of it."""
-        if visit <= self.newest(collection, key):
-            return False
-        self._unsaved[key + collection.encode()] = (visit, None, None, None, None)
-        return True
+        file = database_file(data)
+        connection = file.open(SCHEMA, cache_kib=CACHE_KIB)
+        self.errors = file.errors(connection)
+        with self.errors:
+            self.state = ProjectionState(connection)
+            self._newest = NewestVisits(self.state)
 
     def newest(self, collection: str, key: UrlId) -> int:
         """The number of the newest visit that was applied; -1: none was."""
-        row = key + collection.encode()
-        known = self._unsaved.get(row)
-        if known is not None:
-            return known[0]
-        with sqlite_errors(self._path, self._connection, "index"):
-            found = rows(self._connection, "SELECT visit FROM visits WHERE key = ?", (row,))
-        return found[0][0] if found else -1
+        with self.errors:
+            return self._newest.newest(collection, key)
 
-    def mark_shown(self, written: IndexedPage) -> None:
-        """The page is shown from now on, as that visit found it."""
-        file = self._files.setdefault(written.file, len(self._files) + 1)
-        row = written.key + written.collection.encode()
-        self._unsaved[row] = (written.visit, file, written.start, *written.standing)
-
-    def shown_pages(self, after: bytes, limit: int) -> tuple[list[IndexedPage], bytes]:
-        """Pages that are shown, as they were saved, in the order of their keys, from the first one after a key on; and
-        the key to go on after, empty at the end."""
-        with sqlite_errors(self._path, self._connection, "index"):
-            found = rows(self._connection, "SELECT * FROM visits WHERE key > ? ORDER BY key LIMIT ?", (after, limit))
-        names = {number: name for name, number in self._files.items()}
+    def shown_pages(self, after: PageKey, limit: int) -> tuple[list[IndexedPage], PageKey | None]:
+        """Pages that are shown, in the order of their keys, from the first one after a key on; and the key to go on
+        after, None at the end."""
+        sql = "SELECT * FROM visits WHERE (id, collection) > (?, ?) ORDER BY id, collection LIMIT ?"
+        with self.errors:
+            found = rows(self.state.connection, sql, (*after, limit))
         several = [
-            IndexedPage(key[:ID_BYTES], key[ID_BYTES:].decode(), visit, names[file], start, IndexedStanding(*marks))
-            for key, visit, file, start, *marks in found
+            IndexedPage(key, collection, visit, self.state.file_name(file), start, IndexedStanding(*standing))
+            for key, collection, visit, file, start, *standing in found
             if file is not None
         ]
-        return several, found[-1][0] if len(found) == limit else b""
-
-    def begin_reapply(self) -> Callable[[str, UrlId], None]:
-        """What the returned function is called with is forgotten, the first time: its visits are all applied anew."""
-        run = self._connection.execute
-        with sqlite_errors(self._path, self._connection, "index"):
-            run("DROP TABLE IF EXISTS temp.again")
-            run("CREATE TEMP TABLE again (key BLOB PRIMARY KEY) WITHOUT ROWID")
-
-        def forget_once(collection: str, key: UrlId) -> None:
-            row = key + collection.encode()
-            with sqlite_errors(self._path, self._connection, "index"):
-                run("INSERT OR IGNORE INTO temp.again VALUES (?)", (row,))
-                if self._connection.changes():
-                    run("DELETE FROM visits WHERE key = ?", (row,))
-                    self._unsaved.pop(row, None)
-
-        return forget_once
-
-    def dropped_collections(self) -> dict[str, float]:
-        """The collections that were dropped, and as of when they were deleted."""
-        with sqlite_errors(self._path, self._connection, "index"):
-            return dict(rows(self._connection, "SELECT collection, at FROM deleted"))
-
-    def drop_collection(self, collection: str, at: float) -> None:
-        """Forget every visit that was made for a collection; tantivy has committed that it is no more."""
-        name = collection.encode()
-        with sqlite_errors(self._path, self._connection, "index"), self._connection:
-            self._connection.execute(f"DELETE FROM visits WHERE substr(key, {ID_BYTES + 1}) = ?", (name,))  # noqa: S608
-            self._connection.execute("INSERT OR REPLACE INTO deleted VALUES (?, ?)", (collection, at))
-        for key in [key for key in self._unsaved if key[ID_BYTES:] == name]:
-            del self._unsaved[key]
-
-    @property
-    def path(self) -> Path:
-        return self._path
-
-    @property
-    def connection(self) -> apsw.Connection:
-        return self._connection
-
-    def save(self) -> None:
-        many = self._connection.executemany
-        with sqlite_errors(self._path, self._connection, "index"), self._connection:
-            changed = sorted(self._unsaved.items())
-            many("INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?)", ((key, *row) for key, row in changed))
-            many("INSERT OR REPLACE INTO cursor VALUES (?, ?)", self.cursor.items())
-            many("INSERT OR IGNORE INTO files VALUES (?, ?)", ((number, name) for name, number in self._files.items()))
-        self._unsaved.clear()
+        return several, (found[-1][0], found[-1][1]) if len(found) == limit else None
 
     def note_links_version(self, links: str) -> None:
         """Note which links all pages have been looked at with."""
-        with sqlite_errors(self._path, self._connection, "index"), self._connection:
-            self._connection.execute("DELETE FROM settled")
-            self._connection.execute("INSERT INTO settled VALUES (?)", (links,))
+        with self.errors, self.state.connection:
+            self.state.connection.execute("DELETE FROM settled")
+            self.state.connection.execute("INSERT INTO settled VALUES (?)", (links,))
 
     def close(self) -> None:
-        self._connection.close()
-
-
-def _read_rows(data: DataDirectory, table: str, sql: str) -> list[tuple[Any, ...]]:
-    """What another process may be writing; nothing, if there is no such table yet."""
-    path = path_of(data)
-    if not path.exists():
-        return []
-    with sqlite_errors(path, what="index"):
-        connection = open_sqlite_readonly(path)
-        try:
-            return rows(connection, sql) if connection.table_exists(None, table) else []
-        finally:
-            connection.close()
-
-
-def read_cursor(data: DataDirectory) -> Cursor:
-    """How far the index has read the archive, as another process may ask."""
-    return dict(_read_rows(data, "cursor", "SELECT file, offset FROM cursor"))
+        self.state.connection.close()
 
 
 def read_links_version(data: DataDirectory) -> str:
     """Which links all pages have been looked at with."""
-    return "".join(links for (links,) in _read_rows(data, "settled", "SELECT links FROM settled"))
+    file = database_file(data)
+    if file.found_format() != FORMAT:
+        return ""
+    with file.reading() as connection:
+        return "".join(links for (links,) in rows(connection, "SELECT links FROM settled"))
 
 
 def is_other_version(data: DataDirectory) -> bool:
     """Whether another version of Tarrafa saved what is there."""
-    return any(found != FORMAT for (found,) in _read_rows(data, "visits", "PRAGMA user_version"))
+    return database_file(data).found_format() not in (0, FORMAT)
 
 
 def remove(data: DataDirectory) -> None:
-    """The file itself last: a new one would take an old log for its own, if a kill had left that."""
-    path = path_of(data)
-    for suffix in ("-wal", "-shm", ""):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    database_file(data).remove()
 
 
 def replace_with(data: DataDirectory, successor: DataDirectory) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from tarrafa.archive import warc_reader as archive
+from tarrafa.archive.projection import cursor_of
 from tarrafa.errors import DataError
 from tarrafa.index import indexed_visits, shards
 from tarrafa.index.follower import build_part, rebuild, replacement_parts
@@ -54,7 +55,7 @@ def rebuild_in_parallel(
 def _cursor(part: DataDirectory) -> dict[str, int]:
     """How far a part has come; it may be in the middle of beginning."""
     with suppress(DataError):
-        return indexed_visits.read_cursor(part)
+        return cursor_of(indexed_visits.database_file(part))
     return {}
 
 

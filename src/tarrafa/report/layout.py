@@ -7,7 +7,9 @@ figures. HTML and Markdown are two ways of writing the same story. Everything in
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tarrafa.report.report_texts import Texts
+from tarrafa.i18n import Translator, message
+from tarrafa.i18n.collection_states import collection_state
+from tarrafa.model import status_name
 from tarrafa.report.schema import (
     CollectionReport,
     Distribution,
@@ -20,6 +22,20 @@ from tarrafa.report.schema import (
 
 ROWS_SHOWN, TYPES_SHOWN, CYCLES_SHOWN, MISSING_SHOWN = 15, 10, 40, 20
 URL_CHARS_MAX = 160
+PLOT_TITLES = {
+    "documents": message("Documents over time, and each collector's end"),
+    "growth": message("Documents and new sites over time"),
+    "statuses": message("Visits by status"),
+    "servers": message("Documents by server, the largest first"),
+    "sizes": message("Documents by size"),
+    "depths": message("Documents by depth"),
+    "waits": message("Waiting time per page"),
+    "internal": message("Documents by internal links"),
+    "degrees": message("Pages by their links in and out"),
+    "breadth": message("Pages that pass or fail the breadth rule"),
+    "storage": message("Storage by part"),
+    "changes": message("Pages by changes per day"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,50 +65,106 @@ class ReportLayout:
     sections: list[ReportSection]
 
 
-def lay_out(report: CollectionReport, t: Texts) -> ReportLayout:
-    made = t("made", when=t.moment(report.made_at), version=report.version)
-    period = [t("period", since=_moment(report.since, t), until=_moment(report.until, t))]
-    state = [t("state", state=t(f"state_{report.state}") if f"state_{report.state}" in t.words else report.state)]
+def lay_out(report: CollectionReport, _: Translator) -> ReportLayout:
+    made = _("Made on {when} by Tarrafa {version}.", when=_.moment(report.made_at), version=report.version)
+    period = [
+        _(
+            "Only visits from {since} to {until} are counted.",
+            since=_moment(report.since, _),
+            until=_moment(report.until, _),
+        )
+    ]
+    state = [_("The collection is {state}.", state=collection_state(report.state))]
     says = [made, *(state if report.state else []), *(period if (report.since, report.until) != (None, None) else [])]
-    says += _notes(report, t)
+    says += _notes(report, _)
     sections = [
-        _work(report, t), _machines(report, t), _links(report, t), _responses(report, t), _types(report, t),
-        _servers(report, t), _documents(report, t), _named(report, t), _software(report, t), _robots(report, t),
-        _dead(report, t), _redirects(report, t), _time(report, t), _waits(report, t), _linked(report, t),
-        *([_breadth(report, t)] if report.cycles else []), _storage(report, t),
-        *([_search(report, t)] if report.search else []), *([_freshness(report, t)] if report.freshness else []),
-        *([_compared(report.comparison, t)] if report.comparison is not None else []),
+        _work(report, _), _machines(report, _), _links(report, _), _responses(report, _), _types(report, _),
+        _servers(report, _), _documents(report, _), _named(report, _), _software(report, _), _robots(report, _),
+        _dead(report, _), _redirects(report, _), _time(report, _), _waits(report, _), _linked(report, _),
+        *([_breadth(report, _)] if report.cycles else []), _storage(report, _),
+        *([_search(report, _)] if report.search else []), *([_freshness(report, _)] if report.freshness else []),
+        *([_compared(report.comparison, _)] if report.comparison is not None else []),
     ]  # fmt: skip
     if report.run is not None:
-        says.insert(1, t("run", run=str(report.run)))
-    return ReportLayout(t("title", name=report.collection), t("subtitle"), says, sections)
-
-
-def _notes(report: CollectionReport, t: Texts) -> list[str]:
-    said = []
-    for name in report.notes:
-        if name == "without":
-            said += [missing_node_sentence(one, t) for one in report.missing[:MISSING_SHOWN]]
-            more = len(report.missing) - MISSING_SHOWN
-            said += [t("note_without_more", count=t.number(more))] if more > 0 else []
-        elif f"note_{name}" in t.words:
-            said.append(
-                t(f"note_{name}", others=t.number(report.shared_with), visits=t.number(report.visits_elsewhere),
-                  machines=t.number(len(report.storage_by_machine)))
-            )  # fmt: skip
-    return said
-
-
-def missing_node_sentence(missing: MissingNode, t: Texts) -> str:
-    """Who is not counted, and why."""
-    why = f"why_{missing.why}"
-    return t(
-        "note_without", node=shorten_text(missing.name), why=t(why) if why in t.words else shorten_text(missing.why)
+        says.insert(1, _("Only run {run} is counted.", run=str(report.run)))
+    return ReportLayout(
+        _("The Web of {name}", name=report.collection),
+        _("What was collected, how, and what it looks like"),
+        says,
+        sections,
     )
 
 
-def _moment(at: float | None, t: Texts) -> str:
-    return "…" if at is None else t.moment(at)
+def _notes(report: CollectionReport, _: Translator) -> list[str]:
+    notes = {
+        "no_frontier": _(
+            "The frontier could not be asked: what it alone knows (URLs discovered, waiting, failed; changes) is "
+            "left out."
+        ),
+        "no_graph": _("There is no link graph yet: links to pages and dead links are left out."),
+        "no_index": _("Nothing is indexed yet: search times are left out."),
+        "no_busy": _("The load of the machine is left out: it was not recorded during the crawl."),
+        "graph_is_now": _("Links, dead links, storage and what the frontier knows are as of now, not of the period."),
+        "shared": _.ngettext(
+            "The data directory holds {count} more collection: storage is that of all of them together.",
+            "The data directory holds {count} more collections: storage is that of all of them together.",
+            report.shared_with,
+        ),
+        "cut_redirects": _("There are more redirects than are looked at; chains are those of the first million."),
+        "elsewhere": _(
+            "{visits} visits that the frontier knows of are in no archive that was read: they are not counted, "
+            "and nothing is said of URLs without a visit.",
+            visits=report.visits_elsewhere,
+        ),
+        "several": _(
+            "Counted over {machines} machines. Each has a link graph and an index of its own: links from a page "
+            "on one machine to a page on another are not among links to pages and dead links, and a page that two "
+            "machines have indexed counts twice. Search times are those of the machine that this report was made "
+            "on.",
+            machines=len(report.storage_by_machine),
+        ),
+    }
+    said = []
+    for name in report.notes:
+        if name == "without":
+            said += [missing_node_sentence(one, _) for one in report.missing[:MISSING_SHOWN]]
+            more = len(report.missing) - MISSING_SHOWN
+            said += (
+                [_.ngettext("And without {count} more node.", "And without {count} more nodes.", more)]
+                if more > 0
+                else []
+            )
+        elif name in notes:
+            said.append(notes[name])
+    return said
+
+
+def missing_node_sentence(missing: MissingNode, _: Translator) -> str:
+    """Which node is not counted, and why."""
+    reasons = {
+        "unasked": _(
+            "it has no address that others can ask it at (it lacks the role search, is silent, or was not heard of yet)"
+        ),
+        "away": _("it does not answer"),
+        "broken": _("its answer cannot be read, or is cut off"),
+        "refused": _("it refuses our token, or there is no token (--token-file, TARRAFA_TOKEN)"),
+        "trouble": _("it could not count what it holds; its log says why"),
+        "version": _("it is another version of Tarrafa"),
+    }
+    return _(
+        "Without node {node}: {why}. What it fetched is not counted.",
+        node=shorten_text(missing.name),
+        why=reasons.get(missing.why) or shorten_text(missing.why),
+    )
+
+
+def _moment(at: float | None, _: Translator) -> str:
+    return "…" if at is None else _.moment(at)
+
+
+def language_label(code: str, _: Translator) -> str:
+    name = _.language_name(code)
+    return f"{name} ({code})" if name else code or _("(none)")
 
 
 def shorten_text(text: str, chars_max: int = URL_CHARS_MAX) -> str:
@@ -109,354 +181,594 @@ def display_server(key: str) -> str:
     return shorten_text(key)
 
 
-def _pairs(caption: str, rows: Iterable[tuple[str, str]], t: Texts) -> ReportTable:
-    return ReportTable(caption, (t("figure"), t("value")), list(rows), (False, True))
+def _pairs(caption: str, rows: Iterable[tuple[str, str]], _: Translator) -> ReportTable:
+    return ReportTable(caption, (_("Figure"), _("Value")), list(rows), (False, True))
 
 
 def _ranked(
-    caption: str, name: str, counts: Sequence[NamedCount], t: Texts, *, shown: int = ROWS_SHOWN, servers: bool = False
+    caption: str,
+    name: str,
+    counts: Sequence[NamedCount],
+    _: Translator,
+    *,
+    shown: int = ROWS_SHOWN,
+    servers: bool = False,
 ) -> ReportTable:
     """The first rows, and the rest as one."""
-    what = t("servers") if servers else t("documents")
+    what = _("Servers") if servers else _("Documents")
     with_servers = any(one.servers for one in counts)
     rows: list[Sequence[str]] = []
     for one in counts[:shown]:
-        row = [shorten_text(one.name) or t("none"), t.number(one.count), t.percent(one.share)]
-        rows.append([*row, t.number(one.servers)] if with_servers else row)
+        row = [shorten_text(one.name) or _("(none)"), _.number(one.count), _.percent(one.share)]
+        rows.append([*row, _.number(one.servers)] if with_servers else row)
     rest = counts[shown:]
     if rest:
-        row = [t("others", count=t.number(len(rest))), t.number(sum(one.count for one in rest)),
-               t.percent(sum(one.share for one in rest))]  # fmt: skip
+        row = [_.ngettext("{count} other", "{count} others", len(rest)), _.number(sum(one.count for one in rest)),
+               _.percent(sum(one.share for one in rest))]  # fmt: skip
         rows.append([*row, ""] if with_servers else row)
-    columns = [name, what, t("share"), *([t("servers")] if with_servers else [])]
+    columns = [name, what, _("Share"), *([_("Servers")] if with_servers else [])]
     return ReportTable(caption, columns, rows, (False, *[True] * (len(columns) - 1)))
 
 
-def _work(report: CollectionReport, t: Texts) -> ReportSection:
+def _work(report: CollectionReport, _: Translator) -> ReportSection:
     work = report.work
     rows = [
-        (t("began"), t.moment(work.first) if work.visits else "–"),
-        (t("ended"), t.moment(work.last) if work.visits else "–"),
-        (t("duration"), t.span(work.duration_s)), (t("active"), t.span(work.active_s)),
-        (t("requests"), t.number(work.requests)), (t("documents"), t.number(work.documents)),
-        (t("received"), t.size(work.bytes)), (t("mean_size"), t.size(work.mean_bytes)),
-        (t("documents_per_s"), t.precise(work.documents_per_s)), (t("kbit_per_s"), t.precise(work.kbit_per_s)),
-        (t("first_12_h"), t.percent(work.first_12_h)),
-    ]  # fmt: skip
-    tables = [_pairs(t("work"), rows, t)]
+        (_("Began"), _.moment(work.first) if work.visits else "–"),
+        (_("Ended"), _.moment(work.last) if work.visits else "–"),
+        (_("Duration"), _.span(work.duration_s)),
+        (_("Active time"), _.span(work.active_s)),
+        (_("Requests"), _.number(work.requests)),
+        (_("Documents"), _.number(work.documents)),
+        (_("Bytes received"), _.size(work.bytes)),
+        (_("Mean size of a document"), _.size(work.mean_bytes)),
+        (_("Documents per second"), _.precise(work.documents_per_s)),
+        (_("kbit per second"), _.precise(work.kbit_per_s)),
+        (_("Collected in the first 12 hours"), _.percent(work.first_12_h)),
+    ]
+    tables = [_pairs(_("Duration and yield"), rows, _)]
     if work.pauses:
         pauses = [
-            (t.moment(one.since), t.moment(one.until), t.span(one.until - one.since)) for one in work.pauses_longest
+            (_.moment(one.since), _.moment(one.until), _.span(one.until - one.since)) for one in work.pauses_longest
         ]
-        caption = t("pauses", count=t.number(work.pauses))
-        tables.append(ReportTable(caption, (t("began"), t("ended"), t("duration")), list(pauses), (False, False, True)))
-    return ReportSection("work", t("work"), [t("work_says")], tables)
+        caption = _.ngettext("{count} pause", "{count} pauses; the longest", work.pauses)
+        tables.append(ReportTable(caption, (_("Began"), _("Ended"), _("Duration")), list(pauses), (False, False, True)))
+    return ReportSection(
+        "work",
+        _("Duration and yield"),
+        [
+            _(
+                "A document is a URL whose page is kept. Active time leaves out pauses: stretches of more than ten "
+                "minutes without any visit. Rates are over the active time; sizes are bytes of bodies as they came "
+                "over the wire."
+            )
+        ],
+        tables,
+    )
 
 
-def _machines(report: CollectionReport, t: Texts) -> ReportSection:
+def _machines(report: CollectionReport, _: Translator) -> ReportSection:
     def row(used: MachineUsage) -> Sequence[str]:
         machine = used.machine
-        busy = "–" if used.busy is None else t.percent(used.busy, 0)
-        most = "" if used.busy_most is None else t("at_most", most=t.percent(used.busy_most, 0))
+        busy = "–" if used.busy is None else _.percent(used.busy, 0)
+        most = "" if used.busy_most is None else _(", at most {most}", most=_.percent(used.busy_most, 0))
         return (
-            shorten_text(used.name) or t("this_machine"),
-            shorten_text(machine.model) or t("none"),
-            t.number(machine.cpus),
-            t.number(machine.cpu_mhz),
-            t.size(machine.memory_bytes),
+            shorten_text(used.name) or _("this one"),
+            shorten_text(machine.model) or _("(none)"),
+            _.number(machine.cpus),
+            _.number(machine.cpu_mhz),
+            _.size(machine.memory_bytes),
             f"{busy}{most}",
         )
 
-    columns = (t("machine"), t("processor"), t("cores"), "MHz", t("memory"), t("busy"))
+    columns = (_("Machine"), _("Processor"), _("Cores"), "MHz", _("Memory"), _("Busy"))
     table = ReportTable(
-        t("machines"), columns, [row(one) for one in report.machines], (False, False, True, True, True, True)
+        _("Machines"), columns, [row(one) for one in report.machines], (False, False, True, True, True, True)
     )
-    return ReportSection("machines", t("machines"), [], [table])
+    return ReportSection("machines", _("Machines"), [], [table])
 
 
-def _links(report: CollectionReport, t: Texts) -> ReportSection:
+def _links(report: CollectionReport, _: Translator) -> ReportSection:
     links = report.links
     figures = (
-        ("mentioned", links.mentioned), ("discovered", links.discovered), ("accessed", links.accessed),
-        ("kept", links.kept), ("indexed", links.indexed), ("pending", links.pending), ("failed", links.failed),
-        ("excluded", links.excluded), ("too_deep", links.too_deep), ("passed_over", links.passed_over or None),
-    )  # fmt: skip
-    rows = [(t(f"links_{name}"), t.number(value)) for name, value in figures if value is not None]
+        (_("URLs in the link graph, in scope or not"), links.mentioned),
+        (_("URLs discovered (known to the frontier)"), links.discovered),
+        (_("URLs accessed (requested at least once)"), links.accessed),
+        (_("Documents kept"), links.kept),
+        (_("Documents indexed"), links.indexed),
+        (_("URLs that still wait"), links.pending),
+        (_("URLs given up after failures"), links.failed),
+        (_("URLs excluded by robots.txt"), links.excluded),
+        (_("URLs beyond the depth limit"), links.too_deep),
+        (_("URLs passed over by the order of discovery"), links.passed_over or None),
+    )
+    rows = [(name, _.number(value)) for name, value in figures if value is not None]
     if report.statements is not None:
-        rows.append((t("statements"), t.number(report.statements)))
-    return ReportSection("links", t("links"), [t("links_says")], [_pairs(t("links"), rows, t)])
+        rows.append((_("Statements in the triple store (all collections)"), _.number(report.statements)))
+    return ReportSection(
+        "links",
+        _("Links: discovered, accessed, indexed"),
+        [_("From the discovery of a URL to its entry in the search index.")],
+        [_pairs(_("Links: discovered, accessed, indexed"), rows, _)],
+    )
 
 
-def _responses(report: CollectionReport, t: Texts) -> ReportSection:
-    columns = (t("status"), t("meaning"), t("visits"), t("share"))
+def _responses(report: CollectionReport, _: Translator) -> ReportSection:
+    columns = (_("Status code"), _("Meaning"), _("Visits"), _("Share"))
     rows = [
-        (str(one.status), t.status(one.status), t.number(one.count), t.percent(one.share, 2))
+        (str(one.status), _.render(status_name(one.status)), _.number(one.count), _.percent(one.share, 2))
         for one in report.responses
     ]
-    tables = [ReportTable(t("responses"), columns, list(rows), (False, False, True, True))]
+    tables = [ReportTable(_("Responses by status"), columns, list(rows), (False, False, True, True))]
     if report.unvisited:
-        more = [(str(one.status), t.status(one.status), t.number(one.count)) for one in report.unvisited]
+        more = [(str(one.status), _.render(status_name(one.status)), _.number(one.count)) for one in report.unvisited]
         tables.append(
-            ReportTable(t("unvisited"), (t("status"), t("meaning"), t("urls")), list(more), (False, False, True))
+            ReportTable(
+                _("Refused by the form of the URL, without a visit"),
+                (_("Status code"), _("Meaning"), _("URLs")),
+                list(more),
+                (False, False, True),
+            )
         )
-    return ReportSection("responses", t("responses"), [t("responses_says")], tables, ("statuses",))
+    return ReportSection(
+        "responses",
+        _("Responses by status"),
+        [_("Every visit, once for each time it was made. Positive codes are HTTP's own, negative ones Tarrafa's.")],
+        tables,
+        ("statuses",),
+    )
 
 
-def _types(report: CollectionReport, t: Texts) -> ReportSection:
-    said = t("types_says", count=t.number(report.types_distinct))
-    table = _ranked(t("types"), t("type"), report.types, t, shown=TYPES_SHOWN)
-    columns = (table.columns[0], t("answers"), *table.columns[2:])
-    return ReportSection("types", t("types"), [said], [ReportTable(table.caption, columns, table.rows, table.figures)])
+def _types(report: CollectionReport, _: Translator) -> ReportSection:
+    said = _(
+        "{count} different types, over all answers, errors included. The ten most frequent:",
+        count=report.types_distinct,
+    )
+    table = _ranked(_("MIME types"), _("Type"), report.types, _, shown=TYPES_SHOWN)
+    columns = (table.columns[0], _("Answers"), *table.columns[2:])
+    return ReportSection(
+        "types", _("MIME types"), [said], [ReportTable(table.caption, columns, table.rows, table.figures)]
+    )
 
 
-def _servers(report: CollectionReport, t: Texts) -> ReportSection:
+def _servers(report: CollectionReport, _: Translator) -> ReportSection:
     servers = report.servers
     says = [
-        t("servers_says", visited=t.number(servers.visited), servers=t.number(servers.with_documents),
-          sites=t.number(servers.sites)),
-        t("holding", share=t.percent(servers.holding_80), count=t.number(servers.holding_80_servers)),
-    ]  # fmt: skip
+        _(
+            "{visited} servers were visited; {servers} of them, of {sites} sites, hold documents.",
+            visited=servers.visited,
+            servers=servers.with_documents,
+            sites=servers.sites,
+        ),
+        _(
+            "{most} of the documents are on {share} of the servers that hold any ({count} servers).",
+            most=_.percent(0.8, 0),
+            share=_.percent(servers.holding_80),
+            count=servers.holding_80_servers,
+        ),
+    ]
     rows = [
-        (display_server(one.host), t.number(one.documents), t.percent(one.share), t.size(one.bytes))
+        (display_server(one.host), _.number(one.documents), _.percent(one.share), _.size(one.bytes))
         for one in servers.most
     ]
-    columns = (t("server"), t("documents"), t("share"), t("received"))
-    caption = t("servers_most", count=t.number(len(rows)))
+    columns = (_("Server"), _("Documents"), _("Share"), _("Bytes received"))
+    caption = _("The {count} servers with most documents", count=len(rows))
     return ReportSection(
         "servers",
-        t("servers"),
+        _("Servers"),
         says,
         [ReportTable(caption, columns, list(rows), (False, True, True, True))],
         ("servers",),
     )
 
 
-def _spread_rows(found: Distribution, write: Callable[[float], str], t: Texts) -> list[tuple[str, str]]:
+def _spread_rows(found: Distribution, write: Callable[[float], str], _: Translator) -> list[tuple[str, str]]:
     figures = (
-        ("mean", found.mean), ("least", found.least), ("p10", found.p10), ("median", found.median),
-        ("p90", found.p90), ("p99", found.p99), ("most", found.most),
-    )  # fmt: skip
-    return [(t(name), write(value)) for name, value in figures] if found.count else []
+        (_("Mean"), found.mean),
+        (_("Least"), found.least),
+        (_("{share} are at or below", share=_.percent(0.1, 0)), found.p10),
+        (_("Median"), found.median),
+        (_("{share} are at or below", share=_.percent(0.9, 0)), found.p90),
+        (_("{share} are at or below", share=_.percent(0.99, 0)), found.p99),
+        (_("Most"), found.most),
+    )
+    return [(name, write(value)) for name, value in figures] if found.count else []
 
 
-def _documents(report: CollectionReport, t: Texts) -> ReportSection:
-    sizes = _pairs(t("sizes"), _spread_rows(report.sizes, t.size, t), t)
-    depths = _ranked(t("depths"), t("depth"), report.depths, t)
-    return ReportSection("documents", t("documents_title"), [t("sizes_says")], [sizes, depths], ("sizes", "depths"))
+def _two_distributions(
+    one: Distribution, other: Distribution, write: Callable[[float], str], _: Translator
+) -> list[Sequence[str]]:
+    """The rows of two distributions side by side."""
+    pairs = zip(_spread_rows(one, write, _), _spread_rows(other, write, _), strict=False)
+    return [(name, left, right) for (name, left), (_name, right) in pairs]
 
 
-def _named(report: CollectionReport, t: Texts) -> ReportSection:
+def _documents(report: CollectionReport, _: Translator) -> ReportSection:
+    sizes = _pairs(_("Size of documents"), _spread_rows(report.sizes, _.size, _), _)
+    depths = _ranked(_("Documents by depth"), _("Depth"), report.depths, _)
+    return ReportSection(
+        "documents",
+        _("Sizes and depth"),
+        [
+            _(
+                "Sizes are those of bodies as they came over the wire, compressed where the server did so. Depth "
+                "counts hops from a root."
+            )
+        ],
+        [sizes, depths],
+        ("sizes", "depths"),
+    )
+
+
+def _named(report: CollectionReport, _: Translator) -> ReportSection:
     def spoken(rows: list[NamedCount]) -> list[NamedCount]:
-        return [NamedCount(t.language(one.name), one.count, one.share, one.servers) for one in rows]
+        return [NamedCount(language_label(one.name, _), one.count, one.share, one.servers) for one in rows]
 
     domains = [
-        NamedCount(t("address") if one.name == "(address)" else f".{one.name}", one.count, one.share, one.servers)
+        NamedCount(
+            _("(an address, no name)") if one.name == "(address)" else f".{one.name}", one.count, one.share, one.servers
+        )
         for one in report.domains
     ]
-    return ReportSection("languages", t("languages_title"), [], [
-        _ranked(t("languages"), t("language"), spoken(report.languages), t),
-        _ranked(t("domains"), t("domain"), domains, t),
-        _ranked(t("charsets"), t("charset"), report.charsets, t),
+    return ReportSection("languages", _("Languages, domains, charsets"), [], [
+        _ranked(_("Documents by language"), _("Language"), spoken(report.languages), _),
+        _ranked(_("Documents by domain"), _("Domain"), domains, _),
+        _ranked(_("Documents by charset"), _("Charset"), report.charsets, _),
     ])  # fmt: skip
 
 
-def _software(report: CollectionReport, t: Texts) -> ReportSection:
+def _software(report: CollectionReport, _: Translator) -> ReportSection:
     software = report.software
-    says = [t("software_says", told=t.number(software.told), silent=t.number(software.silent))]
-    tables = [
-        _ranked(t("products"), t("product"), software.products, t, servers=True),
-        _ranked(t("versions"), t("product"), software.versions, t, servers=True),
+    says = [
+        _(
+            "{told} servers say in the Server header what they run; {silent} do not, or were visited before that "
+            "was noted.",
+            told=software.told,
+            silent=software.silent,
+        )
     ]
-    return ReportSection("software", t("software"), says, tables if software.told else [])
+    tables = [
+        _ranked(_("By product"), _("Software"), software.products, _, servers=True),
+        _ranked(_("By product and version"), _("Software"), software.versions, _, servers=True),
+    ]
+    return ReportSection("software", _("Servers' software"), says, tables if software.told else [])
 
 
-def _robots(report: CollectionReport, t: Texts) -> ReportSection:
+def _robots(report: CollectionReport, _: Translator) -> ReportSection:
     robots = report.robots
-    names = ("asked", "present", "absent", "unreachable", "with_rules", "closed", "with_delay", "with_sitemaps",
-             "urls_excluded")  # fmt: skip
-    rows = [(t(f"robots_{name}"), t.number(getattr(robots, name))) for name in names]
+    figures = (
+        (_("Servers whose robots.txt was asked for"), robots.asked),
+        (_("have one"), robots.present),
+        (_("have none (404 and the like)"), robots.absent),
+        (_("could not be asked"), robots.unreachable),
+        (_("forbid us something"), robots.with_rules),
+        (_("forbid us everything"), robots.closed),
+        (_("ask for a delay"), robots.with_delay),
+        (_("lead to sitemaps"), robots.with_sitemaps),
+        (_("URLs not requested for that reason"), robots.urls_excluded),
+    )
+    rows = [(name, _.number(value)) for name, value in figures]
     if robots.with_delay:
-        rows.append((t("robots_delay"), f"{t.span(robots.delay_s_mean)}; {t.span(robots.delay_s_most)}"))
-    return ReportSection("robots", t("robots"), [], [_pairs(t("robots"), rows, t)])
+        rows.append(
+            (_("Delay asked for: mean; longest"), f"{_.span(robots.delay_s_mean)}; {_.span(robots.delay_s_most)}")
+        )
+    return ReportSection("robots", _("Use of robots.txt"), [], [_pairs(_("Use of robots.txt"), rows, _)])
 
 
-def _dead(report: CollectionReport, t: Texts) -> ReportSection:
+def _dead(report: CollectionReport, _: Translator) -> ReportSection:
     dead = report.dead
     if dead is None:
-        return ReportSection("dead", t("dead"), [t("note_no_graph")])
-    says = [t("dead_says", urls=t.number(dead.urls), links=t.number(dead.links), share=t.percent(dead.share, 2))]
-    wanted = [(shorten_text(one.url), str(one.status), t.number(one.links)) for one in dead.most_wanted]
-    worst = [(shorten_text(one.url), t.number(one.links)) for one in dead.pages_worst]
-    tables = [
-        ReportTable(t("dead_wanted"), ("URL", t("status"), t("links_to")), list(wanted), (False, True, True)),
-        ReportTable(t("dead_worst"), ("URL", t("dead")), list(worst), (False, True)),
-    ]
-    return ReportSection("dead", t("dead"), says, [table for table in tables if table.rows])
-
-
-def _redirects(report: CollectionReport, t: Texts) -> ReportSection:
-    found = report.redirects
+        return ReportSection(
+            "dead",
+            _("Dead links"),
+            [_("There is no link graph yet: links to pages and dead links are left out.")],
+        )
     says = [
-        t("redirects_says", urls=t.number(found.urls), loops=t.number(found.loops), within=t.number(found.loop_urls),
-          exceeded=t.number(found.exceeded))
-    ]  # fmt: skip
-    codes = [
-        (str(one.status), t("refresh") if one.status == 200 else t.status(one.status), t.number(one.count),
-         t.percent(one.share)) for one in found.codes
-    ]  # fmt: skip
-    chains = [(t.number(one.low), t.number(one.count)) for one in found.chains]
-    ends = [(t(f"end_{one.name}"), t.number(one.count), t.percent(one.share)) for one in found.ends]
+        _(
+            "{links} links lead to {urls} URLs that are gone (404, 410) or whose server has no address: {share} "
+            "of the links to URLs that were visited.",
+            urls=dead.urls,
+            links=dead.links,
+            share=_.percent(dead.share, 2),
+        )
+    ]
+    wanted = [(shorten_text(one.url), str(one.status), _.number(one.links)) for one in dead.most_wanted]
+    worst = [(shorten_text(one.url), _.number(one.links)) for one in dead.pages_worst]
     tables = [
         ReportTable(
-            t("codes"), (t("status"), t("meaning"), "URLs", t("share")), list(codes), (False, False, True, True)
+            _("Dead URLs that most pages link to"),
+            ("URL", _("Status code"), _("Links to it")),
+            list(wanted),
+            (False, True, True),
         ),
-        ReportTable(t("chains"), (t("length"), t("chains_count")), list(chains), (False, True)),
-        ReportTable(t("ends"), (t("end"), t("chains_count"), t("share")), list(ends), (False, True, True)),
+        ReportTable(_("Pages with most dead links"), ("URL", _("Dead links")), list(worst), (False, True)),
     ]
-    return ReportSection("redirects", t("redirects"), says, [table for table in tables if table.rows])
+    return ReportSection("dead", _("Dead links"), says, [table for table in tables if table.rows])
 
 
-def _time(report: CollectionReport, t: Texts) -> ReportSection:
-    rows = [
-        (shorten_text(one.name) or t("none"), t.number(one.requests), t.number(one.documents), t.moment(one.first),
-         t.moment(one.last)) for one in report.collectors
+def _redirects(report: CollectionReport, _: Translator) -> ReportSection:
+    found = report.redirects
+    says = [
+        _("{urls} URLs lead elsewhere. There are {loops} loops, of {within} URLs; {exceeded} visits met a chain "
+        "that was too long.", urls=found.urls, loops=found.loops, within=found.loop_urls, exceeded=found.exceeded)
     ]  # fmt: skip
-    columns = (t("collector"), t("requests"), t("documents"), t("began"), t("ended"))
-    table = ReportTable(t("collectors"), columns, list(rows), (False, True, True, False, False))
-    return ReportSection("time", t("time"), [t("time_says")], [table], ("documents", "growth"))
-
-
-def _waits(report: CollectionReport, t: Texts) -> ReportSection:
-    rows = [
-        (name, waited, answered)
-        for (name, waited), (_, answered) in zip(
-            _spread_rows(report.waits, t.span, t), _spread_rows(report.answers, t.span, t), strict=False
+    codes = [
+        (
+            str(one.status),
+            _("redirect by the page itself") if one.status == 200 else _.render(status_name(one.status)),
+            _.number(one.count),
+            _.percent(one.share),
         )
+        for one in found.codes
     ]
-    table = ReportTable(t("waits"), (t("figure"), t("wait"), t("answer")), list(rows), (False, True, True))
-    return ReportSection("waits", t("waits"), [t("waits_says")], [table] if rows else [], ("waits",))
-
-
-def _linked(report: CollectionReport, t: Texts) -> ReportSection:
-    internal, outgoing = report.internal_links, report.outgoing_links
-    write = t.precise
-    rows = [
-        (name, inside, out)
-        for (name, inside), (_, out) in zip(
-            _spread_rows(internal, write, t), _spread_rows(outgoing, write, t), strict=False
-        )
+    chains = [(_.number(one.low), _.number(one.count)) for one in found.chains]
+    end_names = {
+        "document": _("a document"),
+        "other": _("something else: an error, another type"),
+        "unvisited": _("a URL that was not visited"),
+        "loop": _("a loop"),
+    }
+    ends = [(end_names[one.name], _.number(one.count), _.percent(one.share)) for one in found.ends]
+    tables = [
+        ReportTable(
+            _("By code"), (_("Status code"), _("Meaning"), "URLs", _("Share")), list(codes), (False, False, True, True)
+        ),
+        ReportTable(_("Chains by length"), (_("Redirects in a row"), _("Chains")), list(chains), (False, True)),
+        ReportTable(_("Where chains end"), (_("End"), _("Chains"), _("Share")), list(ends), (False, True, True)),
     ]
-    table = ReportTable(t("linked"), (t("figure"), t("internal"), t("outgoing")), list(rows), (False, True, True))
-    return ReportSection("linked", t("linked"), [t("linked_says")], [table] if rows else [], ("internal", "degrees"))
+    return ReportSection("redirects", _("Redirects"), says, [table for table in tables if table.rows])
 
 
-def _breadth(report: CollectionReport, t: Texts) -> ReportSection:
+def _time(report: CollectionReport, _: Translator) -> ReportSection:
     rows = [
-        (t.number(one.number), t.number(one.sites), t.number(one.pages), t.number(one.passed), t.number(one.failed))
+        (shorten_text(one.name) or _("(none)"), _.number(one.requests), _.number(one.documents), _.moment(one.first),
+         _.moment(one.last)) for one in report.collectors
+    ]  # fmt: skip
+    columns = (_("Collector"), _("Requests"), _("Documents"), _("Began"), _("Ended"))
+    table = ReportTable(_("Collectors"), columns, list(rows), (False, True, True, False, False))
+    return ReportSection(
+        "time",
+        _("Documents over time"),
+        [_("A collector is a process that visits; its end is its last visit.")],
+        [table],
+        ("documents", "growth"),
+    )
+
+
+def _waits(report: CollectionReport, _: Translator) -> ReportSection:
+    rows = _two_distributions(report.waits, report.answers, _.span, _)
+    table = ReportTable(_("Waiting time per page"), (_("Figure"), _("Wait"), _("Answer")), rows, (False, True, True))
+    return ReportSection(
+        "waits",
+        _("Waiting time per page"),
+        [
+            _(
+                "The wait is the time from the end of an answer to the next request to the same server: politeness, "
+                "and that other servers came first. The answer is the time from a request to its last byte."
+            )
+        ],
+        [table] if rows else [],
+        ("waits",),
+    )
+
+
+def _linked(report: CollectionReport, _: Translator) -> ReportSection:
+    rows = _two_distributions(report.internal_links, report.outgoing_links, _.precise, _)
+    table = ReportTable(
+        _("Links per page"), (_("Figure"), _("Internal links"), _("All links")), rows, (False, True, True)
+    )
+    return ReportSection(
+        "linked",
+        _("Links per page"),
+        [_("Different URLs on a document, itself left out. Internal ones are on the same server.")],
+        [table] if rows else [],
+        ("internal", "degrees"),
+    )
+
+
+def _breadth(report: CollectionReport, _: Translator) -> ReportSection:
+    rows = [
+        (_.number(one.number), _.number(one.sites), _.number(one.pages), _.number(one.passed), _.number(one.failed))
         for one in report.cycles[:CYCLES_SHOWN]
     ]
-    columns = (t("cycle"), t("sites"), t("pages"), t("passed"), t("fell"))
-    table = ReportTable(t("breadth"), columns, list(rows), (False, True, True, True, True))
-    return ReportSection("breadth", t("breadth"), [t("breadth_says")], [table], ("breadth",))
+    columns = (_("Cycle"), _("Sites"), _("Pages"), _("Passed the rule"), _("Failed the rule"))
+    table = ReportTable(_("The breadth rule, by cycle"), columns, list(rows), (False, True, True, True, True))
+    return ReportSection(
+        "breadth",
+        _("The breadth rule, by cycle"),
+        [
+            _(
+                "The i-th page of a site passes if at least 2^i different links on it lead to other sites: then the "
+                "walk through the site goes on. Cycles are counted by the order in which sites were entered."
+            )
+        ],
+        [table],
+        ("breadth",),
+    )
 
 
-def _storage(report: CollectionReport, t: Texts) -> ReportSection:
+def _storage(report: CollectionReport, _: Translator) -> ReportSection:
     total = sum(part.bytes for part in report.storage) or 1
+    kinds = {"data": _("data"), "index": _("index"), "other": _("other")}
     rows = [
-        (t(f"part_{part.name}"), t(f"kind_{part.kind}"), t.size(part.bytes), t.percent(part.bytes / total))
+        (storage_part_name(part.name, _), kinds[part.kind], _.size(part.bytes), _.percent(part.bytes / total))
         for part in report.storage
     ]
-    for kind in ("data", "index"):
+    for kind, name in (("data", _("Data together")), ("index", _("Index together"))):
         size = sum(part.bytes for part in report.storage if part.kind == kind)
-        rows.append((t(f"sum_{kind}"), "", t.size(size), t.percent(size / total)))
-    columns = (t("part"), t("kind"), t("size"), t("share"))
-    tables = [ReportTable(t("storage"), columns, list(rows), (False, False, True, True))]
+        rows.append((name, "", _.size(size), _.percent(size / total)))
+    columns = (_("Part of the storage"), _("Kind"), _("Size"), _("Share"))
+    tables = [ReportTable(_("Storage"), columns, list(rows), (False, False, True, True))]
     if report.storage_by_machine:
-        tables.append(_storage_by_machine(report, t))
-    return ReportSection("storage", t("storage"), [], tables, ("storage",))
+        tables.append(_storage_by_machine(report, _))
+    return ReportSection("storage", _("Storage"), [], tables, ("storage",))
 
 
-def _storage_by_machine(report: CollectionReport, t: Texts) -> ReportTable:
+def storage_part_name(part: str, _: Translator) -> str:
+    names = {
+        "archive": _("Archive: requests and responses"),
+        "metadata": _("Archive: metadata and texts"),
+        "frontier": _("Frontier"),
+        "index": _("Full-text index"),
+        "graph": _("Link graph"),
+        "triples": _("Triple store"),
+        "other": _("Everything else"),
+    }
+    return names[part]
+
+
+def _storage_by_machine(report: CollectionReport, _: Translator) -> ReportTable:
     rows = []
     for one in report.storage_by_machine:
         sizes = [sum(part.bytes for part in one.parts if part.kind == kind) for kind in ("data", "index", "other")]
-        rows.append((shorten_text(one.name) or t("this_machine"), *map(t.size, (*sizes, sum(sizes)))))
-    columns = (t("machine"), t("kind_data"), t("kind_index"), t("kind_other"), t("together"))
-    return ReportTable(t("storage_by_machine"), columns, list(rows), (False, True, True, True, True))
+        rows.append((shorten_text(one.name) or _("this one"), *map(_.size, (*sizes, sum(sizes)))))
+    columns = (_("Machine"), _("data"), _("index"), _("other"), _("together"))
+    return ReportTable(_("By machine"), columns, list(rows), (False, True, True, True, True))
 
 
-def _search(report: CollectionReport, t: Texts) -> ReportSection:
+def _search(report: CollectionReport, _: Translator) -> ReportSection:
+    kinds = {"word": _("one word"), "pair": _("two words"), "phrase": _("a phrase")}
     rows = [
-        (t(f"ask_{one.kind}"), t.number(one.questions), t.span(one.first_s_median), t.span(one.first_s_most),
-         t.span(one.again_s_median), t.span(one.again_s_most)) for one in report.search
+        (kinds[one.kind], _.number(one.questions), _.span(one.first_s_median), _.span(one.first_s_most),
+         _.span(one.again_s_median), _.span(one.again_s_most)) for one in report.search
     ]  # fmt: skip
-    columns = (t("questions"), t("count"), t("first_median"), t("first_most"), t("again_median"), t("again_most"))
-    table = ReportTable(t("search"), columns, list(rows), (False, True, True, True, True, True))
-    return ReportSection("search", t("search"), [t("search_says")], [table])
+    columns = (
+        _("Questions"),
+        _("Count"),
+        _("First: median"),
+        _("First: slowest"),
+        _("Repeated: median"),
+        _("Repeated: slowest"),
+    )
+    table = ReportTable(_("Search times"), columns, list(rows), (False, True, True, True, True, True))
+    return ReportSection(
+        "search",
+        _("Search times"),
+        [
+            _(
+                "Questions of the collection's own words, each asked twice in a row, on this machine, when this "
+                "report was made."
+            )
+        ],
+        [table],
+    )
 
 
-def _freshness(report: CollectionReport, t: Texts) -> ReportSection:
+def _freshness(report: CollectionReport, _: Translator) -> ReportSection:
     found = report.freshness
     assert found is not None
     share = found.visits_changed / max(found.visits - found.pages, 1)
     says = [
-        t("fresh_says", pages=t.number(found.pages), fresh=t.percent(found.fresh), visits=t.number(found.visits),
-          changed=t.number(found.visits_changed), share=t.percent(share))
-    ]  # fmt: skip
-    rows = _spread_rows(found.changes_per_day, t.precise, t)
-    return ReportSection("freshness", t("freshness"), says, [_pairs(t("changes"), rows, t)], ("changes",))
-
-
-AS_SIZE, AS_SHARE = (
-    frozenset({"bytes", "mean_bytes", "median_bytes", "storage"}),
-    frozenset({"holding_80", "dead_links", "fresh"}),
-)
-
-
-def _formatter(name: str, t: Texts) -> Callable[[float], str]:
-    if name == "active_s":
-        return t.span
-    return t.size if name in AS_SIZE else t.percent if name in AS_SHARE else t.precise
-
-
-def _compared(found: ReportComparison, t: Texts) -> ReportSection:
-    rows = []
-    for one in found.figures:
-        write = _formatter(one.name, t)
-        rows.append((t(f"compared_{one.name}"), write(one.before), write(one.now), _change(one.before, one.now, t)))
-    tables = [
-        ReportTable(
-            t("compared"), (t("figure"), t("before"), t("now"), t("change")), list(rows), (False, True, True, True)
+        _(
+            "{pages} pages are kept fresh; {fresh} of the copies are probably what the page says now. They were "
+            "visited {visits} times, and found changed {changed} times: {share} of the visits after the first.",
+            pages=found.pages,
+            fresh=_.percent(found.fresh),
+            visits=found.visits,
+            changed=found.visits_changed,
+            share=_.percent(share),
         )
     ]
-    for one_list in found.lists:
-        tables.append(_moves(one_list, t))
-    says = [t("compared_says", when=t.moment(found.made_at), first=t.moment(found.first), last=t.moment(found.last))]
-    return ReportSection("compared", t("compared"), says, [table for table in tables if table.rows])
-
-
-def _moves(found: ListDifference, t: Texts) -> ReportTable:
-    named = display_server if found.name == "servers" else shorten_text
-    rows = [
-        (
-            t(what),
-            named(one.name) or t("none"),
-            t.number(one.before),
-            t.number(one.now),
-            _change(one.before, one.now, t),
-        )
-        for what, rows in (("appeared", found.appeared), ("vanished", found.vanished), ("moved", found.moved))
-        for one in rows
-    ]
-    caption = t("moves", table=t(f"table_{found.name}"), appeared=t.number(found.appeared_total),
-                vanished=t.number(found.vanished_total))  # fmt: skip
-    return ReportTable(
-        caption, ("", t("name"), t("before"), t("now"), t("change")), list(rows), (False, False, True, True, True)
+    rows = _spread_rows(found.changes_per_day, _.precise, _)
+    return ReportSection(
+        "freshness",
+        _("Changes and freshness"),
+        says,
+        [_pairs(_("Changes per day, as estimated for each page"), rows, _)],
+        ("changes",),
     )
 
 
-def _change(before: float, now: float, t: Texts) -> str:
+def _compared_figures(_: Translator) -> dict[str, tuple[str, Callable[[float], str]]]:
+    """The name of each figure that is compared, and how its values are written."""
+    return {
+        "documents": (_("Documents"), _.precise),
+        "requests": (_("Requests"), _.precise),
+        "bytes": (_("Bytes received"), _.size),
+        "mean_bytes": (_("Mean size"), _.size),
+        "median_bytes": (_("Median size"), _.size),
+        "active_s": (_("Active time"), _.span),
+        "documents_per_s": (_("Documents per second"), _.precise),
+        "kbit_per_s": (_("kbit per second"), _.precise),
+        "discovered": (_("URLs discovered"), _.precise),
+        "accessed": (_("URLs accessed"), _.precise),
+        "indexed": (_("Documents indexed"), _.precise),
+        "servers": (_("Servers with documents"), _.precise),
+        "sites": (_("Sites"), _.precise),
+        "holding_80": (_("Servers that hold 80 %"), _.percent),
+        "types": (_("MIME types"), _.precise),
+        "internal_links": (_("Internal links per page"), _.precise),
+        "outgoing_links": (_("Links per page"), _.precise),
+        "dead_links": (_("Dead links"), _.percent),
+        "redirects": (_("URLs that redirect"), _.precise),
+        "robots": (_("Servers with robots.txt"), _.precise),
+        "storage": (_("Storage"), _.size),
+        "fresh": (_("Probably fresh"), _.percent),
+    }
+
+
+def _compared(found: ReportComparison, _: Translator) -> ReportSection:
+    figures, rows = _compared_figures(_), []
+    for one in found.figures:
+        name, write = figures[one.name]
+        rows.append((name, write(one.before), write(one.now), _change(one.before, one.now, _)))
+    tables = [
+        ReportTable(
+            _("Compared with an earlier report"),
+            (_("Figure"), _("Then"), _("Now"), _("Change")),
+            list(rows),
+            (False, True, True, True),
+        )
+    ]
+    for one_list in found.lists:
+        tables.append(_moves(one_list, _))
+    says = [
+        _(
+            "The earlier report was made on {when}, of visits from {first} to {last}.",
+            when=_.moment(found.made_at),
+            first=_.moment(found.first),
+            last=_.moment(found.last),
+        )
+    ]
+    return ReportSection(
+        "compared", _("Compared with an earlier report"), says, [table for table in tables if table.rows]
+    )
+
+
+def _moves(found: ListDifference, _: Translator) -> ReportTable:
+    named = display_server if found.name == "servers" else shorten_text
+    rows = [
+        (
+            what,
+            named(one.name) or _("(none)"),
+            _.number(one.before),
+            _.number(one.now),
+            _change(one.before, one.now, _),
+        )
+        for what, rows in ((_("appeared"), found.appeared), (_("vanished"), found.vanished), (_("moved"), found.moved))
+        for one in rows
+    ]
+    tables = {
+        "servers": _("Servers"),
+        "responses": _("Responses"),
+        "types": _("MIME types"),
+        "languages": _("Languages"),
+        "domains": _("Domains"),
+        "charsets": _("Charsets"),
+        "software": _("Servers' software"),
+    }
+    caption = _(
+        "{table}: {appeared} appeared, {vanished} vanished",
+        table=tables[found.name],
+        appeared=found.appeared_total,
+        vanished=found.vanished_total,
+    )
+    return ReportTable(
+        caption, ("", _("Name"), _("Then"), _("Now"), _("Change")), list(rows), (False, False, True, True, True)
+    )
+
+
+def _change(before: float, now: float, _: Translator) -> str:
     if not before:
-        return "" if not now else t("new")
+        return "" if not now else _("new")
     change = now / before - 1
-    return f"{'+' if change > 0 else ''}{t.percent(change)}"
+    return f"{'+' if change > 0 else ''}{_.percent(change)}"

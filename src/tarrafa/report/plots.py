@@ -12,8 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tarrafa.report.layout import shorten_text
-from tarrafa.report.report_texts import Texts
+from tarrafa.i18n import Message, Translator, message
+from tarrafa.model import status_name
+from tarrafa.report.layout import PLOT_TITLES, shorten_text, storage_part_name
 from tarrafa.report.schema import Bin, CollectionReport, Distribution
 from tarrafa.simulate.matplotlib_plots import COLOURS, Series, draw_lines, figure_axes
 
@@ -21,17 +22,22 @@ MARKS_MAX = 12  # ends of collectors that are named
 LABEL_CHARS_MAX = 40
 STATUSES_SHOWN = 15
 TICKS_MAX = 14
-SPANS_S = (("s", 1.0, 300.0), ("min", 60.0, 3 * 3600.0), ("h", 3600.0, 4 * 86_400.0), ("d", 86_400.0, math.inf))
+TIME_UNITS = (  # the label of the axis, the unit in seconds, the longest time it is used for
+    (message("seconds since the beginning"), 1.0, 300.0),
+    (message("minutes since the beginning"), 60.0, 3 * 3600.0),
+    (message("hours since the beginning"), 3600.0, 4 * 86_400.0),
+    (message("days since the beginning"), 86_400.0, math.inf),
+)
 ON_WHITE = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
 
-Draw = Callable[[CollectionReport, Texts, Path, str], None]
+Draw = Callable[[CollectionReport, Translator, Path, str], None]
 
 
 def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def draw_plots(report: CollectionReport, t: Texts, folder: Path) -> list[str]:
+def draw_plots(report: CollectionReport, _: Translator, folder: Path) -> list[str]:
     """Write NAME.png and NAME.svg for each figure that the report has numbers for; their names."""
     if not can_draw():
         return []
@@ -40,7 +46,7 @@ def draw_plots(report: CollectionReport, t: Texts, folder: Path) -> list[str]:
         warnings.simplefilter("ignore", UserWarning)  # a letter that the font does not have is a box
         for name, (wanted, plot) in PLOTS.items():
             if wanted(report):
-                plot(report, t, folder / name, t(f"plot_{name}"))
+                plot(report, _, folder / name, _.render(PLOT_TITLES[name]))
                 drawn.append(name)
     return drawn
 
@@ -50,10 +56,10 @@ def escape_label(text: str) -> str:
     return shorten_text(text, LABEL_CHARS_MAX).replace("$", r"\$")
 
 
-def _scale(report: CollectionReport) -> tuple[str, float]:
-    """The unit of the time axis, and its seconds."""
+def _scale(report: CollectionReport) -> tuple[Message, float]:
+    """The label of the time axis, and its unit in seconds."""
     span = len(report.timeline.documents) * report.timeline.step_s
-    return next((name, unit) for name, unit, most in SPANS_S if span <= most)
+    return next((label, unit) for label, unit, most in TIME_UNITS if span <= most)
 
 
 def _times(report: CollectionReport) -> list[float]:
@@ -61,11 +67,11 @@ def _times(report: CollectionReport) -> list[float]:
     return [(place * report.timeline.step_s) / unit for place in range(len(report.timeline.documents) + 1)]
 
 
-def _documents(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
-    name, unit = _scale(report)
+def _documents(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
+    x_label, unit = _scale(report)
     line = report.timeline
-    with figure_axes(stem, title, t(f"since_start_{name}"), t("documents")) as axes:
-        _plain_axis(axes.yaxis, t)
+    with figure_axes(stem, title, _.render(x_label), _("Documents")) as axes:
+        _plain_axis(axes.yaxis, _)
         axes.plot(_times(report), [0, *line.documents], color=COLOURS[0], linewidth=2.0)
         axes.set_ylim(bottom=0)
         axes.margins(x=0.02)
@@ -73,24 +79,25 @@ def _documents(report: CollectionReport, t: Texts, stem: Path, title: str) -> No
         for place, one in enumerate(ends[-MARKS_MAX:]):
             at = (one.last - line.start) / unit
             axes.axvline(at, color=COLOURS[1], linestyle=(0, (2, 2)), linewidth=1.0)
-            label, height = t("end_of", name=escape_label(one.name)), 0.04 + 0.075 * (place % MARKS_MAX)
+            label, height = _("end of {name}", name=escape_label(one.name)), 0.04 + 0.075 * (place % MARKS_MAX)
             axes.annotate(label, (at, height), xycoords=("data", "axes fraction"), xytext=(-4, 0), ha="right",
                           textcoords="offset points", fontsize=8.5, color="#8a3c00", bbox=ON_WHITE)  # fmt: skip
         if len(ends) > MARKS_MAX:
-            axes.set_title(f"{title} ({t('more', count=t.number(len(ends) - MARKS_MAX))})")
+            more = _("and {count} more", count=len(ends) - MARKS_MAX)
+            axes.set_title(f"{title} ({more})")
 
 
-def _growth(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
+def _growth(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     """Two axes: sites are far fewer than documents."""
-    name, _ = _scale(report)
+    x_label = _.render(_scale(report)[0])
     line, times = report.timeline, _times(report)
-    with figure_axes(stem, title, t(f"since_start_{name}"), t("documents")) as axes:
+    with figure_axes(stem, title, x_label, _("Documents")) as axes:
         other = axes.twinx()
         for own, values, colour, label, style in (
-            (axes, line.documents, COLOURS[0], t("documents"), "-"),
-            (other, line.sites, COLOURS[1], t("sites"), (0, (5, 2))),
+            (axes, line.documents, COLOURS[0], _("Documents"), "-"),
+            (other, line.sites, COLOURS[1], _("Sites"), (0, (5, 2))),
         ):
-            _plain_axis(own.yaxis, t)
+            _plain_axis(own.yaxis, _)
             own.plot(times, [0, *values], color=colour, linewidth=2.0, linestyle=style)
             own.set_ylim(bottom=0)
             own.set_ylabel(label, color=colour)
@@ -98,22 +105,22 @@ def _growth(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
         axes.margins(x=0.02)
 
 
-def _statuses(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
+def _statuses(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     shown = report.responses[:STATUSES_SHOWN]
-    labels = [escape_label(f"{one.status} {t.status(one.status)}") for one in shown]
+    labels = [escape_label(f"{one.status} {_.render(status_name(one.status))}") for one in shown]
     counts = [one.count for one in shown]
-    _horizontal_bars(stem, labels, counts, title, t("visits"), [t.number(count) for count in counts], t, log=True)
+    _horizontal_bars(stem, labels, counts, title, _("Visits"), [_.number(count) for count in counts], _, log=True)
 
 
-def _servers(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
+def _servers(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     counts = sorted(report.servers.documents.values(), reverse=True)
-    with figure_axes(stem, title, t("rank_of_server"), t("documents")) as axes:
+    with figure_axes(stem, title, _("rank of the server"), _("Documents")) as axes:
         marker = "o" if len(counts) <= 200 else "."
         axes.plot(range(1, len(counts) + 1), counts, marker, color=COLOURS[0], markersize=4, linestyle="none")
         axes.set_xscale("log")
         axes.set_yscale("log")
-        _plain_log(axes.xaxis, t)
-        _plain_log(axes.yaxis, t)
+        _plain_log(axes.xaxis, _)
+        _plain_log(axes.yaxis, _)
         held = report.servers.holding_80_servers
         if held <= len(counts):
             axes.axvline(held, color=COLOURS[1], linestyle=(0, (2, 2)), linewidth=1.0)
@@ -121,55 +128,63 @@ def _servers(report: CollectionReport, t: Texts, stem: Path, title: str) -> None
                           textcoords="offset points", fontsize=8.5)  # fmt: skip
 
 
-def _sizes(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
-    _bars(stem, report.sizes.bins, title, t("bytes_axis"), t("documents"), lambda low: _size(low, t), t)
+def _sizes(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
+    _bars(stem, report.sizes.bins, title, _("size"), _("Documents"), lambda low: _size(low, _), _)
 
 
-def _size(low: float, t: Texts) -> str:
+def _size(low: float, _: Translator) -> str:
     """1 kB, 2 kB, 512 kB, 1 MB: edges are powers of two times a thousand."""
     unit, value = next(
         (u, low / n) for u, n in (("GB", 1.024e9), ("MB", 1.024e6), ("kB", 1e3), ("B", 1)) if low >= n or n == 1
     )
-    return f"{t.number(value)} {unit}"
+    return f"{_.number(value)} {unit}"
 
 
-def _depths(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
+def _depths(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     bins = [Bin(float(one.name), float(one.name) + 1, one.count) for one in report.depths if one.name.isdigit()]
-    _bars(stem, bins, title, t("depth"), t("documents"), t.number, t)
+    _bars(stem, bins, title, _("Depth"), _("Documents"), _.number, _)
 
 
-def _waits(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
+def _waits(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     def label(low: float) -> str:
-        return "0" if not low else t.number(low) if low >= 1 else f"1/{round(1 / low)}"
+        return "0" if not low else _.number(low) if low >= 1 else f"1/{round(1 / low)}"
 
-    _bars(stem, report.waits.bins, title, t("seconds_axis"), t("pages_axis"), label, t)
+    _bars(stem, report.waits.bins, title, _("seconds (each bar up to twice its left edge)"), _("pages"), label, _)
 
 
-def _internal(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
+def _internal(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     bins = report.internal_links.bins
-    _bars(stem, bins, title, t("internal"), t("documents"), lambda low: _from_to(low, bins, t), t)
+    _bars(stem, bins, title, _("Internal links"), _("Documents"), lambda low: _from_to(low, bins, _), _)
 
 
-def _from_to(low: float, bins: Sequence[Bin], t: Texts) -> str:
+def _from_to(low: float, bins: Sequence[Bin], _: Translator) -> str:
     high = next(math.ceil(one.high) - 1 for one in bins if one.low == low)
-    return t.number(low) if high <= low else f"{t.number(low)}–{t.number(high)}"
+    return _.number(low) if high <= low else f"{_.number(low)}–{_.number(high)}"
 
 
-def _changes(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
+def _changes(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     assert report.freshness is not None
 
     def label(low: float) -> str:
-        return "0" if not low else t.number(low) if low >= 1 else f"1/{round(1 / low)}"
+        return "0" if not low else _.number(low) if low >= 1 else f"1/{round(1 / low)}"
 
-    _bars(stem, report.freshness.changes_per_day.bins, title, t("changes_axis"), t("pages_axis"), label, t)
+    _bars(
+        stem,
+        report.freshness.changes_per_day.bins,
+        title,
+        _("changes per day (each bar up to twice its left edge)"),
+        _("pages"),
+        label,
+        _,
+    )
 
 
-def _degrees(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
+def _degrees(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     """Log-log, as such things are looked at; pages without any link have no place there."""
-    with figure_axes(stem, title, t("links_axis"), t("pages_axis")) as axes:
+    with figure_axes(stem, title, _("links"), _("pages")) as axes:
         for points, colour, marker, label in (
-            (report.degrees.incoming, COLOURS[0], "o", t("incoming_short")),
-            (report.degrees.outgoing, COLOURS[1], "s", t("outgoing_short")),
+            (report.degrees.incoming, COLOURS[0], "o", _("links in")),
+            (report.degrees.outgoing, COLOURS[1], "s", _("links out")),
         ):
             shown = [(links, pages) for links, pages in points if links > 0]
             if shown:
@@ -177,32 +192,40 @@ def _degrees(report: CollectionReport, t: Texts, stem: Path, title: str) -> None
                           linestyle="none")  # fmt: skip
         axes.set_xscale("log")
         axes.set_yscale("log")
-        _plain_log(axes.xaxis, t)
-        _plain_log(axes.yaxis, t)
+        _plain_log(axes.xaxis, _)
+        _plain_log(axes.yaxis, _)
         axes.legend(frameon=False)
 
 
-def _breadth(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
+def _breadth(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     numbers = [float(one.number) for one in report.cycles]
     few = len(numbers) <= TICKS_MAX
-    passed = Series(t("passed"), numbers, [one.passed for one in report.cycles], markers=few)
-    failed = Series(t("fell"), numbers, [one.failed for one in report.cycles], markers=few)
-    draw_lines(stem, [passed, failed], title, t("cycle"), t("pages"), x_ticks=numbers if few else None)
+    passed = Series(_("Passed the rule"), numbers, [one.passed for one in report.cycles], markers=few)
+    failed = Series(_("Failed the rule"), numbers, [one.failed for one in report.cycles], markers=few)
+    draw_lines(stem, [passed, failed], title, _("Cycle"), _("Pages"), x_ticks=numbers if few else None)
 
 
-def _storage(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
+def _storage(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     parts = [part for part in report.storage if part.bytes]
-    labels, sizes = [t(f"part_{part.name}") for part in parts], [part.bytes for part in parts]
+    labels, sizes = [storage_part_name(part.name, _) for part in parts], [part.bytes for part in parts]
     colours = [COLOURS[{"data": 0, "index": 2}.get(part.kind, 5)] for part in parts]
     _horizontal_bars(
-        stem, labels, [size / 1e6 for size in sizes], title, "MB", [t.size(size) for size in sizes], t, colours
+        stem, labels, [size / 1e6 for size in sizes], title, "MB", [_.size(size) for size in sizes], _, colours
     )
 
 
 def _horizontal_bars(
-    stem: Path, labels: Sequence[str], values: Sequence[float], title: str, x_label: str, said: Sequence[str], t: Texts,
-    colours: Sequence[str] | None = None, *, log: bool = False,
-) -> None:  # fmt: skip
+    stem: Path,
+    labels: Sequence[str],
+    values: Sequence[float],
+    title: str,
+    x_label: str,
+    said: Sequence[str],
+    _: Translator,
+    colours: Sequence[str] | None = None,
+    *,
+    log: bool = False,
+) -> None:
     """Bars from left to right: labels may be long."""
     with figure_axes(stem, title, x_label, "") as axes:
         drawn = axes.barh(range(len(labels)), values, color=colours or COLOURS[0], height=0.65)
@@ -212,17 +235,23 @@ def _horizontal_bars(
         if log:
             axes.set_xscale("log")
             axes.set_xlim(left=0.5)
-            _plain_log(axes.xaxis, t)
+            _plain_log(axes.xaxis, _)
         axes.bar_label(drawn, said, padding=3, fontsize=8.5)
         axes.margins(x=0.14)
 
 
 def _bars(
-    stem: Path, bins: Sequence[Bin], title: str, x_label: str, y_label: str, label: Callable[[float], str], t: Texts
+    stem: Path,
+    bins: Sequence[Bin],
+    title: str,
+    x_label: str,
+    y_label: str,
+    label: Callable[[float], str],
+    _: Translator,
 ) -> None:
     """One bar for each bin, its left edge written below."""
     with figure_axes(stem, title, x_label, y_label) as axes:
-        _plain_axis(axes.yaxis, t)
+        _plain_axis(axes.yaxis, _)
         axes.bar(range(len(bins)), [one.count for one in bins], color=COLOURS[0], width=0.85)
         step = math.ceil(len(bins) / TICKS_MAX)
         places = list(range(0, len(bins), step))
@@ -230,16 +259,16 @@ def _bars(
         axes.grid(visible=False, axis="x")
 
 
-def _plain_axis(axis: Any, t: Texts) -> None:
+def _plain_axis(axis: Any, _: Translator) -> None:
     """Numbers as the language writes them."""
     from matplotlib.ticker import FuncFormatter
 
     axis.set_major_formatter(
-        FuncFormatter(lambda value, _: t.number(value) if value == int(value) else t.precise(value))
+        FuncFormatter(lambda value, _place: _.number(value) if value == int(value) else _.precise(value))
     )
 
 
-def _plain_log(axis: Any, t: Texts) -> None:
+def _plain_log(axis: Any, _: Translator) -> None:
     """10,000 and not 10 to the power of four."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -247,7 +276,7 @@ def _plain_log(axis: Any, t: Texts) -> None:
     few = low > 0 and math.log10(high / low) < 2.5
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
     axis.set_minor_formatter(NullFormatter())
-    _plain_axis(axis, t)
+    _plain_axis(axis, _)
 
 
 def _has(found: Distribution) -> bool:

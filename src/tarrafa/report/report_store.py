@@ -18,10 +18,10 @@ import msgspec
 
 from tarrafa.errors import Busy, NotFound, TarrafaError
 from tarrafa.frontier.address import Address
+from tarrafa.i18n import Translator
 from tarrafa.report import comparison, writers
 from tarrafa.report.distributed.local_part import RequestRemoteParts
 from tarrafa.report.report_builder import build_report
-from tarrafa.report.report_texts import Texts
 from tarrafa.report.schema import CollectionReport, MachineUsage
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -99,7 +99,7 @@ class ReportStore:
     def start_report(
         self,
         name: str,
-        texts: Texts,
+        _: Translator,
         now: float,
         machines: Sequence[MachineUsage] | None = None,
         earlier: str = "",
@@ -112,16 +112,14 @@ class ReportStore:
             if self.making is not None and not self.making.trouble:
                 raise Busy(f"a report of {self.making.name} is being made; one at a time")
             self.making = ReportInProgress(name)
-        thread = threading.Thread(
-            target=self._build, args=(name, texts, now, machines, earlier, others, run), daemon=True
-        )
+        thread = threading.Thread(target=self._build, args=(name, _, now, machines, earlier, others, run), daemon=True)
         thread.start()
         return thread
 
     def _build(
         self,
         name: str,
-        texts: Texts,
+        _: Translator,
         now: float,
         machines: Sequence[MachineUsage] | None,
         earlier: str,
@@ -142,7 +140,7 @@ class ReportStore:
                 self._data, name, run=run, machines=machines or None, earlier=before, address=self._address,
                 others=others, progress=progress,
             )  # fmt: skip
-            writers.write_report(found, texts, folder)
+            writers.write_report(found, _, folder)
             folder.replace(folder.with_name(moment))
             for old in self.moments(name)[KEPT_MAX:]:
                 shutil.rmtree(self._folder(name) / old, ignore_errors=True)

@@ -88,7 +88,7 @@ class CrawlSummary(ReportStruct, frozen=True):
 
 
 class UrlCounts(ReportStruct, frozen=True):
-    """From hearing of a URL to finding it in a search. None: nobody here can tell."""
+    """From the discovery of a URL to its entry in the search index. None: nobody here can tell."""
 
     mentioned: int | None = None  # in the link graph, in scope or not
     discovered: int | None = None  # known to the frontier

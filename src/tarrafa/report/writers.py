@@ -14,9 +14,9 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tarrafa.errors import ConfigError, data_error_from_os
+from tarrafa.i18n import Translator
 from tarrafa.report import plots
-from tarrafa.report.layout import ReportLayout, ReportSection, ReportTable, lay_out
-from tarrafa.report.report_texts import Texts
+from tarrafa.report.layout import PLOT_TITLES, ReportLayout, ReportSection, ReportTable, lay_out
 from tarrafa.report.schema import CollectionReport
 from tarrafa.runtime.data_dir import write_atomically
 
@@ -48,38 +48,49 @@ def report_json(report: CollectionReport) -> bytes:
 
 
 def report_html(
-    report: CollectionReport, t: Texts, drawn: Sequence[str] = (), *, style: str = STYLE, plots: str = f"{FOLDER}/"
+    report: CollectionReport, _: Translator, drawn: Sequence[str] = (), *, style: str = STYLE, plots: str = f"{FOLDER}/"
 ) -> str:
     """A whole page. `drawn` are the figures that there are; `style` and `plots` say where its parts are found."""
-    return _templates().get_template("report.html").render(story=lay_out(report, t), t=t, drawn=drawn, style=style,
-                                                           plots=plots)  # fmt: skip
+    return (
+        _templates()
+        .get_template("report.html")
+        .render(story=lay_out(report, _), _=_, plot_titles=PLOT_TITLES, drawn=drawn, style=style, plots=plots)
+    )
 
 
-def report_article(report: CollectionReport, t: Texts, drawn: Sequence[str] = (), *, plots: str = f"{FOLDER}/") -> str:
+def report_article(
+    report: CollectionReport, _: Translator, drawn: Sequence[str] = (), *, plots: str = f"{FOLDER}/"
+) -> str:
     """The same without the page around it, to stand in another one; what holds in it is harmless."""
-    return _templates().get_template("article.html").render(story=lay_out(report, t), t=t, drawn=drawn, plots=plots)
+    return (
+        _templates()
+        .get_template("article.html")
+        .render(story=lay_out(report, _), _=_, plot_titles=PLOT_TITLES, drawn=drawn, plots=plots)
+    )
 
 
-def report_markdown(report: CollectionReport, t: Texts, drawn: Sequence[str] = (), *, plots: str = f"{FOLDER}/") -> str:
-    story = lay_out(report, t)
-    parts = [*_head(story, t)]
+def report_markdown(
+    report: CollectionReport, _: Translator, drawn: Sequence[str] = (), *, plots: str = f"{FOLDER}/"
+) -> str:
+    story = lay_out(report, _)
+    parts = [*_head(story, _)]
     for section in story.sections:
-        parts += _section(section, t, drawn, plots)
+        parts += _section(section, _, drawn, plots)
     return "\n".join(parts) + "\n"
 
 
-def _head(story: ReportLayout, t: Texts) -> list[str]:
+def _head(story: ReportLayout, _: Translator) -> list[str]:
     said = [line for sentence in story.says for line in (escape_markdown(sentence), "")]
     return [f"# {escape_markdown(story.title)}", "", escape_markdown(story.subtitle), "", *said]
 
 
-def _section(section: ReportSection, t: Texts, drawn: Sequence[str], plots: str) -> list[str]:
+def _section(section: ReportSection, _: Translator, drawn: Sequence[str], plots: str) -> list[str]:
     parts = [f"## {escape_markdown(section.title)}", ""]
     for sentence in section.says:
         parts += [escape_markdown(sentence), ""]
     for name in section.plots:
         if name in drawn:
-            parts += [f"![{escape_markdown(t(f'plot_{name}'))}]({plots}{name}.png)", ""]
+            parts += [f"![{escape_markdown(_.render(PLOT_TITLES[name]))}]({plots}{name}.png)", ""]
     for table in section.tables:
         parts += [] if table.caption == section.title else [f"**{escape_markdown(table.caption)}**", ""]
         parts += _table(table)
@@ -105,7 +116,9 @@ def check_formats(forms: Sequence[str]) -> None:
         raise ConfigError(f"--format: {', '.join(unknown) or 'nothing'} is none of {', '.join(REPORT_FORMATS)}")
 
 
-def write_report(report: CollectionReport, t: Texts, folder: Path, forms: Sequence[str] = REPORT_FORMATS) -> list[Path]:
+def write_report(
+    report: CollectionReport, _: Translator, folder: Path, forms: Sequence[str] = REPORT_FORMATS
+) -> list[Path]:
     """The forms that are wanted, as files; the main ones are told. Plots come first: pages show what was drawn."""
     check_formats(forms)
     written, drawn = [], list[str]()
@@ -113,13 +126,13 @@ def write_report(report: CollectionReport, t: Texts, folder: Path, forms: Sequen
         folder.mkdir(parents=True, exist_ok=True)
         if "plots" in forms and plots.can_draw():
             (folder / FOLDER).mkdir(exist_ok=True)
-            drawn = plots.draw_plots(report, t, folder / FOLDER)
+            drawn = plots.draw_plots(report, _, folder / FOLDER)
             written.append(folder / FOLDER)
         contents = {"html": report_html, "md": report_markdown}
         for form in forms:
             if form in contents:
                 path = folder / f"report.{form}"
-                write_atomically(path, contents[form](report, t, drawn).encode("utf-8", "replace"))
+                write_atomically(path, contents[form](report, _, drawn).encode("utf-8", "replace"))
                 written.append(path)
             elif form == "json":
                 write_atomically(folder / "report.json", report_json(report))

@@ -1,4 +1,4 @@
-"""The data directory: paths, format version, lock, free space, and helpers for atomic files and SQLite files.
+"""The data directory: paths, format version, lock, free space, and helpers for locks and atomic files.
 
 DATA/VERSION            the format of all below; a newer one is never touched
 DATA/lock               held by the supervisor while it runs
@@ -25,14 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import apsw
-
 from tarrafa.errors import DataError, DiskFull, data_error_from_os
 
 DATA_FORMAT = 1
 FREE_BYTES_MIN = 32 << 20  # below this we stop before the disk stops us
-OWNER_ONLY_MODE = 0o600
-SQLITE_BUSY_TIMEOUT_MS = 10_000  # how long one waits for another who writes
 SOCKET_PATH_MAX = 100  # sun_path holds 108 bytes
 
 
@@ -171,39 +167,6 @@ def file_fingerprint(path: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def restrict_to_owner(path: Path) -> None:
-    """A SQLite file that holds what is not for everybody, before it is opened to be written: made for its owner only if
-    it is new, and tightened if it is ours and was not. What SQLite puts beside it later is as the file itself."""
-    try:
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWNER_ONLY_MODE))
-        for one in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal"))):
-            with suppress(FileNotFoundError):
-                found = one.stat()
-                if found.st_uid == os.geteuid() and found.st_mode & 0o077:
-                    one.chmod(OWNER_ONLY_MODE)
-    except OSError as error:
-        raise data_error_from_os(error, path) from None
-
-
-def open_sqlite_readonly(path: Path) -> apsw.Connection:
-    """A SQLite file that another process may be writing. Nothing can be written through it, but whoever was killed
-    while the file was new left a journal, and one who may only read could not roll that back."""
-    connection = _open_sqlite(path, apsw.SQLITE_OPEN_READONLY)
-    try:
-        connection.pragma("schema_version")
-    except apsw.ReadOnlyError:
-        connection = _open_sqlite(path, apsw.SQLITE_OPEN_READWRITE)  # never otherwise: it would touch what is damaged
-        connection.pragma("query_only", True)
-    return connection
-
-
-def _open_sqlite(path: Path, flags: int) -> apsw.Connection:
-    connection = apsw.Connection(str(path), flags=flags)
-    connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
-    return connection
 
 
 def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:

@@ -23,6 +23,7 @@ from tantivy import Query as TantivyQuery
 
 from tarrafa.errors import DataError, QueryError
 from tarrafa.graph.reader import GraphReader
+from tarrafa.i18n import message
 from tarrafa.index import schema
 from tarrafa.index.document_fields import link_factor
 from tarrafa.index.reader import IndexMatches, IndexReader, IndexSnapshot
@@ -68,7 +69,7 @@ RECENT_SHARE = 0.2  # what a page of today gains where new ones are preferred
 RECENT_HALF_S = 90 * 86_400.0  # after which half of that is left
 RENORMALIZED_MATCHES = 30  # matches of a shard whose texts are measured by the mean length of all: 1 ms
 DEFAULT_STANDING = (0, 1.0)  # who is not known: in-links and rank
-RESULTS_CHANGED = "The results have changed in between: please search again."
+RESULTS_CHANGED = message("The results have changed in between: please search again.")
 SORT_FIELDS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
 
 Now = Callable[[], float]

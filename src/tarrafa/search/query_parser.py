@@ -29,6 +29,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tarrafa.errors import QueryError
+from tarrafa.i18n import message
 from tarrafa.parse.rdf.prefixes import expand_prefix
 from tarrafa.parse.url import canonical, host_name
 
@@ -108,13 +109,19 @@ def is_condition(node: QueryNode) -> bool:
 def parse(text: str, all_words: bool = False) -> QueryGroup:
     """Read a search. With `all_words`, plain words must all be there."""
     if len(text) > QUERY_CHARS_MAX:
-        raise QueryError(f"The search is too long: {len(text):,} characters, at most {QUERY_CHARS_MAX:,} are read.")
+        raise QueryError(
+            message(
+                "The search is too long: {count} characters, at most {most} are read.",
+                count=len(text),
+                most=QUERY_CHARS_MAX,
+            )
+        )
     query = _QueryParser(text.translate(_QUOTES), all_words).group(0)
     if not any(sign is not Sign.MUST_NOT for sign, _ in query.parts):
         raise QueryError(
-            "Only things to leave out: add at least one word to look for."
+            message("Only things to leave out: add at least one word to look for.")
             if query.parts
-            else "Type at least one word to look for."
+            else message("Type at least one word to look for.")
         )
     return query
 
@@ -173,7 +180,9 @@ class _QueryParser:
     def group(self, depth: int) -> QueryGroup:
         """What stands up to the closing parenthesis, or the end."""
         if depth > NESTED_MAX:
-            raise QueryError(f"Too many parentheses inside each other: at most {NESTED_MAX} are read.")
+            raise QueryError(
+                message("Too many parentheses inside each other: at most {most} are read.", most=NESTED_MAX)
+            )
         units: list[list[tuple[Sign | None, QueryNode]]] = []  # each a row of alternatives
         joined = False
         while (match := self._next()) is not None:
@@ -209,7 +218,9 @@ class _QueryParser:
             sign, node = match["open"][:-1], self.group(depth + 1)
             if not any(found is not Sign.MUST_NOT for found, _ in node.parts):
                 if node.parts:
-                    raise QueryError("Only things to leave out in a pair of parentheses: add a word to look for.")
+                    raise QueryError(
+                        message("Only things to leave out in a pair of parentheses: add a word to look for.")
+                    )
                 return None
             if len(node.parts) == 1 and node.parts[0][0] is not Sign.MUST_NOT:
                 node = node.parts[0][1]
@@ -219,14 +230,19 @@ class _QueryParser:
             return None
         self._count += 1
         if self._count > PARTS_MAX:
-            raise QueryError(f"The search has too many parts: at most {PARTS_MAX} words and phrases are read.")
+            raise QueryError(
+                message(
+                    "The search has too many parts: at most {most} words and phrases are read.",
+                    most=PARTS_MAX,
+                )
+            )
         return Sign(sign) if sign else None, node
 
     def _part(self, alternatives: list[tuple[Sign | None, QueryNode]]) -> tuple[Sign, QueryNode]:
         sign, node = alternatives[0]
         if len(alternatives) > 1:
             if any(other is Sign.MUST_NOT for other, _ in alternatives[1:]):
-                raise QueryError("OR joins things to look for: leave the minus sign out, or leave OR out.")
+                raise QueryError(message("OR joins things to look for: leave the minus sign out, or leave OR out."))
             node = QueryGroup(tuple((Sign.SHOULD, one) for _, one in alternatives))
         return sign or (Sign.MUST if is_condition(node) else self._plain), node
 
@@ -247,7 +263,12 @@ class _QueryParser:
 def _prefix(body: str) -> QueryNode:
     *before, last = _words(body)
     if len(last) < PREFIX_CHARS_MIN:
-        raise QueryError(f"A beginning of a word needs at least {PREFIX_CHARS_MIN} letters before the star: ca*.")
+        raise QueryError(
+            message(
+                "A beginning of a word needs at least {least} letters before the star: ca*.",
+                least=PREFIX_CHARS_MIN,
+            )
+        )
     if not before:
         return QueryPrefix(last)
     return QueryGroup(((Sign.MUST, QueryText(" ".join(before))), (Sign.MUST, QueryPrefix(last))))
@@ -265,7 +286,9 @@ _date = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?", re.ASCII).fullmatch
 
 def _language_value(name: str, body: str) -> str:
     if not _language(body):
-        raise QueryError(f"lang: needs a language code such as lang:pt or lang:en, not {body[:40]!r}.")
+        raise QueryError(
+            message("lang: needs a language code such as lang:pt or lang:en, not {got}.", got=repr(body[:40]))
+        )
     return re.split(r"[-_]", body, maxsplit=1)[0].lower()
 
 
@@ -273,23 +296,35 @@ def _host_value(name: str, body: str) -> str:
     typed = body.strip().rstrip("/").strip(".")
     url = canonical(typed if "://" in typed else f"http://{typed}/") if typed else None
     if url is None:
-        raise QueryError(f"{name}: needs a host name such as {name}:example.br, not {body[:40]!r}.")
+        raise QueryError(
+            message("{name}: needs a host name such as {name}:example.br, not {got}.", name=name, got=repr(body[:40]))
+        )
     if "://" not in typed and urlsplit(url).path != "/":  # the address of a page, pasted, means its host
         raise QueryError(
-            f"{name}: takes a host name alone, as in {name}:{host_name(url)}; for a part of it, add inurl:."
+            message(
+                "{name}: takes a host name alone, as in {name}:{host}; for a part of it, add inurl:.",
+                name=name,
+                host=host_name(url),
+            )
         )
     return host_name(url)
 
 
 def _words_value(name: str, body: str) -> str:
     if not _sayable(body):
-        raise QueryError(f"{name}: needs a word such as {name}:pesca, not {body[:40]!r}.")
+        raise QueryError(
+            message("{name}: needs a word such as {name}:pesca, not {got}.", name=name, got=repr(body[:40]))
+        )
     return body
 
 
 def _type_value(name: str, body: str) -> str:
     if len(body) > FILE_TYPE_CHARS_MAX or not _file_type(body):
-        raise QueryError(f"filetype: needs a type such as filetype:pdf or filetype:text/html, not {body[:40]!r}.")
+        raise QueryError(
+            message(
+                "filetype: needs a type such as filetype:pdf or filetype:text/html, not {got}.", got=repr(body[:40])
+            )
+        )
     return body.lower().removeprefix(".")
 
 
@@ -300,7 +335,9 @@ def _date_value(name: str, body: str) -> str:
         year, month, day = (int(part or 1) for part in match.groups()) if match else (0, 0, 0)
         return str(int(datetime(year, month, day, tzinfo=UTC).timestamp()))
     except (ValueError, OverflowError):
-        raise QueryError(f"{name}: needs a date such as {name}:2026-01-31, not {body[:40]!r}.") from None
+        raise QueryError(
+            message("{name}: needs a date such as {name}:2026-01-31, not {got}.", name=name, got=repr(body[:40]))
+        ) from None
 
 
 def _class_value(name: str, body: str) -> str:
@@ -308,14 +345,20 @@ def _class_value(name: str, body: str) -> str:
     match = _class(body)
     if match is None or len(body) > IRI_CHARS_MAX:
         raise QueryError(
-            f"type: needs a class such as type:schema:Event or type:Event, perhaps with a day of it as in "
-            f"type:schema:Event>=2026-01-31, not {body[:40]!r}."
+            message(
+                "type: needs a class such as type:schema:Event or type:Event, perhaps with a day of it as in "
+                "type:schema:Event>=2026-01-31, not {got}.",
+                got=repr(body[:40]),
+            )
         )
     said, compared, day = match["class"], match["compared"] or "", match["day"] or ""
     kind = expand_prefix(said) if ":" in said else f":{said}"
     if kind is None:
         raise QueryError(
-            f"type: does not know the prefix of {said[:40]!r}: write the whole address, in quotation marks."
+            message(
+                "type: does not know the prefix of {got}: write the whole address, in quotation marks.",
+                got=repr(said[:40]),
+            )
         )
     day = "-".join(part.zfill(2) for part in day.split("-") if part)
     return f"{kind.lower()} {compared}{day}".rstrip()
@@ -324,7 +367,9 @@ def _class_value(name: str, body: str) -> str:
 def _link_value(name: str, body: str) -> str:
     url = canonical(body if "://" in body else f"http://{body}") if body.strip() else None
     if url is None:
-        raise QueryError(f"link: needs a URL such as link:http://www.example.br/, not {body[:40]!r}.")
+        raise QueryError(
+            message("link: needs a URL such as link:http://www.example.br/, not {got}.", got=repr(body[:40]))
+        )
     return url
 
 

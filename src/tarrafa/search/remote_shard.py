@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from tarrafa.errors import DataError, QueryError, ShardUnavailable
 from tarrafa.fetch.node_client import NodeHttpClient, NodeRequestFailed, check_node_url
+from tarrafa.i18n import Message, message
 from tarrafa.model import UrlId
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 from tarrafa.search import shard_wire
@@ -28,14 +29,16 @@ from tarrafa.search.request import (
     SearchRequest,
     ShardStatistics,
 )
-from tarrafa.search.shard_wire import CONTENT_TYPE, DECODE_ERRORS, METHODS, PATH, VERSION, one_line
+from tarrafa.search.shard_wire import CONTENT_TYPE, DECODE_ERRORS, METHODS, PATH, VERSION
 
 REQUEST_TIMEOUT_S = 2.0  # for one question; a search has three
 RETRY_PAUSE_S, RETRY_PAUSE_S_MAX = 1.0, 30.0  # before a shard that is away is asked after again
 NO_TOKEN = Token()
-NOT_A_SHARD = "what answers here is no shard of Tarrafa; `tarrafa serve --as-shard` is one"
-UNREADABLE_RESPONSE = "what it answers cannot be understood"
-WRONG_TOKEN = f"wrong token: --token-file or {TOKEN_VARIABLE} must be the same on both machines"
+NOT_A_SHARD = message("what answers here is no shard of Tarrafa; `tarrafa serve --as-shard` is one")
+UNREADABLE_RESPONSE = message("what it answers cannot be understood")
+WRONG_TOKEN = message(
+    "wrong token: --token-file or {variable} must be the same on both machines", variable=TOKEN_VARIABLE
+)
 
 
 class RemoteShard:
@@ -53,7 +56,7 @@ class RemoteShard:
     ) -> None:
         self._peer = NodeHttpClient(check_node_url(url, "--shard"), token.secret, CONTENT_TYPE, limit_s, private)
         self._name = name or self._peer.url
-        self._trouble = ""
+        self._trouble: Message | str = ""
         self._first_pause_s = self._pause_s = pause_s
         self._lock, self._present, self._closed = threading.Lock(), threading.Event(), threading.Event()
         self._present.set()
@@ -118,7 +121,7 @@ class RemoteShard:
         try:
             return self._call(method, arguments)
         except ShardUnavailable as error:
-            self._mark_unavailable(str(error))
+            self._mark_unavailable(error.message)
             raise
 
     def _check_response(self, fits: bool) -> None:
@@ -131,7 +134,7 @@ class RemoteShard:
         numbers = (number for one in found.candidates for number in (one.score, one.order))
         self._check_response(len(found.candidates) <= limit and all(map(isfinite, numbers)))
 
-    def _mark_unavailable(self, trouble: str) -> None:
+    def _mark_unavailable(self, trouble: Message | str) -> None:
         with self._lock:
             if self._present.is_set():
                 self._trouble = trouble
@@ -151,7 +154,7 @@ class RemoteShard:
         try:
             self._call("documents", ())
         except ShardUnavailable as error:
-            self._trouble = str(error)
+            self._trouble = error.message
             return False
         except DataError:  # it is there, if not well
             pass
@@ -162,38 +165,37 @@ class RemoteShard:
     def _call(self, method: str, arguments: Sequence[object]) -> Any:
         body = shard_wire.encode(arguments)
         if len(body) > shard_wire.REQUEST_BYTES_MAX:
-            raise QueryError("The search is too long to be asked of other machines.")
+            raise QueryError(message("The search is too long to be asked of other machines."))
         try:
             answer = self._peer.post(f"{PATH}/{VERSION}/{method}", body, shard_wire.RESPONSE_BYTES_MAX)
         except NodeRequestFailed as error:
-            raise ShardUnavailable(str(error)) from None
+            raise ShardUnavailable(error.message) from None
         code = answer.code
         try:
             if answer.type != CONTENT_TYPE:
-                raise ShardUnavailable(
-                    f"it has no time for us (HTTP {code})" if code == shard_wire.STATUS_INDEX_ERROR else NOT_A_SHARD
-                )
+                busy = message("it has no time for us (HTTP {code})", code=code)
+                raise ShardUnavailable(busy if code == shard_wire.STATUS_INDEX_ERROR else NOT_A_SHARD)
             if code == 200:
                 return METHODS[method].result.decode(answer.body)
-            sentence = one_line(shard_wire.decode_message(answer.body))
+            reason = shard_wire.decode_reason(answer.body)
         except DECODE_ERRORS:
             raise ShardUnavailable(UNREADABLE_RESPONSE) from None
-        raise _error_for(code, sentence)
+        raise _error_for(code, reason)
 
 
-def _error_for(code: int, sentence: str) -> Exception:
+def _error_for(code: int, reason: Message | str) -> Exception:
     """What it means that a shard will not answer."""
     if code == shard_wire.STATUS_BAD_QUERY:
-        return QueryError(sentence)
+        return QueryError(reason)
     if code == shard_wire.STATUS_INDEX_ERROR:
-        return DataError(sentence)
-    return ShardUnavailable(WRONG_TOKEN if code == shard_wire.STATUS_WRONG_TOKEN else sentence)
+        return DataError(reason)
+    return ShardUnavailable(WRONG_TOKEN if code == shard_wire.STATUS_WRONG_TOKEN else reason)
 
 
 class UnavailableShard:
     """The Protocol, without anybody behind it."""
 
-    def __init__(self, name: str, why: str) -> None:
+    def __init__(self, name: str, why: Message) -> None:
         self._name, self._why = name, why
 
     @property

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from tarrafa.errors import QueryError
+from tarrafa.i18n import message
 from tarrafa.model import DeclaredEntity, UrlId
 
 HITS_MAX = 100  # per answer
@@ -77,13 +78,28 @@ class SearchRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     def check(self) -> None:
         """What is asked must be within the bounds."""
         if self.n < 1 or self.offset < 0:
-            raise QueryError("Results are counted from 0 on, and at least one must be asked for.")
+            raise QueryError(message("Results are counted from 0 on, and at least one must be asked for."))
         if self.n > HITS_MAX:
-            raise QueryError(f"At most {HITS_MAX} results are shown at once; ask for the next ones with an offset.")
+            raise QueryError(
+                message(
+                    "At most {most} results are shown at once; ask for the next ones with an offset.",
+                    most=HITS_MAX,
+                )
+            )
         if self.offset + self.n > RESULT_DEPTH_MAX:
-            raise QueryError(f"Only the first {RESULT_DEPTH_MAX:,} results can be shown; make the search narrower.")
+            raise QueryError(
+                message(
+                    "Only the first {most} results can be shown; make the search narrower.",
+                    most=RESULT_DEPTH_MAX,
+                )
+            )
         if len(self.extras) > EXPANSION_TERMS_MAX:
-            raise QueryError(f"At most {EXPANSION_TERMS_MAX} words can be added to a search.")
+            raise QueryError(
+                message(
+                    "At most {most} words can be added to a search.",
+                    most=EXPANSION_TERMS_MAX,
+                )
+            )
 
 
 class ShardStatistics(msgspec.Struct, array_like=True):

@@ -36,6 +36,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from tarrafa.errors import DataError, QueryError, ShardUnavailable
+from tarrafa.i18n import Message, Value, message
 from tarrafa.index import schema
 from tarrafa.model import Hit, ShardReport, UrlId
 from tarrafa.parse.url import canonical, url_id
@@ -70,13 +71,13 @@ class ScatterGather:
         question: SearchRequest,
         shards: Sequence[Shard],
         pool: ThreadPoolExecutor | None,
-        away: dict[int, str] | None = None,
+        away: dict[int, Message | str] | None = None,
     ) -> None:
         self.question, self._shards, self._pool = question, shards, pool
         self.ignored: list[str] = []
         self.known = ShardStatistics()
         self.total, self.found = 0, list[DuplicateGroup]()
-        self.away: dict[int, str] = {} if away is None else away
+        self.away: dict[int, Message | str] = {} if away is None else away
         self._pinned: set[UrlId] = set()
         self._answers: list[tuple[int, int]] = []  # shard and moment of each answer that candidates came in
 
@@ -90,7 +91,7 @@ class ScatterGather:
         together = self.known = self.global_statistics()
         where = question.collection
         if where is not None and not together.frequency(schema.COLLECTION, where):
-            raise QueryError(f"Nothing is indexed of a collection named {where[:100]!r}.")
+            raise QueryError(message("Nothing is indexed of a collection named {name}.", name=repr(where[:100])))
         if question.natural and question.text.strip():
             self.ignored = common_words(parse(question.text, question.all_words), together)
         enough = MATCHES_MAX if question.like else question.offset + question.n + bool(question.related)
@@ -216,9 +217,7 @@ class ScatterGather:
         present = [number for number in range(len(self._shards)) if number not in self.away]
         answers = self._gather(lambda number: ask(self._shards[number]), present)
         if not answers:
-            raise ShardUnavailable(
-                "; ".join(f"{self._shards[number].name}: {why}" for number, why in self.away.items())
-            )
+            raise ShardUnavailable(self._away_message(self.away))
         return answers
 
     def _gather(self, ask: Callable[[int], Answer], numbers: list[int]) -> dict[int, Answer]:
@@ -227,15 +226,21 @@ class ScatterGather:
             try:
                 return {number: ask(number) for number in numbers}
             except ShardUnavailable as error:
-                raise ShardUnavailable(f"{self._shards[0].name}: {error}") from None
+                raise ShardUnavailable(self._away_message({0: error.message})) from None
         asked = {number: self._pool.submit(ask, number) for number in numbers}
         answers: dict[int, Answer] = {}
         for number, future in asked.items():
             try:
                 answers[number] = future.result()
             except (ShardUnavailable, DataError) as error:
-                self.away[number] = str(error)
+                self.away[number] = error.message
         return answers
+
+    def _away_message(self, away: dict[int, Message | str]) -> Message:
+        """The shards that do not answer, each with its reason."""
+        values: dict[str, Value] = {f"name{number}": self._shards[number].name for number in away}
+        values |= {f"why{number}": why for number, why in away.items()}
+        return Message("; ".join(f"{{name{number}}}: {{why{number}}}" for number in away), values)
 
 
 def demote_crowded_sites(block: list[RankedCandidate]) -> list[RankedCandidate]:

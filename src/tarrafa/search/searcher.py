@@ -21,6 +21,7 @@ from time import perf_counter
 from msgspec.structs import replace
 
 from tarrafa.errors import DataError, QueryError, ShardUnavailable, TarrafaError
+from tarrafa.i18n import message
 from tarrafa.index import schema, shards
 from tarrafa.index.reader import DocumentAddress, IndexReader, IndexSnapshot
 from tarrafa.index.text_analysis import fold
@@ -205,7 +206,9 @@ class Searcher:
             block.candidates
             for block in asking.ask_each(lambda shard: shard.find_urls(question, [url_id(url)])).values()
         ):
-            raise QueryError(f"{url[:200]}: this page is not indexed, so nothing can be found that is like it.")
+            raise QueryError(
+                message("{url}: this page is not indexed, so nothing can be found that is like it.", url=url[:200])
+            )
         own = query_terms(parse(question.text)) if question.text.strip() else frozenset()
         return replace(asking.question, extras=self._extras(asking, own, query_expansion.RELATED_WORDS, 1.0))
 

@@ -1,6 +1,6 @@
 """Wire format of the Shard protocol between machines: msgpack over HTTP, with a version check.
 
-    POST URL/shard/VERSION/METHOD    the arguments in msgpack; the result in msgpack, or a sentence and a code:
+    POST URL/shard/VERSION/METHOD    the arguments in msgpack; the result in msgpack, or a message and a code:
                                      400 the question, 401 the token, 409 the version, 413 too long, 503 the index
 
 Promises: every method of `Shard` is known here by its own annotations, bounds included; what does not fit them is
@@ -13,11 +13,12 @@ import inspect
 import json
 import typing
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
+from tarrafa.i18n import Message, Value, message
 from tarrafa.index.text_analysis import readings
 from tarrafa.search.request import Shard
 
@@ -26,6 +27,7 @@ CONTENT_TYPE = "application/x-msgpack"
 REQUEST_BYTES_MAX = 1 << 20
 RESPONSE_BYTES_MAX = 8 << 20
 MESSAGE_CHARS_MAX = 300
+MESSAGE_VALUES_MAX = 10
 DECODE_ERRORS = (ValueError, RecursionError)  # what decoding raises on bytes that are none of ours
 STATUS_BAD_QUERY, STATUS_WRONG_TOKEN, STATUS_OTHER_VERSION, STATUS_TOO_LONG, STATUS_INDEX_ERROR = (
     400,
@@ -61,10 +63,40 @@ def _version() -> str:
 
 
 VERSION = _version()
-OTHER_VERSION = "it is another version of Tarrafa ({there} there, {here} here); install the same one on both machines"
-
 encode = msgspec.msgpack.Encoder().encode
-decode_message = msgspec.msgpack.Decoder(str).decode
+
+ShortText = Annotated[str, msgspec.Meta(max_length=MESSAGE_CHARS_MAX)]
+
+
+class ShardReason(msgspec.Struct, frozen=True):
+    """A `Message` from another machine, in bounds: few short values, and no messages inside it."""
+
+    text: ShortText
+    values: Annotated[dict[ShortText, ShortText | int | float], msgspec.Meta(max_length=MESSAGE_VALUES_MAX)] = {}
+
+
+_decode_reason = msgspec.msgpack.Decoder(ShardReason | str).decode
+
+
+def decode_reason(content: bytes) -> Message | str:
+    """Why a shard does not answer, as it says."""
+    reason = _decode_reason(content)
+    if isinstance(reason, str):
+        return one_line(reason)
+    values: dict[str, Value] = {
+        name: one_line(value) if isinstance(value, str) else value for name, value in reason.values.items()
+    }
+    received = Message(one_line(reason.text), values)
+    str(received)  # raises ValueError where a value does not fit its place
+    return received
+
+
+def other_version(theirs: str) -> Message:
+    return message(
+        "it is another version of Tarrafa ({there} there, {here} here); install the same one on both machines",
+        there=VERSION,
+        here=one_line(theirs),
+    )
 
 
 def one_line(text: str) -> str:

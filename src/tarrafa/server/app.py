@@ -35,6 +35,7 @@ from tarrafa.coordinator.node.coordinator_client import NODES_PATH
 from tarrafa.errors import TarrafaError
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.api import FrontierOverview
+from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.searcher import Searcher
 from tarrafa.search.shard_wire import PATH as SHARD_PATH
@@ -90,7 +91,7 @@ class StatusRoutes:
 
     def queries(self, request: Request) -> Response:
         if not self._entry.is_local(request):
-            raise Forbidden("only_here")
+            raise Forbidden(message("This is told on the machine itself only: ask there, or with “tarrafa query-log”."))
         return json_response(query_report(self._data, time.time()))
 
     def health(self, request: Request) -> Response:

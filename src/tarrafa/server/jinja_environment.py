@@ -9,15 +9,16 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
-from math import floor, log10, prod
+from http import HTTPStatus
+from math import prod
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
-from tarrafa.model import Hit, SearchResult
-from tarrafa.parse.rdf.entity import vocabulary_of
+from tarrafa.i18n import Translator
+from tarrafa.model import STATUS_MEANING, Hit, SearchResult, host_trouble
 from tarrafa.parse.rdf.prefixes import shorten_iri
 from tarrafa.parse.url import canonical, host_name
 from tarrafa.search.request import RESULT_DEPTH_MAX, ScorePart
@@ -25,7 +26,7 @@ from tarrafa.search.searcher import TermMarker
 from tarrafa.search.snippet import MarkedPieces
 from tarrafa.server.assets import asset_url
 from tarrafa.server.entities.property_summary import display_iri, summarize_properties, truncate
-from tarrafa.server.page_texts import Texts, status_text, translated, trouble_text
+from tarrafa.server.entities.term_names import term_name
 from tarrafa.server.search.filter_menus import language_name
 from tarrafa.server.search.params import SearchParams, address
 from tarrafa.server.security_headers import safe_href
@@ -46,8 +47,6 @@ BADGES = {
     "application/vnd.oasis.opendocument.presentation": "ODP",
 }  # fmt: skip
 BADGE_CHARS_MAX = 8
-DURATION_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
-BYTE_UNITS = ("B", "KB", "MB", "GB", "TB")
 FACTOR_KINDS = frozenset({"links", "recent", "curated"})  # kinds of parts of a score
 
 
@@ -148,58 +147,23 @@ def results_pager(page: int, total: int) -> Pager:
     return Pager.of(page, total, PER_PAGE, RESULT_DEPTH_MAX)
 
 
-def format_number(value: float, texts: Texts) -> str:
-    text = f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
-    return _localize_number(text, texts)
+def status_text(status: int | None, _: Translator) -> str:
+    """`404 Not Found`, or what our own negative codes mean."""
+    if status is None:
+        return _("never visited")
+    if status in STATUS_MEANING:
+        return f"{status} {_.render(STATUS_MEANING[status])}"
+    return f"{status} {HTTPStatus(status).phrase}" if status in _http_statuses else str(status)
 
 
-def format_seconds(value: float, texts: Texts) -> str:
-    """To the millisecond; nothing takes none."""
-    value = max(value, 0.001)
-    return _localize_number(f"{value:.3f}", texts)
+_http_statuses = frozenset(HTTPStatus)
 
 
-def _localize_number(text: str, texts: Texts) -> str:
-    """English separators as this language writes them."""
-    return text.translate({ord(","): texts.thousands, ord("."): texts.decimal})
-
-
-def format_significant(value: float, texts: Texts) -> str:
-    """Three digits that matter: 0.00123, 1.23, 1,230."""
-    digits = max(0, 2 - floor(log10(abs(value)))) if value else 0
-    text = f"{value:,.{min(digits, 9)}f}"
-    return _localize_number(text.rstrip("0").rstrip(".") if "." in text else text, texts)
-
-
-def format_bytes(value: float, texts: Texts) -> str:
-    """So many bytes: 1.2 MB."""
-    unit = "B"
-    for unit in BYTE_UNITS:
-        if value < 1000:
-            break
-        value /= 1000 if unit != BYTE_UNITS[-1] else 1
-    return f"{_localize_number(f'{value:,.{0 if unit == BYTE_UNITS[0] or value >= 100 else 1}f}', texts)} {unit}"
-
-
-def format_percent(share: float, texts: Texts) -> str:
-    return f"{_localize_number(f'{share * 100:.{0 if share >= 0.1 else 1}f}', texts)} %"
-
-
-def format_duration(seconds_left: float) -> str:
-    """In the two largest units of which there are some: 3 h 20 min."""
-    whole = round(seconds_left)
-    for (size, unit), (smaller, below) in pairwise((*DURATION_UNITS, (1, "s"))):
-        if whole >= size:
-            rest = whole % size // smaller
-            return f"{whole // size} {unit}" + (f" {rest} {below}" if rest else "")
-    return f"{whole} s"
-
-
-def format_change_rate(per_day: float, texts: Texts) -> str:
+def format_change_rate(per_day: float, _: Translator) -> str:
     """A rate of change as people say it."""
     if per_day >= 1:
-        return texts.changes_a_day.format(count=format_significant(round(per_day, 1), texts))
-    return texts.changes_every.format(days=format_significant(round(1 / per_day, 1), texts)) if per_day > 0 else ""
+        return _("about {count} times a day", count=_.significant(round(per_day, 1)))
+    return _("about every {days} days", days=_.significant(round(1 / per_day, 1))) if per_day > 0 else ""
 
 
 def host_name_of(text: str) -> str:
@@ -243,26 +207,27 @@ def _url_with_bold_host(url: str) -> Markup:
     return Markup("{}<b>{}</b>{}").format(f"{scheme}://{before}{at}", host, slash + path) if host else escape(url)
 
 
-def term_name(name: str, texts: Texts) -> str:
-    """What a class or property is called: by its own name, its words apart, where we have no better one."""
-    own = name[len(vocabulary_of(name)) :].rpartition(":")[2]
-    first, *others = _words_of_a_name(own) or [name]
-    return texts.terms.get(own) or " ".join([first, *map(str.lower, others)])
-
-
-_words_of_a_name = re.compile(r"[A-Z]*[^A-Z\s_.]+|[A-Z]+").findall
-
-
 def type_query(kind: str) -> str:
     """The search for pages that declare such a thing; none where it cannot be said."""
     return f'type:"{kind}"' if "://" in kind else f"type:{kind}"
 
 
-class TemplateRenderer:
-    """The templates, in one language."""
+class ConstantSentences(Extension):
+    """Translates sentences without values when a template is compiled, because an environment has one language. It
+    saves some hundred calls a page."""
 
-    def __init__(self, texts: Texts) -> None:
-        self.texts = texts
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        translate: Any = self.environment.globals["_"]
+        return _constant_sentences(lambda found: escape(translate(found[1])), source)
+
+
+_constant_sentences = re.compile(r'\{\{ _\("([^"\\]+)"\) \}\}').sub
+
+
+class TemplateRenderer:
+    """The templates, in one language: `_` and `ngettext` are the reader's translator."""
+
+    def __init__(self, _: Translator) -> None:
         self._environment = Environment(
             loader=PackageLoader("tarrafa.server"),
             autoescape=True,
@@ -270,37 +235,37 @@ class TemplateRenderer:
             auto_reload=False,
             trim_blocks=True,
             lstrip_blocks=True,
+            extensions=[ConstantSentences],
         )
         self._environment.filters |= {
             "href": safe_href,
-            "number": lambda value: format_number(value, texts),
-            "decimals": lambda value: _localize_number(f"{value:,.2f}", texts),
-            "seconds": lambda value: format_seconds(value, texts),
-            "figures": lambda value: format_significant(value, texts),
-            "often": lambda per_day: format_change_rate(per_day, texts),
+            "number": lambda value: _.number(value, 1 if isinstance(value, float) else 0),
+            "decimals": lambda value: _.number(value, 2),
+            "seconds": lambda value: _.number(max(value, 0.001), 3),  # nothing takes none
+            "figures": _.significant,
+            "often": lambda per_day: format_change_rate(per_day, _),
             "host": host_name_of,
             "moment": _format_time,
             "short": _short,
             "where": _url_with_bold_host,
-            "bytes": lambda value: format_bytes(value, texts),
-            "percent": lambda value: format_percent(value, texts),
-            "duration": format_duration,
+            "bytes": _.size,
+            "percent": lambda share: _.percent(share, 0 if share >= 0.1 else 1),
+            "duration": lambda value: _.span(round(value)) if value >= 1 else "0 s",
             "clock": lambda at: datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S"),
-            "rate": lambda value: _localize_number(f"{value:,.1f}", texts),
-            "status": lambda status: status_text(status, texts),
+            "rate": lambda value: _.number(value, 1),
+            "status": lambda status: status_text(status, _),
             "utc": lambda text: _iso(r"\1 \2 UTC", text),
-            "trouble": lambda trouble: trouble_text(trouble, texts),
-            "language": lambda code: language_name(code, texts),
-            "term": lambda name: term_name(name, texts),
+            "trouble": lambda trouble: _.render(host_trouble(trouble)),
+            "language": lambda code: language_name(code, _),
+            "term": lambda name: term_name(name, _),
             "of_kind": type_query,
             "in_short": shorten_iri,
             "plain_iri": display_iri,
             "cut": truncate,
             "picture": summarize_properties,
             "is_web": lambda iri: safe_href(iri) == iri,
-            "said": lambda sentence: translated(sentence, texts) or sentence,
         }
-        self._environment.globals |= {"t": texts, "address": address, "asset": asset_url}
+        self._environment.globals |= {"_": _, "ngettext": _.ngettext, "address": address, "asset": asset_url}
 
     def render(self, template: str, **values: Any) -> str:
         return self._environment.get_template(template).render(values)

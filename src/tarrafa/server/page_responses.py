@@ -18,25 +18,26 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from tarrafa.errors import DataError, FrontierError, NotReady, PageTakenDown, QueryError, ShardUnavailable, TarrafaError
+from tarrafa.i18n import ENGLISH, PORTUGUESE, Translator, message
 from tarrafa.index import shards as index
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.jinja_environment import TemplateRenderer
-from tarrafa.server.page_texts import Texts, translated
-from tarrafa.server.page_texts.english import ENGLISH
-from tarrafa.server.page_texts.interface_language import COOKIE, COOKIE_S, LANGUAGES, choose
+from tarrafa.server.language_negotiation import COOKIE, COOKIE_S, choose
 from tarrafa.server.search.params import SearchParams, address
 
 TEXT_SUFFIXES = (".csv", ".rss", ".atom", ".xml")
 _host = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?").fullmatch
+INTERFACES = (ENGLISH, PORTUGUESE)
+NO_URL = message("Which page? The address needs ?url= with an http or https URL.")
 log = logging.getLogger(__name__)
 
 
 class UnknownResource(TarrafaError):
-    """Something that nobody here has heard of; it holds the name of a text."""
+    """Something that nobody here has heard of."""
 
 
 class Forbidden(TarrafaError):
-    """Something that is not told to everybody; it holds the name of a text."""
+    """Something that is not told to everybody."""
 
 
 class PageResponses:
@@ -53,15 +54,15 @@ class PageResponses:
     ) -> None:
         self._data, self._sees_status, self._public = data, sees_status, public.rstrip("/")
         self._suggests = suggests
-        self._drawings = {code: TemplateRenderer(texts) for code, texts in LANGUAGES.items()}
+        self._renderers = {one.code: TemplateRenderer(one) for one in INTERFACES}
 
-    def texts(self, request: Request) -> Texts:
+    def translator(self, request: Request) -> Translator:
         chosen, remembered = request.query_params.get("hl", ""), request.cookies.get(COOKIE, "")
         return choose(chosen, remembered, request.headers.get("accept-language", ""))
 
     def render(self, request: Request, template: str, **values: Any) -> str:
         """A page, or a piece of one, in the reader's language."""
-        texts, asked = self.texts(request), SearchParams.from_query(request.query_params)
+        asked = SearchParams.from_query(request.query_params)
 
         def here(language: str) -> str:
             """This page in another language. A path such as `//evil.test` must not become another host."""
@@ -76,16 +77,16 @@ class PageResponses:
 
         has_status = self._sees_status is not None and self._sees_status(request)
         common: dict[str, Any] = {"asked": asked, "home": address("/", hl=asked.hl), "has_status": has_status}
-        common |= {"here": here, "there": there, "interfaces": LANGUAGES.values(), "suggests": self._suggests}
+        common |= {"here": here, "there": there, "interfaces": INTERFACES, "suggests": self._suggests}
         common["has_pages"] = self._data.version.exists()  # else whoever knows more of a page is elsewhere
-        return self._drawings[texts.code].render(template, **(common | values))
+        return self._renderers[self.translator(request).code].render(template, **(common | values))
 
     def html(self, request: Request, template: str, code: int = 200, **values: Any) -> Response:
-        texts, asked = self.texts(request), SearchParams.from_query(request.query_params)
+        language, asked = self.translator(request).code, SearchParams.from_query(request.query_params)
         drawn = self.render(request, template, **values)
-        response = HTMLResponse(drawn, code, {"Vary": "Accept-Language, Cookie", "Content-Language": texts.code})
-        if asked.hl == texts.code:
-            response.set_cookie(COOKIE, texts.code, COOKIE_S, path="/", httponly=True, samesite="lax")
+        response = HTMLResponse(drawn, code, {"Vary": "Accept-Language, Cookie", "Content-Language": language})
+        if asked.hl == language:
+            response.set_cookie(COOKIE, language, COOKIE_S, path="/", httponly=True, samesite="lax")
         return response
 
     def site_url(self, request: Request) -> str:
@@ -99,29 +100,34 @@ class PageResponses:
         """Every error ends here."""
         path = request.url.path
         for_programs = path.endswith((".json", *TEXT_SUFFIXES)) or path == "/suggest"
-        code, sentence = self._status_and_message(error, ENGLISH if for_programs else self.texts(request))
+        code, sentence = self._status_and_message(error, ENGLISH if for_programs else self.translator(request))
         if path.endswith(TEXT_SUFFIXES):
             return PlainTextResponse(f"{sentence}\n", code)
         if for_programs:
             return json_response({"error": sentence}, code)
         return self.html(request, "error.html", code, sentence=sentence)
 
-    def _status_and_message(self, error: Exception, texts: Texts) -> tuple[int, str]:
+    def _status_and_message(self, error: Exception, _: Translator) -> tuple[int, str]:
         if isinstance(error, HTTPException):
-            return error.status_code, texts.no_such_page if error.status_code == 404 else error.detail
-        if isinstance(error, QueryError):
-            return 400, translated(str(error), texts) or str(error)
-        if isinstance(error, UnknownResource | Forbidden | PageTakenDown):
-            code = {UnknownResource: 404, Forbidden: 403}.get(type(error), 451)
-            return code, texts.taken_down if code == 451 else getattr(texts, str(error))
-        is_empty = isinstance(error, DataError) and not index.exists(self._data)
-        if is_empty or isinstance(error, NotReady):
-            return 503, texts.not_yet if is_empty else texts.no_links_yet
+            return error.status_code, _("There is no such page here.") if error.status_code == 404 else error.detail
+        if isinstance(error, PageTakenDown):
+            return 451, _("This page was taken down: nothing of it is shown here.")
+        if isinstance(error, QueryError | UnknownResource | Forbidden):
+            return {UnknownResource: 404, Forbidden: 403}.get(type(error), 400), _.render(error.message)
         if isinstance(error, DataError | FrontierError | ShardUnavailable):
-            log.error("%s", error)
-            return 503, str(error)
+            return 503, self._why_unavailable(error, _)
         log.error("unexpected", exc_info=error)
-        return 500, texts.internal
+        return 500, _("Something went wrong on our side. It was written to the log.")
+
+    def _why_unavailable(self, error: TarrafaError, _: Translator) -> str:
+        if isinstance(error, DataError) and not index.exists(self._data):
+            return _("Nothing is indexed yet. Start a crawl with “tarrafa crawl FILE”, and search while it runs.")
+        if isinstance(error, NotReady):
+            return _(
+                "The links of this crawl have not been looked at yet. They are while it runs: ask again in a moment."
+            )
+        log.error("%s", error)
+        return _.render(error.message)
 
 
 def json_response(value: object, code: int = 200, media_type: str = "application/json") -> Response:

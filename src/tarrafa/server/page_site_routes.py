@@ -24,11 +24,12 @@ from tarrafa.errors import ConfigError, DataError, QueryError
 from tarrafa.frontier.address import Address
 from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.sites import SitePaging, SiteReader
+from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.entities.params import EntityParams
 from tarrafa.server.jinja_environment import LINKS_PER_PAGE, Pager
-from tarrafa.server.page_responses import PageResponses, UnknownResource, json_response
+from tarrafa.server.page_responses import NO_URL, PageResponses, UnknownResource, json_response
 from tarrafa.server.search.params import integer_param, page_number_param
 from tarrafa.server.security_headers import is_local_request
 from tarrafa.triples.entity_reader import EntityReader, FoundEntity
@@ -86,12 +87,12 @@ class PageSiteRoutes:
     async def _page(self, request: Request, paging: SitePaging) -> PageDetails:
         url, collection = request.query_params.get("url", "").strip(), request.query_params.get("collection") or None
         if not url:
-            raise UnknownResource("no_url")
+            raise UnknownResource(NO_URL)
         graph, now = await self._open_graph(), self._clock.now()
         try:
             found = await describe_page(self._data, url, now, collection, paging, self._address, graph)
         except ConfigError:
-            raise UnknownResource("unknown_url") from None
+            raise UnknownResource(message("This URL is not known here: no crawled page links to it.")) from None
         return (
             found if is_local_request(request) or not found.frontier else replace(found, frontier=FRONTIER_UNREACHABLE)
         )
@@ -99,12 +100,16 @@ class PageSiteRoutes:
     async def _site(self, request: Request, paging: SitePaging) -> SiteDetails:
         name, collection = request.query_params.get("name", "").strip(), request.query_params.get("collection") or None
         if not name:
-            raise UnknownResource("no_site")
+            raise UnknownResource(message("Which site? The address needs ?name= with a domain or a host."))
         await self._open_graph()
         try:
             found = await describe_site(self._data, name, collection, paging, self._address, sites=self._sites)
         except ConfigError:
-            raise UnknownResource("unknown_site") from None
+            raise UnknownResource(
+                message(
+                    "No URL is known on such a site or host; numbers of sites come with the next survey of the links."
+                )
+            ) from None
         indexed = await asyncio.to_thread(self._searcher.count_indexed, found.kind, found.name, collection)
         found = replace(found, indexed=indexed)
         if is_local_request(request):
@@ -136,7 +141,7 @@ def _json_paging(request: Request) -> SitePaging:
         integer_param(request.query_params, "offset", 0),
     )
     if n < 1 or n > LIST_ITEMS_MAX or offset < 0:
-        raise QueryError(f"n must be 1 to {LIST_ITEMS_MAX:,}, and offset 0 or more.")
+        raise QueryError(message("n must be 1 to {most}, and offset 0 or more.", most=LIST_ITEMS_MAX))
     return SitePaging(n, offset, offset, offset)
 
 

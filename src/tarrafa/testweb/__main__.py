@@ -1,9 +1,9 @@
 """Runs the synthetic Web as a process of its own (`python -m tarrafa.testweb`).
 
-`python -m tarrafa.testweb` is the machines' door (`tarrafa web` is the people's): it prints one line of JSON when it
+`python -m tarrafa.testweb` is for programs (`tarrafa testweb` is for people): it prints one line of JSON when it
 listens, `{"port", "host", "connections", "left_out", "pid", "seed", "hosts", "pages"}`, and one when it has stopped,
 `{"stats"}`; or `{"error"}` and exit status 2. `connections` is what a collection writes into `connect_to`, `left_out`
-names the corners that this machine cannot have (IPv6). The clock comes from the environment (`tarrafa.clock`). With
+names the hosts that this machine cannot serve (IPv6). The clock comes from the environment (`tarrafa.clock`). With
 `--parent` it dies with that process.
 """
 
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
             crawl_delay_s=options.crawl_delay,
             crawl_delay_share=options.crawl_delay_share,
             changes=options.changes,
-            hostile=options.corners,
+            hostile=options.hostile,
         )
         stats = run_web_server(
             world,
@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--crawl-delay", type=float, default=1.0, help="seconds that robots.txt asks for")
     parser.add_argument("--crawl-delay-share", type=float, default=0.0, help="on this share of the hosts")
     parser.add_argument("--changes", type=float, default=1.0, help="multiplies the rate of change of every page")
-    parser.add_argument("--corners", action="store_true", help="serve the badly behaved hosts too")
+    parser.add_argument("--hostile", action="store_true", help="serve the badly behaved hosts too")
     parser.add_argument("--parent", type=int, help="stop when this process, which must be the parent, dies")
     return parser
 

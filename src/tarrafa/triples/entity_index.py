@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import apsw
 
-from tarrafa.graph.store import rows
 from tarrafa.parse.rdf.entity import PageEntity, vocabularies
 from tarrafa.parse.rdf.entity_summary import NAME_PROPERTIES
 from tarrafa.parse.rdf.nquads import RDF, XSD, Statement, iri_of, literal_value
+from tarrafa.runtime.sqlite import rows
 from tarrafa.triples.date_ranges import date_range
 from tarrafa.triples.storage import PAGE_SHIFT, SAID_SHIFT
 from tarrafa.triples.usage_counts import EntityUsage, PageUsage, TermNumbers, apply_usage

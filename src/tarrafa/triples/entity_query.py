@@ -15,9 +15,10 @@ import apsw
 import msgspec
 
 from tarrafa.errors import QueryError
-from tarrafa.graph.store import rows
+from tarrafa.i18n import message
 from tarrafa.parse.rdf.entity import normalize_iri
 from tarrafa.parse.rdf.nquads import iri, literal
+from tarrafa.runtime.sqlite import rows
 from tarrafa.triples.date_ranges import date_range
 from tarrafa.triples.entity_index import parse_number
 from tarrafa.triples.usage_counts import ANY, CLASS, PROPERTY, VOCABULARY
@@ -197,9 +198,15 @@ def _compared(name: int | None, operator: str, text: str) -> EntityQueryPart:
     if number is None and when is None:
         if operator == "=":
             return _equal(name, text)
-        raise QueryError(f"{operator} {text[:80]!r}: wanted is a number, or a date such as 2026-01-31")
+        raise QueryError(
+            message(
+                "{operator} {text}: wanted is a number, or a date such as 2026-01-31",
+                operator=operator,
+                text=repr(text[:80]),
+            )
+        )
     if operator != "=" and name is None:
-        raise QueryError(f"{operator} {text[:80]}: of which property?")
+        raise QueryError(message("{operator} {text}: of which property?", operator=operator, text=text[:80]))
     tests: list[str] = []
     bound: list[object] = []
     if number is not None:
@@ -237,7 +244,7 @@ def _equal(name: int | None, text: str) -> EntityQueryPart:
     """The whole text, in whichever language; or the whole IRI."""
     words = _word.findall(text)
     if not words:
-        raise QueryError(f"= {text[:80]!r}: there is no word in it")
+        raise QueryError(message("= {text}: there is no word in it", text=repr(text[:80])))
     match = '"' + " ".join(word.rstrip("*") for word in words) + '"'
     quoted, named = literal(text) or '""', iri(text) or ""
     return _matched(name, match, " AND (f.term = ? OR substr(f.term, 1, length(?)) = ?)", (named, quoted, quoted))

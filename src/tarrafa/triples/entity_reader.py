@@ -15,11 +15,12 @@ import msgspec
 
 from tarrafa.clock import boottime
 from tarrafa.errors import QueryError
-from tarrafa.graph.store import rows, sqlite_errors
+from tarrafa.i18n import message
 from tarrafa.index import shards
 from tarrafa.parse.rdf.entity import normalize_iri
 from tarrafa.parse.url import url_id
-from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import rows
 from tarrafa.takedown import CurrentTakedowns
 from tarrafa.triples import entity_query, entity_view, storage
 from tarrafa.triples.entity_query import EntityCondition, EntityQuery
@@ -164,14 +165,14 @@ class EntityReader:
                 parts = [part for part in shards.parts(self._data) if storage.exists(part)]
                 yield [stack.enter_context(_opened(part, until)) for part in parts]
             except apsw.InterruptError:
-                raise QueryError(f"this takes longer than {TIME_S_MAX:g} s; ask for something narrower") from None
+                raise QueryError(
+                    message("this takes longer than {seconds:g} s; ask for something narrower", seconds=TIME_S_MAX)
+                ) from None
 
 
 @contextmanager
 def _opened(part: DataDirectory, until: float) -> Iterator[apsw.Connection]:
-    path = storage.database_path(part)
-    with sqlite_errors(path, what="triples"):
-        connection = open_sqlite_readonly(path)
+    connection = storage.database_file(part).open_readonly()
     try:
         connection.set_progress_handler(lambda: boottime() > until, STEPS)
         with connection:
@@ -182,19 +183,31 @@ def _opened(part: DataDirectory, until: float) -> Iterator[apsw.Connection]:
 
 def _bounded(offset: int, n: int, most: int) -> tuple[int, int]:
     if not 0 <= offset <= OFFSET_MAX:
-        raise QueryError(f"offset must be from 0 to {OFFSET_MAX:,}, got {offset}")
+        raise QueryError(message("offset must be from 0 to {most}, got {got}", most=OFFSET_MAX, got=offset))
     if not 0 <= n <= most:
-        raise QueryError(f"n must be from 0 to {most:,}, got {n}")
+        raise QueryError(message("n must be from 0 to {most}, got {got}", most=most, got=n))
     return offset, n
 
 
 def _check(query: EntityQuery) -> None:
     if len(query.conditions) > CONDITIONS_MAX:
-        raise QueryError(f"at most {CONDITIONS_MAX} conditions, got {len(query.conditions)}")
+        raise QueryError(
+            message(
+                "at most {most} conditions, got {count}",
+                most=CONDITIONS_MAX,
+                count=len(query.conditions),
+            )
+        )
     texts = [query.of_class, query.not_class, query.vocabulary, query.collection]
     for one in query.conditions:
         texts += [one.property, one.words]
         if one.operator != "words" and not one.words.strip():
-            raise QueryError(f"{one.property or 'a property'} {one.operator} what? Say a number, a date or a text")
+            raise QueryError(
+                message(
+                    "{property} {operator} what? Say a number, a date or a text",
+                    property=one.property or message("a property"),
+                    operator=one.operator,
+                )
+            )
     if any(len(text) > TEXT_CHARS_MAX for text in texts):
-        raise QueryError(f"longer than the {TEXT_CHARS_MAX:,} characters allowed")
+        raise QueryError(message("longer than the {most} characters allowed", most=TEXT_CHARS_MAX))

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 import apsw
 import msgspec
 
-from tarrafa.graph.store import rows
 from tarrafa.model import UrlId
 from tarrafa.parse.rdf.nquads import XSD_STRING, LiteralValue, iri_of, literal_value
+from tarrafa.runtime.sqlite import rows
 from tarrafa.triples.entity_index import TYPE_IRI
 
 PAGES_MAX = 20  # of a thing, that are looked at: those fetched last

@@ -3,7 +3,7 @@
 Promises: follows the archive from where it stopped, whatever stopped it; what a page states can be asked for a few
 seconds after it became durable; updates and deletions go by URL and never back in time. Of several collections that
 have a URL, what was fetched last stands for it; when that goes, the other's is read again from the archive. A store
-that another version of Tarrafa laid out is made again from the archive: it holds nothing of its own.
+that another version of Tarrafa laid out is refused, untouched.
 Store first, then cursor, visits and counts in one transaction: a crash repeats work and changes nothing. One process
 at a time for each part (they are those of the index). What is committed is published for others every few seconds;
 `behind` is 0 only when every durable record is committed and published, in every part that is kept here.
@@ -12,33 +12,30 @@ Knows nothing of queries.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import TracebackType
 
 import msgspec
 
-from tarrafa.archive import warc_reader as archive
-from tarrafa.archive.deletion_log import ArchiveDeletions
+from tarrafa.archive.projection import ArchiveProjection, ProjectionState, with_each_follower
 from tarrafa.archive.warc_reader import ArchiveEntry, read_entry
 from tarrafa.clock import boottime
-from tarrafa.errors import ConfigError, DataError, Locked, data_error_from_os
-from tarrafa.graph.store import rows, sqlite_errors
+from tarrafa.errors import ConfigError, data_error_from_os
 from tarrafa.index import shards
-from tarrafa.index.commit_pace import CommitPace
 from tarrafa.index.document_fields import IndexAction, index_action
-from tarrafa.model import Outcome, UrlId
-from tarrafa.parse.text.dates import parse_date
+from tarrafa.model import UrlId
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
+from tarrafa.runtime.sqlite import rows
 from tarrafa.triples import ontology, status, storage
 from tarrafa.triples.construct_rules import RuleRunner
 from tarrafa.triples.construct_rules import write_rule_graph as write_rules
 from tarrafa.triples.named_graphs import RULES_GRAPH
-from tarrafa.triples.page_versions import PageVersions, StoredVersion
+from tarrafa.triples.page_versions import StoredVersion, changed_at, page_versions
 from tarrafa.triples.page_writer import PageWriter
 from tarrafa.triples.snapshots import newest_number, publish
 from tarrafa.triples.status import behind, cursor
-from tarrafa.triples.takedowns import TriplesTakedowns
 
 __all__ = [
     "TriplesFollower",
@@ -59,6 +56,7 @@ PUBLISH_EVERY_S = 2.0
 OnProgress = Callable[[int], None]
 REWRITTEN_AT_ONCE = 200  # pages
 DROPPED_AT_ONCE = 1_000  # pages of a collection that was deleted
+SCANNED_AT_ONCE = 5_000  # pages that are looked at for takedowns
 HELD_CHARS_MAX = 8 << 20  # of statements that wait to be written
 
 
@@ -67,9 +65,6 @@ class TriplesFollower:
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
-        self._path = storage.database_path(data)
-        self._is_ours = shards.url_filter(data)
-        self._deletions = ArchiveDeletions(data.archive)
         self._news: dict[UrlId, str] = {}  # pages to write
         self._texts: dict[tuple[UrlId, str], str] = {}  # what they state, as far as we have just read it
         self._held = 0
@@ -83,21 +78,15 @@ class TriplesFollower:
 
     def _open(self) -> None:
         data, found = self._data, storage.format_of(self._data)
-        if found not in (0, storage.FORMAT):
-            raise DataError(
-                f"{data.triples}: written by another version of Tarrafa; nothing was changed. `tarrafa rebuild triples`"
-                " makes it again from the archive"
-            )
-        if found != storage.FORMAT or not storage.store_path(data).exists():  # one says nothing without the other
-            storage.remove(data)
+        if not found or (found == storage.FORMAT and not storage.store_path(data).exists()):
+            storage.remove(data)  # one says nothing without the other
         self._connection = storage.open_database(data)
         self._store = storage.open_store(data)
-        with self._storage_errors():
-            self._visits = PageVersions(self._connection)
-            self._pace = CommitPace(self._visits.cursor)
-            self._dropped = self._visits.dropped_collections()
+        self._errors = storage.StorageErrors(data, self._connection)
+        with self._errors:
+            self._state = ProjectionState(self._connection)
+            self._projection = ArchiveProjection(data, self._state, self._errors, self, shards.url_filter(data))
             self._pages = PageWriter(self._store, self._connection)
-            self._withheld = TriplesTakedowns(data, self._connection)
             for generation, content in rows(self._connection, "SELECT generation, content FROM ontology"):
                 self._pages.generation = generation
                 self._pages.ontology = msgspec.msgpack.decode(content, type=ontology.Ontology)
@@ -107,9 +96,6 @@ class TriplesFollower:
         self._turned = 0  # how often pages were written
         self._rules = RuleRunner(data)
         self._rules.set_rules(self._pages.ontology.rules)
-
-    def _storage_errors(self) -> "_StorageErrors":
-        return _StorageErrors(self)
 
     def __enter__(self) -> "TriplesFollower":
         return self
@@ -124,47 +110,32 @@ class TriplesFollower:
 
     def read(self, now: float, stop: threading.Event | None = None, tell: OnProgress = lambda size: None) -> int:
         """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
-        read = 0
-        upto = archive.visit_lengths(
-            self._data.archive
-        )  # first: of what comes later, deletions may be heard of later, too
-        self.drop_deleted()
-        self.apply_takedowns()
-        for entry in archive.follow(self._data.archive, self._pace.cursor.copy(), wanted=self._is_ours, upto=upto):
-            if stop is not None and stop.is_set():
-                return read
-            self._apply(entry)
-            tell(entry.end - self._pace.cursor.get(entry.file, 0))
-            self._pace.advance({entry.file: entry.end}, now)
-            read += 1
-            self._count(now)
-        self._pace.advance(upto, now)  # beyond the last record that is ours
-        return read
+        return self._projection.read(now, stop, partial(self.apply_all, tell=tell))
 
-    def _count(self, now: float) -> None:
-        self._pace.touch(now, records=1)
-        if self._pace.is_full:
-            self.commit()
+    def apply_all(
+        self, entries: Iterable[ArchiveEntry], tell: OnProgress = lambda size: None
+    ) -> Iterator[ArchiveEntry]:
+        for entry in entries:
+            self._apply(entry)
+            tell(entry.end - self._state.cursor.get(entry.file, 0))
+            yield entry
 
     def _apply(self, entry: ArchiveEntry) -> None:
         record, meaning = entry.record, index_action(entry.record)
         # What changes nothing is not counted either: files are not read in the order of their visits.
-        if meaning is IndexAction.NOTHING or self._deletions.covers(record):
+        if meaning is IndexAction.NOTHING or self._projection.deletions.covers(record):
             return
-        key, name = url_id(record.url), record.collection
-        with self._storage_errors():
-            self._begin()
-            if self._withheld.covers(record.url):
+        key, name, visits = url_id(record.url), record.collection, self._projection.visits
+        with self._errors:
+            self._state.begin()
+            if self._projection.takedowns.covers(record.url):
                 self._news[key] = record.url  # a follower that was killed may have written it just before
                 return
-            if not self._visits.is_newer(name, key, record.visit):
+            if record.visit <= visits.newest(name, key):
                 return
-            version = None
-            text = record.page.statements if record.page is not None else ""
-            if meaning is IndexAction.WRITE:
-                outcome = record.outcome
-                version = StoredVersion(name, outcome.at, changed_at(outcome), entry.file, entry.start)
-            self._visits.record_visit(key, name, record.visit, version)
+            outcome = record.outcome
+            visits.record(entry, key, (outcome.at, changed_at(outcome)) if meaning is IndexAction.WRITE else None)
+        text = record.page.statements if record.page is not None else ""
         self._news[key] = record.url
         self._texts[key, name] = text
         self._held += len(text)
@@ -173,18 +144,14 @@ class TriplesFollower:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        if not self._connection.in_transaction:
-            self._connection.execute("BEGIN IMMEDIATE")
-
     def _write(self) -> None:
         """Write the pages that have news."""
         news, texts = self._news, self._texts
         self._news, self._texts, self._held = {}, {}, 0
-        with self._storage_errors():
-            self._begin()
+        with self._errors:
+            self._state.begin()
             for key, url in news.items():
-                versions = [] if self._withheld.covers(url) else self._visits.versions(key)
+                versions = [] if self._projection.takedowns.covers(url) else page_versions(self._state, key)
                 text = self._text(key, versions[0], texts) if versions else ""
                 self._turned += self._pages.write(key, url, versions, text)
 
@@ -198,27 +165,24 @@ class TriplesFollower:
 
     def is_due(self, now: float) -> bool:
         """Whether what has been read should be committed now."""
-        return self._pace.is_due(now)
+        return self._projection.pace.is_due(now)
 
     def commit(self) -> None:
         """Save what has been read: the store first, then what speaks of it."""
-        if not self._pace.has_uncommitted:
-            return
-        self._data.check_space()
+        self._projection.commit()
+
+    def commit_target(self) -> None:
         self._write()
-        with self._storage_errors():
+        with self._errors:
             self._store.flush()
-            self._begin()
-            self._visits.save_cursor()
+            self._state.begin()
+            self._commits += 1
             self._connection.execute("DELETE FROM commits")
-            self._connection.execute("INSERT INTO commits VALUES (?)", (self._commits + 1,))
-            self._connection.execute("COMMIT")
-        self._commits += 1
-        self._pace.mark_committed()
+            self._connection.execute("INSERT INTO commits VALUES (?)", (self._commits,))
 
     def publish(self, now: float, *, at_once: bool = False) -> None:
         """Show others what is committed, if it is time and they have not seen it."""
-        if not self._commits or self._shown == self._commits or self._pace.has_uncommitted:
+        if not self._commits or self._shown == self._commits or self._projection.pace.has_uncommitted:
             return
         if at_once or not self._published_at or now - self._published_at >= PUBLISH_EVERY_S:
             publish(self._store, self._data)
@@ -247,8 +211,8 @@ class TriplesFollower:
         if found == pages.ontology and not is_stray:
             return
         self.commit()
-        with self._storage_errors():
-            self._begin()
+        with self._errors:
+            self._state.begin()
             pages.generation += found.digest() != pages.ontology.digest()
             pages.ontology = found
             self._connection.execute("DELETE FROM ontology")
@@ -256,98 +220,70 @@ class TriplesFollower:
             self._connection.execute("INSERT INTO ontology VALUES (?, ?)", content)
             if is_stray:
                 self._store.remove_graph(RULES_GRAPH)
-        self._pace.touch(boottime())
+        self._projection.pace.touch(boottime())
         self.commit()
 
     def rewrite_outdated(self, now: float) -> bool:
         """Write some pages anew that were written under another ontology; whether there may be more."""
-        with self._storage_errors():
+        with self._errors:
             outdated = self._pages.outdated(REWRITTEN_AT_ONCE)
         if outdated:
             self._news.update(outdated)
             self._write()
-            self._pace.touch(now)
+            self._projection.pace.touch(now)
         return bool(outdated)
 
     def run_rules(self, now: float, *, at_once: bool = False) -> None:
         """Take in what the rules have constructed, and have them run again when it is time; at once: now."""
-        if self._rules.is_due(self._turned, now, at_once=at_once) and not self._pace.has_uncommitted:
-            with self._storage_errors():
+        if self._rules.is_due(self._turned, now, at_once=at_once) and not self._projection.pace.has_uncommitted:
+            with self._errors:
                 self._rules.begin(self._store, self._turned)
         found = self._rules.wait() if at_once else self._rules.result()
         if found is not None:
-            with self._storage_errors():
+            with self._errors:
                 if write_rules(self._store, found):
-                    self._pace.touch(now)
+                    self._projection.pace.touch(now)
+
+    # -- deletions and takedowns -----------------------------------------------------------------------------------
 
     def drop_deleted(self) -> None:
-        """Take out what only collections had that were deleted since; killed in between, it is done again."""
-        for name, at in list(self._deletions.latest().items()):
-            if at <= self._dropped.get(name, -1.0):
-                continue
+        """Take out what only collections had that were deleted since."""
+        self._projection.drop_deleted()
+
+    def drop_collection(self, name: str, at: float) -> None:
+        keys = [b""]
+        while keys:
+            with self._errors:
+                self._state.begin()
+                keys = self._projection.visits.drop_some(name, keys[-1], DROPPED_AT_ONCE)
+                self._news.update(self._pages.urls(keys))
+                if not keys:
+                    self._state.note_dropped(name, at)
+            self._projection.pace.touch(boottime())
             self.commit()
-            more = True
-            while more:
-                with self._storage_errors():
-                    self._begin()
-                    keys = self._visits.drop_some(name, DROPPED_AT_ONCE)
-                    self._news.update(self._pages.urls(keys))
-                    more = bool(keys)
-                    if not more:
-                        self._visits.note_dropped(name, at)
-                self._pace.touch(boottime())
-                self.commit()
-            self._dropped[name] = at
 
     def apply_takedowns(self) -> None:
         """Take out what was taken down, and bring back what was lifted, if anything was since; it is published."""
-        if not self._withheld.has_changes():
-            return
-        with self._storage_errors():
-            self._begin()
-            taken = dict(self._withheld.pages_to_remove(self._pages))
+        self._projection.apply_takedowns()
+
+    def take_out(self) -> None:
+        with self._errors:
+            self._state.begin()
+            taken = dict(self._taken_down_pages())
             self._news.update(taken)
             if taken:  # rules may have taken something from them
                 self._rules.stop()
                 self._store.remove_graph(RULES_GRAPH)
-            forget = self._visits.begin_reapply()
-        for entry in self._withheld.lifted_entries(self._pace.cursor):
-            with self._storage_errors():
-                forget(entry.record.collection, url_id(entry.record.url))
-            self._apply(entry)
-            self._count(boottime())
-        with self._storage_errors():
-            self._begin()
-            self._withheld.save_targets()
-        self._pace.touch(boottime())
-        self.commit()
-        self._withheld.mark_applied()
+
+    def _taken_down_pages(self) -> Iterator[tuple[UrlId, str]]:
+        """The pages that are there and must not be. Looks at every page that states something."""
+        after, orders = 0, self._projection.takedowns.orders
+        while orders and (some := self._pages.pages_after(after, SCANNED_AT_ONCE)):
+            after = some[-1][0]
+            yield from [(key, url) for _, key, url in some if orders.covers(url)]
+
+    def takedowns_applied(self) -> None:
         self.publish(boottime(), at_once=True)
-
-
-class _StorageErrors:
-    """What SQLite and oxigraph complain of, as one line."""
-
-    def __init__(self, follower: TriplesFollower) -> None:
-        self._path, self._data = follower._path, follower._data
-        self._connection = follower._connection
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if isinstance(error, storage.OXIGRAPH_ERRORS):
-            with storage.oxigraph_errors(storage.store_path(self._data)):
-                raise error
-        if error is not None:
-            with sqlite_errors(self._path, self._connection, "triples"):
-                raise error
-
-
-def changed_at(outcome: Outcome) -> float | None:
-    """When the page was changed, as its server says; None, if it says nothing or the impossible."""
-    said = parse_date(outcome.last_modified) if outcome.last_modified else 0.0
-    return said if 0 < said <= outcome.at else None
 
 
 # -- what others call --------------------------------------------------------------------------------------------------
@@ -411,27 +347,25 @@ def remove_part(data: DataDirectory) -> None:
 
 def drop_deleted(data: DataDirectory) -> bool:
     """Let the store drop what was deleted. False: there is none, or its follower runs and does it."""
-    return _with_followers(data, TriplesFollower.drop_deleted)
+
+    def drop(follower: TriplesFollower) -> None:
+        follower.drop_deleted()
+        follower.publish(boottime(), at_once=True)
+
+    return with_each_follower(_current_parts(data), TriplesFollower, drop)
 
 
 def apply_takedowns(data: DataDirectory) -> bool:
     """Let the store keep to what was taken down and lifted. False: there is none, or its follower runs and does it."""
 
-    def keep_to_it(follower: TriplesFollower) -> None:
+    def apply(follower: TriplesFollower) -> None:
         follower.apply_takedowns()
         follower.run_rules(boottime(), at_once=True)
         follower.commit()
+        follower.publish(boottime(), at_once=True)
 
-    return _with_followers(data, keep_to_it)
+    return with_each_follower(_current_parts(data), TriplesFollower, apply)
 
 
-def _with_followers(data: DataDirectory, do: Callable[[TriplesFollower], None]) -> bool:
-    parts = [part for part in shards.parts(data) if storage.exists(part)]
-    try:
-        for part in parts:
-            with TriplesFollower(part) as follower:
-                do(follower)
-                follower.publish(boottime(), at_once=True)
-    except Locked:
-        return False
-    return bool(parts)
+def _current_parts(data: DataDirectory) -> list[DataDirectory]:
+    return [part for part in shards.parts(data) if storage.exists(part)]

@@ -13,9 +13,9 @@ import apsw
 from pyoxigraph import Store
 from xxhash import xxh3_128_digest
 
-from tarrafa.graph.store import rows
 from tarrafa.model import UrlId
 from tarrafa.parse.rdf.nquads import Statement
+from tarrafa.runtime.sqlite import rows
 from tarrafa.triples import named_graphs, usage_counts
 from tarrafa.triples.entity_index import EntityIndex
 from tarrafa.triples.ontology import EMPTY_ONTOLOGY, Ontology

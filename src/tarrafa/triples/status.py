@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from tarrafa.archive import warc_reader as archive
-from tarrafa.archive.warc_reader import Cursor
-from tarrafa.graph.store import rows, sqlite_errors
+from tarrafa.archive.projection import read_cursor, unread_bytes
+from tarrafa.archive.warc_reader import Cursor, visit_lengths
 from tarrafa.index import shards
-from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import rows
 from tarrafa.triples import storage
 
 
@@ -34,9 +34,9 @@ def behind(data: DataDirectory) -> int:
     """0 when all that the archive holds can be asked for, as far as it belongs here; else roughly how much cannot.
 
     The archive is asked first: what becomes durable afterwards was not there when the question was put."""
-    published, parts = archive.visit_lengths(data.archive), shards.parts(data)
+    upto, parts = visit_lengths(data.archive), shards.parts(data)
     found = [part_progress(part) for part in parts]
-    unread = sum(max(0, length - min(one.cursor.get(file, 0) for one in found)) for file, length in published.items())
+    unread = unread_bytes(upto, [one.cursor for one in found])
     unseen = sum((one.commits != published_commit(part)) + one.outdated for part, one in zip(parts, found, strict=True))
     return unread + unseen
 
@@ -44,7 +44,7 @@ def behind(data: DataDirectory) -> int:
 def commits(data: DataDirectory, until: Cursor) -> list[int] | None:
     """The commits of all parts, once they hold what the archive held at some moment; None: they do not yet."""
     found = [part_progress(part) for part in shards.parts(data)]
-    if any(one.cursor.get(file, 0) < length for one in found for file, length in until.items()):
+    if unread_bytes(until, [one.cursor for one in found]):
         return None
     return [one.commits for one in found]
 
@@ -66,17 +66,11 @@ def cursor(data: DataDirectory) -> Cursor:
 def part_progress(part: DataDirectory) -> TriplesPartProgress:
     if not storage.exists(part):
         return TriplesPartProgress({})
-    path = storage.database_path(part)
-    with sqlite_errors(path, what="triples"):
-        connection = open_sqlite_readonly(path)
-        try:
-            with connection:
-                found = dict(rows(connection, "SELECT file, offset FROM cursor"))
-                commits = rows(connection, "SELECT coalesce(max(commits), 0) FROM commits")[0][0]
-                outdated = rows(connection, "SELECT count(*) FROM (SELECT 1 FROM pages WHERE ontology < (SELECT"
-                                " generation FROM ontology) LIMIT 1)")[0][0]  # fmt: skip
-        finally:
-            connection.close()
+    with storage.database_file(part).reading() as connection:
+        found = read_cursor(connection)
+        commits = rows(connection, "SELECT coalesce(max(commits), 0) FROM commits")[0][0]
+        outdated = rows(connection, "SELECT count(*) FROM (SELECT 1 FROM pages WHERE ontology < (SELECT"
+                        " generation FROM ontology) LIMIT 1)")[0][0]  # fmt: skip
     return TriplesPartProgress(found, commits, bool(outdated))
 
 
@@ -110,12 +104,7 @@ def triples_status(data: DataDirectory) -> TriplesStatus | None:
         return None
     sums = {"pages": 0, "statements": 0, "inferred": 0, "things": 0}
     for part in there:
-        path = storage.database_path(part)
-        with sqlite_errors(path, what="triples"):
-            connection = open_sqlite_readonly(path)
-            try:
-                for name, value in rows(connection, "SELECT name, value FROM totals"):
-                    sums[name] += value
-            finally:
-                connection.close()
+        with storage.database_file(part).reading() as connection:
+            for name, value in rows(connection, "SELECT name, value FROM totals"):
+                sums[name] += value
     return TriplesStatus(**sums, behind_bytes=behind(data))

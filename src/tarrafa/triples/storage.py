@@ -14,37 +14,28 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 from typing import IO
 
 import apsw
 from pyoxigraph import Store
 
+from tarrafa.archive.projection import STATE_SCHEMA, TAKEDOWN_SCHEMA, VISITS_SCHEMA, lock_projection
 from tarrafa.errors import DataError, DiskFull, Locked
-from tarrafa.graph.store import sqlite_errors
 from tarrafa.index import shards
-from tarrafa.runtime.data_dir import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, open_sqlite_readonly, try_lock
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import SqliteFile
 from tarrafa.triples import snapshots
 
 FORMAT = 1
 CACHE_KIB = 64 << 10
 PAGE_SHIFT = SAID_SHIFT = 12  # bits: of the things of a page, and of the facts of one of these
 
-SCHEMA = """
-CREATE TABLE visits (                  -- the newest visit of each URL in each collection
-    id         BLOB NOT NULL,
-    collection TEXT NOT NULL,
-    visit      INTEGER NOT NULL,
-    file       INTEGER,                -- where its record is; NULL: the page is not there any more
-    start      INTEGER,
-    at         REAL,
-    changed    REAL,                   -- when the page says that it was changed; NULL: it does not
-    PRIMARY KEY (id, collection)
-) WITHOUT ROWID;
-CREATE TABLE files (file INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROWID;
+SCHEMA = (
+    f"{STATE_SCHEMA}{TAKEDOWN_SCHEMA}{VISITS_SCHEMA.format(columns='at REAL, changed REAL')}"
+    + """
 CREATE TABLE commits (commits INTEGER NOT NULL); -- how many there were: what is published says of which it is
 CREATE TABLE ontology (generation INTEGER NOT NULL, content BLOB NOT NULL); -- that is in force
-CREATE TABLE withheld (kind TEXT, name TEXT, PRIMARY KEY (kind, name)) WITHOUT ROWID;
 CREATE TABLE names (name INTEGER PRIMARY KEY, iri TEXT NOT NULL UNIQUE, vocabulary INTEGER);
 CREATE TABLE pages (                   -- those that state something
     page       INTEGER PRIMARY KEY,
@@ -89,10 +80,15 @@ CREATE TABLE together (                -- a property of things of a class
 CREATE TABLE totals (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO totals VALUES ('pages', 0), ('statements', 0), ('inferred', 0), ('things', 0);
 """
+)
 
 
 def database_path(data: DataDirectory) -> Path:
     return data.triples / "followed.sqlite"
+
+
+def database_file(data: DataDirectory) -> SqliteFile:
+    return SqliteFile(database_path(data), FORMAT, "`tarrafa rebuild triples` makes it again from the archive")
 
 
 def all_database_paths(data: DataDirectory) -> set[Path]:
@@ -111,31 +107,16 @@ def exists(data: DataDirectory) -> bool:
 
 def format_of(data: DataDirectory) -> int:
     """The form of the books that are there; 0: there are none, or not yet."""
-    path = database_path(data)
-    if not path.exists():
-        return 0
-    with sqlite_errors(path, what="triples"):
-        connection = open_sqlite_readonly(path)
-        try:
-            return int(connection.pragma("user_version"))
-        finally:
-            connection.close()
+    return database_file(data).found_format()
 
 
 def acquire_lock(data: DataDirectory) -> IO[bytes]:
-    data.triples.mkdir(parents=True, exist_ok=True)
-    held = try_lock(data.triples / "lock")
-    if held is None:
-        raise Locked(f"{data.triples}: another process is writing the triple store")
-    return held
+    return lock_projection(data.triples, "triple store")
 
 
 def remove(data: DataDirectory) -> None:
-    """Take the store away; the caller holds the lock. First what says how far we were, and of that the file itself
-    last: a new one would take an old log for its own, if a kill had left that."""
-    path = database_path(data)
-    for suffix in ("-wal", "-shm", ""):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    """Take the store away; the caller holds the lock. First what says how far we were."""
+    database_file(data).remove()
     snapshots.remove_published(data)
     (data.triples / "shown").unlink(missing_ok=True)
     store = store_path(data)
@@ -162,19 +143,7 @@ def remove_stray_parts(data: DataDirectory) -> None:
 
 def open_database(data: DataDirectory) -> apsw.Connection:
     """The one connection that writes."""
-    path = database_path(data)
-    with sqlite_errors(path, what="triples"):
-        connection = apsw.Connection(str(path))
-    with sqlite_errors(path, connection, "triples"):
-        connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
-        connection.pragma("journal_mode", "wal")
-        connection.pragma("synchronous", "normal")  # the cursor is in the same transaction: a lost one is replayed
-        connection.pragma("cache_size", -CACHE_KIB)
-        if connection.pragma("user_version") == 0:
-            with connection:
-                connection.execute(SCHEMA)
-                connection.pragma("user_version", FORMAT)
-    return connection
+    return database_file(data).open(SCHEMA, cache_kib=CACHE_KIB)
 
 
 def open_store(data: DataDirectory) -> Store:
@@ -201,3 +170,19 @@ def oxigraph_errors(path: Path) -> Iterator[None]:
         raise DataError(
             f"{path}: the triple store cannot be used ({what}); `tarrafa rebuild triples` makes it from the archive"
         ) from None
+
+
+class StorageErrors:
+    """Turns the errors of SQLite and oxigraph into ours, each time that it is entered."""
+
+    def __init__(self, data: DataDirectory, connection: apsw.Connection) -> None:
+        self._store, self._sqlite = store_path(data), database_file(data).errors(connection)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, OXIGRAPH_ERRORS):
+            with oxigraph_errors(self._store):
+                raise error
+        self._sqlite.__exit__(kind, error, at)

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import apsw
 import msgspec
 
-from tarrafa.graph.store import rows
 from tarrafa.parse.rdf.entity import vocabulary_of
+from tarrafa.runtime.sqlite import rows
 
 NAMES_CACHED_MAX = 100_000
 CLASS, PROPERTY, VOCABULARY = range(3)

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import complete_collection
+from tarrafa.crawl.scope.collection_loader import complete_collection
 from tarrafa.parse.text.language import CODES
 
 LABEL = st.text("abcxyz", min_size=1, max_size=3)

@@ -13,7 +13,7 @@ from tarrafa.coordinator.definitions.draft import (
 )
 from tarrafa.coordinator.definitions.form import form_from_collection
 from tarrafa.coordinator.definitions.toml_writer import collection_to_toml, table_from_collection
-from tarrafa.crawl.scope.admission import complete_collection
+from tarrafa.crawl.scope.collection_loader import complete_collection
 from tests.coordinator.definitions.collection_strategies import COLLECTIONS
 
 PLAIN = {"name": "a", "roots": ["a.br"]}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tarrafa.config import COMPLAINTS_MAX
 from tarrafa.coordinator.definitions.draft import draft_from_form, draft_from_table, draft_from_toml
 from tarrafa.coordinator.definitions.fields import collection_fields
-from tarrafa.crawl.scope.admission import complete_collection
+from tarrafa.crawl.scope.collection_loader import complete_collection
 from tarrafa.errors import ConfigError
 from tests.coordinator.definitions.collection_strategies import TABLES
 

@@ -11,7 +11,7 @@ from tarrafa.coordinator.definitions.fields import FILE_ONLY_FIELDS, collection_
 from tarrafa.coordinator.definitions.form import FORM_CHARS_MAX, default_form, form_from_collection, table_from_form
 from tarrafa.coordinator.definitions.toml_writer import collection_to_toml, format_duration, format_size
 from tarrafa.coordinator.field_texts.languages import words_of
-from tarrafa.crawl.scope.admission import complete_collection, validate_table
+from tarrafa.crawl.scope.collection_loader import complete_collection, validate_table
 from tests.coordinator.definitions.collection_strategies import COLLECTIONS
 
 SLOW = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))

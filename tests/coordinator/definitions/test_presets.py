@@ -9,7 +9,7 @@ from tarrafa.config import Collection
 from tarrafa.coordinator.definitions.presets import PRESETS, PresetRequest, preset_table, preset_titles, preset_toml
 from tarrafa.coordinator.dry_run.scope_check import check_urls
 from tarrafa.coordinator.field_texts.preset_texts import LANGUAGES, REASONS, TITLES
-from tarrafa.crawl.scope.admission import complete_collection
+from tarrafa.crawl.scope.collection_loader import complete_collection
 from tarrafa.errors import ConfigError
 
 ROOTS = ["https://www.ufmg.br/", "http://a.blog.org.br:8080/x/y?z=1", "ufmg.br", "http://192.0.2.1/", "http://[2001:db8::1]/",

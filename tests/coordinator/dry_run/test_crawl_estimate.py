@@ -15,7 +15,7 @@ from tarrafa.coordinator.dry_run.crawl_estimate import (
     estimate,
 )
 from tarrafa.coordinator.field_texts.portuguese import PORTUGUESE
-from tarrafa.crawl.scope.admission import complete_collection
+from tarrafa.crawl.scope.collection_loader import complete_collection
 
 
 def a_collection(*roots: str, **sections: object) -> Collection:

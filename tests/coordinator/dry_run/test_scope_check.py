@@ -9,7 +9,7 @@ from tarrafa.coordinator.dry_run.scope_check import NOT_A_URL, URLS_MAX, check_u
 from tarrafa.coordinator.field_texts.english import ENGLISH
 from tarrafa.coordinator.field_texts.languages import LANGUAGES
 from tarrafa.coordinator.field_texts.portuguese import PORTUGUESE
-from tarrafa.crawl.scope.admission import complete_collection
+from tarrafa.crawl.scope.collection_loader import complete_collection
 from tarrafa.errors import ConfigError
 
 COLLECTION = complete_collection(

@@ -10,7 +10,7 @@ from tarrafa.config import validation as checking
 from tarrafa.coordinator.definitions.draft import draft_from_form, draft_from_table, draft_from_toml
 from tarrafa.coordinator.definitions.form import table_from_form
 from tarrafa.coordinator.field_texts.complaint_translations import PORTUGUESE, translated
-from tarrafa.crawl.scope.admission import complete_collection, validate_table
+from tarrafa.crawl.scope.collection_loader import complete_collection, validate_table
 from tests.coordinator.definitions.test_form import BAD
 
 

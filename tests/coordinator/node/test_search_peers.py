@@ -21,6 +21,10 @@ from tarrafa.coordinator.node.node_registry import FORGET_AFTER_S, NodeRegistry,
 from tarrafa.coordinator.node.search_peers import (
     DUPLICATE_ADDRESS,
     GIVEN_UP_AFTER_S,
+    LOOPBACK_ONLY,
+    NO_ADDRESS,
+    NOT_RUNNING,
+    SILENT,
     NodeShards,
     PeerAddress,
     peer_addresses,
@@ -292,14 +296,14 @@ def test_where_a_node_is_asked(address, url):
     ],
 )  # fmt: skip
 def test_an_address_that_cannot_be_is_named_and_not_asked(address):
-    assert peer_addresses([a_node(address)]) == {"um": PeerAddress(why="what it tells is no address")}
+    assert peer_addresses([a_node(address)]) == {"um": PeerAddress(why=NO_ADDRESS)}
 
 
 @pytest.mark.parametrize(
     "address", ["http://127.0.0.1:80", "http://127.8.8.8", "http://[::1]:80", "http://[::ffff:127.0.0.1]"]
 )
 def test_loopback_means_a_node_on_this_machine(address):
-    assert peer_addresses([a_node(address)])["um"].why == "its search can be reached on its own machine only"
+    assert peer_addresses([a_node(address)])["um"].why == LOOPBACK_ONLY
     assert peer_addresses([a_node(address, process=HERE)])["um"].url == address
 
 
@@ -326,7 +330,7 @@ def test_of_two_that_tell_one_address_the_living_one_is_asked():
 
 def test_who_has_nothing_to_say_is_missing():
     found = peer_addresses([a_node("", "um"), a_node("http://10.0.0.5", "dois", silent_s=None)])
-    assert found == {"dois": PeerAddress(why="it is silent"), "um": PeerAddress(why="its search does not run")}
+    assert found == {"dois": PeerAddress(why=SILENT), "um": PeerAddress(why=NOT_RUNNING)}
     made = NodeShards(NodeRegistry.__new__(NodeRegistry), TOKEN)
     made._replace_shards(found)
     assert [type(shard) for shard in made()] == [UnavailableShard, UnavailableShard]

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tarrafa.crawl.explain.explain import breadth_turn_text, is_passed_over, passed_over_reason
+from tarrafa.crawl.explain.explain import breadth_turn, is_passed_over, passed_over_reason
 from tarrafa.frontier.api import SiteFacts, UrlFacts
+from tarrafa.i18n import PORTUGUESE, message
 
 BEST, OTHER = "http://a.br/", "http://a.br/x"
 MENTIONED, BEGINS = "a.br was mentioned 7 times", "the walk then begins with"
@@ -32,7 +33,7 @@ def url(text: str, where: SiteFacts | None, state: str = "pending") -> UrlFacts:
     ],
 )  # fmt: skip
 def test_when_the_turn_of_a_url_comes(text, where, told):
-    assert breadth_turn_text(url(text, where), "soon") == told
+    assert str(breadth_turn(url(text, where), message("soon"))) == told
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,21 @@ def test_when_the_turn_of_a_url_comes(text, where, told):
     ],
 )
 def test_why_a_url_was_passed_over(where, told):
-    assert passed_over_reason(where) == f"not in this run: the walk through a.br is over: {told}"
+    assert str(passed_over_reason(where)) == f"not in this run: the walk through a.br is over: {told}"
+
+
+def test_the_turn_of_a_url_is_told_in_portuguese_with_its_own_plurals():
+    first, second = site("chosen", walked=2), site("chosen", walked=1)
+    assert PORTUGUESE.render(breadth_turn(url(BEST, first), message("now"))) == (
+        "agora: é a página 3 da caminhada por a.br"
+    )
+    assert "1 página até agora" in PORTUGUESE.render(breadth_turn(url(OTHER, second), message("now")))
+    mentioned = site("listed", mentions=12_345)
+    assert "a.br foi mencionado 12.345 vezes" in PORTUGUESE.render(breadth_turn(url(OTHER, mentioned), message("now")))
+    assert PORTUGUESE.render(passed_over_reason(site("over", walked=1, links=1))) == (
+        "não nesta execução: a caminhada por a.br terminou: sua única página tinha 1 ligação para outros sites,"
+        " 2 levariam adiante"
+    )
 
 
 @pytest.mark.parametrize(

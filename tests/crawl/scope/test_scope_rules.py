@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import Admission, complete_collection
+from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.collection_loader import complete_collection
 from tarrafa.crawl.scope.scope_rules import ScopeRule, ScopeRules
+from tarrafa.i18n import PORTUGUESE
 
 SCOPE = {
     "hosts": ["www.a.br", "*.b.br", "c.br:8080"],
@@ -47,7 +49,7 @@ def a_collection(**scope: object) -> Collection:
 def test_each_rule_is_named_where_it_decides(url, depth, inside, rule, told):
     found = ScopeRules(a_collection(depth_max=3), lambda one: one.endswith("/gone")).decide(url, depth)
     assert (found.inside, found.rule) == (inside, rule)
-    assert told in found.sentence
+    assert told in str(found.reason)
 
 
 def test_beyond_the_hosts_a_language_speaks_for_a_page_unless_a_pattern_leaves_it_out():
@@ -55,6 +57,35 @@ def test_beyond_the_hosts_a_language_speaks_for_a_page_unless_a_pattern_leaves_i
     assert rulebook.decide("http://far.org/news/1").rule == ScopeRule.BEYOND
     assert rulebook.decide("http://far.org/news/1", 2).rule == ScopeRule.LED_BEYOND
     assert rulebook.decide("http://far.org/other", 2).rule == ScopeRule.INCLUDE
+
+
+@pytest.mark.parametrize(
+    ("url", "depth", "told"),
+    [
+        ("http://www.a.br/", None, "é uma raiz"),
+        ("http://www.a.br/news/1", 4, "sua profundidade 4 passa de [scope] depth_max = 3"),
+        ("http://www.a.br/news/a/a/a/a", 1, "parece uma armadilha: /a se repete mais de 2 vezes"),
+        ("http://far.org/news/1", 2, "nenhum padrão de [scope] hosts corresponde a far.org; uma página guardada levou a"
+         " ela, por isso é buscada, e guardada se está em: pt"),
+    ],
+)  # fmt: skip
+def test_a_reason_is_rendered_in_the_language_of_its_reader(url, depth, told):
+    found = ScopeRules(a_collection(depth_max=3, languages=["pt"])).decide(url, depth)
+    assert PORTUGUESE.render(found.reason) == told
+
+
+def test_a_pattern_is_no_part_of_a_sentence():
+    evil = "http://{pattern.__class__}/{0}*"
+    found = ScopeRules(a_collection(exclude=[evil])).decide("http://www.a.br/news/1")
+    assert found.inside
+    found = ScopeRules(a_collection(include=[evil])).decide("http://www.a.br/news/1")
+    assert evil in str(found.reason)
+    assert evil in PORTUGUESE.render(found.reason)
+
+
+def test_of_many_patterns_the_first_are_named():
+    found = ScopeRules(a_collection(include=[f"*/{n}/*" for n in range(5)])).decide("http://www.a.br/x")
+    assert str(found.reason) == "no pattern of [scope] include matches it (*/0/*, */1/*, */2/*, …)"
 
 
 PATHS = st.sampled_from(["", "news/", "news/1", "login", "news/login", "a/a/a/a", "news/x.jpg", "x?session=1", "x"])

@@ -26,7 +26,7 @@ SCOPE = ScopeConfig(copies_max=3, alike_max=10)
     ],
 )
 def test_a_url_that_repeats_or_never_stops_looks_endless(path, why):
-    assert why in trap_reason(HOST + path)
+    assert why in str(trap_reason(HOST + path))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_url_that_repeats_or_never_stops_looks_endless(path, why):
     ],
 )
 def test_an_ordinary_url_does_not(path):
-    assert trap_reason(HOST + path) == ""
+    assert trap_reason(HOST + path) is None
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c", "", "1"]), max_size=40))

@@ -220,7 +220,7 @@ def test_the_command_notes_it_where_it_was_crawled_and_leaves_other_directories_
         for data in (one, own, nowhere):
             await make(frontier)
             said = await asyncio.to_thread(command, data, UnixSocket(server.socket), "c")
-            assert said.startswith("c: deleted; those who follow an archive of it drop its pages")
+            assert said.startswith("c: deleted; running search processes drop its pages")
             assert await frontier.collections() == []
         door.close()
         await frontier.close()

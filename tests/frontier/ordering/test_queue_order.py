@@ -13,7 +13,7 @@ from tarrafa.parse.url import url_id
 
 BR = StrategyConfig(order="breadth", favour=("*.br",), penalise=("*/login*", "*?*sessao=*"))
 
-# From the best to the worst; docs/orders.md has the same list.
+# From the best to the worst; docs/crawl-order.md has the same list.
 EXAMPLES = [
     ("https://usp.br/", 43),
     ("http://www.usp.br/", 39),

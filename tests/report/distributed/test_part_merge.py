@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.graph.graph_statistics import GraphStatistics, LinkedUrl
+from tarrafa.i18n import translator
 from tarrafa.model import CollectionNote, DeletedNote, HostNote, VisitRecord
 from tarrafa.report import visit_rows
 from tarrafa.report.distributed import part_wire
@@ -21,7 +22,6 @@ from tarrafa.report.distributed.local_part import PartRequest, Progress, RemoteP
 from tarrafa.report.distributed.part_merge import merge_parts
 from tarrafa.report.distributed.part_wire import PartReader, encode_part
 from tarrafa.report.report_builder import build_report
-from tarrafa.report.report_texts.languages import LANGUAGES
 from tarrafa.report.schema import CollectionReport, MissingNode, StoragePart
 from tarrafa.report.visit_rows import NameInterner
 from tarrafa.report.writers import report_html, report_markdown
@@ -229,12 +229,15 @@ def test_who_is_not_counted_is_named_in_every_form(tmp_path, language):
         def wait(self) -> RemoteParts:
             return RemoteParts({}, missing)
 
-    data, t = an_archive(tmp_path, ("w1", [a_visit(f"{HOSTS[0]}/1")])), LANGUAGES[language]
+    data, t = an_archive(tmp_path, ("w1", [a_visit(f"{HOSTS[0]}/1")])), translator(language)
     found = build_report(data, NAME, search=False, others=Silent([], random.Random(1)))
     assert "without" in found.notes
     assert msgspec.json.decode(as_json(found))["missing"][0] == {"name": "far-1", "why": "away"}
     for text in (report_html(found, t), report_markdown(found, t)):
-        assert t("note_without", node="far-1", why=t("why_away")) in text
-        assert t("why_version") in text
-        assert t("note_without_more", count="12") in text
+        assert (
+            t("Without node {node}: {why}. What it fetched is not counted.", node="far-1", why=t("it does not answer"))
+            in text
+        )
+        assert t("it is another version of Tarrafa") in text
+        assert t.ngettext("And without {count} more node.", "And without {count} more nodes.", 12) in text
     assert "several" not in found.notes

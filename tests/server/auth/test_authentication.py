@@ -5,7 +5,8 @@ import json
 import pytest
 from starlette.routing import BaseRoute, Mount, Route
 
-from tarrafa.coordinator.audit import FILE, REFUSED_KEPT_MAX, REFUSED_PER_MINUTE_MAX, AuditLog
+from tarrafa.coordinator.audit import REFUSED_KEPT_MAX, REFUSED_PER_MINUTE_MAX, AuditLog
+from tarrafa.coordinator.store import store_path
 from tarrafa.errors import ConfigError
 from tarrafa.runtime.token import Token
 from tarrafa.server.app import create_app
@@ -417,4 +418,4 @@ def test_whatever_a_stranger_types_stays_one_line(data):
     assert (line.who, line.action) == ("x\ufffd{}", "a\ufffd[31m")
     assert len(line.subject) == 500
     assert "\n" not in told[0]
-    assert (data.root / FILE).stat().st_mode & 0o077 == 0
+    assert store_path(data).stat().st_mode & 0o077 == 0

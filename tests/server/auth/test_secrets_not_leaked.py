@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.coordinator.audit import FILE
+from tarrafa.coordinator.store import store_path
 from tests.server.console.example_console import ADMIN, TOKEN, VIEWER, ExampleSite
 
 PASSWORD = "a-password-of-many-letters"
@@ -43,7 +43,7 @@ def test_what_is_secret_is_in_no_page_no_log_and_no_file(data, caplog, capfd):
     out, err = capfd.readouterr()
     kept = b"".join(path.read_bytes() for path in data.root.rglob("*") if path.is_file())
     assert len(secrets) == 7
-    assert (data.root / FILE).exists()
+    assert store_path(data).exists()
     for secret in secrets:
         # The name field of a sign-in page shows what was typed there, to whoever typed it.
         assert secret not in shown.replace(f'value="{ADMIN[1]}"', ""), "a page"
@@ -83,14 +83,14 @@ def test_a_password_is_typed_where_nobody_sees_it(data, tmp_path):
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert refused.returncode == 2
-    assert refused.stderr.startswith("error: --password: everybody on this machine can read a password")
+    assert refused.stderr.startswith("error: --password: every user of this machine can read a password")
     assert password not in refused.stdout + refused.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "given", "said"),
     [
-        (["add", "bia"], "", "there is no password: type it when asked, or send it to stdin as one line"),
+        (["add", "bia"], "", "no password given: type it when asked, or send it to standard input as one line"),
         (["add", "bia"], "short\n", "a password has 10 to 1,000 characters, not 5"),
         (["add", "../bia"], f"{PASSWORD}\n", "user '../bia': a name has letters, digits and"),
         (["password", "dora"], f"{PASSWORD}\n", "user dora: is not known here; `tarrafa user list` shows who is"),

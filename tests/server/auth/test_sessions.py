@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from tarrafa.coordinator.audit import FILE
+from tarrafa.coordinator.store import store_path
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.auth.sessions import ABSOLUTE_S, IDLE_S, PER_ACCOUNT_MAX, LoginSessions, csrf_token
 from tests.server.console.example_console import SteppedClock
@@ -35,8 +35,8 @@ def test_a_session_is_found_also_after_a_restart_and_its_secret_is_nowhere(data)
         for found in (await sessions.find(secret), await a_restart(data, now).find(secret)):
             assert found is not None
             assert (found.account, found.mark) == ("ana", "mark")
-        assert secret.encode() not in (data.root / FILE).read_bytes()
-        assert csrf_token(secret).encode() not in (data.root / FILE).read_bytes()
+        assert secret.encode() not in store_path(data).read_bytes()
+        assert csrf_token(secret).encode() not in store_path(data).read_bytes()
 
     play(scene)
 

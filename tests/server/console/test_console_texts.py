@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
+from tarrafa.i18n import LANGUAGES
 from tarrafa.server.auth.role_and_csrf_guard import CONSOLE_TEXTS
 from tarrafa.server.page_texts.console_english import CONSOLE_ENGLISH
 from tarrafa.server.page_texts.console_texts import ConsoleTexts
-from tarrafa.server.page_texts.interface_language import LANGUAGES
 
 TEMPLATES = Path(__file__).parents[3] / "src" / "tarrafa" / "server" / "templates" / "console"
 SAME_ANYWHERE = re.compile(r"[Tt]arrafa|console|API|URL|pid|Bytes|GHz|m?s|/s|[\W\d_]+").fullmatch  # names and units

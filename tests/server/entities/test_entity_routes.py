@@ -375,13 +375,13 @@ def test_the_command_line_asks_the_same_question(terminal, site):
     assert said == told(site, **{"q": "tarrafa", "class": "schema:Product", "where": "price<15"})
     said = terminal("--class", "Event", "--not", "schema:Place", "--vocabulary", "schema",
                     "--where", "startDate>=2026-10", "--where", "name redes", "--collection", "small")  # fmt: skip
-    assert "1 thing\n" in said
+    assert "1 entity\n" in said
     assert "Festival de redes 10" in said
     assert "Praça da Estação (schema:address Porto Alegre)" in said
     assert "http://agenda.test/10 2026-09-21" in said
-    assert "24 things on        24 pages  schema:Event" in terminal("--list", "classes")
+    assert "24 entities on        24 pages  schema:Event" in terminal("--list", "classes")
     assert "Kind291" in terminal("--list", "classes", "kind29")
-    assert terminal("xyzzy") == "No page speaks of such a thing.\n"
+    assert terminal("xyzzy") == "No such entity found.\n"
     assert terminal("--class", "nix") == "error: No crawled page speaks of a class called 'nix'.\n"
     assert terminal("--where", "startDate>x").count("\n") == 1
     assert "\u202e" not in terminal("--class", "CreativeWork")

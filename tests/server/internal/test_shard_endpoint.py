@@ -16,7 +16,7 @@ from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.remote_shard import RemoteShard
 from tarrafa.search.request import EXPANSION_TERMS_MAX, MATCHES_MAX, ExpansionTerm, SearchRequest, ShardStatistics
 from tarrafa.search.searcher import Searcher
-from tarrafa.search.shard_wire import CONTENT_TYPE, METHODS, REQUEST_BYTES_MAX, VERSION
+from tarrafa.search.shard_wire import CONTENT_TYPE, METHODS, REQUEST_BYTES_MAX, VERSION, decode_reason
 from tarrafa.server.app import create_app
 from tarrafa.server.internal.shard_endpoint import create_shard_app
 from tests.server.conftest import RunningSite
@@ -40,7 +40,7 @@ def post(app: Any, method: str, body: bytes, version: str = VERSION, **headers: 
 def said(answer: AsgiResponse) -> str:
     """The one line that an answer consists of."""
     assert answer.headers["content-type"] == CONTENT_TYPE
-    sentence = msgspec.msgpack.decode(answer.body, type=str)
+    sentence = str(decode_reason(answer.body))
     assert sentence
     assert "\n" not in sentence
     return sentence
@@ -176,7 +176,7 @@ def test_with_data_of_its_own_an_index_that_is_not_there_yet_is_named(tmp_path, 
         shard = RemoteShard(there.address, TOKEN, limit_s=30.0)
         found = Searcher.open(own, [shard]).search(SearchRequest("only31"))
         assert found.total == 1
-        assert "nothing indexed yet" in found.shards[0].trouble
+        assert "nothing indexed yet" in str(found.shards[0].trouble)
         shard.close()
     with pytest.raises(DataError, match="nothing indexed yet"):
         Searcher.open(own).search(SearchRequest("only31"))

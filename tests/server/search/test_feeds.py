@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tarrafa.i18n import ENGLISH
 from tarrafa.model import Hit, SearchResult
-from tarrafa.server.page_texts.english import ENGLISH
 from tarrafa.server.search import feeds
 
 ATOM = {"a": feeds.ATOM, "o": feeds.OPENSEARCH}

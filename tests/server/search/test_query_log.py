@@ -207,14 +207,14 @@ def asked_of_the_command(data: DataDirectory, *options: str) -> str:
 
 
 def test_the_command_shows_the_same_to_people_and_to_programs(data):
-    assert "Nobody has searched" in asked_of_the_command(data)
+    assert "No searches" in asked_of_the_command(data)
     with QueryLog(data) as log:
         for text, hits in (("rede", 1234), ("rede", 1234), ("[bold]nada", 0), ("a@b", 1)):
             log.record(text, hits)
     told = json.loads(asked_of_the_command(data, "--json", "-n", "1"))
     assert (told["asked"], told["top"]) == (4, [{"query": "rede", "times": 2, "hits": 1234}])
     shown = asked_of_the_command(data)
-    assert "4 searches in 30 days, 1 found nothing; the texts of 1 were not kept" in shown
+    assert "4 searches in 30 days, 1 without results; the texts of 1 were not kept" in shown
     assert "rede  1,234 pages" in shown
     assert "[bold]nada" in shown
 

@@ -6,8 +6,8 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from tarrafa.errors import QueryError
+from tarrafa.i18n import ENGLISH
 from tarrafa.search.request import SearchRequest, Sort
-from tarrafa.server.page_texts.english import ENGLISH
 from tarrafa.server.search.filter_menus import filter_menus, search_switches
 from tarrafa.server.search.params import SearchParams, address, integer_param, page_number_param
 

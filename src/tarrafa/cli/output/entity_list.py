@@ -13,10 +13,10 @@ PROPERTIES_SHOWN, VALUES_SHOWN, PAGES_SHOWN = 12, 5, 5
 
 def print_entities(found: EntitySearchResponse, offset: int) -> None:
     if not found.things:
-        console.print("No page speaks of such a thing." if not found.total else f"There are only {found.total:,}.")
+        console.print("No such entity found." if not found.total else f"There are only {found.total:,}.")
         return
     many = "more than " if found.more else ""
-    console.print(f"{many}{found.total:,} thing{'' if found.total == 1 else 's'}")
+    console.print(f"{many}{found.total:,} entit{'y' if found.total == 1 else 'ies'}")
     for place, thing in enumerate(found.things, offset + 1):
         kinds = " ".join(display_iri(iri) for iri in thing.classes)
         console.print(f"\n[bold]{place}. {escape(_name(thing))}[/]  [cyan]{escape(kinds)}[/]")
@@ -44,5 +44,5 @@ def _value(shown: EntityValue) -> str:
 def print_names(found: FacetListResponse) -> None:
     console.print(f"{found.total:,} {found.kind}")
     for one in found.names:
-        count = f"{one.things:,} things" if one.things else f"{one.uses:,} uses"
+        count = f"{one.things:,} entities" if one.things else f"{one.uses:,} uses"
         console.print(f"  {count:>16} on {one.pages:>9,} pages  {escape(display_iri(one.iri))}")

@@ -6,6 +6,7 @@ from rich.table import Table
 from tarrafa.cli.output.terminal import console
 from tarrafa.crawl.explain.explain import Explanation, HostExplanation, RobotsVerdict, UrlExplanation
 from tarrafa.crawl.explain.freshness import ChangeEstimate
+from tarrafa.model import host_trouble
 
 HISTORY_SHOWN = 20
 
@@ -15,7 +16,7 @@ def print_explanation(found: Explanation) -> None:
     if found.host is not None:
         _host(found.host)
     if not found.collections:
-        console.print("There is no collection yet.")
+        console.print("No collection yet.")
     for told in found.collections:
         console.print(f"\n[bold]in collection {escape(told.collection)}[/]")
         _collection(told, found.host.trouble if found.host is not None else "")
@@ -28,11 +29,11 @@ def _line(name: str, text: str) -> None:
 def _host(host: HostExplanation) -> None:
     holder = f", now with worker {host.worker}" if host.worker else ""
     _line("host", f"{host.host} of {host.site}{holder}")
-    _line("", f"{host.visited:,} visits made, {host.waiting:,} URLs wait; {host.failures} failures in a row")
+    _line("", f"{host.visited:,} visits made, {host.waiting:,} URLs waiting; {host.failures} failures in a row")
     if host.trouble:
-        _line("trouble", host.trouble)
-    last = f"last asked {host.last_answer}" if host.last_answer else "never asked"
-    _line("politeness", f"{last}; may be visited again: {host.may_be_visited}; delay {host.delay_s:g} s")
+        _line("trouble", str(host_trouble(host.trouble)))
+    last = f"last visited {host.last_answer}" if host.last_answer else "never visited"
+    _line("politeness", f"{last}; next visit allowed: {host.may_be_visited}; delay {host.delay_s:g} s")
 
 
 def _collection(told: UrlExplanation, trouble: str) -> None:
@@ -46,7 +47,7 @@ def _collection(told: UrlExplanation, trouble: str) -> None:
             _line("", f"Sitemap: {sitemap}")
     _line("delay", f"{told.delay_s:g} s by {told.delay_rule}")
     if not told.known:
-        _line("state", f"not known here: {told.next_visit}")
+        _line("state", f"unknown: {told.next_visit}")
         return
     status = f", last status {told.status} {told.meaning}".rstrip() if told.status is not None else ""
     _line("state", f"{told.state}{status}{', ' + told.type if told.type else ''}")
@@ -54,7 +55,7 @@ def _collection(told: UrlExplanation, trouble: str) -> None:
     rank = f", rank {told.rank:.3g}" if told.rank else ""
     _line("known", f"since {told.discovered}, depth {told.depth}, {told.in_links:,} in-links{rank}{role}")
     if told.announced:
-        _line("", f"its sitemap or feed says that it changed on {told.announced}")
+        _line("", f"changed according to its sitemap or feed: {told.announced}")
     if told.site is not None:
         site = told.site
         _line("site", f"{site.name}: {site.stage}, {site.mentions:,} mentions, {site.walked:,} pages walked")
@@ -75,11 +76,11 @@ def _change_estimate(page: ChangeEstimate) -> None:
 
 def _robots(said: RobotsVerdict | None, trouble: str) -> str:
     if said is None:
-        return "could not be had" if trouble else "not asked for yet"
+        return "not reachable" if trouble else "not fetched yet"
     verdict = "allowed" if said.allowed else "forbidden"
-    line = f" by {said.line}" if said.line else ", no line speaks of it"
+    line = f" by {said.line}" if said.line else ", no line matches it"
     delay = f"; Crawl-delay {said.crawl_delay_s:g} s" if said.crawl_delay_s is not None else ""
-    return f"{verdict}{line} (answered {said.status}, holds until {said.expires}{delay})"
+    return f"{verdict}{line} (status {said.status}, valid until {said.expires}{delay})"
 
 
 def _history(told: UrlExplanation) -> None:

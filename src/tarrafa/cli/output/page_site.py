@@ -8,7 +8,7 @@ from tarrafa.cli.output.terminal import console
 from tarrafa.crawl.explain.explain import format_time
 from tarrafa.crawl.explain.page_and_site import HostDetails, PageDetails, SiteDetails
 from tarrafa.graph.sites import LinkedSite
-from tarrafa.model import LinkedPage
+from tarrafa.model import LinkedPage, host_trouble
 
 VISITS_SHOWN, WORDS_SHOWN = 10, 20
 
@@ -36,7 +36,7 @@ def print_page(found: PageDetails) -> None:
         _line("frontier", found.frontier)
     if found.words:
         words = ", ".join(f"{one.word} {one.count}" for one in found.words[:WORDS_SHOWN])
-        _line("words", f"{words} ({found.words_total:,} different ones)")
+        _line("words", f"{words} ({found.words_total:,} different words)")
     _neighbours("link here", found.incoming, found.in_total)
     _neighbours("are linked from here", found.outgoing, found.out_total)
     _related("hosts are linked from here", found.out_hosts, found.out_hosts_total)
@@ -44,7 +44,7 @@ def print_page(found: PageDetails) -> None:
 
 def _changes(found: PageDetails) -> None:
     for visit in found.history[-VISITS_SHOWN:]:
-        seen = {True: ", changed", False: ", as before", None: ""}[visit.changed]
+        seen = {True: ", changed", False: ", unchanged", None: ""}[visit.changed]
         _line(f"visit {visit.number}", f"{format_time(visit.at)}  {visit.status} {visit.meaning}".rstrip() + seen)
     if found.versions:
         _line("versions", f"{len(found.versions):,} in the last {len(found.history):,} visits")
@@ -76,7 +76,7 @@ def print_site(found: SiteDetails) -> None:
     others = [name for name in found.collections if name != found.collection]
     _line("collection", found.collection + (f" (also in {', '.join(others)})" if others else ""))
     _line(
-        "pages", f"{found.known:,} known, {found.visited:,} visited, {found.fetched:,} there, {found.errors:,} errors"
+        "pages", f"{found.known:,} known, {found.visited:,} visited, {found.fetched:,} fetched, {found.errors:,} errors"
     )
     if found.indexed is not None:
         _line("", f"{found.indexed:,} indexed")
@@ -97,14 +97,14 @@ def print_site(found: SiteDetails) -> None:
 
 def _state(state: HostDetails) -> None:
     console.print(f"[bold]{escape(state.host)}[/]")
-    _line("politeness", f"delay {state.delay_s:g} s; {state.visits:,} visits made, {state.waiting:,} URLs wait")
+    _line("politeness", f"delay {state.delay_s:g} s; {state.visits:,} visits made, {state.waiting:,} URLs waiting")
     if state.trouble or state.failures:
-        _line("trouble", f"{state.trouble} ({state.failures} failures in a row)")
+        _line("trouble", f"{host_trouble(state.trouble)} ({state.failures} failures in a row)")
     if state.robots_status is None:
-        _line("robots.txt", "not asked for yet")
+        _line("robots.txt", "not fetched yet")
         return
     lines = state.robots.strip().splitlines()
-    _line("robots.txt", f"answered {state.robots_status}, holds until {format_time(state.robots_expires_at)}")
+    _line("robots.txt", f"status {state.robots_status}, valid until {format_time(state.robots_expires_at)}")
     for line in lines[:VISITS_SHOWN]:
         _line("", line[:120])
     if len(lines) > VISITS_SHOWN:

@@ -19,7 +19,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 def printable(text: str) -> str:
-    """Without the signs that would speak to the terminal."""
+    """The text without control characters."""
     return "".join(sign for sign in text if sign.isprintable() or sign in "\n\t")
 
 
@@ -38,11 +38,11 @@ def print_overview(shown: FrontierOverview) -> None:
     for one in shown.collections:
         if one.sites_chosen or one.table:
             sites = f"{one.sites_chosen:,} sites chosen, {one.table:,} in the table"
-            console.print(f"{one.name} goes for breadth: {sites}; {one.passed_over:,} URLs passed over")
+            console.print(f"{one.name} crawls in breadth order: {sites}; {one.passed_over:,} URLs passed over")
     for one in shown.collections:
         if one.revisits:
-            share = f"{one.changes / one.revisits:.0%} of them found it changed"
-            console.print(f"{one.name} is kept fresh: {one.revisits:,} visits to known pages, {share}")
+            share = f"{one.changes / one.revisits:.0%} found a change"
+            console.print(f"{one.name} is kept fresh: {one.revisits:,} revisits, {share}")
     for one in shown.collections:
         if one.reason:
             console.print(f"{one.name} is {one.state}: {escape(one.reason)}")
@@ -59,9 +59,9 @@ def print_overview(shown: FrontierOverview) -> None:
 def print_index_state(shown: IndexStatus | None) -> None:
     if shown is None:
         return
-    parts = "" if shown.shards == "1" else f" in parts ({shown.shards})"
+    parts = "" if shown.shards == "1" else f" in shards ({shown.shards})"
     behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
-    anew = "" if shown.settled else "; pages that others have come to link to are still to be written anew"
+    anew = "" if shown.settled else "; some in-link counts are still to be updated"
     console.print(f"index: {shown.documents:,} documents{parts}{behind}{anew}")
 
 
@@ -70,7 +70,7 @@ def print_triples_state(shown: TriplesStatus | None) -> None:
         return
     inferred = f" and {shown.inferred:,} inferred" if shown.inferred else ""
     behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
-    what = f"{shown.statements:,} statements{inferred} on {shown.pages:,} pages, of {shown.things:,} things"
+    what = f"{shown.statements:,} statements{inferred} on {shown.pages:,} pages, of {shown.things:,} entities"
     console.print(f"triple store: {what}{behind}")
 
 
@@ -81,7 +81,7 @@ def format_statuses(status: CollectionStatus) -> str:
 
 
 def print_hits(result: SearchResult, offset: int, is_scored: bool = True) -> None:
-    """`is_scored`: the best stand first; else they stand in another order, and scores say nothing."""
+    """Print results. `is_scored`: they are ordered by score, so scores are shown."""
     for shard in result.shards:
         if shard.trouble:
             sys.stderr.write(f"without {shard.name}: {shard.trouble}\n")
@@ -109,16 +109,16 @@ def print_hits(result: SearchResult, offset: int, is_scored: bool = True) -> Non
 
 
 def _print_query_changes(result: SearchResult) -> None:
-    """What was asked for beside what was typed, or instead of it."""
+    """How the searched query differs from the typed one."""
     if result.suggestion:
         console.print(f"Did you mean: [bold]{escape(result.suggestion)}[/]")
     if result.instead:
         found = {"spelling": "that spelling", "some": "some of the words"}[result.instead]
-        console.print(f"These pages are for {found}:")
+        console.print(f"Results for {found}:")
     elif result.expanded:
         console.print(f"Also looked for: {escape(', '.join(result.expanded))}")
     if result.ignored:
-        console.print(f"Left out, because they stand nearly everywhere: {escape(', '.join(result.ignored))}")
+        console.print(f"Ignored, because nearly every page contains them: {escape(', '.join(result.ignored))}")
 
 
 def print_suggestions(found: list[str], json: bool) -> None:
@@ -131,12 +131,12 @@ def print_suggestions(found: list[str], json: bool) -> None:
 
 def print_query_report(shown: QueryReport) -> None:
     if not shown.asked:
-        console.print(f"Nobody has searched in the last {shown.days} days.")
+        console.print(f"No searches in the last {shown.days} days.")
         return
-    sums = f"{shown.asked:,} searches in {shown.days} days, {shown.empty:,} found nothing"
+    sums = f"{shown.asked:,} searches in {shown.days} days, {shown.empty:,} without results"
     unkept = f"; the texts of {shown.unkept:,} were not kept" if shown.unkept else ""
     console.print(f"{sums}{unkept}\n")
-    for title, some in (("asked most", shown.top), ("asked in vain", shown.zero)):
+    for title, some in (("most frequent", shown.top), ("without results", shown.zero)):
         if some:
             console.print(f"[bold]{title}[/]")
         for one in some:

@@ -14,7 +14,7 @@ from tarrafa.config import Collection, Complaint, merge_complaints, redact_url
 from tarrafa.coordinator.definitions.fields import FILE_ONLY_FIELDS, collection_fields
 from tarrafa.coordinator.definitions.form import FORM_CHARS_MAX, FormData, table_from_form
 from tarrafa.coordinator.definitions.toml_writer import format_number, toml_value, without_implied_hosts
-from tarrafa.crawl.scope.admission import validate_table
+from tarrafa.crawl.scope.collection_loader import validate_table
 from tarrafa.errors import ConfigError
 
 VALUE_CHARS_SHOWN = 500

@@ -14,7 +14,7 @@ import msgspec
 
 from tarrafa.coordinator.definitions.toml_writer import toml_with_comments
 from tarrafa.coordinator.field_texts.preset_texts import LANGUAGES, REASONS, TITLES
-from tarrafa.crawl.scope.admission import parse_root
+from tarrafa.crawl.scope.collection_loader import parse_root
 from tarrafa.errors import ConfigError, NotFound
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.parse.public_suffix import PublicSuffixes

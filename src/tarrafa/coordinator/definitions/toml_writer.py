@@ -13,7 +13,7 @@ import msgspec
 import tomli_w
 
 from tarrafa.config import BYTES_PER_UNIT, ByteSize, Collection, LocalDateTime, Seconds, parse_duration
-from tarrafa.crawl.scope.admission import host_patterns_of
+from tarrafa.crawl.scope.collection_loader import host_patterns_of
 
 _DURATIONS = (("days", 86_400), ("h", 3_600), ("min", 60), ("s", 1))  # the largest first
 LINE_CHARS_MAX = 100  # of a list that stands in one line

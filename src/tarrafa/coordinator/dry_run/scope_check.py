@@ -12,10 +12,10 @@ import msgspec
 from tarrafa.config import Collection
 from tarrafa.coordinator.field_texts import Words
 from tarrafa.coordinator.field_texts.english import ENGLISH
-from tarrafa.crawl.scope.admission import parse_root, url_identity_of
+from tarrafa.crawl.scope.collection_loader import parse_root, url_identity_of
 from tarrafa.crawl.scope.scope_rules import ScopeRules
-from tarrafa.crawl.sentences import tongue
 from tarrafa.errors import ConfigError
+from tarrafa.i18n import translator
 
 URLS_MAX = 10_000
 URL_CHARS_SHOWN = 2_048
@@ -40,8 +40,8 @@ def check_urls(
     words: Words = ENGLISH,
 ) -> list[ScopeVerdict]:
     """One verdict for each line that is not empty, in their order."""
-    say = tongue(words.code)
-    rulebook, identity = ScopeRules(collection, is_taken_down, say), url_identity_of(collection)
+    _ = translator(words.code)
+    rules, identity = ScopeRules(collection, is_taken_down), url_identity_of(collection)
     verdicts: list[ScopeVerdict] = []
     for line in urls:
         text = line.strip()
@@ -51,10 +51,10 @@ def check_urls(
             raise ConfigError(f"more than {URLS_MAX:,} URLs; judge them in parts")
         shown, url = text[:URL_CHARS_SHOWN], parse_root(text, identity)
         if url is None:
-            verdicts.append(ScopeVerdict(shown, "", False, NOT_A_URL, "", say(NOT_A_URL)))
+            verdicts.append(ScopeVerdict(shown, "", False, NOT_A_URL, "", _("it is no http(s) URL or host name")))
             continue
-        ruling = rulebook.decide(url)
-        verdicts.append(ScopeVerdict(shown, url, ruling.inside, ruling.rule.value, ruling.what, ruling.sentence))
+        found = rules.decide(url)
+        verdicts.append(ScopeVerdict(shown, url, found.inside, found.rule.value, found.what, _.render(found.reason)))
     return verdicts
 
 

@@ -47,10 +47,10 @@ TITLES = {
 
 REASONS = {
     "how to start": _said(
-        "tarrafa judge {file} URL   says which URLs are in or out\n"
+        "tarrafa check {file} URL   says which URLs are in or out\n"
         "tarrafa estimate {file}    how long it will take\n"
         "tarrafa crawl {file}       starts it, and goes on after a stop",
-        "tarrafa judge {file} URL   diz quais URLs ficam dentro ou fora\n"
+        "tarrafa check {file} URL   diz quais URLs ficam dentro ou fora\n"
         "tarrafa estimate {file}    quanto vai durar\n"
         "tarrafa crawl {file}       começa, e continua depois de uma parada",
     ),

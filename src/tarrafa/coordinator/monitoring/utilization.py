@@ -13,9 +13,9 @@ from typing import NamedTuple
 import apsw
 import msgspec
 
-from tarrafa.coordinator.store import CollectionRun, CoordinatorStore, store_path
-from tarrafa.errors import DataError
-from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
+from tarrafa.coordinator.store import CollectionRun, CoordinatorStore, store_file, store_path
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import open_sqlite_readonly
 
 MINUTE_S = 60
 KEEP_EVERY_S = 10.0
@@ -110,7 +110,7 @@ def read_usage_during_runs(
     except (apsw.SQLError, apsw.CantOpenError):  # an older version's, or not for our eyes
         return None
     except apsw.Error as error:
-        raise DataError(f"{path}: how busy the machines were cannot be read ({error})") from None
+        raise store_file(path).errors().translate(error) from None
 
 
 def _usage_during_runs(

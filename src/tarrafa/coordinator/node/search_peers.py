@@ -30,19 +30,21 @@ import msgspec
 from tarrafa.clock import boot_id
 from tarrafa.coordinator.node.messages import NODE_HEARTBEAT_EVERY_S, NODE_SILENT_AFTER_S, NodeHeartbeat
 from tarrafa.coordinator.node.node_registry import NodeRegistry, SearchNode
-from tarrafa.coordinator.store import store_path
-from tarrafa.errors import ConfigError, DataError
+from tarrafa.coordinator.store import store_file, store_path
+from tarrafa.errors import ConfigError
 from tarrafa.fetch.node_client import check_node_url
-from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
+from tarrafa.i18n import Message, message
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import open_sqlite_readonly
 from tarrafa.runtime.token import Token
 from tarrafa.search.remote_shard import RemoteShard, UnavailableShard
 
 GIVEN_UP_AFTER_S = 60.0  # without a beat: then it is not asked any more, and still named
-SILENT = "it is silent"
-NOT_RUNNING = "its search does not run"
-NO_ADDRESS = "what it tells is no address"
-DUPLICATE_ADDRESS = "another node answers at the address that it tells"
-LOOPBACK_ONLY = "its search can be reached on its own machine only"
+SILENT = message("it is silent")
+NOT_RUNNING = message("its search does not run")
+NO_ADDRESS = message("what it tells is no address")
+DUPLICATE_ADDRESS = message("another node answers at the address that it tells")
+LOOPBACK_ONLY = message("its search can be reached on its own machine only")
 
 _decode_node_heartbeat = msgspec.json.Decoder(NodeHeartbeat).decode
 
@@ -52,7 +54,7 @@ class PeerAddress(NamedTuple):
 
     url: str = ""
     process: str = ""
-    why: str = ""
+    why: Message | None = None
 
 
 def peer_addresses(nodes: Iterable[SearchNode]) -> dict[str, PeerAddress]:
@@ -123,7 +125,7 @@ def read_recorded_nodes(data: DataDirectory) -> RecordedNodes:
     except (apsw.SQLError, apsw.CantOpenError):  # an older version's, or not for our eyes
         return RecordedNodes()
     except apsw.Error as error:
-        raise DataError(f"{path}: what is noted of other nodes cannot be read ({error})") from None
+        raise store_file(path).errors().translate(error) from None
 
 
 def _heartbeat_or_none(content: object) -> NodeHeartbeat | None:
@@ -187,6 +189,6 @@ class NodeShards:
                 shard.close()
 
     def _make_shard(self, name: str, place: PeerAddress) -> RemoteShard | UnavailableShard:
-        if place.why:
+        if place.why is not None:
             return UnavailableShard(name, place.why)
         return RemoteShard(place.url, self._token, name=name, private=True)

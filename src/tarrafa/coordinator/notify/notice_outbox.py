@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import apsw
@@ -31,8 +31,8 @@ from tarrafa.coordinator.notify.transports import (
     webhook_origin,
 )
 from tarrafa.coordinator.states import LocalizedReason
+from tarrafa.coordinator.store import store_transaction
 from tarrafa.errors import DataError
-from tarrafa.runtime.data_dir import SQLITE_BUSY_TIMEOUT_MS
 
 RETRY_PAUSES_S = (2.0, 10.0, 60.0, 300.0, 900.0, 3_600.0)  # after each attempt; the last one from then on
 GIVE_UP_AFTER_S = 86_400.0
@@ -117,8 +117,8 @@ class NoticeOutbox:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with self._opened() as connection:
-            connection.execute(TABLE)
+        with store_transaction(path, TABLE):
+            pass
 
     def put(self, notice: Notice, notify: NotifyConfig, now: float) -> bool:
         """For everybody who wants to hear of such; False: nobody does, or all were told of this already."""
@@ -126,7 +126,7 @@ class NoticeOutbox:
             return False
         whom = [(MAIL, address) for address in notify.email]
         whom += [(WEBHOOK, notify.webhook)] if notify.webhook else []
-        with self._opened() as connection:
+        with store_transaction(self._path) as connection:
             before = connection.total_changes()
             for channel, target in whom:
                 connection.execute(
@@ -139,7 +139,7 @@ class NoticeOutbox:
         return has_new
 
     def due(self, now: float, count: int) -> list[QueuedNotice]:
-        with self._opened() as connection:
+        with store_transaction(self._path) as connection:
             found = connection.execute(
                 "SELECT id, channel, target, body, since, tries FROM notice WHERE next_at <= ?"
                 " ORDER BY next_at LIMIT ?",
@@ -148,7 +148,7 @@ class NoticeOutbox:
             return [QueuedNotice(*row) for row in found]
 
     def next_due(self) -> float | None:
-        with self._opened() as connection:
+        with store_transaction(self._path) as connection:
             ((moment,),) = connection.execute("SELECT min(next_at) FROM notice WHERE next_at IS NOT NULL")
             return None if moment is None else float(moment)
 
@@ -158,7 +158,7 @@ class NoticeOutbox:
         next_at = None if not trouble else now + RETRY_PAUSES_S[min(tries, len(RETRY_PAUSES_S)) - 1]
         if next_at is not None and not parcel.since <= next_at <= parcel.since + GIVE_UP_AFTER_S:
             next_at = None
-        with self._opened() as connection:
+        with store_transaction(self._path) as connection:
             connection.execute(
                 "UPDATE notice SET tries = ?, trouble = ?, next_at = ? WHERE id = ? AND channel = ? AND target = ?",
                 (tries, trouble, next_at, parcel.id, parcel.channel, parcel.target),
@@ -167,7 +167,7 @@ class NoticeOutbox:
 
     def undelivered(self, collection: str | None = None) -> list[UndeliveredNotice]:
         """The newest of what has not arrived, waiting or given up; unless something newer has, at the same place."""
-        with self._opened() as connection:
+        with store_transaction(self._path) as connection:
             found = connection.execute(
                 "SELECT id, collection, channel, target, trouble, tries, next_at IS NULL FROM notice"
                 " WHERE trouble != '' AND collection = ifnull(?, collection) AND since >= (SELECT ifnull(max(since), 0)"
@@ -194,22 +194,6 @@ class NoticeOutbox:
                 " (SELECT id, channel, target FROM notice ORDER BY next_at IS NOT NULL, since LIMIT ?)",
                 (count - ROWS_MAX,),
             )
-
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[apsw.Connection]:
-        try:
-            connection = apsw.Connection(str(self._path))
-            try:
-                connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
-                connection.pragma("journal_mode", "wal")
-                with connection:
-                    yield connection
-            finally:
-                connection.close()
-        except apsw.FullError:
-            raise DataError(f"{self._path}: the disk is full; free some space") from None
-        except apsw.Error as error:
-            raise DataError(f"{self._path}: cannot be used ({error})") from None
 
 
 class Notifier:

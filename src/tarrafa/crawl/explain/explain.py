@@ -1,12 +1,8 @@
 """Explains a URL: scope rule, robots.txt, visits so far and next visit, for `tarrafa explain` and the console.
 
 The tool that a webmaster's complaint is answered with. Promises: it says what the crawl itself would do, by the same
-functions, from the frontier's own rows; it asks no other machine. What it has to say is said by `sayings`, in English
-unless another language is asked for.
-
-What does the order of breadth have in store for a URL?
-
-Words for `explain`, from where the URL's site stands in the frontier (`frontier/ordering/breadth_rules.py`).
+functions, from the frontier's own rows; it asks no other machine. Every reason is a message, rendered by the translator
+that the door passes: the reader's, or English for programs.
 """
 
 import asyncio
@@ -16,22 +12,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.config import Collection, RevisitConfig
-from tarrafa.crawl.explain.freshness import ChangeEstimate, estimate_changes
+from tarrafa.crawl.explain.freshness import ChangeEstimate, estimate_changes, revisit_reason
 from tarrafa.crawl.explain.frontier_lookup import FrontierLookup, open_frontier_lookup
-from tarrafa.crawl.scope.admission import HOST_PATTERN, url_identity_of
+from tarrafa.crawl.scope.collection_loader import HOST_PATTERN, url_identity_of
 from tarrafa.crawl.scope.scope_rules import ScopeRule, ScopeRules
 from tarrafa.crawl.scope.traps import trap_reason
-from tarrafa.crawl.sentences import ENGLISH, Tongue
 from tarrafa.crawl.worker.outcome import user_agent
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.api import CollectionRow, HostCollectionCounts, HostFacts, PastVisit, SiteFacts, UrlFacts
 from tarrafa.frontier.ordering.breadth_rules import FRUITLESS_VISITS_MAX, continues_walk
+from tarrafa.i18n import ENGLISH, Message, Translator, message, messages
+from tarrafa.i18n.collection_states import collection_state
 from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState
 from tarrafa.parse.url import canonical, name_and_port
 from tarrafa.runtime.data_dir import DataDirectory
@@ -40,6 +36,25 @@ from tarrafa.takedown import CurrentTakedowns
 
 COPIES_SHOWN = 10
 PASSED_OVER = "passed over"  # in place of pending, where the walk through the site is over
+
+
+def _name(state: UrlState) -> str:
+    return state.name.lower().replace("_", " ")
+
+
+TAKEN_DOWN_REASON = message("never: it was taken down")
+WHEN_FOUND = message("when a run of the collection finds a way to it again")
+REFUSED = message("never: it was refused without a request (a change of [scope] has it judged again)")
+REFUSED_REASONS: dict[int, Message] = {
+    Status.TAKEN_DOWN: message("when the collection is started again: it was taken down, and lifted since"),
+    Status.NOT_FOUND_AGAIN: WHEN_FOUND,
+}
+STATE_REASONS = {
+    _name(UrlState.ASIDE): WHEN_FOUND,
+    _name(UrlState.TOO_DEEP): message("never: it lies beyond depth_max"),
+    _name(UrlState.EXCLUDED): message("never: robots.txt forbids it"),
+    _name(UrlState.FAILED): message("when the collection is started again: it failed after its retries"),
+}
 
 
 class RobotsVerdict(msgspec.Struct, frozen=True):
@@ -119,12 +134,12 @@ class Explanation(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """How an explanation is wanted. `reasons`: why collections stand as they do, where somebody knows better words for
-    it than the frontier has."""
+    """How an explanation is wanted. `reasons`: why collections stand as they do, where the coordinator has better words
+    for it than the frontier."""
 
     now: float
-    say: Tongue
-    reasons: Mapping[str, str]
+    translator: Translator
+    reasons: Mapping[str, Message | str]
 
 
 async def explain(
@@ -133,15 +148,15 @@ async def explain(
     collection: str | None,
     now: float,
     address: Address | None = None,
-    say: Tongue = ENGLISH,
-    reasons: Mapping[str, str] | None = None,
+    _: Translator = ENGLISH,
+    reasons: Mapping[str, Message | str] | None = None,
 ) -> Explanation:
     """All that there is to say about a URL, collection by collection. `address`: of a frontier that is elsewhere."""
     plain = canonical(f"http://{url}" if HOST_PATTERN.fullmatch(url) else url)
     if plain is None:
         raise ConfigError(f"{url[:200]}: not an http(s) URL that can be crawled")
     async with open_frontier_lookup(data, address) as ask:
-        return await _explain(data, ask, plain, collection, ExplainOptions(now, say, reasons or {}))
+        return await _explain(data, ask, plain, collection, ExplainOptions(now, _, reasons or {}))
 
 
 async def _explain(
@@ -172,23 +187,25 @@ def _explain_in_collection(
     known: UrlFacts | None,
     asked: ExplainOptions,
 ) -> UrlExplanation:
-    say, now = asked.say, asked.now
-    ruling = ScopeRules(described, CurrentTakedowns(data).covers, say).decide(url, known.depth if known else None)
-    inside, rule, taken_down = ruling.inside, ruling.sentence, ruling.rule == ScopeRule.TAKEN_DOWN
+    _ = asked.translator
+    ruling = ScopeRules(described, CurrentTakedowns(data).covers).decide(url, known.depth if known else None)
+    inside, rule, taken_down = ruling.inside, _.render(ruling.reason), ruling.rule == ScopeRule.TAKEN_DOWN
     robots = _robots(described, url, host)
-    delay = _delay(described, url, robots, say)
+    delay = _delay(described, url, robots, _)
     if known is not None and is_passed_over(known):
         known = msgspec.structs.replace(known, state=PASSED_OVER)
     if known is None:
-        led = "nobody kept links" if described.explores_outside_hosts and not inside else "nobody visited links"
-        why = say("taken down for ever" if taken_down else led)
-        return replace(UrlExplanation(row.name, url, inside, rule, robots, known=False, next_visit=why), **delay)
+        next_visit = TAKEN_DOWN_REASON if taken_down else _unknown_reason(described, inside)
+        return UrlExplanation(
+            row.name, url, inside, rule, robots, known=False, next_visit=_.render(next_visit), **delay
+        )
+    next_visit = TAKEN_DOWN_REASON if taken_down else _next_visit(row, described, host, known, asked)
     try:
         copies = exact_copies(data, url, row.name, COPIES_SHOWN)
     except DataError:
         copies = []
-    told = estimate_changes(described, known.freshness, now, say) if known.freshness is not None else None
-    because = _refusal_detail(described, known, say)
+    believed = estimate_changes(described, known.freshness, asked.now, _) if known.freshness is not None else None
+    because = _.render(_refusal_detail(described, known))
     return UrlExplanation(
         row.name,
         url,
@@ -202,29 +219,27 @@ def _explain_in_collection(
         in_links=known.in_links,
         rank=known.rank,
         status=known.status,
-        meaning=f"{status_meaning(known.status)}{because and ': ' + because}",
+        meaning=f"{status_meaning(known.status, _)}{because and ': ' + because}",
         because=because,
         type=known.type or "",
         discovered=format_time(known.discovered),
         announced=format_time(known.announced),
         content_id=known.content_id or "",
         copies=copies,
-        history=[_seen(visit) for visit in known.history],
-        next_visit=say("taken down for ever")
-        if taken_down
-        else _next_visit(row, host, known, told, described.revisit, asked),
-        believed=told,
+        history=[_seen(visit, _) for visit in known.history],
+        next_visit=_.render(next_visit),
+        believed=believed,
         site=known.site,
         **delay,
     )
 
 
-def _delay(collection: Collection, url: str, robots: RobotsVerdict | None, say: Tongue) -> dict[str, Any]:
+def _delay(collection: Collection, url: str, robots: RobotsVerdict | None, _: Translator) -> dict[str, Any]:
     """By whose word two requests are how far apart; a slow host is given more time."""
     place = name_and_port(url)
     own, asked = collection.delay_for(*place), (robots.crawl_delay_s if robots is not None else None) or 0.0
     if min(asked, collection.politeness.delay_max) > own:
-        return {"delay_s": float(min(asked, collection.politeness.delay_max)), "delay_rule": say("by robots")}
+        return {"delay_s": float(min(asked, collection.politeness.delay_max)), "delay_rule": _("its robots.txt")}
     return {"delay_s": own, "delay_rule": collection.delay_rule(*place)}
 
 
@@ -243,91 +258,124 @@ def _robots(collection: Collection, url: str, host: HostFacts | None) -> RobotsV
     )
 
 
+def _unknown_reason(described: Collection, inside: bool) -> Message:
+    """Of a URL that the frontier does not know."""
+    if described.explores_outside_hosts and not inside:
+        return message("no page that was kept links to it")
+    return message("no page that was visited links to it")
+
+
 def _next_visit(
     row: CollectionRow,
+    described: Collection,
     host: HostFacts | None,
     known: UrlFacts,
-    told: ChangeEstimate | None,
-    fresh: RevisitConfig,
     asked: ExplainOptions,
-) -> str:
+) -> Message:
     """When, and why then."""
-    say = asked.say
     if known.state == _name(UrlState.HANDED_OUT):
-        return say("with a worker")
-    waits = known.state == _name(UrlState.PENDING)
-    if (waits or told is not None) and row.state != "running":
-        reason = asked.reasons.get(row.name, row.reason)
-        return say("not running", state=say.state(row.state), reason=f": {reason}" if reason else "")
-    if waits or told is not None:
-        return _turn_text(host, known, asked) if told is None else _revisit_text(told, host, fresh, asked)
+        return message("now: a worker has it")
+    waits, fresh = known.state == _name(UrlState.PENDING), known.freshness
+    if not waits and fresh is None:
+        return _settled_reason(known, described.revisit)
+    if row.state != "running":
+        return _not_running_reason(row.state, asked.reasons.get(row.name, row.reason))
+    if fresh is None:
+        return _turn(host, known, asked.now)
+    return _next_revisit(revisit_reason(described, fresh), fresh.due, host, described.revisit, asked.now)
+
+
+def _not_running_reason(state: str, reason: Message | str) -> Message:
+    if not reason:
+        return message("when the collection runs again (it is {state})", state=collection_state(state))
+    return message(
+        "when the collection runs again (it is {state}: {reason})", state=collection_state(state), reason=reason
+    )
+
+
+def _settled_reason(known: UrlFacts, revisit: RevisitConfig) -> Message:
+    """Of a URL that neither waits nor is kept fresh."""
+    if known.state == PASSED_OVER and known.site is not None:
+        return passed_over_reason(known.site)
     lifted = known.status == Status.TAKEN_DOWN
     if known.state == _name(UrlState.DROPPED) and (lifted or known.status in NO_REQUEST or not known.history):
-        refused = "not found" if known.status == Status.NOT_FOUND_AGAIN else "refused unasked"
-        return say("lifted" if lifted else refused)
-    if known.state == PASSED_OVER:
-        return passed_over_reason(known.site, say)
-    reasons = {
-        _name(UrlState.ASIDE): "not found",
-        _name(UrlState.TOO_DEEP): "lies too deep",
-        _name(UrlState.EXCLUDED): "forbidden",
-        _name(UrlState.FAILED): "failed",
-    }
-    return say(reasons.get(known.state, "not kept" if fresh.policy != "never" else "no revisits"))
+        return REFUSED_REASONS.get(known.status or 0, REFUSED)
+    if known.state in STATE_REASONS:
+        return STATE_REASONS[known.state]
+    if revisit.policy != "never":
+        return message("never: it was visited and is not kept, or no longer")
+    return message("not planned: it was visited, and this collection makes no revisits")
 
 
-def _revisit_text(told: ChangeEstimate, host: HostFacts | None, revisit: RevisitConfig, asked: ExplainOptions) -> str:
-    say = asked.say
-    if told.due is None:
-        return say("not planned", why=told.why)
-    due = max(told.due, host.next_at if host is not None else 0.0)
-    when = say("now") if due <= asked.now else say("from", at=format_time(due))
+def _next_revisit(
+    why: Message, due: float | None, host: HostFacts | None, revisit: RevisitConfig, now: float
+) -> Message:
+    if due is None:
+        return message("not planned: {why}", why=why)
+    due = max(due, host.next_at if host is not None else 0.0)
+    when = message("now") if due <= now else message("from {at} on", at=format_time(due))
     if revisit.rate is None:
-        return say("again", when=when, why=told.why)
-    return say("again by budget", when=when, rate=revisit.rate, why=told.why)
+        return message("{when}: {why}", when=when, why=why)
+    return message("{when}, as far as the {rate:g} revisits a day reach: {why}", when=when, rate=revisit.rate, why=why)
 
 
-def _refusal_detail(collection: Collection, known: UrlFacts, say: Tongue) -> str:
+def _refusal_detail(collection: Collection, known: UrlFacts) -> Message | str:
     """What a refusal of ours was for, where the word alone does not say it."""
     scope, status = collection.scope, known.status
     if status == Status.TRAP:
-        return trap_reason(known.url, say) or say("barren")
+        return trap_reason(known.url) or message("URLs of the same pattern brought nothing new for a long time")
     if status == Status.HOST_FULL:
         return f"host_pages_max = {scope.host_pages_max:,}, site_hosts_max = {scope.site_hosts_max:,}"
     if status == Status.LANGUAGE_OUTSIDE:
         return f"[scope] languages = {', '.join(scope.languages)}"
-    return say("copies", copies=scope.copies_max, alike=scope.alike_max) if status == Status.COPY else ""
+    if status == Status.COPY:
+        return message(
+            "copies_max = {copies}, alike_max = {alike}: other pages said the same before",
+            copies=scope.copies_max,
+            alike=scope.alike_max,
+        )
+    return ""
 
 
-def _turn_text(host: HostFacts | None, known: UrlFacts, asked: ExplainOptions) -> str:
-    say = asked.say
-    before = say("after others", place=known.place) if known.place else ""
-    if host is None or host.next_at <= asked.now:
-        return breadth_turn_text(known, say("soon", before=before), say)
-    why = say("host failed", failures=host.failures) if host.failures else say("host's delay")
-    return breadth_turn_text(known, say("later", at=format_time(host.next_at), why=why, before=before), say)
+def _turn(host: HostFacts | None, known: UrlFacts, now: float) -> Message:
+    """When the turn of a URL comes that waits."""
+    if host is None or host.next_at <= now:
+        turn = message("as soon as a worker is free")
+    else:
+        why = message("its host's delay")
+        if host.failures:
+            why = messages(
+                "its host failed {count} time in a row", "its host failed {count} times in a row", host.failures
+            )
+        turn = message("from {at} on ({why})", at=format_time(host.next_at), why=why)
+    if known.place:
+        turn = messages(
+            "{turn}, after {count} URL of its host that goes before it",
+            "{turn}, after {count} URLs of its host that go before it",
+            known.place,
+            turn=turn,
+        )
+    return breadth_turn(known, turn)
 
 
 def _host(host: HostFacts, asked: ExplainOptions) -> HostExplanation:
-    free = asked.say("now") if host.next_at <= asked.now else format_time(host.next_at)
+    _ = asked.translator
+    free = _("now") if host.next_at <= asked.now else format_time(host.next_at)
     return HostExplanation(
         host.key, host.site, host.delay_s, format_time(host.ended_at), free, host.failures, host.worker or "",
         host.waiting, host.visited, host.trouble, host.met_by,
     )  # fmt: skip
 
 
-def _seen(visit: PastVisit) -> ExplainedVisit:
+def _seen(visit: PastVisit, _: Translator) -> ExplainedVisit:
     return ExplainedVisit(
-        visit.number, format_time(visit.at), visit.status, status_meaning(visit.status), visit.length, visit.changed
+        visit.number, format_time(visit.at), visit.status, status_meaning(visit.status, _), visit.length, visit.changed
     )
 
 
-def _name(state: UrlState) -> str:
-    return state.name.lower().replace("_", " ")
-
-
-def status_meaning(status: int | None) -> str:
-    return STATUS_MEANING.get(status, "") if status is not None else ""
+def status_meaning(status: int | None, _: Translator = ENGLISH) -> str:
+    """What a status of ours means; nothing for a code of HTTP."""
+    return _.render(STATUS_MEANING.get(status, "")) if status is not None else ""
 
 
 def format_time(at: float | None) -> str:
@@ -340,33 +388,84 @@ def is_passed_over(known: UrlFacts) -> bool:
     return known.state == "pending" and known.site is not None and known.site.stage == "over"
 
 
-def passed_over_reason(site: SiteFacts | None, say: Tongue = ENGLISH) -> str:
+def passed_over_reason(site: SiteFacts) -> Message:
     """Why a URL was passed over."""
-    return "" if site is None else say("over", site=site.name, why=_walk_end_reason(site, say))
+    why = _walk_end_reason(site)
+    return message("not in this run: the walk through {site} is over: {why}", site=site.name, why=why)
 
 
-def _walk_end_reason(site: SiteFacts, say: Tongue) -> str:
-    """Of a walk."""
+def _walk_end_reason(site: SiteFacts) -> Message:
+    """Why the walk through a site is over, by the order of breadth (`frontier/ordering/breadth_rules.py`)."""
     if site.walked and not continues_walk(site.walked, site.links):
-        page = "over by the only page" if site.walked == 1 else "over by the last page"
-        return say(page, walked=site.walked, links=site.links, needed=2**site.walked)
+        needed = 2**site.walked
+        if site.walked == 1:
+            return messages(
+                "its only page had {count} link to other sites, {needed} would lead on",
+                "its only page had {count} links to other sites, {needed} would lead on",
+                site.links,
+                needed=needed,
+            )
+        return messages(
+            "the last of its {walked} pages had {count} link to other sites, {needed} would lead on",
+            "the last of its {walked} pages had {count} links to other sites, {needed} would lead on",
+            site.links,
+            walked=site.walked,
+            needed=needed,
+        )
     if site.vain >= FRUITLESS_VISITS_MAX:
-        return say("over in vain", vain=site.vain)
+        return message("{visits} visits brought no page", visits=site.vain)
     if not site.walked and not site.vain:
-        return say("over before")
-    return say("over with nothing left", walked=site.walked)
+        return message("it was visited before the order became breadth, or could not be")
+    return messages(
+        "after {count} page nothing more of it waited", "after {count} pages nothing more of it waited", site.walked
+    )
 
 
-def breadth_turn_text(known: UrlFacts, soon: str, say: Tongue = ENGLISH) -> str:
-    """When a URL's turn comes, `soon` being when its host could be asked for it."""
+def breadth_turn(known: UrlFacts, turn: Message) -> Message:
+    """When the turn of a URL comes by the order of breadth; `turn` is when its host could be asked for it."""
     site = known.site
     if site is None or site.stage == "unheard":
-        return soon
+        return turn
     is_best = site.best == known.url
     if site.stage in ("listed", "heard"):
-        mentioned = say("mentioned", site=site.name, mentions=site.mentions)
-        begins = say("begins here" if is_best else "begins with", best=site.best)
-        return say(site.stage, table=site.table, mentioned=mentioned, begins=begins)
+        return _turn_of_site(site, is_best)
     if is_best:
-        return say("next of the walk", soon=soon, number=site.walked + 1, site=site.name)
-    return say("if the walk gets there", site=site.name, walked=site.walked, best=site.best)
+        return message(
+            "{turn}: it is page {number} of the walk through {site}", turn=turn, number=site.walked + 1, site=site.name
+        )
+    return messages(
+        "if the walk through {site} gets there: {count} page so far, the next is {best};"
+        " it goes on after page i while 2^i links lead to other sites",
+        "if the walk through {site} gets there: {count} pages so far, the next is {best};"
+        " it goes on after page i while 2^i links lead to other sites",
+        site.walked,
+        site=site.name,
+        best=site.best,
+    )
+
+
+def _turn_of_site(site: SiteFacts, is_best: bool) -> Message:
+    """Of a URL on a site that was not visited yet."""
+    mentioned = messages(
+        "{site} was mentioned {count} time", "{site} was mentioned {count} times", site.mentions, site=site.name
+    )
+    begins = (
+        message("the walk then begins with this URL")
+        if is_best
+        else message("the walk then begins with {best}", best=site.best)
+    )
+    if site.stage == "listed":
+        return messages(
+            "when its site is chosen: {mentioned} and waits in the table of {count} site; {begins}",
+            "when its site is chosen: {mentioned} and waits in the table of {count} sites; {begins}",
+            site.table,
+            mentioned=mentioned,
+            begins=begins,
+        )
+    return messages(
+        "when its site comes into the table of {count} site and is chosen: {mentioned}; {begins}",
+        "when its site comes into the table of {count} sites and is chosen: {mentioned}; {begins}",
+        site.table,
+        mentioned=mentioned,
+        begins=begins,
+    )

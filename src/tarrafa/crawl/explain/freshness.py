@@ -9,9 +9,9 @@ import math
 import msgspec
 
 from tarrafa.config import Collection
-from tarrafa.crawl.sentences import ENGLISH, Tongue
 from tarrafa.frontier.api import PageFreshness
 from tarrafa.frontier.store.revisit_queue import LISTING_SHELF, RETRY_SHELF
+from tarrafa.i18n import ENGLISH, Message, Translator, message
 from tarrafa.revisit.change_rate import DAY_S, rate_bounds
 from tarrafa.revisit.policy import ANNOUNCED_SHELF, class_of, proportional_interval
 from tarrafa.revisit.visit_value import age_at_price
@@ -32,7 +32,9 @@ class ChangeEstimate(msgspec.Struct, frozen=True):
     why: str
 
 
-def estimate_changes(collection: Collection, found: PageFreshness, now: float, say: Tongue = ENGLISH) -> ChangeEstimate:
+def estimate_changes(
+    collection: Collection, found: PageFreshness, now: float, _: Translator = ENGLISH
+) -> ChangeEstimate:
     page = found.history
     low, high = rate_bounds(page.alpha, page.beta)
     age = max(0.0, now - page.last)
@@ -44,57 +46,69 @@ def estimate_changes(collection: Collection, found: PageFreshness, now: float, s
         changes=page.changes,
         weight=round(page.weight, 3),
         fresh=round(math.exp(-page.estimate * age), 4),
-        dates=_dates(found, say),
+        dates=_.render(_believed_dates(found)),
         due=found.due,
-        why=_why(collection, found, say),
+        why=_.render(revisit_reason(collection, found)),
     )
 
 
-def _dates(found: PageFreshness, say: Tongue) -> str:
-    modified = ["Last-Modified"] if found.dates_believed else []
-    believed = [*modified, *([say("sitemap dates")] if found.announcements_believed else [])]
-    if not believed:
-        return say("no dates believed")
-    both = say("dates and dates", one=believed[0], other=believed[1]) if len(believed) > 1 else believed[0]
-    return say("dates believed", dates=both)
+def _believed_dates(found: PageFreshness) -> Message:
+    if found.dates_believed and found.announcements_believed:
+        return message("Last-Modified and sitemap dates of its host are trusted")
+    if found.dates_believed:
+        return message("Last-Modified of its host is trusted")
+    if found.announcements_believed:
+        return message("sitemap dates of its host are trusted")
+    return message("no dates of its host are trusted yet")
 
 
-def _why(collection: Collection, found: PageFreshness, say: Tongue) -> str:
+def revisit_reason(collection: Collection, found: PageFreshness) -> Message:
+    """Why the next revisit of a page is due when it is."""
     page, revisit = found.history, collection.revisit
     if found.shelf < 0:
-        return say(_special_reason(found))
+        return _special_reason(found)
     if revisit.policy == "index":
-        return _index_policy_reason(collection, found, say)
+        return _index_policy_reason(collection, found)
     if revisit.policy == "proportional":
-        return say("proportional", span=_span(proportional_interval(page), say))
+        span = _span(proportional_interval(page))
+        return message("every {span}: the time observed by the changes seen", span=span)
     if revisit.policy == "rateupdate":
-        return say("rateupdate", rate=page.rate)
+        return message("by its rate {rate:.3g}, computed anew every 24 h", rate=page.rate)
     if revisit.policy == "uniform":
-        return say("uniform")
-    return say("planned", policy=revisit.policy, span=_span(float(revisit.horizon), say))
+        return message("every page is visited equally often")
+    return message("the {policy} plan for {span} says so", policy=revisit.policy, span=_span(float(revisit.horizon)))
 
 
-def _special_reason(found: PageFreshness) -> str:
+def _special_reason(found: PageFreshness) -> Message:
     if found.shelf == LISTING_SHELF:
-        return "a listing"
+        return message("a sitemap or feed: once a day, beside the plan")
     if found.shelf != RETRY_SHELF:
-        return "gives its place"
-    return "grace" if found.gone else "last visit failed"
+        return message("it gives its place to a more important page")
+    if found.gone:
+        return message("it was gone at the last visit: one more visit before it is dropped")
+    return message("its last visit failed")
 
 
-def _index_policy_reason(collection: Collection, found: PageFreshness, say: Tongue) -> str:
+def _index_policy_reason(collection: Collection, found: PageFreshness) -> Message:
     """Of the index policy."""
     if found.shelf >= ANNOUNCED_SHELF:
-        return say("announced")
+        return message("its sitemap or feed says that it changed since the last visit")
     least = float(collection.revisit.interval_min)
     after = max(least, age_at_price(*class_of(found.shelf), found.price))
     if after == math.inf:
-        return say("changes too often")
-    return say("worth it", span=_span(after, say), bar="interval_min" if after == least else say("price"))
+        return message("it changes so often that no visit would keep it fresh for long: others are worth more")
+    return message(
+        "a visit is worth it {span} after the last ({bar}), then the best of its host goes first",
+        span=_span(after),
+        bar="interval_min" if after == least else message("the price that the budget sets"),
+    )
 
 
-def _span(seconds: float, say: Tongue) -> str:
-    for unit, length in (("days", DAY_S), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * length:
-            return say(unit, count=seconds / length)
-    return say("s", count=seconds)
+def _span(seconds: float) -> Message:
+    if seconds >= 2 * DAY_S:
+        return message("{count:.3g} days", count=seconds / DAY_S)
+    if seconds >= 2 * 3600.0:
+        return message("{count:.3g} h", count=seconds / 3600.0)
+    if seconds >= 2 * 60.0:
+        return message("{count:.3g} min", count=seconds / 60.0)
+    return message("{count:.3g} s", count=seconds)

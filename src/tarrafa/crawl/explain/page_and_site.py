@@ -17,7 +17,7 @@ from tarrafa.archive.warc_reader import read_entry
 from tarrafa.crawl.explain.explain import status_meaning
 from tarrafa.crawl.explain.freshness import ChangeEstimate, estimate_changes
 from tarrafa.crawl.explain.frontier_lookup import FrontierLookup, open_frontier_lookup
-from tarrafa.crawl.scope.admission import HOST_PATTERN, url_identity_of
+from tarrafa.crawl.scope.collection_loader import HOST_PATTERN, url_identity_of
 from tarrafa.errors import ConfigError, DataError, FrontierError, PageTakenDown
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.api import HostFacts, PastVisit, UrlFacts

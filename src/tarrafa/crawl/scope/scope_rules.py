@@ -1,9 +1,9 @@
 """Names the scope rule that puts a URL in or out of a collection.
 
-The same rules as `Admission` has them, asked one by one so that the one that decides can be named: for `explain`, and
-for a dry run before there is anything to explain, said by `sayings`. tests/crawl/scope/test_scope_rules.py holds the
-two together. Promises: pure; any number of URLs at the cost of a few patterns each. Knows nothing of robots.txt: that
-is for the host to say.
+The same rules as in `Admission`, asked one by one so that the rule that decides can be named: for `explain`, and for a
+dry run before the crawl. tests/crawl/scope/test_scope_rules.py holds the two together. Promises: pure; any number of
+URLs at the cost of a few patterns each; a reason is a message, which the reader's translator renders. Knows nothing of
+robots.txt: that is for the host to say.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ import msgspec
 from tarrafa.config import Collection, HostMatcher, compile_url_patterns
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.scope.traps import trap_reason
-from tarrafa.crawl.sentences import ENGLISH, Tongue, Value
+from tarrafa.i18n import Message, message
 from tarrafa.model import Status
 from tarrafa.parse.mime_by_extension import mime_types_of
 from tarrafa.parse.url import DEFAULT_PORTS, split
@@ -39,21 +39,19 @@ class ScopeRule(StrEnum):
 
 
 class ScopeDecision(msgspec.Struct, frozen=True):
-    """A verdict. `what` is what the sentence speaks of: the pattern, the host, the types."""
+    """A verdict. `what` is what the reason speaks of: the pattern, the host, the types."""
 
     inside: bool
     rule: ScopeRule
     what: str
-    sentence: str
+    reason: Message
 
 
 class ScopeRules:
     """The rules of one collection."""
 
-    def __init__(
-        self, collection: Collection, is_taken_down: Callable[[str], bool] = lambda url: False, say: Tongue = ENGLISH
-    ) -> None:
-        self._collection, self._is_taken_down, self._say = collection, is_taken_down, say
+    def __init__(self, collection: Collection, is_taken_down: Callable[[str], bool] = lambda url: False) -> None:
+        self._collection, self._is_taken_down = collection, is_taken_down
         self._admission = Admission(collection)
         hosts = collection.scope.hosts or ()
         self._exact = frozenset(hosts)
@@ -64,22 +62,36 @@ class ScopeRules:
     def decide(self, url: str, depth: int | None = None) -> ScopeDecision:
         """Whether the collection takes a canonical URL. No `depth`: nobody knows yet how deep it lies."""
         if self._is_taken_down(url):
-            return self._decision(False, ScopeRule.TAKEN_DOWN)
+            reason = message("it was taken down (`tarrafa takedown list`)")
+            return ScopeDecision(False, ScopeRule.TAKEN_DOWN, "", reason)
         if url in self._collection.root_set:
-            return self._decision(True, ScopeRule.ROOT)
+            return ScopeDecision(True, ScopeRule.ROOT, "", message("it is a root"))
         host, pattern = self._host(url)
-        outside = self._decision(False, ScopeRule.NO_HOST, host)
         if pattern is None and not self._collection.explores_outside_hosts:
-            return outside
+            return ScopeDecision(False, ScopeRule.NO_HOST, host, _outside_reason(host))
         if objection := self._check_patterns(url) or self._check_url_shape(url) or self._check_depth(depth):
             return objection
         if pattern is not None:
-            return self._decision(True, ScopeRule.HOST, pattern)
-        rule, languages = ScopeRule.BEYOND if depth is None else ScopeRule.LED_BEYOND, self._collection.scope.languages
-        return self._decision(depth is not None, rule, ", ".join(languages), outside=outside.sentence)
+            reason = message("[scope] hosts = '{pattern}' matches it", pattern=pattern)
+            return ScopeDecision(True, ScopeRule.HOST, pattern, reason)
+        return self._decide_beyond(host, depth)
 
-    def _decision(self, inside: bool, rule: ScopeRule, what: str = "", **values: Value) -> ScopeDecision:
-        return ScopeDecision(inside, rule, what, self._say(rule.value, what=what, **values))
+    def _decide_beyond(self, host: str, depth: int | None) -> ScopeDecision:
+        """A URL outside the hosts is fetched where a kept page links to it, and kept by its language."""
+        languages, outside = ", ".join(self._collection.scope.languages), _outside_reason(host)
+        if depth is None:
+            reason = message(
+                "{outside}; it is fetched if a kept page links to it, and kept if its language is wanted: {languages}",
+                outside=outside,
+                languages=languages,
+            )
+            return ScopeDecision(False, ScopeRule.BEYOND, languages, reason)
+        reason = message(
+            "{outside}; a kept page led to it, so it is fetched, and kept if its language is wanted: {languages}",
+            outside=outside,
+            languages=languages,
+        )
+        return ScopeDecision(True, ScopeRule.LED_BEYOND, languages, reason)
 
     def _host(self, url: str) -> tuple[str, str | None]:
         """The host as people write it, and the pattern that it belongs by: itself, or the first one that matches."""
@@ -93,24 +105,34 @@ class ScopeRules:
     def _check_patterns(self, url: str) -> ScopeDecision | None:
         excluded = next((one for one, pattern in self._exclude if pattern.match(url)), None)
         if excluded is not None:
-            return self._decision(False, ScopeRule.EXCLUDE, excluded)
+            reason = message("[scope] exclude = '{pattern}' matches it", pattern=excluded)
+            return ScopeDecision(False, ScopeRule.EXCLUDE, excluded, reason)
         included = self._collection.included
         if included is not None and included.match(url) is None:
-            return self._decision(False, ScopeRule.INCLUDE, self._shortened(self._collection.scope.include))
+            patterns = self._collection.scope.include
+            some = ", ".join([*patterns[:PATTERNS_SHOWN], *(["…"] if len(patterns) > PATTERNS_SHOWN else [])])
+            reason = message("no pattern of [scope] include matches it ({patterns})", patterns=some)
+            return ScopeDecision(False, ScopeRule.INCLUDE, some, reason)
         return None
 
     def _check_url_shape(self, url: str) -> ScopeDecision | None:
         refusal = self._admission.refusal_status(url)
         if refusal == Status.TYPE_NOT_WANTED:
-            return self._decision(False, ScopeRule.TYPE, ", ".join(mime_types_of(url)))
-        return self._decision(False, ScopeRule.TRAP, trap_reason(url, self._say)) if refusal else None
+            types = ", ".join(mime_types_of(url))
+            reason = message("its extension says {types}, which [scope] types does not name", types=types)
+            return ScopeDecision(False, ScopeRule.TYPE, types, reason)
+        trap = trap_reason(url) if refusal else None
+        if trap is None:
+            return None
+        return ScopeDecision(False, ScopeRule.TRAP, str(trap), message("it looks like a trap: {why}", why=trap))
 
     def _check_depth(self, depth: int | None) -> ScopeDecision | None:
         limit = self._collection.scope.depth_max
         if depth is None or limit is None or depth <= limit:
             return None
-        return self._decision(False, ScopeRule.TOO_DEEP, str(depth), depth=depth, limit=limit)
+        reason = message("its depth {depth} is beyond [scope] depth_max = {limit}", depth=depth, limit=limit)
+        return ScopeDecision(False, ScopeRule.TOO_DEEP, str(depth), reason)
 
-    def _shortened(self, patterns: tuple[str, ...]) -> str:
-        some, more = ", ".join(patterns[:PATTERNS_SHOWN]), len(patterns) - PATTERNS_SHOWN
-        return self._say("and more", some=some, more=more) if more > 0 else some
+
+def _outside_reason(host: str) -> Message:
+    return message("no pattern of [scope] hosts matches {host}", host=host)

@@ -17,7 +17,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from tarrafa.config import ScopeConfig
-from tarrafa.crawl.sentences import ENGLISH, Tongue
+from tarrafa.i18n import Message, message
 from tarrafa.model import Page, Status, Visit
 from tarrafa.parse.url import split
 
@@ -37,16 +37,16 @@ _token = re.compile(r"(?=[^/&=;]*\d)[0-9A-Za-z_-]{12,}")  # a session, a hash: l
 _digits_and_space = b"0123456789 "
 
 
-def trap_reason(url: str, say: Tongue = ENGLISH) -> str:
-    """Why a canonical URL looks like one of infinitely many; nothing if it does not."""
+def trap_reason(url: str) -> Message | None:
+    """Why a canonical URL looks like one of infinitely many; None if it does not."""
     slashes = url.count("/") - 2
     if slashes > SEGMENTS_MAX:
-        return say("segments", most=SEGMENTS_MAX)
+        return message("more than {most} path segments", most=SEGMENTS_MAX)
     if url.count("&") >= PARAMETERS_MAX:
-        return say("parameters", most=PARAMETERS_MAX)
+        return message("more than {most} parameters", most=PARAMETERS_MAX)
     if slashes > REPEATS_MAX and (stretch := _repeated(split(url).target.partition("?")[0].split("/")[1:])):
-        return say("repeated", stretch=stretch, most=REPEATS_MAX)
-    return ""
+        return message("/{stretch} is repeated more than {most} times", stretch=stretch, most=REPEATS_MAX)
+    return None
 
 
 def _repeated(segments: list[str]) -> str:

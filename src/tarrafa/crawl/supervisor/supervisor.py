@@ -21,9 +21,9 @@ from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcesses
 from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
 from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink, print_status_line
+from tarrafa.crawl.supervisor.node_limits import NodeLimits
 from tarrafa.crawl.supervisor.propagation import run_propagation
 from tarrafa.crawl.supervisor.submission import submit_collection
-from tarrafa.crawl.supervisor.worker_limits import WorkerLimits
 from tarrafa.crawl.worker.resource_limits import UNLIMITED, ResourceLimits
 from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unreachable
 from tarrafa.frontier.address import OpenFrontier
@@ -65,7 +65,7 @@ class Supervisor:
         self.data, self.name = data, name  # names of our workers begin with it
         self.frontier_link: FrontierLink = frontier_link or LocalFrontierLink(data, clock, tell=tell, patient=patient)
         self._lasting, self._follows, self._patient, self._tell = lasting, follows, patient, tell
-        self._limits = WorkerLimits(data, limits, tell)
+        self._limits = NodeLimits(data, limits, tell)
         self._processes = ChildProcesses(
             self.frontier_link, clock, tell, patient=patient, may_restart=lambda: not self._limits.trouble
         )

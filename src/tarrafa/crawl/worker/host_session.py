@@ -38,7 +38,7 @@ from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.fetch.robots import RobotsTxt
 from tarrafa.frontier.api import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, NextVisits, VisitReport
-from tarrafa.model import BUSY, STATUS_MEANING, UNREACHED, HostId, Status, UrlRole, Visit
+from tarrafa.model import BUSY, UNREACHED, HostId, Status, UrlRole, Visit
 from tarrafa.parse.url import host_name
 
 WANTED_MAX = 1_024
@@ -331,7 +331,7 @@ class HostSession:
             self._overload.note_overload()
             return True
         if unreached or response.status in BUSY:
-            why = f"{STATUS_MEANING.get(response.status, response.status)} {response.error}"
+            why = f"{int(response.status)} {response.error}"  # read by `model.host_trouble`
             self.requests.back_off(done.record.outcome.retry_after_s, why)
             return False
         self.pacing.note_success()

@@ -109,7 +109,7 @@ class RobotsFetch:
                 pacing.postpone(now + STARVED_S)
                 return None
             if torn or (status < 0 and status != Status.TOO_LARGE) or status >= 500 or status == 429:
-                why = f"robots.txt: {STATUS_MEANING.get(status, status)} {answer.tls or answer.error}"
+                why = f"robots.txt: {int(status)} {answer.tls or answer.error}"  # read by `model.host_trouble`
                 if not self._overload.note_reachability(self._lease.host, status not in UNREACHED):
                     self._requests.back_off(retry_after_s(answer.head, now), why)
                 return None

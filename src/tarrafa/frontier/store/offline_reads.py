@@ -17,7 +17,7 @@ from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.schema import FrontierDatabase, check_schema
 from tarrafa.frontier.transfer.host_export import ExportBatch, ExportCatalogue, FrontierCursor
-from tarrafa.runtime.data_dir import open_sqlite_readonly
+from tarrafa.runtime.sqlite import open_sqlite_readonly
 
 
 class FrontierSnapshot:

@@ -25,7 +25,7 @@ from typing import Any
 import apsw
 
 from tarrafa.errors import DataError
-from tarrafa.runtime.data_dir import restrict_to_owner
+from tarrafa.runtime.sqlite import restrict_to_owner
 
 SCHEMA_VERSION = 6
 STATEMENTS_KEPT = 400  # we have about a hundred; with apsw's 100, one in four was prepared anew (20 to 50 us each)

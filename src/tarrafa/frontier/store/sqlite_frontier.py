@@ -59,8 +59,9 @@ from tarrafa.frontier.transfer.host_export import (
     HostExport,
 )
 from tarrafa.model import HostId, UrlId
-from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly, try_lock
+from tarrafa.runtime.data_dir import DataDirectory, try_lock
 from tarrafa.runtime.process import ProcessId
+from tarrafa.runtime.sqlite import open_sqlite_readonly
 from tarrafa.takedown import CurrentTakedowns, TakedownEntry, append_entries, read_entries_from
 
 JOBS_PER_COMMIT_MAX = 256

@@ -77,7 +77,7 @@ def _url_line(image: HostExport, share: HostCollectionExport, url: UrlExport) ->
         in_links=url.in_links,
         rank=url.pagerank or None,
         status=url.status,
-        meaning=None if url.status is None else STATUS_MEANING.get(url.status),
+        meaning=str(STATUS_MEANING[url.status]) if url.status in STATUS_MEANING else None,
         type=url.type,
         discovered=_date(url.discovered) or "",
         fetched=_date(url.fetched),

@@ -25,8 +25,8 @@ from tarrafa.errors import (
     QueryLimitExceeded,
     TarrafaError,
 )
+from tarrafa.i18n import Translator
 from tarrafa.server.page_responses import Forbidden, UnknownResource
-from tarrafa.server.page_texts import Texts
 from tarrafa.server.page_texts.console_texts import ConsoleTexts
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ ERROR_STATUSES: dict[type[Exception], int] = {
 RETRY_AFTER_S = 5
 
 
-def status_and_message(error: Exception, words: ConsoleTexts, texts: Texts) -> tuple[int, str, dict[str, str]]:
+def status_and_message(error: Exception, words: ConsoleTexts, _: Translator) -> tuple[int, str, dict[str, str]]:
     """A code, a sentence and headers for whatever went wrong. What nobody foresaw is told to the log only."""
     if isinstance(error, RequestRefused):
         text = getattr(words, error.sentence, None)
@@ -80,12 +80,12 @@ def status_and_message(error: Exception, words: ConsoleTexts, texts: Texts) -> t
     code = next((code for kind, code in ERROR_STATUSES.items() if isinstance(error, kind)), 500)
     if code == 500:
         log.error("unexpected", exc_info=error)
-        return code, texts.internal, {}
+        return code, _("Something went wrong on our side. It was written to the log."), {}
     if isinstance(error, ClientDisconnect):
         return code, words.not_whole, {}
     if isinstance(error, PageTakenDown):
-        return code, texts.taken_down, {}
-    sentence = getattr(texts, str(error)) if isinstance(error, UnknownResource | Forbidden) else str(error)
+        return code, _("This page was taken down: nothing of it is shown here."), {}
+    sentence = _.render(error.message) if isinstance(error, TarrafaError) else str(error)
     return code, sentence, {"Retry-After": str(RETRY_AFTER_S)} if code == 503 else {}
 
 

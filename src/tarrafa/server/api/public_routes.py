@@ -78,7 +78,7 @@ class DocumentedSiteParams(msgspec.Struct, frozen=True):
 class DocumentedEntitiesParams(
     msgspec.Struct, frozen=True, rename={"of_class": "class", "not_class": "not", "kind": "list"}
 ):
-    """Things, or with `list` what they can be chosen by: docs/data.md."""
+    """Things, or with `list` what they can be chosen by: docs/entities.md."""
 
     q: Annotated[TextParam, Meta(description="words in any property")] = ""
     vocabulary: TextParam = ""

@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from tarrafa.coordinator.definitions.draft import InvalidDraft
 from tarrafa.errors import TarrafaError
+from tarrafa.i18n import ENGLISH, translator
 from tarrafa.server.api.problem_details import API_PATH, RequestRefused, problem_response, status_and_message
 from tarrafa.server.auth.authentication import ANONYMOUS, AccessLevel, Authenticator, Principal
 from tarrafa.server.auth.bearer_token import read_body
@@ -31,8 +32,6 @@ from tarrafa.server.page_texts.console_english import CONSOLE_ENGLISH
 from tarrafa.server.page_texts.console_pages import board_texts
 from tarrafa.server.page_texts.console_portuguese import CONSOLE_PORTUGUESE
 from tarrafa.server.page_texts.console_texts import ConsoleTexts
-from tarrafa.server.page_texts.english import ENGLISH
-from tarrafa.server.page_texts.interface_language import LANGUAGES
 
 CONSOLE_PATH, LOGIN_PATH = "/console", "/console/login"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -114,7 +113,11 @@ class ConsoleRequest:
     @property
     def texts(self) -> ConsoleTexts:
         """What the console says, in the language of whoever asks; to programs English."""
-        return CONSOLE_ENGLISH if self.route.is_for_programs else CONSOLE_TEXTS[self.responses.texts(self.request).code]
+        return (
+            CONSOLE_ENGLISH
+            if self.route.is_for_programs
+            else CONSOLE_TEXTS[self.responses.translator(self.request).code]
+        )
 
     @property
     def is_admin(self) -> bool:
@@ -206,8 +209,8 @@ class RouteGuard:
     def _error_response(self, visit: ConsoleRequest, error: Exception) -> tuple[Response, str]:
         """The answer, and what the audit says of it."""
         request, words = visit.request, visit.texts
-        texts = ENGLISH if visit.route.is_for_programs else LANGUAGES[words.code]
-        code, sentence, headers = status_and_message(error, words, texts)
+        _ = ENGLISH if visit.route.is_for_programs else translator(words.code)
+        code, sentence, headers = status_and_message(error, words, _)
         if visit.route.is_for_programs:
             complaints = error.complaints if isinstance(error, InvalidDraft) else None
             return problem_response(code, sentence, headers, complaints), sentence

@@ -18,7 +18,7 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from tarrafa.coordinator.audit import FILE, open_coordinator_db
+from tarrafa.coordinator.store import store_path, store_transaction
 from tarrafa.runtime.data_dir import DataDirectory
 
 ID_BYTES = 32
@@ -56,12 +56,12 @@ class LoginSessions:
     """Those of one data directory; one process has them."""
 
     def __init__(self, data: DataDirectory, now: Callable[[], float]) -> None:
-        self._path, self._now, self._lock = data.root / FILE, now, threading.Lock()
+        self._path, self._now, self._lock = store_path(data), now, threading.Lock()
         self._known: dict[bytes, LoginSession] = {}
 
     def load(self) -> None:
         """Those of before the restart. It waits for the disk, as nothing else here does."""
-        with self._lock, open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with self._lock, store_transaction(self._path, SCHEMA) as connection:
             rows = connection.execute("SELECT id, account, mark, begun, seen FROM sessions").fetchall()
             found = [LoginSession(*cast(_Row, row)) for row in rows]
             gone = [session for session in found if self._is_expired(session)]
@@ -110,11 +110,11 @@ class LoginSessions:
 
     def _touch(self, session: LoginSession) -> None:
         """One that ended meanwhile stays so."""
-        with self._lock, open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with self._lock, store_transaction(self._path, SCHEMA) as connection:
             connection.execute("UPDATE sessions SET seen = ? WHERE id = ?", (session.seen, session.id))
 
     def _write(self, begun: list[LoginSession], ended: list[LoginSession]) -> None:
-        with self._lock, open_coordinator_db(self._path, schema=SCHEMA) as connection:
+        with self._lock, store_transaction(self._path, SCHEMA) as connection:
             rows = [msgspec.structs.astuple(session) for session in begun]
             connection.executemany("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", rows)
             connection.executemany("DELETE FROM sessions WHERE id = ?", [(session.id,) for session in ended])

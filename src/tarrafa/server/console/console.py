@@ -25,6 +25,7 @@ from starlette.routing import BaseRoute, Mount
 
 from tarrafa.coordinator.audit import LINES_PER_PAGE, LINES_PER_PAGE_MAX, AuditPage
 from tarrafa.errors import Busy
+from tarrafa.i18n import ENGLISH
 from tarrafa.server.api.openapi import openapi_document
 from tarrafa.server.api.openapi_page import route_views, schema_views
 from tarrafa.server.api.problem_details import API_PATH, problem_response, status_and_message
@@ -44,7 +45,6 @@ from tarrafa.server.auth.role_and_csrf_guard import (
 from tarrafa.server.auth.sessions import ABSOLUTE_S
 from tarrafa.server.page_responses import PageResponses, json_response
 from tarrafa.server.page_texts.console_english import CONSOLE_ENGLISH
-from tarrafa.server.page_texts.english import ENGLISH
 from tarrafa.server.search.params import integer_param
 
 NAME_CHARS_MAX = 64

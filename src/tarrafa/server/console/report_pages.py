@@ -16,11 +16,11 @@ from starlette.responses import FileResponse, Response
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.monitoring.collection_view import current_snapshot, find_collection
 from tarrafa.coordinator.node.search_peers import PeerAddress, peer_addresses
+from tarrafa.i18n import translator
 from tarrafa.report import writers
 from tarrafa.report.distributed.part_requests import RemoteNodes
 from tarrafa.report.distributed.participants import ReportNode, find_participants
 from tarrafa.report.report_store import ReportStore
-from tarrafa.report.report_texts.languages import LANGUAGES
 from tarrafa.report.schema import CollectionReport
 from tarrafa.runtime.token import Token
 from tarrafa.server.api.collection_routes import COLLECTION_PATH
@@ -117,9 +117,12 @@ class ReportPages:
         runs = self._coordinator.ledger.runs(name)[:RUNS_SHOWN]
         article = ""
         if moment:
-            texts, drawn = LANGUAGES[visit.texts.code], self._desk.plots(name, moment)
+            drawn = self._desk.plots(name, moment)
             article = writers.report_article(
-                self._desk.read(name, moment), texts, drawn, plots=f"/console/c/{name}/report/{moment}/plots/"
+                self._desk.read(name, moment),
+                translator(visit.texts.code),
+                drawn,
+                plots=f"/console/c/{name}/report/{moment}/plots/",
             )
         return visit.html(
             "console/report.html",
@@ -167,7 +170,7 @@ class ReportPages:
             self._coordinator.use.during_runs(name, now, run),
         )
         self._desk.start_report(
-            name, LANGUAGES[language], now, machines, earlier, RemoteNodes(others, self._token), run
+            name, translator(language), now, machines, earlier, RemoteNodes(others, self._token), run
         )
 
     async def report_file(self, visit: ConsoleRequest) -> Response:

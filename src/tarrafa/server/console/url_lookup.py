@@ -14,8 +14,8 @@ from starlette.responses import Response
 from tarrafa.coordinator.host_actions import HOST_ACTIONS, HostActions, last_forgotten, parse_url_or_host
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.crawl.explain.explain import Explanation, explain
-from tarrafa.crawl.sentences import tongue
 from tarrafa.errors import ConfigError
+from tarrafa.i18n import translator
 from tarrafa.parse.url import host_key
 from tarrafa.server.auth.authentication import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
@@ -71,7 +71,7 @@ class UrlLookupPages:
     async def _explain(self, typed: str, code: str = "en") -> Explanation:
         now, address = self._coordinator.now(), self._home.frontier_address
         reasons = {one.name: one.reason.in_language(code) for one in self._coordinator.snapshot().collections}
-        return await explain(self._home.data, parse_url_or_host(typed), None, now, address, tongue(code), reasons)
+        return await explain(self._home.data, parse_url_or_host(typed), None, now, address, translator(code), reasons)
 
     async def act_on_host(self, visit: ConsoleRequest) -> Response:
         form = visit.form

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import apsw
 import msgspec
 
-from tarrafa.errors import DataError, DiskFull, Locked
+from tarrafa.errors import Locked
 from tarrafa.model import HostId, Link, UrlId
-from tarrafa.runtime.data_dir import SQLITE_BUSY_TIMEOUT_MS, try_lock
+from tarrafa.runtime.data_dir import try_lock
+from tarrafa.runtime.sqlite import SqliteFile
 
 FORMAT = 1
 ID_BYTES = 16
@@ -99,12 +99,12 @@ class CrawlerStore:
         lock = try_lock(path.with_name(path.name + ".lock"))
         if lock is None:
             raise Locked(f"{path}: another process serves crawlers here already")
-        self._lock, self._path = lock, path
-        self._turn = threading.Lock()
+        self._lock, self._turn = lock, threading.Lock()
         self._given = 0
         try:
-            with self._translated_errors():
-                self._connection = _open(path)
+            file = SqliteFile(path, FORMAT, "take it away, and crawlers join anew: nothing else is lost")
+            self._connection = file.open(SCHEMA, sync="full")  # what was acknowledged survives a power cut
+            self._errors = file.errors(self._connection)
         except BaseException:
             lock.close()
             raise
@@ -244,19 +244,8 @@ class CrawlerStore:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._turn, self._translated_errors(), self._connection:
+        with self._turn, self._errors, self._connection:
             yield
-
-    @contextlib.contextmanager
-    def _translated_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (apsw.FullError, apsw.IOError) as error:
-            raise DiskFull(f"{self._path}: the disk is full or cannot be written ({error}); free some space") from None
-        except apsw.Error as error:
-            raise DataError(
-                f"{self._path}: cannot be used ({error}); take it away, and crawlers join anew: nothing else is lost"
-            ) from None
 
     def _rows(self, sql: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, values).fetchall()
@@ -270,18 +259,3 @@ class CrawlerStore:
 
 def _key(visit: AssignedVisit) -> tuple[UrlId, int]:
     return visit.id, visit.number
-
-
-def _open(path: Path) -> apsw.Connection:
-    connection = apsw.Connection(str(path))
-    connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
-    connection.pragma("journal_mode", "wal")
-    connection.pragma("synchronous", "full")  # what was acknowledged survives a power cut
-    found = connection.pragma("user_version")
-    if found not in (0, FORMAT):
-        raise DataError(f"{path}: written by another Tarrafa (format {found}, this one reads {FORMAT})")
-    with connection:
-        if not found:
-            connection.execute(SCHEMA)
-            connection.pragma("user_version", FORMAT)
-    return connection

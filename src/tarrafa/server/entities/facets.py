@@ -9,17 +9,30 @@ Knows nothing of HTML.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tarrafa.i18n import Translator, message
 from tarrafa.parse.rdf.entity import vocabulary_of
 from tarrafa.parse.rdf.prefixes import shorten_iri
 from tarrafa.server.entities.params import OPERATORS, EntityParams
-from tarrafa.server.jinja_environment import term_name
-from tarrafa.server.page_texts import Texts
+from tarrafa.server.entities.term_names import term_name
 from tarrafa.triples.entity_reader import CONDITIONS_MAX, EntityCondition, EntityReader, TermCount, TermCounts
 
 FACET_VALUES_SHOWN = 10  # of a list, beside the results
 FACET_VALUES_PER_PAGE = 100  # on a page of its own
 COLLECTIONS_MAX = 50
-FACET_KINDS = ("vocabularies", "classes", "properties")
+FACET_TITLES = {
+    "vocabularies": message("Vocabulary"),
+    "classes": message("Class"),
+    "properties": message("Property"),
+}
+FACET_KINDS = tuple(FACET_TITLES)
+COMPARISON_NAMES = {
+    "words": message("has the words"),
+    "=": message("is"),
+    "<": message("is less than, before"),
+    "<=": message("is at most, until"),
+    ">": message("is more than, after"),
+    ">=": message("is at least, from"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +99,7 @@ def vocabulary_name(iri: str) -> str:
     return short.removesuffix(":") if short != iri else iri.partition("://")[2].rstrip("/#") or iri
 
 
-def facets(reader: EntityReader, wanted: EntityParams, texts: Texts) -> list[Facet]:
+def facets(reader: EntityReader, wanted: EntityParams, _: Translator) -> list[Facet]:
     opened = {
         "vocabularies": not (wanted.vocabulary or wanted.of_class or wanted.not_class),
         "classes": not (wanted.of_class or wanted.not_class),
@@ -96,39 +109,37 @@ def facets(reader: EntityReader, wanted: EntityParams, texts: Texts) -> list[Fac
     for kind in FACET_KINDS:
         counts = facet_names(reader, kind, wanted, FACET_VALUES_SHOWN)
         whole = wanted.address(more=[("list", kind)]) if counts.total > len(counts.names) else ""
-        title = texts.data_lists[kind]
-        found.append(Facet(kind, title, facet_values(kind, counts, wanted, texts), counts.total, whole, opened[kind]))
+        title = _.render(FACET_TITLES[kind])
+        found.append(Facet(kind, title, facet_values(kind, counts, wanted, _), counts.total, whole, opened[kind]))
     return found
 
 
-def facet_values(kind: str, counts: TermCounts, wanted: EntityParams, texts: Texts) -> list[FacetValue]:
-    offer: dict[str, Callable[[TermCount, EntityParams, Texts], FacetValue]] = {
+def facet_values(kind: str, counts: TermCounts, wanted: EntityParams, _: Translator) -> list[FacetValue]:
+    offer: dict[str, Callable[[TermCount, EntityParams, Translator], FacetValue]] = {
         "vocabularies": _vocabulary_value,
         "classes": _class_value,
         "properties": _property_value,
     }
-    return [offer[kind](one, wanted, texts) for one in counts.names]
+    return [offer[kind](one, wanted, _) for one in counts.names]
 
 
-def _vocabulary_value(one: TermCount, wanted: EntityParams, texts: Texts) -> FacetValue:
+def _vocabulary_value(one: TermCount, wanted: EntityParams, _: Translator) -> FacetValue:
     chosen = one.iri == wanted.vocabulary
     return FacetValue(vocabulary_name(one.iri), "", one.iri, one, wanted.address(vocabulary=one.iri), chosen=chosen)
 
 
-def _class_value(one: TermCount, wanted: EntityParams, texts: Texts) -> FacetValue:
+def _class_value(one: TermCount, wanted: EntityParams, _: Translator) -> FacetValue:
     this = wanted.address(of_class=one.iri, not_class="" if one.iri == wanted.not_class else wanted.not_class)
     other = wanted.address(not_class=one.iri, of_class="" if one.iri == wanted.of_class else wanted.of_class)
-    return FacetValue(
-        term_name(one.iri, texts), _source(one.iri), one.iri, one, this, other, one.iri == wanted.of_class
-    )
+    return FacetValue(term_name(one.iri, _), _source(one.iri), one.iri, one, this, other, one.iri == wanted.of_class)
 
 
-def _property_value(one: TermCount, wanted: EntityParams, texts: Texts) -> FacetValue:
+def _property_value(one: TermCount, wanted: EntityParams, _: Translator) -> FacetValue:
     """Choosing it asks that it be there; the words come into its field."""
     chosen = any(each.property == one.iri for each in wanted.where)
     room = len(wanted.where) + bool(wanted.q) < CONDITIONS_MAX
     this = wanted.address(where=(*wanted.where, EntityCondition(one.iri))) if room else wanted.address()
-    return FacetValue(term_name(one.iri, texts), _source(one.iri), one.iri, one, this, chosen=chosen)
+    return FacetValue(term_name(one.iri, _), _source(one.iri), one.iri, one, this, chosen=chosen)
 
 
 def _source(iri: str) -> str:
@@ -144,7 +155,7 @@ def collection_choices(known: list[str], wanted: EntityParams) -> list[tuple[str
     return [(name, wanted.address(collection=name), name == wanted.collection) for name in known[:COLLECTIONS_MAX]]
 
 
-def active_filters(wanted: EntityParams, texts: Texts) -> list[ActiveFilter]:
+def active_filters(wanted: EntityParams, _: Translator) -> list[ActiveFilter]:
     """What was chosen, but for the conditions: they can be changed, too."""
     found = []
     if wanted.q:
@@ -153,20 +164,20 @@ def active_filters(wanted: EntityParams, texts: Texts) -> list[ActiveFilter]:
         label = vocabulary_name(wanted.vocabulary)
         found.append(ActiveFilter("vocabulary", label, wanted.vocabulary, wanted.address(vocabulary="")))
     if wanted.of_class:
-        label = term_name(wanted.of_class, texts)
+        label = term_name(wanted.of_class, _)
         found.append(ActiveFilter("class", label, wanted.of_class, wanted.address(of_class="")))
     if wanted.not_class:
-        label = texts.data_not.format(name=term_name(wanted.not_class, texts))
+        label = _("not {name}", name=term_name(wanted.not_class, _))
         found.append(ActiveFilter("not", label, wanted.not_class, wanted.address(not_class="")))
     if wanted.collection:
-        found.append(ActiveFilter("collection", wanted.collection, texts.collections, wanted.address(collection="")))
+        found.append(ActiveFilter("collection", wanted.collection, _("Collection"), wanted.address(collection="")))
     return found
 
 
-def condition_rows(wanted: EntityParams, texts: Texts) -> list[ConditionRow]:
+def condition_rows(wanted: EntityParams, _: Translator) -> list[ConditionRow]:
     return [
         ConditionRow(
-            term_name(one.property, texts) if one.property else texts.data_any_property,
+            term_name(one.property, _) if one.property else _("any property"),
             one.property,
             shorten_iri(one.property),
             one,
@@ -176,6 +187,6 @@ def condition_rows(wanted: EntityParams, texts: Texts) -> list[ConditionRow]:
     ]
 
 
-def comparison_choices(texts: Texts) -> list[tuple[str, str]]:
+def comparison_choices(_: Translator) -> list[tuple[str, str]]:
     """What the field between property and value can say."""
-    return [(operator, texts.comparisons[operator]) for operator in OPERATORS]
+    return [(operator, _.render(COMPARISON_NAMES[operator])) for operator in OPERATORS]

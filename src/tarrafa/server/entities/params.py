@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from starlette.datastructures import QueryParams
 
 from tarrafa.errors import QueryError
+from tarrafa.i18n import message
 from tarrafa.parse.rdf.entity import normalize_iri, vocabulary_of
 from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, shorten_iri
 from tarrafa.server.search.params import VALUE_CHARS_MAX
@@ -76,14 +77,22 @@ class EntityParams(msgspec.Struct, frozen=True):
         """With IRIs for names."""
         conditions = len(self.where) + bool(self.q)
         if conditions > CONDITIONS_MAX:
-            raise QueryError(f"At most {CONDITIONS_MAX} conditions can be asked for at once, not {conditions:,}.")
+            raise QueryError(
+                message(
+                    "At most {most} conditions can be asked for at once, not {count}.",
+                    most=CONDITIONS_MAX,
+                    count=conditions,
+                )
+            )
         vocabulary = _resolve_vocabulary(self.vocabulary, reader)
 
         def a_class(name: str) -> str:
             looks = [lambda text: reader.classes(vocabulary, n=NAMES_MAX, holding=text)] if vocabulary else []
             found = _resolve_name(name, [*looks, lambda text: reader.classes(n=NAMES_MAX, holding=text)])
             if found is None:
-                raise QueryError(f"No crawled page speaks of a class called {name[:QUOTED_CHARS_MAX]!r}.")
+                raise QueryError(
+                    message("No crawled page speaks of a class called {name}.", name=repr(name[:QUOTED_CHARS_MAX]))
+                )
             return found
 
         of_class, not_class = (a_class(name) if name else "" for name in (self.of_class, self.not_class))
@@ -145,7 +154,11 @@ def _condition_from_fields(name: str, operator: str, value: str) -> EntityCondit
 
 def _resolve_condition(one: EntityCondition, reader: EntityReader, of_class: str, vocabulary: str) -> EntityCondition:
     if one.operator not in OPERATORS:
-        raise QueryError(f"A comparison is words, =, <, <=, > or >=, not {str(one.operator)[:QUOTED_CHARS_MAX]!r}.")
+        raise QueryError(
+            message(
+                "A comparison is words, =, <, <=, > or >=, not {got}.", got=repr(str(one.operator)[:QUOTED_CHARS_MAX])
+            )
+        )
     if not one.property:
         return one
     looks: list[NameLookup] = []
@@ -155,7 +168,9 @@ def _resolve_condition(one: EntityCondition, reader: EntityReader, of_class: str
         looks.append(lambda text: reader.properties("", vocabulary, n=NAMES_MAX, holding=text))
     found = _resolve_name(one.property, [*looks, lambda text: reader.properties(n=NAMES_MAX, holding=text)])
     if found is None:
-        raise QueryError(f"No crawled page speaks of a property called {one.property[:QUOTED_CHARS_MAX]!r}.")
+        raise QueryError(
+            message("No crawled page speaks of a property called {name}.", name=repr(one.property[:QUOTED_CHARS_MAX]))
+        )
     return replace(one, property=found)
 
 
@@ -180,4 +195,6 @@ def _resolve_vocabulary(name: str, reader: EntityReader) -> str:
         return normalize_iri(name)
     if any(one.iri == name for one in reader.vocabularies(n=NAMES_MAX, holding=name).names):
         return name
-    raise QueryError(f"No vocabulary is known as {name[:QUOTED_CHARS_MAX]!r}: write its whole IRI.")
+    raise QueryError(
+        message("No vocabulary is known as {name}: write its whole IRI.", name=repr(name[:QUOTED_CHARS_MAX]))
+    )

@@ -21,9 +21,10 @@ from starlette.routing import Route
 
 from tarrafa.errors import DataError, QueryError
 from tarrafa.graph.reader import GraphReader
+from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.entities import facets
-from tarrafa.server.entities.facets import FACET_KINDS, FACET_VALUES_PER_PAGE
+from tarrafa.server.entities.facets import FACET_KINDS, FACET_TITLES, FACET_VALUES_PER_PAGE
 from tarrafa.server.entities.params import QUOTED_CHARS_MAX, EntityParams
 from tarrafa.server.jinja_environment import PER_PAGE, Pager
 from tarrafa.server.page_responses import PageResponses, UnknownResource, json_response
@@ -92,7 +93,9 @@ def list_facet(
 ) -> FacetListResponse:
     """What can be chosen."""
     if kind not in FACET_KINDS:
-        raise QueryError(f"list must be vocabularies, classes or properties, not {kind[:QUOTED_CHARS_MAX]!r}.")
+        raise QueryError(
+            message("list must be vocabularies, classes or properties, not {got}.", got=repr(kind[:QUOTED_CHARS_MAX]))
+        )
     counts = facets.facet_names(reader, kind, wanted.resolve_names(reader), n, offset, holding[:FILTER_CHARS_MAX])
     return FacetListResponse(kind, counts.total, counts.names)
 
@@ -125,22 +128,22 @@ class EntityRoutes:
         ]
 
     def search_page(self, request: Request) -> Response:
-        texts, given = self._replies.texts(request), request.query_params
+        _, given = self._replies.translator(request), request.query_params
         if not self._reader.vocabularies(n=0).total and not self._reader.properties(n=0).total:
             return self._replies.html(request, "entities_empty.html")
         wanted, page = EntityParams.from_query(given).resolve_names(self._reader), page_number_param(given, "page")
         shared: dict[str, Any] = {
             "wanted": wanted,
-            "sections": facets.facets(self._reader, wanted, texts),
-            "chips": facets.active_filters(wanted, texts),
-            "rows": facets.condition_rows(wanted, texts),
-            "comparisons": facets.comparison_choices(texts),
+            "sections": facets.facets(self._reader, wanted, _),
+            "chips": facets.active_filters(wanted, _),
+            "rows": facets.condition_rows(wanted, _),
+            "comparisons": facets.comparison_choices(_),
             "collections": facets.collection_choices(self._collections(), wanted),
         }
         if given.get("list"):
             return self._facet_page(request, wanted, given["list"], page, shared)
         if page > OFFSET_MAX // PER_PAGE:
-            raise QueryError(f"Only the first {OFFSET_MAX:,} things can be paged through.")
+            raise QueryError(message("Only the first {most} things can be paged through.", most=OFFSET_MAX))
         found = find_entities(self._reader, wanted, PER_PAGE, (page - 1) * PER_PAGE)
         numbers = Pager.of(page, found.total, PER_PAGE, OFFSET_MAX)
         return self._replies.html(request, "entity_results.html", found=found, numbers=numbers, **shared)
@@ -150,12 +153,20 @@ class EntityRoutes:
     ) -> Response:
         held = request.query_params.get("filter", "").strip()[:FILTER_CHARS_MAX]
         if page > OFFSET_MAX // FACET_VALUES_PER_PAGE:
-            raise QueryError(f"Only the first {OFFSET_MAX:,} names can be paged through.")
+            raise QueryError(message("Only the first {most} names can be paged through.", most=OFFSET_MAX))
         found = list_facet(self._reader, kind, wanted, FACET_VALUES_PER_PAGE, (page - 1) * FACET_VALUES_PER_PAGE, held)
-        offers = facets.facet_values(kind, TermCounts(found.total, found.names), wanted, self._replies.texts(request))
+        _ = self._replies.translator(request)
+        offers = facets.facet_values(kind, TermCounts(found.total, found.names), wanted, _)
         numbers = Pager.of(page, found.total, FACET_VALUES_PER_PAGE, OFFSET_MAX)
         return self._replies.html(
-            request, "entity_facet_list.html", found=found, offers=offers, held=held, numbers=numbers, **shared
+            request,
+            "entity_facet_list.html",
+            found=found,
+            title=_.render(FACET_TITLES[kind]),
+            offers=offers,
+            held=held,
+            numbers=numbers,
+            **shared,
         )
 
     def search_json(self, request: Request) -> Response:
@@ -180,10 +191,10 @@ class EntityRoutes:
     def _requested_entity(self, request: Request) -> EntityResponse:
         key = request.query_params.get("key", "").strip()
         if not key:
-            raise UnknownResource("no_thing")
+            raise UnknownResource(message("Which thing? The address needs ?key= with its IRI."))
         found = describe_entity(self._reader, key) if len(key) <= KEY_CHARS_MAX else None
         if found is None:
-            raise UnknownResource("unknown_thing")
+            raise UnknownResource(message("No crawled page speaks of such a thing."))
         return found
 
     def _carried_params(self, request: Request) -> EntityParams:

@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tarrafa.errors import DataError, QueryError, TarrafaError
+from tarrafa.i18n import Message
 from tarrafa.runtime.token import Token
 from tarrafa.search import shard_wire
 from tarrafa.search.request import SearchRequest, Shard
@@ -34,9 +35,7 @@ def create_shard_app(shard: Shard, token: Token) -> Starlette:
     async def converse(request: Request) -> Response:
         version, name = request.path_params["version"], request.path_params["method"]
         if version != VERSION:
-            return _message_response(
-                shard_wire.STATUS_OTHER_VERSION, shard_wire.OTHER_VERSION.format(there=VERSION, here=one_line(version))
-            )
+            return _message_response(shard_wire.STATUS_OTHER_VERSION, shard_wire.other_version(version))
         method = METHODS.get(name)
         if method is None or request.headers.get("content-type") != CONTENT_TYPE:  # a browser's form has other types
             return _message_response(404, f"a shard answers {', '.join(METHODS)}, asked as {CONTENT_TYPE}")
@@ -67,18 +66,18 @@ async def _error_response(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return _message_response(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
     if isinstance(error, QueryError):
-        return _message_response(shard_wire.STATUS_BAD_QUERY, str(error))
+        return _message_response(shard_wire.STATUS_BAD_QUERY, error.message)
     if isinstance(error, ClientDisconnect):
         return _message_response(shard_wire.STATUS_BAD_QUERY, "the question did not come whole")
     if isinstance(error, DataError):
         log.warning("%s", error)
-        return _message_response(shard_wire.STATUS_INDEX_ERROR, str(error))
+        return _message_response(shard_wire.STATUS_INDEX_ERROR, error.message)
     log.error("unexpected", exc_info=error)
     return _message_response(500, f"something went wrong there: {type(error).__name__}")
 
 
-def _message_response(code: int, sentence: str) -> Response:
-    response = _packed_response(one_line(sentence), code)
+def _message_response(code: int, reason: Message | str) -> Response:
+    response = _packed_response(one_line(reason) if isinstance(reason, str) else reason, code)
     if code == shard_wire.STATUS_TOO_LONG:
         response.headers["Connection"] = "close"  # the rest of it is not read
     return response

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from xml.etree.ElementTree import Element, SubElement, register_namespace, tostring
 
+from tarrafa.i18n import Translator
 from tarrafa.model import SearchResult
-from tarrafa.server.page_texts import Texts
 from tarrafa.server.security_headers import safe_href
 
 CSV_TYPE = "text/csv; charset=utf-8; header=present"
@@ -107,12 +107,12 @@ def to_atom(feed: SearchFeed) -> bytes:
     return _document(root)
 
 
-def opensearch_description(base: str, texts: Texts) -> bytes:
+def opensearch_description(base: str, _: Translator) -> bytes:
     """What a browser reads before it offers to search here."""
     root = Element("OpenSearchDescription", xmlns=OPENSEARCH)
     for name, text in (
-        ("ShortName", "Tarrafa"), ("Description", texts.search_label), ("InputEncoding", "UTF-8"),
-        ("OutputEncoding", "UTF-8"), ("Language", texts.code), ("AdultContent", "false"), ("SyndicationRight", "open"),
+        ("ShortName", "Tarrafa"), ("Description", _("Search the pages that were crawled")), ("InputEncoding", "UTF-8"),
+        ("OutputEncoding", "UTF-8"), ("Language", _.code), ("AdultContent", "false"), ("SyndicationRight", "open"),
     ):  # fmt: skip
         _add(root, name, text)
     image = _add(root, "Image", f"{base}/static/logo.svg")

@@ -7,11 +7,39 @@ languages offered are those that pages are in. Knows nothing of HTML.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tarrafa.i18n import Message, Translator, message
 from tarrafa.search.request import Sort
-from tarrafa.server.page_texts import Texts
-from tarrafa.server.search.params import SWITCH_PARAMS, TIME_RANGE_DAYS, SearchParams
+from tarrafa.server.search.params import SearchParams
 
 LANGUAGES_SHOWN_MAX = 12
+TIME_NAMES = {
+    "day": message("Past day"),
+    "week": message("Past week"),
+    "month": message("Past month"),
+    "year": message("Past year"),
+}
+SORT_NAMES: dict[str, Message] = {
+    Sort.RELEVANCE: message("Relevance"),
+    Sort.DATE: message("Newest first"),
+    Sort.LINKS: message("Most linked first"),
+}
+SWITCH_TEXTS = {  # parameter -> label, hint
+    "all": (message("All words"), message("Only pages that hold every word")),
+    "natural": (
+        message("Natural language"),
+        message("Words that stand in more than half of the pages are not looked for"),
+    ),
+    "expand": (
+        message("Add related words"),
+        message("Words that the best results have in common are looked for too"),
+    ),
+    "recent": (message("Prefer recent pages"), message("Of pages that match alike, the newer one comes first")),
+    "copies": (message("Show every copy"), message("Pages that say the same are shown each by itself")),
+    "crowded": (
+        message("Any number per site"),
+        message("A third page of the same site keeps its place among the others"),
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,60 +70,60 @@ class SearchSwitch:
     on: bool
 
 
-def filter_menus(asked: SearchParams, texts: Texts, languages: Iterable[str]) -> list[FilterMenu]:
+def filter_menus(asked: SearchParams, _: Translator, languages: Iterable[str]) -> list[FilterMenu]:
     """Language, time and order. `languages` are those of the pages, the most frequent first."""
-    return [_language_menu(asked, texts, languages), _time_menu(asked, texts), _sort_menu(asked, texts)]
+    return [_language_menu(asked, _, languages), _time_menu(asked, _), _sort_menu(asked, _)]
 
 
-def search_switches(asked: SearchParams, texts: Texts) -> list[SearchSwitch]:
+def search_switches(asked: SearchParams, _: Translator) -> list[SearchSwitch]:
     return [
-        SearchSwitch(name, texts.switches[name], texts.switch_hints[name], getattr(asked, name))
-        for name in SWITCH_PARAMS
+        SearchSwitch(name, _.render(label), _.render(hint), getattr(asked, name))
+        for name, (label, hint) in SWITCH_TEXTS.items()
     ]
 
 
-def language_name(code: str, texts: Texts) -> str:
-    return texts.languages.get(code, code)
+def language_name(code: str, _: Translator) -> str:
+    return _.language_name(code) or code
 
 
-def _language_menu(asked: SearchParams, texts: Texts, languages: Iterable[str]) -> FilterMenu:
+def _language_menu(asked: SearchParams, _: Translator, languages: Iterable[str]) -> FilterMenu:
     offered = list(languages)[:LANGUAGES_SHOWN_MAX]
     if asked.lang and asked.lang not in offered:
         offered.append(asked.lang)
-    choices = [MenuChoice(texts.any_language, asked.address(lang=""), not asked.lang)]
+    choices = [MenuChoice(_("Any language"), asked.address(lang=""), not asked.lang)]
     choices += [
-        MenuChoice(language_name(code, texts), asked.address(lang=code), code == asked.lang)
-        for code in sorted(offered, key=lambda code: language_name(code, texts).casefold())
+        MenuChoice(language_name(code, _), asked.address(lang=code), code == asked.lang)
+        for code in sorted(offered, key=lambda code: language_name(code, _).casefold())
     ]
-    shown = language_name(asked.lang, texts) if asked.lang else texts.any_language
-    return FilterMenu(texts.language_menu, shown, choices, bool(asked.lang))
+    shown = language_name(asked.lang, _) if asked.lang else _("Any language")
+    return FilterMenu(_("Language"), shown, choices, bool(asked.lang))
 
 
-def _time_menu(asked: SearchParams, texts: Texts) -> FilterMenu:
+def _time_menu(asked: SearchParams, _: Translator) -> FilterMenu:
     dates = bool(asked.after or asked.before)
-    choices = [MenuChoice(texts.any_time, asked.address(time="", after="", before=""), not dates and not asked.time)]
+    choices = [MenuChoice(_("Any time"), asked.address(time="", after="", before=""), not dates and not asked.time)]
     choices += [
-        MenuChoice(texts.times[name], asked.address(time=name, after="", before=""), not dates and name == asked.time)
-        for name in TIME_RANGE_DAYS
+        MenuChoice(_.render(name), asked.address(time=time, after="", before=""), not dates and time == asked.time)
+        for time, name in TIME_NAMES.items()
     ]
-    return FilterMenu(texts.time_menu, _time_shown(asked, texts), choices, dates or bool(asked.time), has_range=True)
+    return FilterMenu(_("Updated"), _time_shown(asked, _), choices, dates or bool(asked.time), has_range=True)
 
 
-def _time_shown(asked: SearchParams, texts: Texts) -> str:
+def _time_shown(asked: SearchParams, _: Translator) -> str:
     after, before = asked.after, asked.before
     if after and before:
-        return texts.range_between.format(after=after, before=before)
+        return _("{after} to {before}", after=after, before=before)
     if after:
-        return texts.range_since.format(after=after)
+        return _("Since {after}", after=after)
     if before:
-        return texts.range_until.format(before=before)
-    return texts.times.get(asked.time, texts.any_time)
+        return _("Before {before}", before=before)
+    return _.render(TIME_NAMES[asked.time]) if asked.time in TIME_NAMES else _("Any time")
 
 
-def _sort_menu(asked: SearchParams, texts: Texts) -> FilterMenu:
+def _sort_menu(asked: SearchParams, _: Translator) -> FilterMenu:
     now = asked.sort or Sort.RELEVANCE
     choices = [
-        MenuChoice(texts.sorts[order], asked.address(sort="" if order is Sort.RELEVANCE else order), order == now)
-        for order in Sort
+        MenuChoice(_.render(name), asked.address(sort="" if order is Sort.RELEVANCE else order), order == now)
+        for order, name in SORT_NAMES.items()
     ]
-    return FilterMenu(texts.sort_menu, texts.sorts.get(now, now), choices, now != Sort.RELEVANCE)
+    return FilterMenu(_("Sorted by"), _.render(SORT_NAMES.get(now, now)), choices, now != Sort.RELEVANCE)

@@ -22,6 +22,7 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from tarrafa.errors import QueryError
+from tarrafa.i18n import message
 from tarrafa.search.request import SearchRequest, Sort
 
 TIME_RANGE_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
@@ -71,9 +72,9 @@ class SearchParams(msgspec.Struct, frozen=True):
     def search_request(self, n: int, offset: int, today: date) -> SearchRequest:
         """As the searcher takes it. `today` is what *the last week* counts back from."""
         if self.sort not in ("", *Sort):
-            raise QueryError(f"sort must be relevance, date or links, not {self.sort[:40]!r}.")
+            raise QueryError(message("sort must be relevance, date or links, not {got}.", got=repr(self.sort[:40])))
         if self.time not in ("", *TIME_RANGE_DAYS):
-            raise QueryError(f"time must be day, week, month or year, not {self.time[:40]!r}.")
+            raise QueryError(message("time must be day, week, month or year, not {got}.", got=repr(self.time[:40])))
         since = (today - timedelta(TIME_RANGE_DAYS[self.time])).isoformat() if self.time else ""
         return SearchRequest(
             self.q, n, offset, self.collection[:COLLECTION_CHARS_MAX] or None, self.all, self.natural, self.expand,
@@ -105,7 +106,7 @@ def integer_param(given: QueryParams, name: str, default: int) -> int:
     if not value:
         return default
     if not (value.isascii() and value.removeprefix("-").isdigit() and len(value) < 10):
-        raise QueryError(f"{name} must be a whole number, not {value[:20]!r}.")
+        raise QueryError(message("{name} must be a whole number, not {got}.", name=name, got=repr(value[:20])))
     return int(value)
 
 

@@ -9,13 +9,12 @@ the others. Several processes may write.
 Knows nothing of HTTP.
 """
 
-import contextlib
 import logging
 import re
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,7 +22,8 @@ import apsw
 import msgspec
 
 from tarrafa.errors import DataError
-from tarrafa.runtime.data_dir import DataDirectory, open_sqlite_readonly
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import SqliteFile
 
 FORMAT = 1
 DAY_S = 86_400
@@ -112,7 +112,7 @@ class QueryLog:
         if not pending:
             return
         try:
-            with self._writing, _opened(self._path) as connection:
+            with self._writing, _file(self._path).writing(SCHEMA, busy_timeout_ms=BUSY_MS) as connection:
                 for day, counted in pending.items():
                     _write(connection, day, counted)
                 _delete_old_days(connection, self._now())
@@ -146,7 +146,7 @@ def query_report(
     if not data.queries.exists():
         return QueryReport(days, 0, 0, 0, [], [])
     first = day_of(now - (days - 1) * DAY_S)
-    with _opened(data.queries, to_write=False) as connection:
+    with _file(data.queries).reading() as connection:
         ((asked, empty, unkept),) = connection.execute(
             "SELECT ifnull(sum(times), 0), ifnull(sum(empty), 0), ifnull(sum(unkept), 0) FROM days WHERE day >= ?",
             (first,),
@@ -190,37 +190,8 @@ def is_personal(text: str) -> bool:
     return len(text) > TEXT_CHARS_MAX or bool(_mail(text)) or bool(_digits(_years("", text)))
 
 
-@contextlib.contextmanager
-def _opened(path: Path, *, to_write: bool = True) -> Iterator[apsw.Connection]:
-    """One transaction on the file; what SQLite complains of, as one line."""
-    try:
-        connection = apsw.Connection(str(path)) if to_write else open_sqlite_readonly(path)
-        try:
-            connection.set_busy_timeout(BUSY_MS)
-            if to_write:
-                _prepare(connection)
-            with connection:
-                _check(connection, path)
-                yield connection
-        finally:
-            connection.close()
-    except apsw.Error as error:
-        raise DataError(f"{path}: cannot be used ({error}); delete the file, and a new one is made") from None
-
-
-def _prepare(connection: apsw.Connection) -> None:
-    connection.pragma("journal_mode", "wal")
-    connection.pragma("synchronous", "normal")
-    if connection.pragma("user_version") == 0:
-        with connection:
-            if connection.pragma("user_version") == 0:  # another process may have been quicker
-                connection.execute(SCHEMA)
-                connection.pragma("user_version", FORMAT)
-
-
-def _check(connection: apsw.Connection, path: Path) -> None:
-    if connection.pragma("user_version") != FORMAT:
-        raise DataError(f"{path}: written by another version of Tarrafa; delete the file, and a new one is made")
+def _file(path: Path) -> SqliteFile:
+    return SqliteFile(path, FORMAT, "delete the file, and a new one is made")
 
 
 def _write(connection: apsw.Connection, day: str, counted: _DayCounts) -> None:

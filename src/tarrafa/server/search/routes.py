@@ -24,7 +24,7 @@ from tarrafa.parse.url import canonical
 from tarrafa.search.request import HITS_MAX, RESULT_DEPTH_MAX, SearchRequest
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.jinja_environment import PER_PAGE, ScoreExplanation, hit_views, results_pager
-from tarrafa.server.page_responses import PageResponses, UnknownResource, json_response
+from tarrafa.server.page_responses import NO_URL, PageResponses, UnknownResource, json_response
 from tarrafa.server.search import feeds
 from tarrafa.server.search.filter_menus import filter_menus, search_switches
 from tarrafa.server.search.params import SearchParams, integer_param, page_number_param
@@ -71,15 +71,15 @@ class SearchRoutes:
             return self._replies.html(request, "home.html", documents=self._documents())
         offset = (page - 1) * PER_PAGE
         result = self._search(asked, PER_PAGE, offset, people=request.method == "GET")
-        texts = self._replies.texts(request)
+        _ = self._replies.translator(request)
         return self._replies.html(
             request,
             "search_results.html",
             result=result,
             hits=hit_views(result, asked, offset),
             numbers=results_pager(page, result.total),
-            menus=filter_menus(asked, texts, self._indexed_languages()),
-            switches=search_switches(asked, texts),
+            menus=filter_menus(asked, _, self._indexed_languages()),
+            switches=search_switches(asked, _),
             depth_max=RESULT_DEPTH_MAX,
             typed_url=canonical(asked.q) if _is_url(asked.q.strip()) else None,
         )
@@ -88,18 +88,19 @@ class SearchRoutes:
         """How a page came to its score."""
         asked, url = SearchParams.from_query(request.query_params), request.query_params.get("url", "").strip()
         if not url:
-            raise UnknownResource("no_url")
+            raise UnknownResource(NO_URL)
         parts = self._searcher.explain_score(asked.search_request(1, 0, self._today()), url)
         return self._replies.html(request, "score_explanation.html", url=url, reasons=ScoreExplanation.of(parts))
 
     def help(self, request: Request) -> Response:
-        return self._replies.html(request, "search_help.html")
+        asked, _ = SearchParams.from_query(request.query_params), self._replies.translator(request)
+        return self._replies.html(request, "search_help.html", all_switches=search_switches(asked, _))
 
     # -- for programs ----------------------------------------------------------------------------------------------
 
     def as_json(self, request: Request) -> Response:
         result, _ = self._search_from_request(request, PER_PAGE, people=True)
-        return json_response(result)
+        return json_response(result.in_english())
 
     def as_csv(self, request: Request) -> Response:
         result, offset = self._search_from_request(request, CSV_HITS, people=True)
@@ -115,7 +116,7 @@ class SearchRoutes:
         return Response(feeds.to_atom(feed), media_type=feeds.ATOM_TYPE, headers=_missing_shards_header(feed.result))
 
     def opensearch(self, request: Request) -> Response:
-        content = feeds.opensearch_description(self._replies.site_url(request), self._replies.texts(request))
+        content = feeds.opensearch_description(self._replies.site_url(request), self._replies.translator(request))
         return Response(content, media_type=feeds.OPENSEARCH_TYPE)
 
     def suggest(self, request: Request) -> Response:

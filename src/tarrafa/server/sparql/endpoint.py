@@ -156,7 +156,7 @@ class SparqlEndpoint:
         response = self._replies.html(
             request,
             "sparql.html",
-            examples=sparql_examples(self._replies.texts(request)),
+            examples=sparql_examples(self._replies.translator(request)),
             has_triples=any(map(newest_number, parts(self._data))),
             several=several,
             limits=self._asking.limits,

@@ -6,7 +6,7 @@ Knows nothing of who answers them.
 
 from typing import NamedTuple
 
-from tarrafa.server.page_texts import Texts
+from tarrafa.i18n import Translator, message
 
 SCHEMA = "PREFIX schema: <https://schema.org/>\n"
 TARRAFA = "PREFIX tarrafa: <urn:tarrafa:>\n"
@@ -66,6 +66,17 @@ CONSTRUCT {{ ?person schema:name ?name ; schema:worksFor ?employer }} WHERE {{
 }
 
 
+TITLES = {
+    "people": message("People and where they work"),
+    "events": message("Events from a date on"),
+    "products": message("Products by price"),
+    "page": message("All that the newest page says"),
+    "classes": message("Kinds of things, and how many"),
+    "collection": message("Pages of each collection"),
+    "graph": message("Who works where, as a graph"),
+}
+
+
 class SparqlExample(NamedTuple):
     """A query and what it is for."""
 
@@ -73,5 +84,5 @@ class SparqlExample(NamedTuple):
     query: str
 
 
-def sparql_examples(texts: Texts) -> list[SparqlExample]:
-    return [SparqlExample(texts.sparql_examples[name], query) for name, query in EXAMPLE_QUERIES.items()]
+def sparql_examples(_: Translator) -> list[SparqlExample]:
+    return [SparqlExample(_.render(TITLES[name]), query) for name, query in EXAMPLE_QUERIES.items()]

@@ -122,7 +122,7 @@ def start_process(
         "crawl-delay": world.crawl_delay_s, "crawl-delay-share": world.crawl_delay_share,
     }  # fmt: skip
     command = module_command("tarrafa.testweb", *(f"--{name}={value}" for name, value in options.items()))
-    command += ["--addresses"] * addresses + ["--corners"] * world.hostile
+    command += ["--addresses"] * addresses + ["--hostile"] * world.hostile
     command += [f"--log={log_path}"] if log_path is not None else []
     environment = os.environ | ({CLOCK_VARIABLE: clock.to_environment()} if clock is not None else {})
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)

@@ -8,40 +8,36 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import apsw
 import msgspec
 
-from tarrafa.errors import DataError, DiskFull, data_error_from_os
+from tarrafa.errors import data_error_from_os
+from tarrafa.runtime.sqlite import SqliteFile
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS message (
+    id INTEGER PRIMARY KEY, place TEXT NOT NULL, method TEXT NOT NULL, arguments BLOB NOT NULL
+);
+"""
 
 
 class ShardOutbox:
     """Messages by server, oldest first."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise data_error_from_os(error, path.parent) from None
-        try:
-            self._db = apsw.Connection(str(path))
-            self._db.pragma("journal_mode", "wal")
-            self._db.pragma("synchronous", "full")
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS message (id INTEGER PRIMARY KEY, place TEXT NOT NULL, method TEXT NOT NULL,"
-                " arguments BLOB NOT NULL)"
-            )
-        except apsw.Error as error:
-            raise self._translate(error) from None
+        file = SqliteFile(path)
+        self._db = file.open(SCHEMA, sync="full")
+        self._errors = file.errors(self._db)
 
     def put(self, place: str, method: str, arguments: Any) -> None:
-        try:
+        with self._errors:
             self._db.execute(
                 "INSERT INTO message (place, method, arguments) VALUES (?, ?, ?)",
                 (place, method, msgspec.msgpack.encode(arguments)),
             )
-        except apsw.Error as error:
-            raise self._translate(error) from None
 
     def destinations(self) -> set[str]:
         """For whom something waits."""
@@ -65,8 +61,3 @@ class ShardOutbox:
 
     def close(self) -> None:
         self._db.close()
-
-    def _translate(self, error: apsw.Error) -> DataError:
-        if isinstance(error, apsw.FullError):
-            return DiskFull(f"{self._path}: the disk is full ({error}); free some space and run the command again")
-        return DataError(f"{self._path}: {error}")

@@ -4,22 +4,19 @@ Promises: what was chosen on the page counts first (a parameter, then the cookie
 browser asks for (`Accept-Language`, RFC 9110 section 12.5.4), then English. Nothing that can be sent is an error.
 """
 
-from tarrafa.server.page_texts import Texts
-from tarrafa.server.page_texts.english import ENGLISH
-from tarrafa.server.page_texts.portuguese import PORTUGUESE
+from tarrafa.i18n import ENGLISH, LANGUAGES, Translator, translator
 
-LANGUAGES = {texts.code: texts for texts in (ENGLISH, PORTUGUESE)}
 COOKIE = "hl"
 COOKIE_S = 365 * 86_400
 HEADER_CHARS_MAX = 1_000
 
 
-def choose(chosen: str, remembered: str, accepted: str) -> Texts:
+def choose(chosen: str, remembered: str, accepted: str) -> Translator:
     """`chosen` on this page, `remembered` by the cookie, `accepted` by the browser."""
     for code in (chosen, remembered):
         if code in LANGUAGES:
-            return LANGUAGES[code]
-    return next((LANGUAGES[code] for code in _wanted(accepted) if code in LANGUAGES), ENGLISH)
+            return translator(code)
+    return translator(next((code for code in _wanted(accepted) if code in LANGUAGES), ENGLISH.code))
 
 
 def _wanted(header: str) -> list[str]:

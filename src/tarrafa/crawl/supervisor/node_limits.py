@@ -12,7 +12,7 @@ from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER, ResourceLimits
 from tarrafa.runtime.data_dir import DataDirectory
 
 
-class WorkerLimits:
+class NodeLimits:
     def __init__(self, data: DataDirectory, limits: ResourceLimits, tell: Callable[[str], None]) -> None:
         self._data, self._limits, self._tell = data, limits, tell
         self._disk_space = DiskSpace(data)

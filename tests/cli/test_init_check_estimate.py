@@ -1,4 +1,4 @@
-"""What a user types before a crawl."""
+"""`tarrafa init`, `check` and `estimate`: the commands before a crawl."""
 
 import json
 
@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from tarrafa.cli.app import app
 from tarrafa.coordinator.definitions.presets import PRESETS
-from tarrafa.crawl.scope.admission import load_collection
+from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import ConfigError
 
 run = CliRunner().invoke
@@ -37,7 +37,7 @@ def file(tmp_path):
     return path
 
 
-def test_urls_are_judged_from_the_command_line_or_from_standard_input(file, tmp_path):
+def test_urls_are_checked_from_the_command_line_or_from_standard_input(file, tmp_path):
     empty = ["--data", str(tmp_path / "none")]
     told = run(app, ["check", str(file), "www.a.br/x", "http://www.a.br/login", *empty])
     assert told.stdout.splitlines()[:2] == [

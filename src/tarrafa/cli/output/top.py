@@ -1,17 +1,9 @@
 """Command `tarrafa top`: reads the numbers of all collections each second and draws them in the terminal.
 
-The one place where `tarrafa top` gets its numbers from. The frontier is asked each time; what follows the archive is
-looked at now and then only, in a thread, because that opens files. Reads only.
-
-How does a crawl look in a terminal, now?
-
-One frame of `tarrafa top`: lines of exactly the room that there is, from 80 columns and 24 rows on (narrower ones are
-cut). Pure: the same numbers give the same picture. What matters most stands first, and what has no room is counted.
-
-`tarrafa top`: the numbers of a crawl, live in a terminal.
-
-Once a second, until `q` or Ctrl-C. Elsewhere than in a terminal, the same frames one after the other, without colours
-and without signs that move a cursor; as JSON, one line a second. It only looks: nothing that it shows depends on it.
+It runs until `q` or Ctrl-C, and only reads. Outside a terminal it prints the same frames one after the other, without
+colours and cursor movements; as JSON, one line a second. The frontier is read each time; index, link graph and triple
+store every few seconds, in a thread, because that opens files. Drawing is pure: a frame fits the terminal from 80
+columns and 24 rows on, shows running collections first, and counts what has no room.
 """
 
 import asyncio
@@ -36,6 +28,7 @@ from tarrafa.errors import DataError, TarrafaError
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.api import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.graph.follower import behind as graph_behind
+from tarrafa.i18n import ENGLISH
 from tarrafa.index.status import IndexStatus
 from tarrafa.index.status import index_status as index_of
 from tarrafa.runtime.data_dir import DataDirectory
@@ -48,7 +41,7 @@ RATE_SAMPLES = 5  # of them
 
 
 class FollowerStates(msgspec.Struct, frozen=True):
-    """How far those are who follow the archive; None: there are none here."""
+    """How far index, triple store and link graph are behind the archive; None: there is none here."""
 
     index: IndexStatus | None = None
     triples: TriplesStatus | None = None
@@ -57,16 +50,16 @@ class FollowerStates(msgspec.Struct, frozen=True):
 
 
 class TopSnapshot(msgspec.Struct, frozen=True):
-    """Everything at one moment. `trouble`: why the numbers are not those of now."""
+    """All numbers of one moment. `trouble`: why they are not current."""
 
     at: float
     overview: FrontierOverview
     followers: FollowerStates
-    bytes_per_s: float | None = None  # that the archive grows by; None: looked at once, nobody knows
+    bytes_per_s: float | None = None  # growth of the archive; None: unknown after one sample
     trouble: str = ""
 
     def to_json_line(self) -> bytes:
-        """One line: what `tarrafa status --json` says, and more."""
+        """One line: the fields of `tarrafa status --json`, and more."""
         fields = msgspec.to_builtins(self.overview) | {
             "at": self.at, "bytes_per_s": self.bytes_per_s, "trouble": self.trouble,
         } | msgspec.to_builtins(self.followers)  # fmt: skip
@@ -96,7 +89,7 @@ class TopReader:
         return TopSnapshot(now, overview, self._followers, self._growth(), trouble)
 
     def _growth(self) -> float | None:
-        """Bytes a second, over the last few looks."""
+        """Bytes a second, over the last samples."""
         self._sizes.append((boottime(), _archive_bytes(self._data)))
         (first, before), (last, size) = self._sizes[0], self._sizes[-1]
         return round(max(0, size - before) / (last - first)) if last > first else None
@@ -112,7 +105,7 @@ def _archive_bytes(data: DataDirectory) -> int:
     try:
         with os.scandir(data.archive) as files:
             return sum(file.stat().st_size for file in files if file.name.endswith(".warc.gz"))
-    except OSError:  # there is none, or a file was taken away meanwhile
+    except OSError:  # there is no archive, or a file was removed meanwhile
         return 0
 
 
@@ -122,15 +115,14 @@ BARS, PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
 WIDE = 120  # columns: from here on there is room for more numbers
 NAME_MIN, NAME_MAX = 10, 32
 WORKERS_MIN = 3
-FIXED = 6  # rows: title, heads of two tables, two empty ones, and one that whoever shows it may need
+FIXED = 6  # rows: title, heads of two tables, two empty ones, and one for the caller
 FOLLOWING = 5  # rows, where there is room: one empty
-UNITS = ("B", "KB", "MB", "GB", "TB")
 
 Lines = list[Text]
 
 
 def draw_frame(
-    sight: TopSnapshot,
+    snapshot: TopSnapshot,
     trends: Mapping[str, Sequence[float]],
     width: int,
     height: int,
@@ -138,27 +130,27 @@ def draw_frame(
     where: str = "",
     plain: bool = False,
 ) -> Lines:
-    """The frame. `where` stands in its title; `plain`: the terminal knows ASCII only."""
-    collections = sorted(sight.overview.collections, key=_urgency)
-    workers = sight.overview.nodes
-    remarks = [line for line in (sight.trouble, *sight.overview.notes) if line][: height // 4]
+    """Draw a frame. `where` is shown in its title; `plain`: ASCII only."""
+    collections = sorted(snapshot.overview.collections, key=_urgency)
+    workers = snapshot.overview.nodes
+    remarks = [line for line in (snapshot.trouble, *snapshot.overview.notes) if line][: height // 4]
     room = max(3, height - FIXED - len(remarks))
     least = min(len(workers), WORKERS_MIN, room - 2)
     following = FOLLOWING if 3 * len(collections) + len(workers) + FOLLOWING <= room else 1
     each = next((rows for rows in (3, 2) if rows * len(collections) + least + following <= room), 1)
     for_workers = min(len(workers), max(least, room - following - each * len(collections)))
-    title = _title(sight, where)
-    lines = [title if len(title) <= width else _title(sight, ""), Text(), _head(width, collections)]
+    title = _title(snapshot, where)
+    lines = [title if len(title) <= width else _title(snapshot, ""), Text(), _head(width, collections)]
     bars = PLAIN_BARS if plain else BARS
     lines += _rows(collections, trends, width, max(1, room - following - for_workers), each, bars)
     lines += [Text(), *_workers(workers, for_workers)]
-    lines += _following(sight) if following > 1 else [_following_briefly(sight.followers)]
+    lines += _following(snapshot) if following > 1 else [_following_briefly(snapshot.followers)]
     lines += [Text(terminal.printable(line), "yellow") for line in remarks]
     return [_fitted(line, width) for line in lines]
 
 
 def sparkline(values: Sequence[float], width: int, bars: str = BARS) -> str:
-    """The last values as a curve of that many signs, the highest one being full."""
+    """The last `width` values as a curve, one character each."""
     shown = list(values)[-width:] if width > 0 else []
     top = max(shown, default=0.0)
     if top <= 0:
@@ -166,17 +158,8 @@ def sparkline(values: Sequence[float], width: int, bars: str = BARS) -> str:
     return "".join(bars[min(len(bars) - 1, int(value / top * len(bars)))] for value in shown)
 
 
-def format_bytes(count: float) -> str:
-    """`1.3 MB`."""
-    for unit in UNITS[:-1]:
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:,.1f} {UNITS[-1]}"
-
-
 def progress_text(status: CollectionStatus) -> str:
-    """How it goes, in words: time left, or why it does not run."""
+    """Progress in words: time left, or why the collection does not run."""
     if status.state != "running":
         return terminal.printable(status.reason)
     if status.keeps_fresh:
@@ -190,14 +173,14 @@ def _urgency(status: CollectionStatus) -> tuple[int, str]:
     return place, status.name
 
 
-def _title(sight: TopSnapshot, where: str) -> Text:
-    collections = sight.overview.collections
-    clock = datetime.fromtimestamp(sight.at, UTC).astimezone().strftime("%H:%M:%S")
+def _title(snapshot: TopSnapshot, where: str) -> Text:
+    collections = snapshot.overview.collections
+    clock = datetime.fromtimestamp(snapshot.at, UTC).astimezone().strftime("%H:%M:%S")
     running = sum(one.state == "running" for one in collections)
     pages, rate = sum(one.fetched for one in collections), sum(one.pages_per_s for one in collections)
     kinds = f"{len(collections)} {'collection' if len(collections) == 1 else 'collections'}, {running} running"
     facts = f" {clock} · {kinds} · {pages:,} pages · {rate:,.1f}/s"
-    facts += f" · {format_bytes(sight.bytes_per_s)}/s" if sight.bytes_per_s is not None else ""
+    facts += f" · {ENGLISH.size(snapshot.bytes_per_s)}/s" if snapshot.bytes_per_s is not None else ""
     return Text.assemble(("Tarrafa", "bold cyan"), facts, (f"  {terminal.printable(where)}" if where else "", "dim"))
 
 
@@ -228,7 +211,7 @@ COLUMN = {"known": 11, "queue": 10, "pages": 10, "pending": 11, "visits": 11, "t
 def _head(width: int, collections: Sequence[CollectionStatus]) -> Text:
     names = _columns(collections[0], width) if collections else {}
     if not names:
-        return Text("No collection is here yet; `tarrafa crawl FILE` brings one.", "dim")
+        return Text("No collection yet; `tarrafa crawl FILE` starts one.", "dim")
     cells = "".join(f"{name:>{COLUMN.get(name, 8)}}" for name in names)
     return Text(f"{'collection':<{_name_width(width, collections)}} {'state':<9}{cells}", "bold")
 
@@ -246,7 +229,7 @@ def _rows(
     each: int,
     bars: str,
 ) -> Lines:
-    """So many lines for each; and how many there was no room for."""
+    """`each` lines per collection; a last line counts those without room."""
     lines: Lines = []
     fitting = len(collections) if each * len(collections) <= room else max(0, room - 1)
     names = _name_width(width, collections)
@@ -263,7 +246,7 @@ def _rows(
 
 
 def _details(status: CollectionStatus, trend: Sequence[float], width: int, bars: str) -> Lines:
-    """How it goes, and what was answered."""
+    """Progress, and visits by status."""
     line = Text("  ")
     if status.state == "running":
         line.append(sparkline(trend, max(10, width // 4), bars) + "  ", "green")
@@ -273,7 +256,7 @@ def _details(status: CollectionStatus, trend: Sequence[float], width: int, bars:
 
 def _workers(workers: Sequence[WorkerLeaseStatus], room: int) -> Lines:
     if not workers:
-        return [Text("nobody crawls at the moment", "dim")]
+        return [Text("no worker is running", "dim")]
     name_width = max(6, min(24, max(len(one.name) for one in workers)))
     lines = [Text(f"{'worker':<{name_width}}{'hosts':>7}{'pid':>9}  note", "bold")]
     fitting = len(workers) if len(workers) <= room else max(0, room - 1)
@@ -287,19 +270,19 @@ def _workers(workers: Sequence[WorkerLeaseStatus], room: int) -> Lines:
     return lines
 
 
-def _following(sight: TopSnapshot) -> Lines:
-    shown, lines = sight.followers, [Text()]
+def _following(snapshot: TopSnapshot) -> Lines:
+    shown, lines = snapshot.followers, [Text()]
     if shown.index is not None:
         lines.append(_follower("index", f"{shown.index.documents:,} documents", shown.index.behind_bytes))
     lines.append(_follower("graph", "links", shown.graph_behind_bytes))
     if shown.triples is not None:
         lines.append(_follower("triples", f"{shown.triples.statements:,} statements", shown.triples.behind_bytes))
-    lines.append(Text.assemble((f"{'archive':<9}", "cyan"), format_bytes(shown.archive_bytes)))
+    lines.append(Text.assemble((f"{'archive':<9}", "cyan"), ENGLISH.size(shown.archive_bytes)))
     return lines
 
 
 def _follower(name: str, what: str, behind_bytes: int) -> Text:
-    lag = f"{format_bytes(behind_bytes)} behind the archive" if behind_bytes else "up to date"
+    lag = f"{ENGLISH.size(behind_bytes)} behind the archive" if behind_bytes else "up to date"
     return Text.assemble((f"{name:<9}", "cyan"), f"{what:<26}", (lag, "yellow" if behind_bytes else "dim"))
 
 
@@ -314,7 +297,7 @@ def _following_briefly(shown: FollowerStates) -> Text:
 
 
 def _lag(behind_bytes: int) -> str:
-    return f" ({format_bytes(behind_bytes)} behind)" if behind_bytes else ""
+    return f" ({ENGLISH.size(behind_bytes)} behind)" if behind_bytes else ""
 
 
 def _fitted(line: Text, width: int) -> Text:
@@ -324,63 +307,63 @@ def _fitted(line: Text, width: int) -> Text:
 
 
 EVERY_S = 1.0
-LAST_LINE = Text("q ends", "dim")
+LAST_LINE = Text("q: quit", "dim")
 
 
 def run_top(data: DataDirectory, address: Address | None, *, once: bool = False, as_json: bool = False) -> None:
-    """Watch a data directory, or a frontier that is elsewhere, until somebody has seen enough."""
-    onlooker = TopReader(data, address)
+    """Watch a data directory, or a remote frontier, until q or Ctrl-C."""
+    reader = TopReader(data, address)
     place = str(data.root) if address is None else str(address)
-    run_until_interrupted(lambda: _watch(onlooker, place, once=once, as_json=as_json))
+    run_until_interrupted(lambda: _watch(reader, place, once=once, as_json=as_json))
 
 
-async def _watch(onlooker: TopReader, place: str, *, once: bool, as_json: bool) -> int:
+async def _watch(reader: TopReader, place: str, *, once: bool, as_json: bool) -> int:
     console, clock = Console(highlight=False), Clock.from_environment()
-    first = await onlooker.read(clock.now())  # what is wrong from the beginning is told as every command tells it
+    first = await reader.read(clock.now())  # an error at the start is reported like that of any command
     if once or as_json or not console.is_terminal:
-        await _print(onlooker, first, clock, console, place, once=once, as_json=as_json)
+        await _print(reader, first, clock, console, place, once=once, as_json=as_json)
         return 0
     with _single_keys() as keys, Live(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live:
-        async with contextlib.aclosing(_snapshots(onlooker, first, clock, keys)) as sights:
-            async for sight in sights:
-                live.update(Group(*_frame(onlooker, sight, console, place), LAST_LINE), refresh=True)
+        async with contextlib.aclosing(_snapshots(reader, first, clock, keys)) as snapshots:
+            async for snapshot in snapshots:
+                live.update(Group(*_frame(reader, snapshot, console, place), LAST_LINE), refresh=True)
     return 0
 
 
 async def _print(
-    onlooker: TopReader, first: TopSnapshot, clock: Clock, console: Console, place: str, *, once: bool, as_json: bool
+    reader: TopReader, first: TopSnapshot, clock: Clock, console: Console, place: str, *, once: bool, as_json: bool
 ) -> None:
-    async with contextlib.aclosing(_snapshots(onlooker, first, clock, None)) as sights:
-        async for sight in sights:
+    async with contextlib.aclosing(_snapshots(reader, first, clock, None)) as snapshots:
+        async for snapshot in snapshots:
             if as_json:
-                sys.stdout.write(sight.to_json_line().decode() + "\n")
+                sys.stdout.write(snapshot.to_json_line().decode() + "\n")
             else:
-                with console.capture() as captured:  # rich would end us with status 1 where nobody reads any more
-                    console.print(Group(*_frame(onlooker, sight, console, place), *([] if once else [Text()])))
+                with console.capture() as captured:  # rich would exit with status 1 when the pipe is closed
+                    console.print(Group(*_frame(reader, snapshot, console, place), *([] if once else [Text()])))
                 sys.stdout.write(captured.get())
             sys.stdout.flush()
             if once:
                 return
 
 
-def _frame(onlooker: TopReader, sight: TopSnapshot, console: Console, place: str) -> Lines:
+def _frame(reader: TopReader, snapshot: TopSnapshot, console: Console, place: str) -> Lines:
     ascii_only = console.options.ascii_only
-    return draw_frame(sight, onlooker.trends, console.width, console.height, where=place, plain=ascii_only)
+    return draw_frame(snapshot, reader.trends, console.width, console.height, where=place, plain=ascii_only)
 
 
 async def _snapshots(
-    onlooker: TopReader, first: TopSnapshot, clock: Clock, keys: asyncio.Event | None
+    reader: TopReader, first: TopSnapshot, clock: Clock, keys: asyncio.Event | None
 ) -> AsyncGenerator[TopSnapshot, None]:
-    """One a second, until a key is pressed. A frontier that goes away is waited for."""
-    sight = first
+    """One a second, until q is pressed. While the frontier is unreachable, the old numbers stay."""
+    snapshot = first
     while True:
-        yield sight
+        yield snapshot
         if await _pressed(keys, EVERY_S):
             return
         try:
-            sight = await onlooker.read(clock.now())
+            snapshot = await reader.read(clock.now())
         except TarrafaError as error:
-            sight = TopSnapshot(clock.now(), sight.overview, sight.followers, None, f"these are old numbers: {error}")
+            snapshot = TopSnapshot(clock.now(), snapshot.overview, snapshot.followers, None, f"old numbers: {error}")
 
 
 async def _pressed(keys: asyncio.Event | None, wait_s: float) -> bool:
@@ -394,7 +377,7 @@ async def _pressed(keys: asyncio.Event | None, wait_s: float) -> bool:
 
 @contextlib.contextmanager
 def _single_keys() -> Iterator[asyncio.Event]:
-    """Set when somebody presses q; the terminal is afterwards as it was."""
+    """Event that is set when q is pressed; restores the terminal afterwards."""
     pressed, loop = asyncio.Event(), asyncio.get_running_loop()
     if not sys.stdin.isatty():
         yield pressed

@@ -1,0 +1,87 @@
+"""The public pages are translated: no words outside the translator, and errors are messages."""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tarrafa.errors import QueryError
+from tarrafa.i18n import PORTUGUESE, Message
+from tarrafa.model import STATUS_MEANING, Status, host_trouble
+from tarrafa.search.query_parser import parse
+from tarrafa.search.request import Sort
+from tarrafa.server.entities.facets import COMPARISON_NAMES
+from tarrafa.server.entities.params import OPERATORS
+from tarrafa.server.search.filter_menus import SORT_NAMES, SWITCH_TEXTS, TIME_NAMES
+from tarrafa.server.search.params import SWITCH_PARAMS, TIME_RANGE_DAYS
+from tarrafa.triples.entity_reader import EntityQuery, EntityReader
+
+SOURCE = Path(__file__).parents[2] / "src" / "tarrafa"
+ERRORS_FOR_READERS = {"QueryError", "ShardUnavailable", "UnknownResource", "Forbidden"}
+
+
+def test_whatever_can_be_chosen_or_happen_has_a_name():
+    assert set(SWITCH_TEXTS) == set(SWITCH_PARAMS)
+    assert set(TIME_NAMES) == set(TIME_RANGE_DAYS)
+    assert set(SORT_NAMES) == set(Sort)
+    assert set(COMPARISON_NAMES) == set(OPERATORS)
+    unsaid = {Status.NOT_SENT}  # never a record
+    assert set(Status) - unsaid == set(STATUS_MEANING)
+
+
+def untranslatable_errors(path: Path) -> Iterator[str]:
+    """Errors that are raised with words of their own instead of a message."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ERRORS_FOR_READERS:
+            words = [part for part in node.args if isinstance(part, ast.Constant | ast.JoinedStr | ast.BinOp)]
+            if words:
+                yield f"{path.name}:{node.lineno}"
+
+
+def test_whatever_the_search_complains_of_is_a_message():
+    readers = [Path(inspect.getfile(one)) for one in (EntityReader, EntityQuery)]
+    rooms = [path for room in ("search", "server", "graph") for path in (SOURCE / room).rglob("*.py")]
+    assert [found for path in [*rooms, *readers] for found in untranslatable_errors(path)] == []
+
+
+def test_a_complaint_keeps_its_values_in_another_language():
+    with pytest.raises(QueryError, match=r"1,500 characters, at most 1,000 are read\.$") as raised:
+        parse("a" * 1500, all_words=False)
+    said = PORTUGUESE.render(raised.value.message)
+    assert said == "A busca é longa demais: 1.500 caracteres; no máximo 1.000 são lidos."
+    with pytest.raises(QueryError) as raised:
+        parse("lang:a{0}b", all_words=False)
+    assert "não 'a{0}b'." in PORTUGUESE.render(raised.value.message)
+
+
+@pytest.mark.parametrize(
+    ("noted", "english", "portuguese"),
+    [
+        ("-11 Connection refused", "communication error Connection refused", "erro de comunicação Connection refused"),
+        ("robots.txt: -10", "robots.txt: too slow", "robots.txt: lenta demais"),
+        ("robots.txt: 503", "robots.txt: 503", "robots.txt: 503"),
+        ("503 ", "503 ", "503 "),
+        ("no such name", "no such name", "no such name"),
+        ("", "", ""),
+    ],
+)
+def test_what_a_worker_notes_of_a_host_is_a_status_and_the_words_of_the_connection(noted, english, portuguese):
+    assert str(host_trouble(noted)) == english
+    assert PORTUGUESE.render(host_trouble(noted)) == portuguese
+
+
+def test_values_of_a_trouble_are_not_read_as_places():
+    assert str(host_trouble("-11 {status} {where}")) == "communication error {status} {where}"
+    assert isinstance(host_trouble("-11 x"), Message)
+
+
+def test_no_template_has_words_outside_the_translator():
+    """Names of formats and the brand are the same everywhere."""
+    allowed = re.compile(r"Tarrafa|tarrafa|JSON|CSV|RSS|Atom|SPARQL|pid|home|#in|#out|#hosts|[\W\d_]+")
+    for path in (SOURCE / "server" / "templates").glob("*.html"):
+        said = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", "", path.read_text(), flags=re.DOTALL)
+        text = re.sub(r"<[^>]*>", "", said)
+        assert [word for word in text.split() if not allowed.fullmatch(word)] == [], path.name
