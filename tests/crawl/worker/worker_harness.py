@@ -8,7 +8,7 @@ from pathlib import Path
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.worker.worker import Worker
+from tarrafa.crawl.worker import worker as worker_module
 from tarrafa.frontier.address import UnixSocket
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
@@ -23,18 +23,19 @@ CONNECTIONS_MAX = 100
 
 @asynccontextmanager
 async def running_worker(folder: Path) -> AsyncIterator[tuple[SqliteFrontier, DataDirectory]]:
-    """It works until the scene is over, and then brings home what it has."""
+    """A worker that runs until the context ends, and then commits and hands back what it has."""
     data, clock = DataDirectory(folder / "data"), Clock.real()
     data.create()
     frontier = SqliteFrontier(data.frontier, clock, "test\n")
     server = await frontier_server.serve_unix(frontier, data.socket)
     line = await frontier_client.RemoteFrontier.connect(data.socket)
-    worker = Worker(data, "w1", UnixSocket(data.socket), line, await sync_clock(line, clock), CONNECTIONS_MAX, 1)
+    agreed = await sync_clock(line, clock)
+    worker = await worker_module.join(data, "w1", UnixSocket(data.socket), line, agreed, CONNECTIONS_MAX, 1)
     work = asyncio.create_task(worker.run())
     try:
         yield frontier, data
     finally:
-        worker._stopping.set()
+        worker.stop()
         await work
         await line.close()
         server.close()
