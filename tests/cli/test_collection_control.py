@@ -18,7 +18,7 @@ async def test_what_waits_is_started_and_what_is_finished_begins_again_from_its_
             await set_collection_state(address, "c", "paused", "")
         for name in ("waits", "c"):
             await set_collection_state(address, name, "running", "by somebody", again=True)
-        now = {one.name: (one.state, one.run, one.reason) for one in (await frontier.overview()).collections}
+        now = {one.name: (one.state, one.run, str(one.reason)) for one in (await frontier.overview()).collections}
         assert now == {"waits": ("running", 1, "by somebody"), "c": ("running", 2, "by somebody")}
         await set_collection_state(address, "c", "paused", "")
         await set_collection_state(address, "c", "running", "", again=True)

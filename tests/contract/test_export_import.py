@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from tarrafa.errors import FrontierError, TarrafaError
-from tarrafa.frontier.api import CachedRobots, DiscoveredUrl, Frontier, PastVisit
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, PastVisit
 from tarrafa.frontier.rpc import codec
 from tarrafa.frontier.transfer.host_export import (
     ExportCatalogue,

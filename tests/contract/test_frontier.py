@@ -12,11 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from tarrafa.errors import ConfigError, DataError, FrontierError, LeaseLost, TarrafaError
-from tarrafa.frontier.api import (
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import (
     CachedRobots,
     ClockReading,
     DiscoveredUrl,
-    Frontier,
     FrontierCollectionState,
     HostReport,
     NextVisits,

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tarrafa.crawl.supervisor.completion import finish_reason, is_exhausted
-from tarrafa.frontier.api import DiscoveredUrl, Frontier, Lease, SiteFacts, UrlFacts, UrlWeight
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import DiscoveredUrl, Lease, SiteFacts, UrlFacts, UrlWeight
 from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import Outcome, Status, UrlRole, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
@@ -109,7 +110,10 @@ async def test_inside_a_site_the_walk_goes_on_while_2_to_the_i_links_lead_elsewh
     status = await numbers(frontier)
     assert (status.fetched, status.pending, status.passed_over) == (len(seen), 0, 20 - len(seen))
     assert is_exhausted(status)
-    assert finish_reason(status) == f"every site in reach was visited; {20 - len(seen)} of their URLs were passed over"
+    assert (
+        str(finish_reason(status))
+        == f"every site in reach was visited; {20 - len(seen)} of their URLs were passed over"
+    )
 
 
 async def test_a_worker_that_counts_no_links_sees_one_page_of_each_site(frontier):

@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.api import Frontier, RetryBatch
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import RetryBatch
 from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import Outcome, Status, UrlRole
 from tarrafa.parse.url import host_id, url_id

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tarrafa.frontier.api import Frontier, UrlWeight
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import UrlWeight
 from tarrafa.frontier.revisit_planner import fetch_revisit_pages, plan_collection
 from tarrafa.model import Outcome, Status, UrlRole
 from tarrafa.runtime.process import current_process

@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from tarrafa.frontier.api import FIRST_HOST, Frontier, HostReport, Lease, PlannedVisit, UrlWeight
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import FIRST_HOST, HostReport, Lease, PlannedVisit, UrlWeight
 from tarrafa.frontier.revisit_planner import fetch_revisit_pages, plan_collection
 from tarrafa.index.document_fields import IndexAction, index_action
 from tarrafa.model import Outcome, Status, UrlRole, Visit, VisitRecord

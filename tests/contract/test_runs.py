@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.api import Frontier, HostCounts, Lease
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import HostCounts, Lease
 from tarrafa.model import Outcome, Status, UrlRole, Visit
 from tarrafa.parse.url import host_id, url_id
 from tarrafa.runtime.process import current_process
@@ -55,7 +56,7 @@ async def sweep(frontier: Frontier, limit: int = 100) -> None:
 
 async def test_a_collection_that_is_not_to_start_is_ready_and_hands_nothing_out_until_somebody_starts_it(frontier):
     row = await frontier.open_collection(a_collection(), [offer(ROOT)], False)
-    assert (row.state, row.reason, row.run) == ("ready", "created; not started yet", 1)
+    assert (row.state, str(row.reason), row.run) == ("ready", "created; not started yet", 1)
     worker = (await frontier.join("w", current_process())).worker
     assert await leased(frontier, worker) == []
     assert (await numbers(frontier)).started == 0.0

@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime
 
-from tarrafa.frontier.api import ENTRIES_PER_RESPONSE, Frontier
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
 from tarrafa.model import Outcome, Status
 from tarrafa.runtime.process import current_process
 from tarrafa.takedown import TakedownEntry

@@ -10,11 +10,11 @@ from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import draft as drafts
-from tarrafa.coordinator.states import LocalizedReason
 from tarrafa.coordinator.store import CoordinatorStore
 from tarrafa.crawl.supervisor.completion import finish_reason, is_exhausted
-from tarrafa.frontier.api import CollectionStatus, HostReport, VisitReport
+from tarrafa.frontier.messages import CollectionStatus, HostReport, VisitReport
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
+from tarrafa.i18n import Message
 from tarrafa.model import Outcome
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.process import current_process
@@ -50,8 +50,8 @@ class CoordinatorHarness:
     def begin(self) -> None:
         """It was away, and is back."""
 
-        def tell(event: str, collection: Collection, told: LocalizedReason, status: object, occasion: object) -> None:
-            self.told.append((event, collection.name, told.en))
+        def tell(event: str, collection: Collection, told: Message | str, status: object, occasion: object) -> None:
+            self.told.append((event, collection.name, str(told)))
 
         self.coordinator = Coordinator(self.ledger, lambda: self.frontier, self.clock, tell, "home")
 
@@ -64,7 +64,7 @@ class CoordinatorHarness:
 
     async def state(self, name: str = "news") -> tuple[str, str]:
         found = (await self.look())[name]
-        return found.state, found.reason
+        return found.state, str(found.reason)
 
 
 @asynccontextmanager

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from tarrafa import config, credentials
 from tarrafa.coordinator.definitions.versions import BY_COMMAND_LINE
-from tarrafa.coordinator.states import LocalizedReason
 from tarrafa.crawl.supervisor.submission import ROOTS_PER_CALL, submit_collection
+from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER
 from tarrafa.errors import ConfigError, EditConflict, FrontierError, Unreachable
-from tarrafa.frontier.api import CollectionRow
+from tarrafa.frontier.messages import CollectionRow
+from tarrafa.i18n import PORTUGUESE, Message
 from tests.coordinator.coordinator_harness import (
     HOUR,
     START,
@@ -49,7 +50,7 @@ async def test_pause_resume_and_stop_say_who_and_the_state_stays(harness: Coordi
         assert found == state
         assert reason.startswith("by rui at ")
     picture = harness.coordinator.snapshot().collections[0]
-    assert picture.reason.in_language("pt").startswith("por rui às ")
+    assert PORTUGUESE.render(picture.reason).startswith("por rui às ")
     assert [run.state for run in harness.ledger.runs("news")] == ["stopped"]
 
 
@@ -97,7 +98,7 @@ async def test_it_starts_at_its_date_and_not_before(harness: CoordinatorHarness)
 async def test_a_deadline_stops_it_and_says_so(harness: CoordinatorHarness) -> None:
     await harness.coordinator.create(a_collection(schedule={"deadline": "2026-12-01"}), "ana", start=True)
     found = (await harness.look(datetime(2026, 12, 1, tzinfo=UTC).timestamp()))["news"]
-    assert (found.state, found.reason) == ("stopped", "its deadline, Tuesday 2026-12-01 at 00:00 UTC, has come")
+    assert (found.state, str(found.reason)) == ("stopped", "its deadline, Tuesday 2026-12-01 at 00:00 UTC, has come")
     assert harness.ledger.runs("news")[0].cut
     assert harness.told[-1][0] == "finished"
 
@@ -191,12 +192,12 @@ async def test_numbers_become_curves_and_a_picture(harness: CoordinatorHarness) 
 async def test_one_that_runs_while_all_nodes_are_paused_says_why_nothing_comes(harness: CoordinatorHarness) -> None:
     await harness.coordinator.create(a_collection(), "ana", start=True)
     soon = time.time() + HOUR  # it is not silent by then, however slow we are
-    harness.coordinator.nodes.receive_heartbeat(a_beat("home", trouble="paused by order"), soon)
+    harness.coordinator.nodes.receive_heartbeat(a_beat("home", trouble=PAUSED_BY_ORDER, is_paused=True), soon)
     one = harness.coordinator.snapshot().collections[0]
     assert one.state == "running"
-    assert one.standstill == LocalizedReason(
-        "nobody works for it: paused by order", "ninguém trabalha para ela: pausado por ordem"
-    )
+    assert str(one.standstill) == "nobody works for it: paused by order"
+    assert one.standstill is not None
+    assert PORTUGUESE.render(one.standstill) == "ninguém trabalha para ela: pausado por ordem"
     await harness.coordinator.act("news", "pause", "ana")
     assert harness.coordinator.snapshot().collections[0].standstill is None
 
@@ -232,7 +233,7 @@ async def test_one_that_cannot_be_begun_keeps_nobody_else_from_it(harness: Coord
     await harness.look(first + HOUR)
     real = harness.frontier.begin_run
 
-    async def refused(name: str, reason: str) -> CollectionRow:
+    async def refused(name: str, reason: Message | str) -> CollectionRow:
         if name == "bad":
             raise FrontierError("bad: cannot be begun")
         return await real(name, reason)
@@ -323,7 +324,7 @@ async def test_a_schedule_is_paused_between_two_runs_and_says_so_until_somebody_
     assert state == "paused"
     assert reason.endswith("; its schedule rests until somebody resumes it")
     picture = harness.coordinator.snapshot().collections[0]
-    assert picture.reason.in_language("pt").endswith("; sua agenda espera até que alguém a retome")
+    assert PORTUGUESE.render(picture.reason).endswith("; sua agenda espera até que alguém a retome")
     assert (picture.actions, picture.next) == (["resume", "delete"], None)
     assert await harness.coordinator.upcoming_runs("news", 3) == []
     for day in (1, 2):
@@ -350,7 +351,7 @@ async def test_a_stopped_one_whose_schedule_is_paused_and_resumed_is_stopped_as_
     await harness.look()
     again = harness.coordinator.snapshot().collections[0]
     assert (again.state, again.reason) == ("stopped", stopped.reason)
-    assert again.reason.pt.startswith("por ana às ")
+    assert PORTUGUESE.render(again.reason).startswith("por ana às ")
     assert again.actions == ["pause", "resume", "again", "delete"]
 
 
@@ -383,9 +384,8 @@ async def test_a_limit_that_is_raised_lets_what_it_ended_go_on(harness: Coordina
     await harness.coordinator.edit("news", a_collection(scope={"pages_max": 2}), "rui")
     state, reason = await harness.state()
     assert (state, reason[:35]) == ("running", "goes on since it was edited by rui ")
-    assert (
-        harness.coordinator.snapshot().collections[0].reason.pt.startswith("continua desde que foi editada por rui às ")
-    )
+    picture = harness.coordinator.snapshot().collections[0]
+    assert PORTUGUESE.render(picture.reason).startswith("continua desde que foi editada por rui às ")
     assert [(run.number, run.state) for run in harness.coordinator.runs("news")] == [(1, "running")]
     assert len(await visit(harness, 2)) == 1
     assert await is_over(harness)

@@ -7,16 +7,15 @@ from msgspec.structs import replace
 
 from tarrafa.coordinator.states import (
     ACTIONS,
-    LocalizedReason,
     ScheduleStatus,
     allowed_actions,
     check_action,
     reason_by_person,
-    translate_reason,
 )
 from tarrafa.crawl.supervisor.completion import finish_reason
 from tarrafa.errors import ConfigError
-from tarrafa.frontier.api import CollectionStatus
+from tarrafa.frontier.messages import CollectionStatus
+from tarrafa.i18n import PORTUGUESE
 
 
 @pytest.mark.parametrize(
@@ -75,12 +74,8 @@ def test_an_action_is_offered_somewhere_and_refused_wherever_it_is_not_offered(a
 
 def test_a_reason_names_who_and_when_by_the_clock_on_the_wall():
     told = reason_by_person("ana", 1_795_000_000.0, ZoneInfo("America/Sao_Paulo"))
-    assert told.in_language("en") == "by ana at 08:06 on 2026-11-18"
-    assert told.in_language("pt") == "por ana às 08:06 de 2026-11-18"
-
-
-def test_what_was_said_in_one_language_only_is_said_in_that_one():
-    assert LocalizedReason("an error").in_language("pt") == "an error"
+    assert str(told) == "by ana at 08:06 on 2026-11-18"
+    assert PORTUGUESE.render(told) == "por ana às 08:06 de 2026-11-18"
 
 
 @pytest.mark.parametrize(
@@ -88,21 +83,11 @@ def test_what_was_said_in_one_language_only_is_said_in_that_one():
     [
         ({}, "tudo o que está ao alcance foi visitado"),
         ({"sites_chosen": 3, "passed_over": 1_200},
-         "todos os sites ao alcance foram visitados; 1,200 das suas URLs foram deixadas de lado"),
+         "todos os sites ao alcance foram visitados; 1.200 das suas URLs foram deixadas de lado"),
         ({"pending": 5, "pages_max": 7, "fetched": 7}, "pages_max = 7 foi alcançado"),
         ({"pending": 5, "requests_max": 9, "requests": 9}, "requests_max = 9 foi alcançado"),
     ],
 )  # fmt: skip
 def test_why_a_crawl_is_over_is_said_in_both_languages(numbers, portuguese):
     status = replace(CollectionStatus("c", "running", "", 0, 0, 0, 0, 1, 0.0), **numbers)
-    told = translate_reason(finish_reason(status))
-    assert (told.en, told.pt) == (finish_reason(status), portuguese)
-
-
-def test_what_a_person_did_is_said_in_both_languages_also_when_only_one_was_kept():
-    told = reason_by_person("ana", 1_795_000_000.0)
-    assert translate_reason(told.en) == told
-
-
-def test_a_reason_that_nobody_knows_stays_as_it_is():
-    assert translate_reason("the moon") == LocalizedReason("the moon")
+    assert PORTUGUESE.render(finish_reason(status)) == portuguese

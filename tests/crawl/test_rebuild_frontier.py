@@ -22,11 +22,12 @@ from tarrafa.config import Collection
 from tarrafa.crawl.rebuild_frontier import RebuildResult, rebuild
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.frontier import server_process
+from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.frontier.store.offline_reads import read_overview
 from tarrafa.frontier.store.replay import NUMBERS_SKIPPED
-from tarrafa.frontier.store.schema import SCHEMA_VERSION, open_database
-from tarrafa.frontier.store.sqlite_frontier import read_overview
+from tarrafa.frontier.store.schema import SCHEMA_VERSION
 from tarrafa.frontier.transfer.host_export import UrlExport
 from tarrafa.model import (  # fmt: skip
     CollectionNote,
@@ -180,7 +181,7 @@ def test_a_frontier_that_is_made_again_knows_what_was_deleted_here_or_only_heard
     assert {url for url, image in found.items() if image.state == UrlState.FETCHED} == {"http://a.br/new"}
     assert "http://a.br/old" not in found
     with opened(archive.data) as store:
-        told = {one.collection: one.at for one in store.deletion_log.after(0)}
+        told = {one.collection: one.at for one in store.deletion_log.deletions(0)}
         assert told == {"c": START + 2.5, "elsewhere": START}, "as all machines were told"
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from tarrafa.clock import Clock, boottime
-from tarrafa.frontier.api import ClockReading
 from tarrafa.frontier.clock_sync import clock_skew_s, resume_clock, sync_clock
+from tarrafa.frontier.messages import ClockReading
 
 
 @dataclass

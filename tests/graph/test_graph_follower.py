@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.errors import DataError, DiskFull
-from tarrafa.frontier.api import UrlWeight
+from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph import follower
 from tarrafa.graph.follower import GraphFollower, behind, catch_up, cursor, follow, rebuild
 from tarrafa.graph.graph_writer import GraphWriter

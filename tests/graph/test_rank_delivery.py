@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.frontier.api import UrlWeight, is_significant_rank_change
+from tarrafa.frontier.messages import UrlWeight, is_significant_rank_change
 from tarrafa.graph import follower, rank_delivery
 from tarrafa.graph.follower import GraphFollower, behind, catch_up, mark_all_undelivered, rebuild
 from tarrafa.graph.ranking_process import compute_rankings

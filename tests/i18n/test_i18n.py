@@ -1,5 +1,6 @@
 """The interface in English and Portuguese: messages, plural forms, numbers; and a catalogue without gaps."""
 
+from datetime import datetime
 from io import BytesIO
 
 import msgspec
@@ -7,7 +8,7 @@ import pytest
 from babel.messages.catalog import Catalog
 from babel.messages.mofile import read_mo, write_mo
 
-from tarrafa.i18n import ENGLISH, PORTUGUESE, Message, message, messages, translator
+from tarrafa.i18n import ENGLISH, PORTUGUESE, Message, joined, message, messages, translator, zoned_moment
 from tarrafa.i18n import catalogue as catalogues
 
 
@@ -39,7 +40,7 @@ def test_values_are_not_read_as_part_of_a_sentence():
 
 
 @pytest.mark.parametrize(
-    "text", ["{x.__class__}", "{x[0]}", "{x!r}", "{x:>999999999}", "{0}", "{", "}", "{}", "{y}", "{x:{y}}"]
+    "text", ["{x.__class__}", "{x[0]}", "{x!s}", "{x:>999999999}", "{0}", "{", "}", "{}", "{y}", "{x:{y}}"]
 )
 def test_a_place_is_a_name_and_a_short_format_or_no_place(text):
     assert str(message(text, x=1)) == text.replace("{{", "{")
@@ -78,3 +79,23 @@ def test_names_of_languages_come_from_babel():
 
 def test_an_unknown_language_is_english():
     assert translator("tlh") is ENGLISH
+
+
+def test_a_value_may_be_quoted():
+    assert str(message("there is no {name!r}", name="a{b}")) == "there is no 'a{b}'"
+
+
+def test_moments_and_waits_are_written_by_babel():
+    text = message(
+        "starts on {at:moment} ({wait:ahead})",
+        at=zoned_moment(datetime(2026, 12, 1, 3), "America/Sao_Paulo"),
+        wait=15 * 86_400.0,
+    )
+    assert str(text) == "starts on Tuesday 2026-12-01 at 03:00 America/Sao_Paulo (in 15 days)"
+    assert PORTUGUESE.render(text) == "começa terça-feira 2026-12-01 às 03:00 America/Sao_Paulo (em 15 dias)"
+
+
+def test_every_message_in_a_structure_is_rendered_for_programs():
+    told = {"notes": [message("now"), "as it is"], "count": 3}
+    assert PORTUGUESE.render_all(told) == {"notes": ["agora", "as it is"], "count": 3}
+    assert PORTUGUESE.render_all(joined([message("now"), "x"])) == "agora; x"

@@ -201,7 +201,7 @@ def test_a_node_with_a_full_disk_pauses_itself_says_so_and_goes_on_by_itself(tmp
                 if not told and visits > 20:
                     ballast.write_bytes(bytes(shutil.disk_usage(mount).free - (50 << 20)))
                     told.append("full")
-                if told == ["full"] and "the disk is nearly full" in beat.trouble:
+                if told == ["full"] and "the disk is nearly full" in str(beat.trouble):
                     quiet = quiet + 1 if not hosts else 0
                     assert state == "running"
                     if quiet > 8:
@@ -383,8 +383,8 @@ def test_a_node_goes_on_without_a_process_that_no_restart_can_mend_and_tries_aga
         async with a_node(journey) as (supervisor, living):
             async for beat, state in beats_of(supervisor, living):
                 index = next(one for one in beat.processes if one.role == "index")
-                if not lock.closed and index.restarts and "index: " in beat.trouble:
-                    seen.append((index.state, index.cause, beat.trouble))
+                if not lock.closed and index.restarts and "index: " in str(beat.trouble):
+                    seen.append((index.state, index.cause, str(beat.trouble)))
                     assert any(one.pulse is not None and one.pulse.pages for one in beat.processes), "others work"
                     lock.close()
                 if lock.closed and index.state == "running" and not beat.trouble and state == "finished":

@@ -13,7 +13,7 @@ import pytest
 import tantivy
 
 from tarrafa.errors import FrontierError, ListenError
-from tarrafa.frontier.api import FrontierOverview
+from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.i18n import ENGLISH
 from tarrafa.index import schema
 from tarrafa.server.http_server import bind, run, serve

@@ -152,13 +152,14 @@ def status(
     from tarrafa.cli.crawl import fetch_overview
     from tarrafa.cli.output import terminal
     from tarrafa.frontier.address import from_command_line
+    from tarrafa.i18n import ENGLISH
     from tarrafa.index.status import index_status
     from tarrafa.triples.status import triples_status
 
     found = asyncio.run(fetch_overview(DataDirectory(data), from_command_line(where, token_file)))
     index, triples = index_status(DataDirectory(data)), triples_status(DataDirectory(data))
     if as_json:
-        terminal.print_json(msgspec.to_builtins(found) | {"index": index, "triples": triples})
+        terminal.print_json(msgspec.to_builtins(ENGLISH.render_all(found)) | {"index": index, "triples": triples})
     else:
         terminal.print_overview(found)
         terminal.print_index_state(index)

@@ -13,6 +13,7 @@ from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import Address, connect, local_address
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.graph import follower as graph
+from tarrafa.i18n import Message
 from tarrafa.index import follower as index
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.triples import follower as triples
@@ -21,7 +22,7 @@ STATE_AFTER: dict[str, str] = {"start": "running", "pause": "paused", "resume": 
 
 
 async def control_collection(
-    data: DataDirectory, address: Address | None, action: ControlAction, name: str, reason: str
+    data: DataDirectory, address: Address | None, action: ControlAction, name: str, reason: Message | str
 ) -> str:
     """Do it; the new state of the collection. `reason` is noted in the frontier if no node runs here."""
     answer = (

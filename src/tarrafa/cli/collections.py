@@ -13,6 +13,7 @@ import typer
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, Language, TokenFile, current_user
 from tarrafa.errors import ConfigError, Unreachable, data_error_from_os
+from tarrafa.i18n import Message, message
 from tarrafa.runtime.data_dir import DataDirectory
 
 if TYPE_CHECKING:
@@ -87,17 +88,17 @@ def check(
     """
     from tarrafa.cli.output import terminal
     from tarrafa.coordinator.dry_run import scope_check
-    from tarrafa.coordinator.field_texts.languages import words_of
     from tarrafa.crawl.scope.collection_loader import load_collection
+    from tarrafa.i18n import translator
     from tarrafa.runtime.data_dir import DataDirectory
     from tarrafa.takedown import CurrentTakedowns
 
-    collection, words = load_collection(file), words_of(language)
+    collection = load_collection(file)
     taken_down, directory = (lambda url: False), DataDirectory(data)
     if directory.version.exists():
         taken_down = CurrentTakedowns(directory).covers
-    verdicts = scope_check.check_urls(collection, urls or sys.stdin, taken_down, words)
-    notes = scope_check.unknown_before_crawl(collection, words)
+    verdicts = translator(language).render_all(scope_check.check_urls(collection, urls or sys.stdin, taken_down))
+    notes = translator(language).render_all(scope_check.unknown_before_crawl(collection))
     if as_json:
         terminal.print_json({"verdicts": verdicts, "notes": notes})
         return
@@ -126,7 +127,6 @@ def estimate(
     from tarrafa.cli.output import terminal
     from tarrafa.coordinator.dry_run.crawl_estimate import estimate as calculate
     from tarrafa.coordinator.dry_run.estimate_inputs import gather_estimate_inputs
-    from tarrafa.coordinator.field_texts.languages import words_of
     from tarrafa.crawl.scope.collection_loader import load_collection
     from tarrafa.frontier.address import from_command_line
     from tarrafa.i18n import translator
@@ -134,7 +134,7 @@ def estimate(
 
     collection, address = load_collection(file), from_command_line(where, token_file)
     known = asyncio.run(gather_estimate_inputs(DataDirectory(data), collection, workers, address))
-    found = calculate(collection, known, words_of(language))
+    found = translator(language).render_all(calculate(collection, known))
     if as_json:
         terminal.print_json(found)
     else:
@@ -198,7 +198,7 @@ def add(
         frontier = await connect(address or local_address(directory))
         try:
             row = await submit_collection(frontier, collection, start=False)
-            return row.state, row.reason
+            return row.state, str(row.reason)
         finally:
             await frontier.close()
 
@@ -230,7 +230,7 @@ def pause(
 
     Between two runs, its schedule is paused.
     """
-    _control("pause", name, "by `tarrafa pause`; `tarrafa resume` goes on", data, where, token_file)
+    _control("pause", name, message("by `tarrafa pause`; `tarrafa resume` goes on"), data, where, token_file)
 
 
 def resume(
@@ -244,7 +244,7 @@ def start(
     name: CollectionName, data: Data = DEFAULT_DATA, where: FrontierAddress = None, token_file: TokenFile = None
 ) -> None:
     """Start a collection; a finished one is crawled again."""
-    _control("start", name, "by `tarrafa start`", data, where, token_file)
+    _control("start", name, message("by `tarrafa start`"), data, where, token_file)
 
 
 def stop(
@@ -254,7 +254,7 @@ def stop(
 
     `tarrafa resume NAME` (with a node) or `tarrafa crawl FILE` continues where it stopped.
     """
-    _control("stop", name, "by `tarrafa stop`; `tarrafa crawl FILE` goes on", data, where, token_file)
+    _control("stop", name, message("by `tarrafa stop`; `tarrafa crawl FILE` goes on"), data, where, token_file)
 
 
 def delete(
@@ -279,7 +279,12 @@ def delete(
 
 
 def _control(
-    action: "ControlAction", name: str, reason: str, data: Path, where: list[str] | None, token_file: Path | None
+    action: "ControlAction",
+    name: str,
+    reason: Message | str,
+    data: Path,
+    where: list[str] | None,
+    token_file: Path | None,
 ) -> None:
     from tarrafa.cli.collection_control import control_collection
     from tarrafa.frontier.address import from_command_line

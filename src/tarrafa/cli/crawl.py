@@ -32,11 +32,11 @@ from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
 from tarrafa.frontier.address import Address, UnixSocket, connect, local_address
-from tarrafa.frontier.api import CollectionStatus, FrontierOverview
 from tarrafa.frontier.clock_sync import sync_clock
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.frontier.rpc.frontier_server import parse_listen_address
-from tarrafa.frontier.store.sqlite_frontier import read_overview
-from tarrafa.i18n import ENGLISH
+from tarrafa.frontier.store.offline_reads import read_overview
+from tarrafa.i18n import ENGLISH, Message, message
 from tarrafa.index import shards
 from tarrafa.model import Status
 from tarrafa.runtime.data_dir import DataDirectory
@@ -299,7 +299,9 @@ async def fetch_overview(data: DataDirectory, address: Address | None = None) ->
         await frontier.close()
 
 
-async def set_collection_state(address: Address, name: str, state: str, reason: str, *, again: bool = False) -> None:
+async def set_collection_state(
+    address: Address, name: str, state: str, reason: Message | str, *, again: bool = False
+) -> None:
     """Set the state of a collection. `again`: begin another run of a finished one."""
     frontier = await connect(address)
     try:
@@ -321,7 +323,7 @@ def resume_command(data: DataDirectory) -> str:
 
 def _mark_interrupted(data: DataDirectory, overview: FrontierOverview) -> FrontierOverview:
     """No process owns the file, so nothing runs: a collection that was running when its owner died is paused."""
-    reason = f"interrupted; {resume_command(data)} goes on where it was"
+    reason = message("interrupted; {command} goes on where it was", command=resume_command(data))
     collections = [
         msgspec.structs.replace(one, state="paused", reason=reason) if one.state == "running" else one
         for one in overview.collections

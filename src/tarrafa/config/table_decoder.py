@@ -14,18 +14,25 @@ from tarrafa.config.sections import Collection, UrlScoreWeights
 from tarrafa.config.units import decode_quantity
 from tarrafa.config.validation import find_complaints, find_complaints_in_stored
 from tarrafa.errors import ConfigError
+from tarrafa.i18n import Message, message
 
 COMPLAINTS_MAX = 100  # about one table
 KEY_CHARS_SHOWN = 80
 COMPLAINT_LOCATION = re.compile(r"(?:\[(?P<section>\w+)\] )?(?P<key>\w+(?:\.\w+)?)?")
 NESTED_KEYS = {f"weights.{field.name}" for field in msgspec.structs.fields(UrlScoreWeights)}
 PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
-EXPECTED = re.compile(r"expected (.+), got (\w+)$")
-ALLOWED = {
-    "a whole number": "a whole number such as 10", "a number": "a number such as 1.5", "bool": "true or false",
-    "a list": 'a list such as ["a", "b"]', "str": "a text in quotation marks",
-}  # fmt: skip
+EXPECTED = re.compile(r"Expected `(.+?)(?: \| null)?`, got `(\w+)`$")
+INVALID_CHOICE = re.compile(r"Invalid enum value (.+)$")
+EXPECTED_MESSAGES = {
+    "int": message("expected a whole number such as 10, got {got}"),
+    "float": message("expected a number such as 1.5, got {got}"),
+    "bool": message("expected true or false, got {got}"),
+    "array": message('expected a list such as ["a", "b"], got {got}'),
+    "object": message("expected a table, got {got}"),
+    "str": message("expected a text in quotation marks, got {got}"),
+}
 SECRET_KEYS = frozenset({"webhook", "proxy"})  # keys whose values may hold what is not for everybody
+NAME_MISSING = message("name is missing")
 UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 
 
@@ -34,7 +41,7 @@ class Complaint(msgspec.Struct, frozen=True):
 
     section: str
     key: str
-    message: str
+    message: Message | str
 
 
 def collection_from_table(table: dict[str, Any], where: str) -> Collection:
@@ -42,7 +49,7 @@ def collection_from_table(table: dict[str, Any], where: str) -> Collection:
     try:
         collection = msgspec.convert(table, Collection, dec_hook=decode_quantity)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {_explain(str(error), table)}") from None
+        raise ConfigError(message("{where}: {complaint}", where=where, complaint=_explain(error, table))) from None
     return _raise_first_complaint(collection, find_complaints(collection), where)
 
 
@@ -53,15 +60,15 @@ def decode_stored(content: bytes) -> Collection:
         collection = _DECODER.decode(content)
         return _raise_first_complaint(collection, find_complaints_in_stored(collection), where)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {_explain(str(error))}") from None
+        raise ConfigError(message("{where}: {complaint}", where=where, complaint=_explain(error))) from None
 
 
 _DECODER = msgspec.json.Decoder(Collection, dec_hook=decode_quantity)
 
 
-def _raise_first_complaint(collection: Collection, wrong: Iterable[str], where: str) -> Collection:
-    for message in wrong:
-        raise ConfigError(f"{where}: {message}")
+def _raise_first_complaint(collection: Collection, wrong: Iterable[Message], where: str) -> Collection:
+    for complaint in wrong:
+        raise ConfigError(message("{where}: {complaint}", where=where, complaint=complaint))
     return collection
 
 
@@ -74,7 +81,7 @@ def validate_table(table: dict[str, Any]) -> tuple[Collection | None, list[Compl
         try:
             collection = msgspec.convert(rest, Collection, dec_hook=decode_quantity)
         except msgspec.ValidationError as error:
-            found.append(_remove_cause(rest, str(error)))
+            found.append(_remove_cause(rest, error))
             continue
         return collection, merge_complaints(found, map(complaint_from_message, find_complaints(collection)))
     return None, found
@@ -87,29 +94,29 @@ def merge_complaints(found: list[Complaint], more: Iterable[Complaint]) -> list[
     return [*found, *islice(others, max(0, COMPLAINTS_MAX - len(found)))]
 
 
-def complaint_from_message(message: str) -> Complaint:
-    """The key that a sentence begins with: `[section] key: what`, or `key: what`."""
-    match = COMPLAINT_LOCATION.match(message)
+def complaint_from_message(complaint: Message | str) -> Complaint:
+    """The key that a message begins with: `[section] key: what`, or `key: what`."""
+    match = COMPLAINT_LOCATION.match(str(complaint))
     section, key = (match["section"] or "", match["key"] or "") if match else ("", "")
     holder = _section_of(section) if section else Collection
     keys = {field.name for field in msgspec.structs.fields(holder)} if holder is not None else set()
     first, _, second = key.partition(".")
-    return Complaint(section, key if f"{first}.{second}" in NESTED_KEYS else first if first in keys else "", message)
+    return Complaint(section, key if f"{first}.{second}" in NESTED_KEYS else first if first in keys else "", complaint)
 
 
 def _section_of(name: str) -> Any:
     return next((field.type for field in msgspec.structs.fields(Collection) if field.name == name), None)
 
 
-def _remove_cause(rest: dict[str, Any], message: str) -> Complaint:
+def _remove_cause(rest: dict[str, Any], error: msgspec.ValidationError) -> Complaint:
     """What msgspec complains of, taken away from the table so that the next thing can be found."""
-    match = PATH.match(message)
+    match = PATH.match(str(error))
     assert match is not None
     steps = [step.partition("[")[0] for step in _steps(match["path"])]
-    if "missing required field" in message:
+    said = _explain(error, rest)
+    if said == NAME_MISSING:
         rest["name"] = "a"
-        return Complaint("", "name", "name is missing")
-    said = _explain(message, rest)
+        return Complaint("", "name", said)
     held = rest
     for step in steps if UNKNOWN.match(match["what"]) else steps[:-1]:
         held[step] = held = dict(held[step])
@@ -126,25 +133,35 @@ def _steps(path: str | None) -> list[str]:
     return [step for step in (path or "").replace("[...]", "").split(".") if step]
 
 
-def _explain(message: str, table: Any = None) -> str:
-    """msgspec's sentence, with section and key in front as they stand in the file, and with what stands there, where
+def _explain(error: msgspec.ValidationError, table: Any = None) -> Message:
+    """msgspec's complaint, with section and key in front as they stand in the file, and with what stands there, where
     the `table` is known."""
-    match = PATH.match(message)
+    match = PATH.match(str(error))
     assert match is not None
     what, steps = match["what"], _steps(match["path"])
-    unknown = UNKNOWN.match(what)
-    if unknown:
+    if unknown := UNKNOWN.match(what):
         allowed = ", ".join(field.name for field in msgspec.structs.fields(_holder(steps)))
         section = f"[{steps[0]}] {''.join(f'{step}: ' for step in steps[1:])}" if steps else ""
-        return f"{section}unknown key {unknown['key'][:KEY_CHARS_SHOWN]!r} (allowed: {allowed})"
-    name = f"[{steps[0]}] {'.'.join(steps[1:])}" if len(steps) > 1 else "".join(steps)
-    what = plain_message(what).replace("object missing required field name", "name is missing")
-    expected = EXPECTED.match(what)
-    if expected and table is not None:
-        written = _written_value(table, match["path"] or "") or expected[2]
-        what = f"expected {ALLOWED.get(expected[1], expected[1])}, got {written}"
-    allowed = _choices(steps) if "enum value" in what else ""
-    return f"{name}: {what}{allowed}" if name else what
+        key = unknown["key"][:KEY_CHARS_SHOWN]
+        return message("{section}unknown key {key!r} (allowed: {allowed})", section=section, key=key, allowed=allowed)
+    if what.startswith("Object missing required field"):  # no other one is required
+        return NAME_MISSING
+    place = f"[{steps[0]}] {'.'.join(steps[1:])}" if len(steps) > 1 else "".join(steps)
+    complaint = _explain_value(error, what, steps, _written_value(table, match["path"] or ""))
+    return message("{place}: {complaint}", place=place, complaint=complaint) if place else complaint
+
+
+def _explain_value(error: msgspec.ValidationError, what: str, steps: list[str], written: str | None) -> Message:
+    """What is wrong with one value: in our own words where it is one of our types, else what msgspec says of it."""
+    cause = error.__cause__
+    if isinstance(cause, ValueError) and cause.args and isinstance(cause.args[0], Message):
+        return cause.args[0]
+    if (expected := EXPECTED.match(what)) and expected[1] in EXPECTED_MESSAGES:
+        return Message(EXPECTED_MESSAGES[expected[1]].text, {"got": written or expected[2]})
+    if invalid := INVALID_CHOICE.match(what):
+        allowed = ", ".join(get_args(_holder(steps)))
+        return message("invalid enum value {value} (allowed: {allowed})", value=invalid[1], allowed=allowed)
+    return Message("{what}", {"what": plain_message(what)})
 
 
 def _written_value(table: Any, path: str) -> str | None:
@@ -178,8 +195,3 @@ def _holder(steps: list[str]) -> Any:
         holder = next(field.type for field in msgspec.structs.fields(holder) if field.name == name)
         holder = get_args(holder)[0] if name != step else holder
     return holder
-
-
-def _choices(steps: list[str]) -> str:
-    """The values that a key may have, where they are few and fixed."""
-    return f" (allowed: {', '.join(get_args(_holder(steps)))})"

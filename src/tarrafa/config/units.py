@@ -1,11 +1,14 @@
 """Durations, byte sizes and local times as a collection file writes them.
 
-Promises: what is read is finite and at most `NUMBER_MAX`; what cannot be meant is a ValueError that says what can.
+Promises: what is read is finite and at most `NUMBER_MAX`; what cannot be meant is a ValueError whose only argument is
+a `Message` that says what can.
 """
 
 import re
 from datetime import date, datetime, time
 from typing import Any
+
+from tarrafa.i18n import message
 
 NUMBER_MAX = 10**12  # of anything: pages, seconds, bytes
 SECONDS_PER_UNIT = {
@@ -41,7 +44,9 @@ def parse_duration(text: str) -> float:
     match = QUANTITY.fullmatch(text)
     unit = SECONDS_PER_UNIT.get(match[2].lower() or "s") if match else None
     if match is None or unit is None:
-        raise ValueError(f"not a duration: {text!r} (write for example 500ms, 1.5s, 10 min, 24h, 7 days)")
+        raise ValueError(
+            message("not a duration: {text!r} (write for example 500ms, 1.5s, 10 min, 24h, 7 days)", text=text)
+        )
     return float(match[1]) * unit
 
 
@@ -50,11 +55,11 @@ def parse_size(text: str) -> int:
     match = QUANTITY.fullmatch(text)
     unit = BYTES_PER_UNIT.get(match[2].lower() or "b") if match else None
     if match is None or unit is None:
-        raise ValueError(f"not a size: {text!r} (write for example 200 KB, 2 MB, 1 GiB)")
+        raise ValueError(message("not a size: {text!r} (write for example 200 KB, 2 MB, 1 GiB)", text=text))
     try:
         return int(float(match[1]) * unit)
     except OverflowError:
-        raise ValueError(f"not a size that anything could have: {text[:20]}…") from None
+        raise ValueError(message("not a size that anything could have: {text}…", text=text[:20])) from None
 
 
 def parse_local_datetime(value: Any) -> LocalDateTime:
@@ -63,13 +68,15 @@ def parse_local_datetime(value: Any) -> LocalDateTime:
         try:
             value = datetime.fromisoformat(value.strip())
         except ValueError:
-            raise ValueError(f"not a date: {value!r} (write for example 2026-12-01 or 2026-12-01T03:00)") from None
+            raise ValueError(
+                message("not a date: {value!r} (write for example 2026-12-01 or 2026-12-01T03:00)", value=value)
+            ) from None
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time())
     if not isinstance(value, datetime):
-        raise ValueError("expected a date such as 2026-12-01T03:00")
+        raise ValueError(message("expected a date such as 2026-12-01T03:00"))
     if value.tzinfo is not None:
-        raise ValueError("write the time as the clock on the wall shows it, and its zone as timezone")
+        raise ValueError(message("write the time as the clock on the wall shows it, and its zone as timezone"))
     return LocalDateTime(value.isoformat(timespec="seconds"))
 
 
@@ -77,16 +84,16 @@ def decode_quantity(kind: type, value: Any) -> Any:
     """The types of ours that stand in a file as a number or as text."""
     if kind is LocalDateTime:
         return parse_local_datetime(value)
-    example, read = (
-        ("a duration such as 1.5s or 10 min", parse_duration)
+    expected, read = (
+        (message("expected a duration such as 1.5s or 10 min"), parse_duration)
         if kind is Seconds
-        else ("a size such as 200 KB", parse_size)
+        else (message("expected a size such as 200 KB"), parse_size)
     )
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(f"expected {example}")
+        raise ValueError(expected)
     amount = read(value) if isinstance(value, str) else value
     if not abs(amount) <= NUMBER_MAX:  # nor is it inf or nan
-        raise ValueError(f"expected {example}, got {amount:g}")
+        raise ValueError(message("{expected}, got {amount}", expected=expected, amount=f"{amount:g}"))
     return kind(amount)
 
 

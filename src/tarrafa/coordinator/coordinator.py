@@ -21,7 +21,6 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection, NotifyConfig
 from tarrafa.coordinator import states
 from tarrafa.coordinator.definitions.versions import CollectionDefinitions
-from tarrafa.coordinator.field_texts.schedule_reasons import sentence
 from tarrafa.coordinator.monitoring.recent_visits import RecentVisits
 from tarrafa.coordinator.monitoring.snapshot import (
     CollectionSnapshot,
@@ -37,14 +36,16 @@ from tarrafa.coordinator.node.messages import NodeHeartbeat
 from tarrafa.coordinator.node.node_registry import NodeRegistry
 from tarrafa.coordinator.notify.notice_outbox import is_stalled, reason_stalled
 from tarrafa.coordinator.schedule.run_scheduler import RunHistory, ScheduleDecision, decide, upcoming_times
-from tarrafa.coordinator.states import LocalizedReason, ScheduleStatus
+from tarrafa.coordinator.states import ScheduleStatus
 from tarrafa.coordinator.store import CollectionLifecycle, CollectionRun, CollectionSample, CoordinatorStore
 from tarrafa.crawl.eta import expected_pages, time_left_s
 from tarrafa.crawl.supervisor.completion import is_exhausted
 from tarrafa.crawl.supervisor.delete_collection import delete_collection
 from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.errors import ConfigError, EditConflict, NotFound, TarrafaError, Unreachable
-from tarrafa.frontier.api import CollectionStatus, Frontier, FrontierCollectionState, FrontierOverview
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import CollectionStatus, FrontierCollectionState, FrontierOverview
+from tarrafa.i18n import Message, message
 
 TICK_EVERY_S = 1.0
 STALL_CHECK_EVERY_S = 10.0  # whether it stalls
@@ -54,7 +55,7 @@ log = logging.getLogger(__name__)
 
 NotifyProblems = Callable[[str, NotifyConfig], list[str]]  # what keeps those from hearing of a collection who want to
 # event, collection, what is to be said, and what tells two happenings of a kind apart
-NotifyFunction = Callable[[str, Collection, LocalizedReason, CollectionStatus | None, object], None]
+NotifyFunction = Callable[[str, Collection, Message | str, CollectionStatus | None, object], None]
 
 
 class Coordinator:
@@ -97,7 +98,9 @@ class Coordinator:
         """A new collection. Without `start` it waits for its date, or for somebody to start it."""
         async with self._action_lock(collection.name):
             if any(one.name == collection.name for one in await self._frontier().collection_states()):
-                raise ConfigError(f"name: there is a collection {collection.name!r} already; choose another name")
+                raise ConfigError(
+                    message("name: there is a collection {name!r} already; choose another name", name=collection.name)
+                )
             now = self._clock.now()
             await self._clear_history(collection.name)  # what one left behind that was deleted
             self.ledger.put_lifecycle(collection.name, CollectionLifecycle(created=now, creator=who, scheduled=now))
@@ -123,12 +126,15 @@ class Coordinator:
             standing = await self.definitions.standing(name)
             if revision is not None and standing.revision != revision:
                 raise EditConflict(
-                    f"{name} was changed by somebody else meanwhile; look at its versions, and edit it anew"
+                    message(
+                        "{name} was changed by somebody else meanwhile; look at its versions, and edit it anew",
+                        name=name,
+                    )
                 )
             before = await self.definitions.in_force_at(standing, adopt=True)
             collection = await asyncio.to_thread(change, before)
             if collection.name != name:
-                raise ConfigError(f"name: {name!r} cannot be changed; copy the collection instead")
+                raise ConfigError(message("name: {name!r} cannot be changed; copy the collection instead", name=name))
             await self.definitions.add_version(collection, who)
             await self._submit_roots(collection, before)
             if before.schedule != collection.schedule:
@@ -156,8 +162,7 @@ class Coordinator:
                 await self._begin_new_run(name, told, by_person=True)
             elif action == "retry":
                 await submit_collection(self._frontier(), collection)
-                await self._frontier().set_state(name, "running", told.en)
-                self._update_lifecycle(name, told=told)
+                await self._frontier().set_state(name, "running", told)
             elif action == "pause":
                 told = (
                     states.reason_schedule_paused(told)
@@ -165,11 +170,11 @@ class Coordinator:
                     else told
                 )
                 # First what tells a schedule that rests from a run that was paused, should we be killed in between.
-                self._update_lifecycle(name, held=True, acted=now, told=told)
-                await self._frontier().set_state(name, "paused", told.en)
+                self._update_lifecycle(name, held=True, acted=now)
+                await self._frontier().set_state(name, "paused", told)
             else:
-                await self._frontier().set_state(name, "stopped", told.en)
-                self._update_lifecycle(name, held=True, acted=now, told=told)
+                await self._frontier().set_state(name, "stopped", told)
+                self._update_lifecycle(name, held=True, acted=now)
                 self._end_run(name, "stopped", told)
             await self.refresh_overview()
 
@@ -186,16 +191,15 @@ class Coordinator:
         """Its schedule goes on: it is as it was before somebody paused it between two runs."""
         last, now = self.ledger.last_run(name), self._clock.now()
         if last is None:
-            state, told = "ready", states.reason_by_person(who, now)
+            await self._frontier().set_state(name, "ready", states.reason_by_person(who, now))
         else:
-            state, told = last.state, states.translate_reason(last.reason)
-        await self._frontier().set_state(name, state, told.en)
-        self._update_lifecycle(name, held=False, acted=now, told=told)
+            await self._frontier().set_state(name, last.state, last.reason)
+        self._update_lifecycle(name, held=False, acted=now)
         await self.refresh_overview()
         await self._continue_if_more(name, states.reason_by_person(who, now))  # somebody may have edited it meanwhile
         await self._apply_schedule(name, now)
 
-    async def _continue_if_more(self, name: str, told: LocalizedReason) -> None:
+    async def _continue_if_more(self, name: str, told: Message | str) -> None:
         """By a limit that was raised, or a scope that takes in more, what was finished is not."""
         status = self.status(name)
         if status is not None and status.state == "finished" and not is_exhausted(status):
@@ -256,12 +260,12 @@ class Coordinator:
         self.definitions.cache(row, collection)
         self._update_lifecycle(name, sowing=False)
 
-    async def _start_running(self, name: str, told: LocalizedReason, *, by_person: bool) -> None:
+    async def _start_running(self, name: str, told: Message | str, *, by_person: bool) -> None:
         """Let it run: the first time, or on from where it was."""
         life = self.ledger.lifecycle(name)
         if life is not None and life.sowing:
             await self._submit_roots(await self.definitions.in_force(name))
-        await self._frontier().set_state(name, "running", told.en)
+        await self._frontier().set_state(name, "running", told)
         self._record_start(name, told, by_person=by_person)
         last = self.ledger.last_run(name)
         if last is None:
@@ -269,20 +273,20 @@ class Coordinator:
         elif last.ended is not None:
             self.ledger.put_run(name, replace(last, ended=None, state="running", reason="", cut=False))
 
-    async def _begin_new_run(self, name: str, told: LocalizedReason, *, by_person: bool) -> None:
+    async def _begin_new_run(self, name: str, told: Message | str, *, by_person: bool) -> None:
         """Everything once more, from the roots."""
-        row = await self._frontier().begin_run(name, told.en)
+        row = await self._frontier().begin_run(name, told)
         self._record_start(name, told, by_person=by_person)
         self.ledger.put_run(name, CollectionRun(row.run, self._clock.now()))
 
-    def _record_start(self, name: str, told: LocalizedReason, *, by_person: bool) -> None:
+    def _record_start(self, name: str, told: Message | str, *, by_person: bool) -> None:
         if by_person:
-            self._update_lifecycle(name, held=False, told=told, acted=self._clock.now())
+            self._update_lifecycle(name, held=False, acted=self._clock.now())
         else:
-            self._update_lifecycle(name, held=False, told=told)
+            self._update_lifecycle(name, held=False)
         self._notify("started", name, told, self._clock.now())
 
-    def _notify(self, event: str, name: str, told: LocalizedReason, occasion: object) -> None:
+    def _notify(self, event: str, name: str, told: Message | str, occasion: object) -> None:
         """To those who want to hear of it."""
         settings = self.definitions.cached(name)
         if settings is not None:
@@ -292,11 +296,11 @@ class Coordinator:
         life = self.ledger.lifecycle(name) or CollectionLifecycle(created=self._clock.now())
         self.ledger.put_lifecycle(name, replace(life, **changes))
 
-    def _end_run(self, name: str, state: str, told: LocalizedReason, *, cut: bool = False) -> None:
+    def _end_run(self, name: str, state: str, told: Message | str, *, cut: bool = False) -> None:
         last, status = self.ledger.last_run(name), self.status(name)
         if last is None or last.ended is not None:
             return
-        ended = replace(last, ended=self._clock.now(), state=state, reason=told.en, cut=cut)
+        ended = replace(last, ended=self._clock.now(), state=state, reason=told, cut=cut)
         self.ledger.put_run(name, ended if status is None else _with_counts(ended, status))
 
     def runs(self, name: str) -> list[CollectionRun]:
@@ -312,7 +316,7 @@ class Coordinator:
         """When its next runs begin, as far as its schedule says."""
         schedule, status = (await self.config_in_force(name)).schedule, self.status(name)
         if status is None:
-            raise NotFound(f"no collection is named {name[:80]!r}")
+            raise NotFound(message("no collection is named {name!r}", name=name[:80]))
         history = self._run_history(name, status.state)
         return [] if history.is_held else upcoming_times(schedule, history, self._clock.now(), count)
 
@@ -352,7 +356,7 @@ class Coordinator:
             log.error("%s: %s", name, error)
             self._notes[name] = [str(error)]
             with contextlib.suppress(TarrafaError):
-                self._notify("failed", name, LocalizedReason(str(error)), str(error))
+                self._notify("failed", name, error.message, str(error))
 
     @property
     def trouble(self) -> str:
@@ -390,7 +394,7 @@ class Coordinator:
             again = replace(last, ended=None, state="running", reason="") if last is not None and is_same else None
             self.ledger.put_run(status.name, again or CollectionRun(number, now))
         elif status.state in ENDED_STATES and last is not None and last.ended is None:
-            told = LocalizedReason(status.reason)
+            told = status.reason
             if status.state == "finished":  # first: it is told once, whoever is killed in between
                 self._notify("finished", status.name, told, (last.began, status.visits))
             self._end_run(status.name, status.state, told)
@@ -434,40 +438,29 @@ class Coordinator:
 
     async def _apply_decision(self, status: CollectionStatus, decision: ScheduleDecision) -> None:
         name, life = status.name, self.ledger.lifecycle(status.name)
-        told = LocalizedReason(sentence(decision.reason), sentence(decision.reason, "pt"))
-        left_out = decision.left_out
-        if life is not None and left_out is not None and left_out.at != life.left_out:
-            log.warning("%s: %s", name, sentence(left_out))
-            self._update_lifecycle(name, left_out=left_out.at)
+        told = decision.reason
+        if life is not None and decision.left_out is not None and decision.left_out_at != life.left_out:
+            log.warning("%s: %s", name, decision.left_out)
+            self._update_lifecycle(name, left_out=decision.left_out_at)
         if decision.action == "start":
             await self._start_running(name, told, by_person=False)
         elif decision.action == "begin_run":
             await self._begin_new_run(name, told, by_person=False)
         elif decision.action == "stop":
-            self._notify("finished", name, told, decision.reason.at)
-            await self._frontier().set_state(name, "stopped", told.en)
-            self._update_lifecycle(name, held=False, told=told)
+            self._notify("finished", name, told, decision.at)
+            await self._frontier().set_state(name, "stopped", told)
+            self._update_lifecycle(name, held=False)
             self._end_run(name, "stopped", told, cut=True)
         elif status.state in ("ready", "waiting"):
             await self._set_waiting(status, told, has_time=decision.next is not None)
 
-    async def _set_waiting(self, status: CollectionStatus, told: LocalizedReason, *, has_time: bool) -> None:
+    async def _set_waiting(self, status: CollectionStatus, told: Message | str, *, has_time: bool) -> None:
         """One that has a date waits; one that has none is ready."""
         state = "waiting" if has_time else "ready"
-        if (status.state, self._reason(status).en) != (state, told.en):
-            await self._frontier().set_state(status.name, state, told.en)
-            self._update_lifecycle(status.name, told=told)
+        if (status.state, str(status.reason)) != (state, str(told)):  # `in 15 days` changes once a day
+            await self._frontier().set_state(status.name, state, told)
 
     # -- what people see ---------------------------------------------------------------------------------------------
-
-    def _reason(self, status: CollectionStatus) -> LocalizedReason:
-        """What we said of it, unless somebody has said something else since."""
-        life = self.ledger.lifecycle(status.name)
-        return (
-            life.told
-            if life is not None and life.told is not None and life.told.en == status.reason
-            else states.translate_reason(status.reason)
-        )
 
     def _on_heartbeat(self, beat: NodeHeartbeat) -> None:
         self.sightings.add_heartbeat(beat)
@@ -483,7 +476,7 @@ class Coordinator:
             self._clock.now(), self.trouble, overview.notes, collections, nodes, cluster_totals(nodes)
         )
 
-    def _collection_snapshot(self, status: CollectionStatus, standstill: LocalizedReason | None) -> CollectionSnapshot:
+    def _collection_snapshot(self, status: CollectionStatus, standstill: Message | None) -> CollectionSnapshot:
         sample = self.curves.last(status.name) or CollectionSample(self._clock.now())
         is_held, following = self._run_history(status.name, status.state).is_held, self._next.get(status.name)
         rest = (
@@ -494,7 +487,7 @@ class Coordinator:
             else ScheduleStatus.PLANNED
         )
         return CollectionSnapshot(
-            status.name, status.state, self._reason(status), states.allowed_actions(status.state, rest), status, sample,
+            status.name, status.state, status.reason, states.allowed_actions(status.state, rest), status, sample,
             count_statuses(status.statuses), expected_pages(status), time_left_s(status, sample.pages_per_s),
             self.ledger.last_run(status.name), None if is_held else following, self._notes.get(status.name, []),
             standstill if status.state == "running" else None,

@@ -14,8 +14,10 @@ from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.monitoring.collection_view import current_snapshot, find_collection
 from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot, VisitStatusCount
 from tarrafa.errors import ConfigError, DataError, FrontierError, NotFound
-from tarrafa.frontier.api import Frontier, UrlStatusFacts
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import UrlStatusFacts
 from tarrafa.frontier.transfer.host_export import FrontierCursor
+from tarrafa.i18n import message
 from tarrafa.model import GIVEN_UP, NO_REQUEST, REDIRECTS, TRANSIENT, can_be_retried
 from tarrafa.runtime.heartbeat import VisitSample
 
@@ -69,9 +71,16 @@ class Failures:
         """All of them wait again, as far as one wish reaches; a collection that had finished goes on."""
         one, counted = self._find(name, status)
         if not can_be_retried(counted.status):
-            raise ConfigError(f"{counted.status}: asking once more would change nothing, so these are not tried again")
+            raise ConfigError(
+                message(
+                    "{status}: asking once more would change nothing, so these are not tried again",
+                    status=counted.status,
+                )
+            )
         if one.state in ("importing", "deleting"):
-            raise ConfigError(f"{name} is {one.state}: nothing of it can be tried again now")
+            raise ConfigError(
+                message("{name} is {state}: nothing of it can be tried again now", name=name, state=one.state)
+            )
         place: FrontierCursor | None = FrontierCursor()
         urls, until = 0, boottime() + RETRY_S_MAX
         while place is not None and urls < URLS_RETRIED_MAX and boottime() < until:
@@ -86,7 +95,7 @@ class Failures:
         for counted in one.statuses:
             if str(counted.status) == status:
                 return one, counted
-        raise NotFound(f"no visit of {name} ended with the status {status[:20]!r}")
+        raise NotFound(message("no visit of {name} ended with the status {status!r}", name=name, status=status[:20]))
 
 
 def fate_of_status(status: int) -> str:

@@ -17,6 +17,7 @@ from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.crawl.scope.collection_loader import parse_root
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.api import Frontier
+from tarrafa.i18n import message
 from tarrafa.parse.url import UrlIdentity, host_id, host_key, host_name
 
 HostAction = Literal["retry", "block", "slow", "forget"]
@@ -57,7 +58,7 @@ def parse_url_or_host(typed: str) -> str:
     """What somebody typed as a canonical URL: a URL, or a host's name."""
     url = parse_root(typed.strip()[:URL_CHARS_MAX], UrlIdentity())
     if url is None:
-        raise ConfigError(f"not an http(s) URL or a host name: {typed[:200]!r}")
+        raise ConfigError(message("not an http(s) URL or a host name: {typed!r}", typed=typed[:200]))
     return url
 
 
@@ -78,6 +79,13 @@ def with_host_slowed(collection: Collection, name: str, delay: str) -> Collectio
     politeness = collection.politeness
     if not 0 <= seconds <= politeness.delay_max:
         most = f"{politeness.delay_max:g} s (its delay_max)"
-        raise ConfigError(f"{collection.name}: a pause of 0 to {most} is possible, got {seconds:g} s")
+        raise ConfigError(
+            message(
+                "{name}: a pause of 0 to {most} is possible, got {seconds} s",
+                name=collection.name,
+                most=most,
+                seconds=f"{seconds:g}",
+            )
+        )
     delays = {**politeness.delays, name: Seconds(seconds)}
     return replace(collection, politeness=replace(politeness, delays=delays))

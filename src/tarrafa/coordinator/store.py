@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from tarrafa.coordinator.states import LocalizedReason
+from tarrafa.i18n import Message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import SqliteFile
 
@@ -54,7 +54,6 @@ class CollectionLifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
     scheduled: float | None = None  # when its schedule was last changed
     held: bool = False  # paused or stopped by a person, and the schedule respects that
     acted: float | None = None  # when a person last started, paused, resumed or stopped it
-    told: LocalizedReason | None = None  # why it is in the state that it is in
     sowing: bool = False  # its roots are being handed over; who finds it so hands them over again
     left_out: float | None = None  # the last time of its schedule that nothing came of, and that was told
 
@@ -66,7 +65,7 @@ class CollectionRun(msgspec.Struct, frozen=True, omit_defaults=True):
     began: float
     ended: float | None = None
     state: str = "running"
-    reason: str = ""
+    reason: Message | str = ""
     cut: bool = False  # by a deadline
     pages: int = 0
     known: int = 0

@@ -16,6 +16,7 @@ import msgspec
 from tarrafa.coordinator.store import store_path, store_transaction
 from tarrafa.crawl.scope.collection_loader import parse_root
 from tarrafa.errors import Busy, ConfigError
+from tarrafa.i18n import message
 from tarrafa.parse.url import INPUT_LENGTH_MAX, UrlIdentity
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -78,7 +79,7 @@ class Suggestions:
         """Somebody suggests a site; its canonical URL."""
         url = parse_root(typed.strip()[:INPUT_LENGTH_MAX], UrlIdentity())
         if url is None:
-            raise ConfigError(f"not an http(s) URL or a host name: {typed[:200]!r}")
+            raise ConfigError(message("not an http(s) URL or a host name: {typed!r}", typed=typed[:200]))
         day = now // DAY_S * DAY_S
         with store_transaction(self._path, SCHEMA) as connection:
             counted = "UPDATE suggestion SET count = min(count + 1, ?) WHERE url = ?"
@@ -86,7 +87,7 @@ class Suggestions:
             if connection.changes():
                 return url
             if _count_waiting(connection) >= WAITING_MAX:
-                raise Busy("too many suggestions wait to be read; come again in a few days")
+                raise Busy(message("too many suggestions wait to be read; come again in a few days"))
             new = "INSERT INTO suggestion (url, day, count, state) VALUES (?, ?, 1, 'waiting')"
             connection.execute(new, (url, day))
         return url

@@ -13,11 +13,14 @@ from tarrafa.i18n.translator import (
     Message,
     Translator,
     Value,
+    joined,
     message,
     messages,
     translator,
+    zoned_moment,
 )
 
 __all__ = [
-    "ENGLISH", "LANGUAGES", "PORTUGUESE", "Message", "Translator", "Value", "message", "messages", "translator",
+    "ENGLISH", "LANGUAGES", "PORTUGUESE", "Message", "Translator", "Value", "joined", "message", "messages",
+    "translator", "zoned_moment",
 ]  # fmt: skip

@@ -7,12 +7,13 @@ compiled from `pt_BR.po` when the package is built (`make`, `pip install`).
 from __future__ import annotations
 
 import gettext
+import math
 import re
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property, lru_cache
 from importlib import resources
-from math import floor, log10
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,8 +21,16 @@ LOCALES = {"en": "en", "pt": "pt_BR"}  # code of the interface -> locale of Babe
 LANGUAGES = tuple(LOCALES)
 MINUS = "−"
 BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+WAIT_UNITS: tuple[tuple[int, Literal["day", "hour", "minute", "second"]], ...] = (
+    (86_400, "day"),
+    (3_600, "hour"),
+    (60, "minute"),
+    (1, "second"),
+)
+FEW = 2  # of a unit: below, the next smaller one is used, because "in 1 day" could be nearly two
+Structure = TypeVar("Structure")
 PIECES_KEPT_MAX, LANGUAGE_NAMES_KEPT_MAX = 4096, 1024
-_places = re.compile(r"(\{\{|\}\}|\{\w+(?::[,.\d]{0,4}[a-z%]{0,8})?\})").split
+_places = re.compile(r"(\{\{|\}\}|\{\w+(?:!r|:[,.\d]{0,4}[a-z%]{0,8})?\})").split
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -46,6 +55,19 @@ def message(text: str, /, **values: Value) -> Message:
 def messages(one: str, many: str, /, count: int, **values: Value) -> Message:
     """A message whose form hangs on a count: `messages("{count} page", "{count} pages", 7)`."""
     return Message(one, {"count": count, **values}, many)
+
+
+def joined(parts: Sequence[Message | str], separator: str = "; ") -> Message | str:
+    """Several messages as one, in their order."""
+    if len(parts) < 2:
+        return parts[0] if parts else ""
+    names = [f"part{number}" for number in range(len(parts))]
+    return Message(separator.join(f"{{{name}}}" for name in names), dict(zip(names, parts, strict=True)))
+
+
+def zoned_moment(shown: datetime, zone: str) -> str:
+    """A moment as the value of a place such as `{at:moment}`: what the clock of that time zone shows, and the zone."""
+    return f"{shown.replace(tzinfo=None).isoformat()} {zone}"
 
 
 class Translator:
@@ -80,6 +102,26 @@ class Translator:
             return self.ngettext(said.text, said.plural, count, **said.values)
         return self(said.text, **said.values)
 
+    def render_all(self, value: Structure) -> Structure:
+        """A structure with every message in it rendered: for programs that read JSON."""
+        return self._rendered(value)  # type: ignore[no-any-return]
+
+    def _rendered(self, value: Any) -> Any:
+        if isinstance(value, Message):
+            return self.render(value)
+        if isinstance(value, msgspec.Struct):
+            fields = {name: getattr(value, name) for name in value.__struct_fields__}
+            changed = {name: new for name, old in fields.items() if (new := self._rendered(old)) is not old}
+            return msgspec.structs.replace(value, **changed) if changed else value
+        if isinstance(value, list | tuple):
+            entries = [self._rendered(one) for one in value]
+            is_same = all(new is old for new, old in zip(entries, value, strict=True))
+            return value if is_same else type(value)(entries)
+        if isinstance(value, dict):
+            entries_by_key = {key: self._rendered(one) for key, one in value.items()}
+            return entries_by_key if any(entries_by_key[key] is not value[key] for key in value) else value
+        return value
+
     def _fill(self, text: str, values: dict[str, object]) -> str:
         """The values in their places; a place without a value stays as it is."""
         return "".join(
@@ -88,8 +130,11 @@ class Translator:
         )
 
     def _format(self, value: object, form: str) -> str:
+        """`{name!r}` is quoted, `{at:moment}` is a `zoned_moment`, `{wait:ahead}` a number of seconds from now."""
         if type(value) is str:
-            return value
+            return repr(value) if form == "!r" else self.zoned(value) if form == "moment" else value
+        if form == "ahead" and isinstance(value, int | float):
+            return self.ahead(value)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return self.localize(format(value, form or ","))
         return self.render(value) if isinstance(value, Message) else str(value)
@@ -114,7 +159,7 @@ class Translator:
 
     def significant(self, value: float) -> str:
         """Three digits that matter, and no zero behind them: 0.00123, 1.2, 1,230."""
-        digits = max(0, 2 - floor(log10(abs(value)))) if value else 0
+        digits = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
         text = f"{value:,.{min(digits, 9)}f}"
         return self.localize(text.rstrip("0").rstrip(".") if "." in text else text)
 
@@ -149,6 +194,32 @@ class Translator:
         except (OverflowError, ValueError, OSError):
             return str(at)
 
+    def zoned(self, moment: str) -> str:
+        """`Monday 2026-12-07 at 03:00 America/Sao_Paulo`, of a `zoned_moment`; with seconds where there are some."""
+        from babel.dates import format_datetime
+
+        shown, _space, zone = moment.partition(" ")
+        try:
+            at, _ = datetime.fromisoformat(shown), self
+        except ValueError:
+            return moment
+        weekday = format_datetime(at, "EEEE", locale=_locale(self.code))
+        time = at.strftime("%H:%M:%S" if at.second else "%H:%M")
+        return _("{weekday} {date} at {time} {zone}", weekday=weekday, date=at.date().isoformat(), time=time, zone=zone)
+
+    def ahead(self, wait_s: float) -> str:
+        """`in 15 days`, in the largest unit of which there are some."""
+        from babel.dates import format_timedelta
+
+        for unit_s, unit in WAIT_UNITS:
+            count = int(wait_s // unit_s)
+            if count >= FEW or (count and unit_s == 1):
+                wait = timedelta(seconds=count * unit_s)
+                locale = _locale(self.code)  # a threshold that no unit reaches: Babel would say 2 weeks for 15 days
+                return format_timedelta(wait, unit, math.inf, add_direction=True, locale=locale)
+        _ = self
+        return _("now")
+
     def language_name(self, code: str) -> str:
         """`Portuguese` for `pt-BR`; empty where the code is unknown."""
         return _language_name(self.code, code.partition("-")[0].lower())
@@ -173,8 +244,8 @@ def _piece(text: str) -> _Piece:
         return _Piece(text[0])
     if not (text[0] == "{" and text[-1] == "}" and _places(text)[1:2] == [text]):
         return _Piece(text)
-    name, _, form = text[1:-1].partition(":")
-    return _Piece(text, name, form)
+    name, sign, form = re.split("([!:]|$)", text[1:-1], maxsplit=1)
+    return _Piece(text, name, f"!{form}" if sign == "!" else form)
 
 
 @cache

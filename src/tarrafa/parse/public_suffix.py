@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from publicsuffixlist import PublicSuffixList
 
 from tarrafa.errors import ConfigError
+from tarrafa.i18n import message
 
 SITES_CACHED_MAX = 50_000
 
@@ -35,7 +36,9 @@ class PublicSuffixes:
         except UnicodeError:
             text = ""
         if not _suffix(text):
-            raise ConfigError(f'[network] suffixes: {suffix!r} is no domain suffix; write it like "br.test"')
+            raise ConfigError(
+                message('[network] suffixes: {suffix!r} is no domain suffix; write it like "br.test"', suffix=suffix)
+            )
         return text
 
     def site(self, host_name: str) -> str:

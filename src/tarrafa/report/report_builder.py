@@ -101,7 +101,7 @@ def build_report(
         until,
         run,
         status.state if status is not None else "",
-        status.reason if status is not None else "",
+        str(status.reason) if status is not None else "",
         settings.strategy.order,
         list(machines) if machines is not None else [MachineUsage("", local_measurements.this_machine(data))],
         counting.work(),

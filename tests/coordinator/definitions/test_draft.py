@@ -14,6 +14,7 @@ from tarrafa.coordinator.definitions.draft import (
 from tarrafa.coordinator.definitions.form import form_from_collection
 from tarrafa.coordinator.definitions.toml_writer import collection_to_toml, table_from_collection
 from tarrafa.crawl.scope.collection_loader import complete_collection
+from tarrafa.i18n import PORTUGUESE
 from tests.coordinator.definitions.collection_strategies import COLLECTIONS
 
 PLAIN = {"name": "a", "roots": ["a.br"]}
@@ -30,7 +31,7 @@ def test_the_same_mistake_is_told_in_the_same_words_at_every_door():
         draft_from_table(PLAIN | {"scope": {"depth_max": -1}}).complaints,
     ]
     assert said[0] == said[1] == said[2]
-    assert said[0][0].message == "[scope] depth_max must be 0 or more, got -1"
+    assert str(said[0][0].message) == "[scope] depth_max must be 0 or more, got -1"
 
 
 def test_a_form_that_cannot_be_read_makes_no_collection_and_the_rest_is_judged_all_the_same():
@@ -43,7 +44,7 @@ def test_a_form_that_cannot_be_read_makes_no_collection_and_the_rest_is_judged_a
 def test_a_text_that_is_no_toml_is_refused_in_one_line(text):
     draft = draft_from_toml(text)
     assert draft.collection is None
-    assert draft.complaints[0].message.startswith("not valid TOML")
+    assert str(draft.complaints[0].message).startswith("not valid TOML")
 
 
 def test_name_and_identity_of_a_collection_that_is_there_are_fixed():
@@ -83,3 +84,18 @@ def test_two_collections_differ_exactly_when_something_changed(one, other):
         == (table_from_collection(one) != table_from_collection(other))
         == (collection_to_toml(one) != collection_to_toml(other))
     )
+
+
+def test_complaints_about_drafts_are_rendered_in_portuguese():
+    before = complete_collection({"name": "a", "roots": ["a.br"]}, "test")
+    found = [
+        draft_from_toml("name ="),
+        draft_from_table({"name": "b", "roots": ["a.br"], "identity": {"fold_case": True}}, before),
+        draft_from_table(
+            {"name": "a", "roots_file": "x", "network": {"ca_file": "y"}, "colour": 1, "scope": {"colour": 2}}
+        ),
+        draft_from_form({"colour": ["red"]}),
+    ]
+    said = [one.message for draft in found for one in draft.complaints]
+    assert len(said) >= 8
+    assert [str(one) for one in said if PORTUGUESE.render(one) == str(one)] == []

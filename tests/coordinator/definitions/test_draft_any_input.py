@@ -45,7 +45,7 @@ def test_a_table_has_complaints_exactly_when_it_is_refused(table, changes):
         assert draft.collection is None
         assert 0 < len(draft.complaints) <= COMPLAINTS_MAX
         assert all(line.startswith("test: ") for line in str(error).split("\n")), "each thing in one line"
-        assert all("\n" not in one.message for one in draft.complaints)
+        assert all("\n" not in str(one.message) for one in draft.complaints)
     else:
         assert draft.collection == expected
 

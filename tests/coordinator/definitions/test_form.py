@@ -7,11 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tarrafa.config import ROOTS_MAX, Collection, collection_from_table
+from tarrafa.coordinator.definitions.field_labels import CHOICE_LABELS, FIELD_LABELS, SECTION_LABELS
 from tarrafa.coordinator.definitions.fields import FILE_ONLY_FIELDS, collection_fields
 from tarrafa.coordinator.definitions.form import FORM_CHARS_MAX, default_form, form_from_collection, table_from_form
 from tarrafa.coordinator.definitions.toml_writer import collection_to_toml, format_duration, format_size
-from tarrafa.coordinator.field_texts.languages import words_of
 from tarrafa.crawl.scope.collection_loader import complete_collection, validate_table
+from tarrafa.i18n import PORTUGUESE, translator
 from tests.coordinator.definitions.collection_strategies import COLLECTIONS
 
 SLOW = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
@@ -197,9 +198,9 @@ def test_each_complaint_is_at_its_field(name, text, told):
     table, wrong = table_from_form({"name": ["a"], "roots": ["a.br"]} | {name: [text]})
     found = [*wrong, *validate_table(table)[1]]
     field = collection_fields()[name]
-    here = [one.message for one in found if (one.section, one.key) == (field.section, field.key)]
+    here = [str(one.message) for one in found if (one.section, one.key) == (field.section, field.key)]
     assert [message for message in here if told in message], found
-    assert all("\n" not in one.message for one in found)
+    assert all("\n" not in str(one.message) for one in found)
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
@@ -216,15 +217,15 @@ def test_two_sections_that_exclude_each_other_complain_at_the_first() -> None:
 
 
 def test_an_unknown_field_and_a_form_without_end_are_refused_in_one_line() -> None:
-    assert "unknown field 'colour'" in table_from_form({"colour": ["red"]})[1][0].message
+    assert "unknown field 'colour'" in str(table_from_form({"colour": ["red"]})[1][0].message)
     for name in FILE_ONLY_FIELDS:
-        assert "unknown field" in table_from_form({name: ["/etc/passwd"]})[1][0].message
-    assert "more than the 128 million" in table_from_form({"roots": ["x" * (FORM_CHARS_MAX + 1)]})[1][0].message
+        assert "unknown field" in str(table_from_form({name: ["/etc/passwd"]})[1][0].message)
+    assert "more than the 128 million" in str(table_from_form({"roots": ["x" * (FORM_CHARS_MAX + 1)]})[1][0].message)
 
 
 def test_files_are_not_named_from_elsewhere() -> None:
     table = {"name": "a", "roots_file": "/etc/passwd", "network": {"ca_file": "/etc/passwd"}}
-    said = [one.message for one in validate_table(table)[1]]
+    said = [str(one.message) for one in validate_table(table)[1]]
     assert any(message.startswith("roots_file: only a collection file can name another file") for message in said)
     assert any(message.startswith("[network] ca_file: only a collection file") for message in said)
 
@@ -240,4 +241,21 @@ def test_a_megabyte_of_roots_is_read() -> None:
 def test_how_a_date_is_written_is_said_beside_its_field(language):
     for field in collection_fields().values():
         if field.kind == "date":
-            assert re.search(r"\d{4}-\d\d-\d\dT\d\d:\d\d", words_of(language).of(field.name).help), field.name
+            assert re.search(
+                r"\d{4}-\d\d-\d\dT\d\d:\d\d", translator(language).render(FIELD_LABELS[field.name].help)
+            ), field.name
+
+
+def test_every_section_field_and_choice_has_its_label():
+    fields = collection_fields().values()
+    assert set(FIELD_LABELS) == {one.name for one in fields}
+    assert all(one.label and one.help for one in FIELD_LABELS.values())
+    assert set(CHOICE_LABELS) == {(one.name, value) for one in fields for value in one.choices}
+    assert set(SECTION_LABELS) == {one.section for one in fields}
+
+
+@pytest.mark.parametrize(("name", "text", "told"), BAD, ids=[f"{name}={text[:20]!r}" for name, text, _ in BAD])
+def test_every_complaint_of_a_form_is_rendered_in_portuguese(name, text, told):
+    table, wrong = table_from_form({"name": ["a"], "roots": ["a.br"]} | {name: [text]})
+    for one in [*wrong, *validate_table(table)[1]]:
+        assert PORTUGUESE.render(one.message) != str(one.message)

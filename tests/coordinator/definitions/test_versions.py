@@ -15,7 +15,7 @@ from tarrafa.coordinator.monitoring import collection_view
 from tarrafa.crawl.supervisor import submission
 from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.errors import DataError, FrontierError
-from tarrafa.frontier.api import CollectionRow, DiscoveredUrl
+from tarrafa.frontier.messages import CollectionRow, DiscoveredUrl
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.coordinator.coordinator_harness import CoordinatorHarness, a_collection
 

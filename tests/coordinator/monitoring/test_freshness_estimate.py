@@ -7,7 +7,8 @@ from typing import cast
 import pytest
 
 from tarrafa.coordinator.monitoring.timeseries import estimate_freshness
-from tarrafa.frontier.api import Frontier, RevisitPage
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import RevisitPage
 from tarrafa.revisit.policy import PageHistory
 
 

@@ -16,9 +16,9 @@ from tarrafa.coordinator.node.local_control import (
     control_socket_path,
     send_control_request,
 )
-from tarrafa.coordinator.states import translate_reason
 from tarrafa.crawl.supervisor.supervisor import STOPPED_REASON
 from tarrafa.errors import ConfigError, NotFound
+from tarrafa.i18n import PORTUGUESE
 from tests.coordinator.coordinator_harness import CoordinatorHarness, a_collection, is_over, visit
 
 DAILY = {"every": "daily", "start": "2026-12-01"}
@@ -124,4 +124,4 @@ async def test_where_no_node_works_nobody_answers_and_a_stranger_harms_nothing(h
 
 
 def test_how_a_crawl_was_left_is_said_in_both_languages() -> None:
-    assert translate_reason(STOPPED_REASON).pt.startswith("parada; ")
+    assert PORTUGUESE.render(STOPPED_REASON).startswith("parada; ")

@@ -21,10 +21,11 @@ from tarrafa.coordinator.node.node_registry import (
     NodeRegistry,
     held_hosts,
 )
-from tarrafa.coordinator.states import LocalizedReason
 from tarrafa.coordinator.store import open_store
+from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER
 from tarrafa.errors import ConfigError, NameTaken
-from tarrafa.frontier.api import WorkerLeaseStatus
+from tarrafa.frontier.messages import WorkerLeaseStatus
+from tarrafa.i18n import PORTUGUESE, Message, message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import ProcessHeartbeat
 from tests.coordinator.node.sample_messages import a_beat, a_joining
@@ -218,9 +219,9 @@ def test_hosts_that_were_freed_before_their_node_fell_silent_are_free_whether_or
     assert node_snapshot(state, 100.0).hosts_free
 
 
-FULL = "paused: the disk is nearly full (59 MB left, 64 MB needed)"
-FULL_TOLD = LocalizedReason(
-    f"nobody works for it: {FULL}",
+FULL = message("paused: the disk is nearly full ({free} MB left, {needed} MB needed)", free="59", needed="64")
+FULL_TOLD = (
+    "nobody works for it: paused: the disk is nearly full (59 MB left, 64 MB needed)",
     "ninguém trabalha para ela: pausado: o disco está quase cheio (restam 59 MB, são precisos 64 MB)",
 )
 
@@ -232,14 +233,15 @@ FULL_TOLD = LocalizedReason(
         ({"here": FULL}, ["here-1"], FULL_TOLD),
         ({"here": FULL}, [], FULL_TOLD),
         ({"here": FULL, "one": ""}, ["here-1", "one-1"], None),
-        ({"here": "paused by order", "one": "paused by order"}, ["here-1", "one-1"],
-         LocalizedReason("nobody works for it: paused by order", "ninguém trabalha para ela: pausado por ordem")),
+        ({"here": PAUSED_BY_ORDER, "one": PAUSED_BY_ORDER}, ["here-1", "one-1"],
+         ("nobody works for it: paused by order", "ninguém trabalha para ela: pausado por ordem")),
         ({"here": FULL}, ["here-1", "crawler.ana"], None),
         ({"here": "index: exit status 1"}, ["here-1"], None),
     ],
 )  # fmt: skip
 def test_where_all_who_crawl_are_paused_nobody_works(nodes, troubles, workers, told):
     for name, trouble in troubles.items():
-        nodes.receive_heartbeat(a_beat(name, trouble=trouble), 100.0)
+        nodes.receive_heartbeat(a_beat(name, trouble=trouble, is_paused=isinstance(trouble, Message)), 100.0)
     pictures = [node_snapshot(state, 100.0) for state in nodes.states(100.0)]
-    assert standstill_reason(pictures, [WorkerLeaseStatus(name, 1, 0, 5.0) for name in workers]) == told
+    reason = standstill_reason(pictures, [WorkerLeaseStatus(name, 1, 0, 5.0) for name in workers])
+    assert (None if reason is None else (str(reason), PORTUGUESE.render(reason))) == told

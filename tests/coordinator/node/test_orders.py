@@ -29,9 +29,9 @@ def test_orders_survive_the_way_through_a_form(orders):
         (NodeOrdersForm(bandwidth="fast"), "bandwidth: not a size: 'fast'"),
         (NodeOrdersForm(bandwidth="1 B"), "bandwidth: 1 KB to 1 TB a second is possible"),
         (NodeOrdersForm(bandwidth="9" * 400), "bandwidth: '99999999999999999999'… is too long to be meant"),
-        (NodeOrdersForm(cpu="0"), "processor: 1 to 100 % is possible"),
-        (NodeOrdersForm(cpu="nan"), "processor: 1 to 100 % is possible"),
-        (NodeOrdersForm(cpu="half"), "processor: 1 to 100 % is possible, got 'half'"),
+        (NodeOrdersForm(cpu="0"), "processor: 1 to 100 percent is possible"),
+        (NodeOrdersForm(cpu="nan"), "processor: 1 to 100 percent is possible"),
+        (NodeOrdersForm(cpu="half"), "processor: 1 to 100 percent is possible, got 'half'"),
     ],
 )
 def test_what_cannot_be_meant_is_one_sentence(fields, said):

@@ -6,7 +6,6 @@ from datetime import datetime
 import msgspec
 
 from tarrafa.config import LocalDateTime, ScheduleConfig
-from tarrafa.coordinator.field_texts.schedule_reasons import sentence
 from tarrafa.coordinator.schedule.recurrence import timestamp_of_local
 from tarrafa.coordinator.schedule.run_scheduler import RunHistory, ScheduleDecision, decide
 
@@ -27,7 +26,7 @@ def written(start: str = "", deadline: str = "", every: str = "", zone: str = "U
 
 
 def said(decision: ScheduleDecision) -> str:
-    return f"{decision.action}: {sentence(decision.reason)}"
+    return f"{decision.action}: {decision.reason}"
 
 
 @dataclass
@@ -55,9 +54,9 @@ class SimulatedCollection:
         elif decision.action == "stop":
             self._become(state="stopped", ended=now, cut=True)
             self.ends.append(now)
-        told = decision.left_out
-        if told is not None and told.at is not None and told.at not in self.left_out:
-            self.left_out.append(told.at)
+        told = decision.left_out_at
+        if told is not None and told not in self.left_out:
+            self.left_out.append(told)
         return decision
 
     def person(self, now: float, state: str) -> None:

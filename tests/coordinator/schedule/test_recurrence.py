@@ -1,16 +1,15 @@
 """What holds for every schedule, whatever the clocks do; and how it is said."""
 
 from datetime import UTC, datetime, timedelta
-from string import Formatter
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.coordinator.field_texts.schedule_reasons import SENTENCES, Reason, sentence, wait_in_words
 from tarrafa.coordinator.schedule.recurrence import Recurrence, local_time, timestamp_of_local
 from tarrafa.coordinator.schedule.run_scheduler import RunHistory, ScheduleDecision, decide, upcoming_times
+from tarrafa.i18n import ENGLISH, PORTUGUESE
 from tests.coordinator.schedule.simulated_collection import (
     DAY,
     HOUR,
@@ -127,7 +126,7 @@ def test_whatever_history_there_is_the_answer_is_one_that_can_be_followed(
     schedule = written(start, deadline, every, zone)
     decision = decide(schedule, history, now)
     assert decision == decide(schedule, history, now)
-    assert sentence(decision.reason)
+    assert str(decision.reason)
     if decision.action in ("start", "begin_run"):
         assert not history.is_under_way
         assert decision.at is not None
@@ -142,18 +141,12 @@ def test_whatever_history_there_is_the_answer_is_one_that_can_be_followed(
 # Words
 
 
-def test_reasons_have_the_same_keys_and_places_in_both_languages():
-    def places(text: str) -> set[str | None]:
-        return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
-
-    assert SENTENCES["en"].keys() == SENTENCES["pt"].keys()
-    for key, text in SENTENCES["en"].items():
-        assert places(text) == places(SENTENCES["pt"][key]), key
-
-
 def test_reasons_are_said_in_portuguese_too():
-    reason = Reason("next", at("2026-12-07T03:00", SAO_PAULO), SAO_PAULO, 3 * DAY)
-    assert sentence(reason, "pt") == "próxima execução: segunda 2026-12-07 às 03:00 America/Sao_Paulo (em 3 dias)"
+    schedule = written("2026-12-07T03:00", every="daily", zone=SAO_PAULO)
+    history = RunHistory(state="finished", created=0, began=1, ended=2)
+    reason = decide(schedule, history, at("2026-12-04T03:00", SAO_PAULO)).reason
+    told = "próxima execução: segunda-feira 2026-12-07 às 03:00 America/Sao_Paulo (em 3 dias)"
+    assert PORTUGUESE.render(reason) == told
 
 
 @pytest.mark.parametrize(
@@ -162,7 +155,7 @@ def test_reasons_are_said_in_portuguese_too():
      (2 * DAY - 1, "in 47 hours"), (15 * DAY, "in 15 days")],
 )  # fmt: skip
 def test_waits_are_said_in_the_largest_unit_of_which_there_are_some(wait_s, words):
-    assert wait_in_words(wait_s) == words
+    assert ENGLISH.ahead(wait_s) == words
 
 
 def test_a_decision_crosses_a_wire():

@@ -5,9 +5,15 @@ from datetime import datetime
 import msgspec
 import pytest
 
-from tarrafa.coordinator.field_texts.schedule_reasons import sentence
 from tarrafa.coordinator.schedule.recurrence import Recurrence, local_time
-from tarrafa.coordinator.schedule.run_scheduler import UPCOMING_MAX, RunHistory, deadline_of, decide, upcoming_times
+from tarrafa.coordinator.schedule.run_scheduler import (
+    REASONS,
+    UPCOMING_MAX,
+    RunHistory,
+    deadline_of,
+    decide,
+    upcoming_times,
+)
 from tests.coordinator.schedule.simulated_collection import (
     DAY,
     HOUR,
@@ -193,7 +199,7 @@ def test_overlap_leaves_the_time_out_tells_it_and_waits_for_the_next_regular_one
     decision = one.ask(at("2026-11-19T02:00"))
     assert decision.left_out is not None
     expected = "its run of Wednesday 2026-11-18 at 03:00 UTC is left out: the one before was still going"
-    assert sentence(decision.left_out) == expected
+    assert str(decision.left_out) == expected
     assert said(decision) == "nothing: next run on Thursday 2026-11-19 at 03:00 UTC (in 60 minutes)"
     assert one.ask(at("2026-11-19T03:00")).action == "begin_run"
     assert one.ask(at("2026-11-19T03:01")).left_out is None
@@ -217,7 +223,7 @@ def test_pause_by_a_person_wins_over_the_period_and_the_run_goes_on_when_resumed
     assert decision.action == "nothing"
     assert decision.left_out is not None
     told = "its run of Wednesday 2026-11-18 at 03:00 UTC is left out: it was paused by hand"
-    assert sentence(decision.left_out) == told
+    assert str(decision.left_out) == told
     one.run_s = 31 * HOUR
     one.person(at("2026-11-18T09:00"), "running")
     assert one.ask(at("2026-11-18T09:00")).action == "nothing"
@@ -271,7 +277,7 @@ def test_downtime_is_made_up_for_by_one_run_and_then_the_rhythm_is_the_old_one(a
     woken = at("2026-11-18T03:00") + int(asleep_days * DAY)
     decision = one.ask(woken)
     assert decision.action == "begin_run"
-    assert decision.reason.key == "caught_up"
+    assert decision.reason.text == REASONS["caught_up"].text
     assert decision.at is not None
     assert 0 < woken - decision.at < DAY  # the last one that was missed
     one.watch(woken, woken + 3 * DAY, 600)

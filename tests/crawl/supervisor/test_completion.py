@@ -4,7 +4,7 @@ import pytest
 
 from tarrafa.crawl.supervisor import completion
 from tarrafa.crawl.supervisor.completion import CompletionCheck
-from tarrafa.frontier.api import CollectionStatus, FrontierOverview
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tests.contract.frontier_bodies import FalseClock, FalseLeaseClock, a_collection, a_sqlite, numbers, offer
 from tests.contract.test_runs import ABOUT, NEWS, first_run, visit_all
 
@@ -40,7 +40,7 @@ async def test_where_others_crawl_too_nothing_must_have_happened_for_a_while(tmp
             assert not await end.finish_exhausted(frontier, seen), moment
         now[0] = 14.7
         assert await end.finish_exhausted(frontier, over(8))
-        assert ((await numbers(frontier)).state, (await numbers(frontier)).reason) == (
+        assert ((await numbers(frontier)).state, str((await numbers(frontier)).reason)) == (
             "finished", "everything in reach was visited",
         )  # fmt: skip
 
@@ -82,5 +82,9 @@ async def test_a_run_that_a_limit_has_ended_takes_nothing_out(tmp_path, now):
         end = CompletionCheck(lambda name: lambda: True, settle_s=0.0)
         assert await end.finish_exhausted(frontier, await frontier.overview())
         status = await numbers(frontier)
-        assert (status.state, status.reason, status.to_sweep) == ("finished", "pages_max = 2 was reached", True)
+        assert (status.state, str(status.reason), status.to_sweep) == (
+            "finished",
+            "pages_max = 2 was reached",
+            True,
+        )
         assert status.fetched - status.earlier == 2

@@ -18,7 +18,7 @@ from tarrafa.crawl.supervisor.delete_collection import delete_collection
 from tarrafa.crawl.supervisor.propagation import DeletionSync, run_propagation
 from tarrafa.frontier.address import UnixSocket
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.rpc import frontier_client
+from tarrafa.frontier.rpc import frontier_server
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.index import follower as index
 from tarrafa.model import VisitRecord
@@ -192,7 +192,7 @@ async def test_the_command_notes_it_where_it_was_crawled_and_leaves_other_direct
 
     await opened(own).close()
     frontier = opened(server)
-    door = await frontier_client.serve_unix(frontier, server.socket)
+    door = await frontier_server.serve_unix(frontier, server.socket)
     for data in (one, own, nowhere):
         await make(frontier)
         said = await asyncio.to_thread(command, data, UnixSocket(server.socket), "c")

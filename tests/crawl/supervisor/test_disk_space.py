@@ -27,4 +27,4 @@ def test_a_node_pauses_before_the_disk_is_full_and_goes_on_when_there_is_room_to
         (False, False), (False, False), (True, True), (False, True), (False, True), (False, True), (True, False),
         (False, False), (True, True),
     ]  # fmt: skip
-    assert "the disk is nearly full (60 MB left, 64 MB needed)" in space.trouble
+    assert "the disk is nearly full (60 MB left, 64 MB needed)" in str(space.trouble)

@@ -6,7 +6,7 @@ from tarrafa.clock import Clock
 from tarrafa.config import collection_from_table
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.supervisor.propagation import TakedownSync
-from tarrafa.frontier.api import ENTRIES_PER_RESPONSE
+from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.model import Link, Page, Status, Visit
 from tarrafa.runtime.data_dir import DataDirectory

@@ -16,7 +16,7 @@ from tarrafa.crawl.worker import registration
 from tarrafa.crawl.worker.lease_fence import LeaseFence
 from tarrafa.errors import LeaseLost, NameTaken, TarrafaError, Unreachable
 from tarrafa.frontier.address import TcpServer
-from tarrafa.frontier.api import WorkerRegistration
+from tarrafa.frontier.messages import WorkerRegistration
 from tarrafa.frontier.rpc import frontier_server
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier

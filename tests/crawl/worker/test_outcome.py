@@ -11,7 +11,7 @@ from tarrafa.crawl.worker.outcome import FinishedVisit, build_request, conclude,
 from tarrafa.crawl.worker.parser_process import run_parse_job
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.http_message import FetchResponse, ResponseHead
-from tarrafa.frontier.api import DiscoveredUrl
+from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.model import Status, UrlRole, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 from tests.fetch.raw_server import a_server

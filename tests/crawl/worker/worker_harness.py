@@ -8,11 +8,12 @@ from pathlib import Path
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.worker.worker import Worker
+from tarrafa.crawl.worker import worker as worker_module
 from tarrafa.frontier.address import UnixSocket
-from tarrafa.frontier.api import CollectionStatus, Frontier
+from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
-from tarrafa.frontier.rpc import frontier_client
+from tarrafa.frontier.messages import CollectionStatus
+from tarrafa.frontier.rpc import frontier_client, frontier_server
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.wait import wait_until
@@ -22,18 +23,19 @@ CONNECTIONS_MAX = 100
 
 @asynccontextmanager
 async def running_worker(folder: Path) -> AsyncIterator[tuple[SqliteFrontier, DataDirectory]]:
-    """It works until the scene is over, and then brings home what it has."""
+    """A worker that runs until the context ends, and then commits and hands back what it has."""
     data, clock = DataDirectory(folder / "data"), Clock.real()
     data.create()
     frontier = SqliteFrontier(data.frontier, clock, "test\n")
-    server = await frontier_client.serve_unix(frontier, data.socket)
+    server = await frontier_server.serve_unix(frontier, data.socket)
     line = await frontier_client.RemoteFrontier.connect(data.socket)
-    worker = Worker(data, "w1", UnixSocket(data.socket), line, await sync_clock(line, clock), CONNECTIONS_MAX, 1)
+    agreed = await sync_clock(line, clock)
+    worker = await worker_module.join(data, "w1", UnixSocket(data.socket), line, agreed, CONNECTIONS_MAX, 1)
     work = asyncio.create_task(worker.run())
     try:
         yield frontier, data
     finally:
-        worker._stopping.set()
+        worker.stop()
         await work
         await line.close()
         server.close()

@@ -15,12 +15,13 @@ import pytest
 
 from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError, DataError, FrontierError
-from tarrafa.frontier.api import DiscoveredUrl, Frontier, UrlWeight
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight
 from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier
 from tarrafa.frontier.postgres.schema import SCHEMA_VERSION
+from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.store.schema import open_database
 from tarrafa.model import Outcome
 from tarrafa.runtime.process import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, done, numbers, offer
@@ -66,7 +67,7 @@ async def test_sites_are_spread_and_each_is_on_one_server(dsns, tmp_path):
     assert here + there == 121
     assert min(here, there) > 30
     for first, other in zip(offers[::2], offers[1::2], strict=True):
-        assert await frontier._shard_of(first.host_key) is await frontier._shard_of(other.host_key)
+        assert await frontier._router.shard_of(first.host_key) is await frontier._router.shard_of(other.host_key)
     assert (await numbers(frontier)).known == 121
     await frontier.close()
 
@@ -174,7 +175,7 @@ async def a_run(frontier: PostgresFrontier, most: int, roots: list[DiscoveredUrl
 
 async def one_site_each(frontier: PostgresFrontier) -> dict[str, str]:
     """By server."""
-    return {(await frontier._shard_of(offer(url).host_key)).where: url for url in HOSTS}
+    return {(await frontier._router.shard_of(offer(url).host_key)).where: url for url in HOSTS}
 
 
 async def test_a_run_of_breadth_is_over_when_it_is_on_all_servers(dsns, tmp_path):
@@ -336,9 +337,9 @@ async def test_a_lease_whose_answer_was_lost_is_no_ones_for_long(dsns, tmp_path)
     worker = (await frontier.join("w", current_process())).worker
     (held,) = await frontier.lease(worker, 1)
     server = frontier._first.connect()
-    await frontier._first.call(lambda _: server._transact(lambda work: work.store.hosts.lease(worker, 1)))
+    await frontier._first.call(lambda _: server.session.transact(lambda work: work.store.hosts.lease(worker, 1)))
     assert await frontier.lease(worker, 5) == []
-    server._lost_answers = True  # the connection broke there
+    server.session.connection.losses += 1  # the connection broke there
     (again,) = await frontier.lease(worker, 5)
     assert again.host != held.host
     assert again.visits[0].number == 2

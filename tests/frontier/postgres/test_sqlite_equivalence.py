@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,16 @@ BLIND = {
 }
 
 
+def call_on(server: PostgresServer, path: str) -> Any:
+    """What a server has for a method of the store: a call of its own, or that method as a transaction."""
+    name = {"release_worker": "leave"}.get(path.rpartition(".")[2], path.rpartition(".")[2])
+    parts = (server.collections, server.runs, server.urls, server.leases, server.addresses)
+    for part in (*parts, server.planner, server.transfer):
+        if hasattr(part, name):
+            return getattr(part, name)
+    return server.store_call(attrgetter(path.removeprefix(".")))
+
+
 class Twin:
     """Looks like a store; whatever is asked of it is asked of both, and the answers must agree."""
 
@@ -43,11 +54,10 @@ class Twin:
     def __call__(self, *arguments: Any) -> Any:
         found = self._ours(*arguments)
         if self._path == ".db.run":
-            self._theirs._connection.execute(arguments[0].replace("?", "%s"), arguments[1])
+            self._theirs.session.connection.connect().execute(arguments[0].replace("?", "%s"), arguments[1])
             return found
-        name = {"release_worker": "leave"}.get(self._path.rpartition(".")[2], self._path.rpartition(".")[2])
         numbers = [getattr(one, "row", one) for one in arguments]
-        other = getattr(self._theirs, name)(*[getattr(one, "id", one) for one in numbers])
+        other = call_on(self._theirs, self._path)(*[getattr(one, "id", one) for one in numbers])
         assert other == found or (self._path == ".update_weights" and other == []), f"{self._path}{arguments}"
         return found
 
@@ -103,7 +113,7 @@ class TwinLife(RandomLife):
 
     def compare(self) -> None:
         """Row by row; what is numbered otherwise must still be in the same order."""
-        for name, table in self._server._copy.tables.items():
+        for name, table in self._server.session.copy.tables.items():
             if name in APART:
                 continue
             columns = [column for column in table.columns if (name, column) not in BLIND]
@@ -126,11 +136,11 @@ class _Planning:
         self._store, self._server = store, server
 
     def __getattr__(self, name: str) -> Any:
-        def both(known: Any, *arguments: Any) -> Any:
-            found = getattr(self._store.planning, name)(known, *arguments)
-            other = getattr(self._server, name)(known.row.id, *arguments)
+        def both(collection: int, *arguments: Any) -> Any:
+            found = getattr(self._store.planning, name)(collection, *arguments)
+            other = call_on(self._server, f"planning.{name}")(collection, *arguments)
             assert other == found or name == "drop_old_plans", name
-            while name == "drop_old_plans" and self._server.drop_old_plans(known.row.id, *arguments):
+            while name == "drop_old_plans" and self._server.planner.drop_old_plans(collection, *arguments):
                 pass
             return found
 

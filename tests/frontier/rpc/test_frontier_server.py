@@ -12,7 +12,8 @@ import pytest
 
 from tarrafa.errors import AccessRefused, FrontierError, ListenError, Unreachable
 from tarrafa.frontier.rpc import codec, frontier_client, frontier_server, handshake
-from tarrafa.frontier.rpc.frontier_client import KEEPALIVE_IDLE_S, RemoteFrontier, SocketClient, read_frame
+from tarrafa.frontier.rpc.codec import KEEPALIVE_IDLE_S, read_frame
+from tarrafa.frontier.rpc.frontier_client import RemoteFrontier, SocketClient
 from tarrafa.frontier.rpc.handshake import HandshakeHello, HandshakeProof, client_handshake
 from tarrafa.runtime.token import Token
 from tests.contract.frontier_bodies import a_collection, a_sqlite
@@ -204,7 +205,7 @@ async def test_bytes_that_are_no_question_end_a_connection(url_server: UrlServer
 async def test_no_more_questions_wait_than_the_bound_allows(
     url_server: UrlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontier_client, "REQUESTS_AT_ONCE_MAX", 4)
+    monkeypatch.setattr(frontier_server, "REQUESTS_AT_ONCE_MAX", 4)
 
     client = await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
     answers = await asyncio.gather(*(client.collections() for _ in range(200)))

@@ -17,15 +17,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tarrafa.frontier.api import FIRST_HOST, HostReport, PlannedVisit, UrlWeight, VisitReport
+from tarrafa.frontier.messages import FIRST_HOST, HostReport, PlannedVisit, UrlWeight, VisitReport
 from tarrafa.frontier.ordering.breadth_rules import SiteStage
-from tarrafa.frontier.store import collections as books
-from tarrafa.frontier.store.collections import LoadedCollection, state_bucket
+from tarrafa.frontier.store import counters as books
+from tarrafa.frontier.store.collections import LoadedCollection
+from tarrafa.frontier.store.counters import state_bucket
+from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.revisit_queue import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, RATE_UNIT, read_history
 from tarrafa.frontier.store.runs import has_runs
-from tarrafa.frontier.store.schema import CLOSED, FAVOURED, NEW, OLD, OPEN, OUT, SWEPT, SWEPT_RANK, open_database
+from tarrafa.frontier.store.schema import CLOSED, FAVOURED, NEW, OLD, OPEN, OUT, SWEPT, SWEPT_RANK
 from tarrafa.model import Outcome, Status, UrlRole, UrlState, Visit
 from tarrafa.runtime.process import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, offer
@@ -298,20 +300,20 @@ class RandomLife:
         planning, policy = self.store.planning, known.config.revisit.policy
         if policy == "index":
             with self.transaction():
-                planning.set_price(known, self.rng.choice([0.0, 10.0, 1e3, 1e5, 1e6]))
-                planning.recompute_due(known, FIRST_HOST, 100)
-        pages = planning.revisit_pages(known, FIRST_HOST, b"", 100)
+                planning.set_price(known.row.id, self.rng.choice([0.0, 10.0, 1e3, 1e5, 1e6]))
+                planning.recompute_due(known.row.id, FIRST_HOST, 100)
+        pages = planning.revisit_pages(known.row.id, FIRST_HOST, b"", 100)
         if policy not in PLANNED or not pages:
             return
         name = max(int(now()), known.tuning.plan) + 1
         visits = [PlannedVisit(p.host, p.id, now() + self.rng.uniform(0, 5000)) for p in self.rng.choices(pages, k=5)]
         with self.transaction():
-            planning.add_planned_visits(known, name, visits)
+            planning.add_planned_visits(known.row.id, name, visits)
             if chance < 0.7:  # else the planner dies here
-                planning.activate_plan(known, name, now() + 5000)
-                planning.recompute_due(known, FIRST_HOST, 100)
+                planning.activate_plan(known.row.id, name, now() + 5000)
+                planning.recompute_due(known.row.id, FIRST_HOST, 100)
             if chance < 0.5:
-                planning.drop_old_plans(known, 100)
+                planning.drop_old_plans(known.row.id, 100)
 
 
 # -- the invariants: what is written down, and what is true ---------------------------------------------------

@@ -13,7 +13,8 @@ import zstandard
 from tarrafa.cli.maintenance import export_frontier, import_frontier
 from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError, DataError, TarrafaError
-from tarrafa.frontier.rpc.frontier_client import RemoteFrontier, serve_unix
+from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
+from tarrafa.frontier.rpc.frontier_server import serve_unix
 from tarrafa.frontier.store.offline_reads import FrontierSnapshot
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.frontier.transfer import checkpoint_file

@@ -266,7 +266,7 @@ def test_a_schedule_is_paused_between_its_runs_and_the_list_says_when_it_runs_ne
     assert "its schedule rests until somebody resumes it" in row
     assert "next run" not in row
     assert program.send("POST", f"{at}/actions", {"action": "resume"}).json["state"] == "finished"
-    assert program.get(at).json["collection"]["reason"]["en"] == "everything in reach was visited"
+    assert program.get(at).json["collection"]["reason"] == "everything in reach was visited"
 
 
 def test_a_limit_that_is_raised_by_an_edit_lets_a_finished_collection_go_on(furnished, program, limited):
@@ -276,11 +276,11 @@ def test_a_limit_that_is_raised_by_an_edit_lets_a_finished_collection_go_on(furn
     program.send("POST", f"{at}/actions", {"action": "start"})
     furnished.wait_for(limited, "finished")
     told = program.get(at).json["collection"]
-    assert (told["reason"]["en"], told["status"]["fetched"]) == ("pages_max = 1 was reached", 1)
+    assert (told["reason"], told["status"]["fetched"]) == ("pages_max = 1 was reached", 1)
     program.send("PUT", f"{at}/config", {"table": {**table, "scope": {"exclude": ["*/b"]}}})
     furnished.wait_for_visits(limited, told["status"]["visits"] + 1)
     told = program.get(at).json["collection"]
-    assert (told["reason"]["en"], told["status"]["pending"]) == ("everything in reach was visited", 0)
+    assert (told["reason"], told["status"]["pending"]) == ("everything in reach was visited", 0)
     table["scope"] = {"exclude": ["*/b", "*/c"]}
     program.send("PUT", f"{at}/config", {"table": table})
     furnished.wait_for_visits(limited, told["status"]["visits"] + 1)  # what was out is judged once more

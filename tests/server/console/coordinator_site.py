@@ -16,7 +16,7 @@ from tarrafa.coordinator.audit import AuditLog
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.coordinator.suggestions import Suggestions
 from tarrafa.crawl.supervisor.frontier_link import LocalFrontierLink
-from tarrafa.frontier.api import FrontierOverview
+from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import Token
 from tarrafa.server.auth.authentication import Authenticator

@@ -13,6 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from tarrafa.coordinator.audit import AuditLog
 from tarrafa.errors import ConfigError
+from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import Token
 from tarrafa.server.api.problem_details import RequestRefused
@@ -96,7 +97,7 @@ def example_console(entry: Authenticator) -> Console:
     async def remove(call: ApiCall) -> None:
         found = [note for note in notes if note.title == call.param("title")]
         if not found:
-            raise RequestRefused(404, f"There is no note {call.param('title')[:20]!r}.")
+            raise RequestRefused(404, message("There is no note {title!r}.", title=call.param("title")[:20]))
         notes.remove(found[0])
 
     @console.api.route("GET", "/broken", "Fails", AccessLevel.ADMIN, answer=Note)

@@ -7,9 +7,10 @@ import pytest
 
 from tarrafa.coordinator.definitions.fields import collection_fields
 from tarrafa.coordinator.failures import fate_of_status
+from tarrafa.i18n import ENGLISH, PORTUGUESE
 from tarrafa.model import STATUS_MEANING, Status
-from tarrafa.server.page_texts.console_pages import board_texts
-from tarrafa.server.page_texts.status_help import HELP, help_with
+from tarrafa.server.console.labels import STATUS_FATES
+from tarrafa.server.console.status_help import HELP_BY_STATUS, help_with
 from tests.server.console.coordinator_site import CoordinatorSite, a_table
 from tests.server.console.example_console import ADMIN, VIEWER
 
@@ -54,7 +55,7 @@ def test_the_page_of_a_status_says_what_it_means_what_helps_and_where_it_happene
 )  # fmt: skip
 def test_what_becomes_of_a_url_is_told_by_its_status(status, told):
     assert fate_of_status(status) == told
-    assert board_texts("pt").fates[told] != board_texts("en").fates[told]
+    assert told in STATUS_FATES
 
 
 def test_programs_hear_how_many_urls_ended_so_and_where(site):
@@ -115,22 +116,19 @@ def samples(site: CoordinatorSite) -> list[dict[str, Any]]:
 # -- words -----------------------------------------------------------------------------------------------------------
 
 
-def test_every_status_of_ours_has_words_of_its_own_in_both_languages():
-    assert set(STATUS_MEANING) <= set(HELP)
-    for status, helping in HELP.items():
-        for said in helping:
-            assert bool(said.en) == bool(said.pt), status
-            assert said.en != said.pt or not said.en, status
+def test_every_status_of_ours_has_help_of_its_own():
+    assert set(STATUS_MEANING) <= set(HELP_BY_STATUS)
 
 
 @pytest.mark.parametrize(("status", "words"), [(418, "does not give"), (599, "broken"), (299, "gave"), (999, "no st")])
-def test_a_status_that_nobody_has_words_for_has_those_of_its_hundred(status, words):
-    assert words in help_with(status, "en").means
-    assert help_with(status, "pt").means != help_with(status, "en").means
+def test_a_status_without_help_of_its_own_has_that_of_its_class(status, words):
+    assert words in str(help_with(status).means)
 
 
-def test_what_helps_names_settings_that_exist():
+@pytest.mark.parametrize("language", [ENGLISH, PORTUGUESE])
+def test_what_helps_names_settings_that_exist(language):
     known = {name.rpartition(".")[2] for name in collection_fields()}
-    words = {word.strip(".,;:") for helping in HELP.values() for said in helping for word in " ".join(said).split()}
+    said = [language.render(one) for helping in HELP_BY_STATUS.values() for one in helping]
+    words = {word.strip(".,;:") for sentence in said for word in sentence.split()}
     named = {word for word in words if "_" in word}
     assert {"size_max", "allow_private"} <= named <= known

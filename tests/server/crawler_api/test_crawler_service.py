@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tarrafa.crawl.relay import relay
+from tarrafa.crawl.relay import remote_fetch
 from tarrafa.graph.follower import rebuild
 from tarrafa.model import Link, Status
 from tarrafa.parse.url import url_id
@@ -28,7 +28,7 @@ def data(tmp_path: Path) -> DataDirectory:
 @pytest.fixture(autouse=True)
 def every_call_is_heard(monkeypatch):
     """The lease's clock is false here: how long ago it was renewed cannot be told by a real one."""
-    monkeypatch.setattr("tarrafa.crawl.relay.relay.RENEWAL", 0.0)
+    monkeypatch.setattr("tarrafa.crawl.relay.relay_lease.RENEWAL", 0.0)
 
 
 @pytest.fixture
@@ -377,7 +377,7 @@ async def test_a_visit_that_nobody_brings_back_goes_back_after_its_time_limit(
 ) -> None:
     (page,) = await api.arrive()
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(loop, "time", lambda real=loop.time: real() + page["time_max_s"] + relay.GRACE_S)
+    monkeypatch.setattr(loop, "time", lambda real=loop.time: real() + page["time_max_s"] + remote_fetch.GRACE_S)
 
     async def is_pending() -> bool:
         return await api.state(A) == "pending"

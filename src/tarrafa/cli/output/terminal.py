@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tarrafa.frontier.api import CollectionStatus, FrontierOverview
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.index.status import IndexStatus
 from tarrafa.model import STATUS_MEANING, InAndOutLinks, SearchResult
 from tarrafa.server.search.query_log import QueryReport
@@ -45,7 +45,7 @@ def print_overview(shown: FrontierOverview) -> None:
             console.print(f"{one.name} is kept fresh: {one.revisits:,} revisits, {share}")
     for one in shown.collections:
         if one.reason:
-            console.print(f"{one.name} is {one.state}: {escape(one.reason)}")
+            console.print(f"{one.name} is {one.state}: {escape(str(one.reason))}")
     for note in shown.notes:
         console.print(escape(note))
     if shown.nodes:

@@ -26,7 +26,7 @@ from tarrafa.cli.output import terminal
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import DataError, TarrafaError
 from tarrafa.frontier.address import Address
-from tarrafa.frontier.api import CollectionStatus, FrontierOverview, WorkerLeaseStatus
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.graph.follower import behind as graph_behind
 from tarrafa.i18n import ENGLISH
 from tarrafa.index.status import IndexStatus
@@ -60,7 +60,7 @@ class TopSnapshot(msgspec.Struct, frozen=True):
 
     def to_json_line(self) -> bytes:
         """One line: the fields of `tarrafa status --json`, and more."""
-        fields = msgspec.to_builtins(self.overview) | {
+        fields = msgspec.to_builtins(ENGLISH.render_all(self.overview)) | {
             "at": self.at, "bytes_per_s": self.bytes_per_s, "trouble": self.trouble,
         } | msgspec.to_builtins(self.followers)  # fmt: skip
         return msgspec.json.encode(fields)
@@ -161,11 +161,11 @@ def sparkline(values: Sequence[float], width: int, bars: str = BARS) -> str:
 def progress_text(status: CollectionStatus) -> str:
     """Progress in words: time left, or why the collection does not run."""
     if status.state != "running":
-        return terminal.printable(status.reason)
+        return terminal.printable(str(status.reason))
     if status.keeps_fresh:
         share = f", {status.changes / status.revisits:.0%} had changed" if status.revisits else ""
         return f"kept fresh: {status.revisits:,} revisits{share}"
-    return time_left_text(status) + (f" ({terminal.printable(status.reason)})" if status.reason else "")
+    return time_left_text(status) + (f" ({terminal.printable(str(status.reason))})" if status.reason else "")
 
 
 def _urgency(status: CollectionStatus) -> tuple[int, str]:

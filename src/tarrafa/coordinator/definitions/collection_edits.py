@@ -16,6 +16,7 @@ from tarrafa.coordinator.definitions.draft import Draft, FieldChange, InvalidDra
 from tarrafa.coordinator.definitions.toml_writer import table_from_collection
 from tarrafa.coordinator.dry_run.scope_check import check_urls
 from tarrafa.errors import ConfigError, EditConflict
+from tarrafa.i18n import message
 
 AUDIT_CHARS_MAX = 300
 
@@ -26,7 +27,7 @@ async def create_collection(coordinator: Coordinator, draft: Draft, who: str, *,
     try:
         await coordinator.create(collection, who, start=start)
     except ConfigError as error:  # its name is taken
-        raise InvalidDraft([complaint_from_message(str(error))]) from None
+        raise InvalidDraft([complaint_from_message(error.message)]) from None
     return collection
 
 
@@ -38,7 +39,7 @@ async def edit_collection(
     try:
         await coordinator.edit(before.name, collection, who, revision)
     except EditConflict as error:
-        raise InvalidDraft([Complaint("", "", str(error))]) from None
+        raise InvalidDraft([Complaint("", "", error.message)]) from None
     return await asyncio.to_thread(drafts.changed_fields, before, collection)
 
 
@@ -56,7 +57,14 @@ async def add_roots(coordinator: Coordinator, name: str, urls: Sequence[str], wh
         rules = msgspec.structs.replace(after, roots=before.roots)  # a root itself is always in, whatever it links to
         outside = [one for one in check_urls(rules, new) if not one.inside]
         if outside:
-            raise InvalidDraft([Complaint("", "roots", f"roots: {one.url} is out: {one.sentence}") for one in outside])
+            raise InvalidDraft(
+                [
+                    Complaint(
+                        "", "roots", message("roots: {url} is out: {sentence}", url=one.url, sentence=one.sentence)
+                    )
+                    for one in outside
+                ]
+            )
         return after
 
     return await coordinator.amend(name, longer, who)

@@ -16,6 +16,7 @@ from tarrafa.coordinator.definitions.form import FORM_CHARS_MAX, FormData, table
 from tarrafa.coordinator.definitions.toml_writer import format_number, toml_value, without_implied_hosts
 from tarrafa.crawl.scope.collection_loader import validate_table
 from tarrafa.errors import ConfigError
+from tarrafa.i18n import Message, message
 
 VALUE_CHARS_SHOWN = 500
 SENTENCE_CHARS_MAX = 1_000
@@ -41,7 +42,7 @@ class InvalidDraft(ConfigError):
     """What somebody wrote is no collection; `complaints` say why, each at its key."""
 
     def __init__(self, complaints: list[Complaint]) -> None:
-        super().__init__("; ".join(one.message for one in complaints)[:SENTENCE_CHARS_MAX])
+        super().__init__("; ".join(str(one.message) for one in complaints)[:SENTENCE_CHARS_MAX])
         self.complaints = complaints
 
 
@@ -72,13 +73,18 @@ def trial_draft_from_form(form: FormData, before: Collection | None = None, orig
 
 def draft_from_toml(text: str, before: Collection | None = None) -> Draft:
     if len(text) > FORM_CHARS_MAX:
-        return _refused(f"the text holds more than the {FORM_CHARS_MAX >> 20} million characters allowed")
+        return _refused(
+            message(
+                "the text holds more than the {form_chars_max} million characters allowed",
+                form_chars_max=FORM_CHARS_MAX >> 20,
+            )
+        )
     try:
         table = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
-        return _refused(f"not valid TOML: {error}")
+        return _refused(message("not valid TOML: {error}", error=str(error)))
     except RecursionError:
-        return _refused("not valid TOML: nested without end")
+        return _refused(message("not valid TOML: nested without end"))
     return draft_from_table(table, before)
 
 
@@ -90,18 +96,24 @@ def draft_from_table(table: dict[str, Any], before: Collection | None = None) ->
     return Draft(None, fixed) if fixed else Draft(collection)
 
 
-def _refused(why: str) -> Draft:
+def _refused(why: Message) -> Draft:
     return Draft(None, [Complaint("", "", why)])
 
 
 def _immutable_changes(before: Collection, after: Collection) -> Iterator[Complaint]:
     if after.name != before.name:
-        yield Complaint("", "name", f"name: it was {before.name!r} and stays so; copy the collection to have another")
+        yield Complaint(
+            "",
+            "name",
+            message("name: it was {name!r} and stays so; copy the collection to have another", name=before.name),
+        )
     for key in msgspec.structs.asdict(before.identity):
         was = getattr(before.identity, key)
         if getattr(after.identity, key) != was:
-            said = (
-                f"[identity] {key} is fixed when a collection is created ({str(was).lower()}); copy it to change that"
+            said = message(
+                "[identity] {key} is fixed when a collection is created ({was}); copy it to change that",
+                key=key,
+                was=str(was).lower(),
             )
             yield Complaint("identity", key, said)
 

@@ -25,6 +25,7 @@ from tarrafa.coordinator.definitions.toml_writer import (
     toml_value,
     without_implied_hosts,
 )
+from tarrafa.i18n import message
 
 FORM_CHARS_MAX = 128 << 20  # a million roots
 LINE_CHARS_MAX = 16_384
@@ -54,7 +55,13 @@ def table_from_form(
             if value is None and field.name in form.get(KEPT, ()):
                 value = _kept_list(kept, field.name)
         except ValueError as error:
-            complaints.append(Complaint(field.section, field.key, f"{_location(field)}: {error}"))
+            complaints.append(
+                Complaint(
+                    field.section,
+                    field.key,
+                    message("{place}: {complaint}", place=_location(field), complaint=error.args[0]),
+                )
+            )
             continue
         if value is not None:
             _put(found, field, value)
@@ -92,7 +99,7 @@ def _is_long(field: CollectionField, value: Any) -> bool:
 
 def _kept_list(kept: Mapping[str, tuple[str, ...]], name: str) -> list[str]:
     if name not in kept:
-        raise ValueError("the list that was to stay as it is is not there any more; load the form again")
+        raise ValueError(message("the list that was to stay as it is is not there any more; load the form again"))
     return list(kept[name])
 
 
@@ -112,9 +119,22 @@ def _location(field: CollectionField) -> str:
 def _form_complaints(form: FormData) -> list[Complaint]:
     unknown = next((name for name in form if name not in collection_fields() and name != KEPT), None)
     if unknown is not None:
-        return [Complaint("", unknown[:KEY_CHARS_SHOWN], f"unknown field {unknown[:KEY_CHARS_SHOWN]!r}")]
+        return [
+            Complaint(
+                "", unknown[:KEY_CHARS_SHOWN], message("unknown field {unknown!r}", unknown=unknown[:KEY_CHARS_SHOWN])
+            )
+        ]
     if sum(len(text) for texts in form.values() for text in texts) > FORM_CHARS_MAX:
-        return [Complaint("", "", f"the form holds more than the {FORM_CHARS_MAX >> 20} million characters allowed")]
+        return [
+            Complaint(
+                "",
+                "",
+                message(
+                    "the form holds more than the {form_chars_max} million characters allowed",
+                    form_chars_max=FORM_CHARS_MAX >> 20,
+                ),
+            )
+        ]
     return []
 
 
@@ -187,10 +207,18 @@ def _lines(field: CollectionField, texts: Sequence[str]) -> list[str] | None:
 def _entries(texts: Sequence[str]) -> list[str]:
     entries = [line for text in texts for one in text.split("\n") if (line := one.strip())]
     if len(entries) > LINES_MAX:
-        raise ValueError(f"{len(entries):,} lines are more than the {LINES_MAX:,} allowed")
+        raise ValueError(
+            message("{count} lines are more than the {lines_max} allowed", count=len(entries), lines_max=LINES_MAX)
+        )
     long = next((number for number, entry in enumerate(entries, 1) if len(entry) > LINE_CHARS_MAX), None)
     if long is not None:
-        raise ValueError(f"line {long:,} has more than the {LINE_CHARS_MAX:,} characters allowed")
+        raise ValueError(
+            message(
+                "line {long} has more than the {line_chars_max} characters allowed",
+                long=long,
+                line_chars_max=LINE_CHARS_MAX,
+            )
+        )
     return entries
 
 
@@ -199,7 +227,7 @@ def _pairs(field: CollectionField, texts: Sequence[str]) -> dict[str, str] | Non
     for entry in _entries(texts):
         key, value = _pair(entry, PAIRS.get(field.name, PAIR))
         if key in found:
-            raise ValueError(f"{key[:KEY_CHARS_SHOWN]!r} stands there twice")
+            raise ValueError(message("{key!r} stands there twice", key=key[:KEY_CHARS_SHOWN]))
         found[key] = value
     return found or None
 
@@ -217,7 +245,13 @@ def _pair(entry: str, example: str) -> tuple[str, str]:
         rest = ""
     if not rest.startswith("="):
         shown = entry[:KEY_CHARS_SHOWN]
-        raise ValueError(f"{shown!r}: write a host pattern and its value in each line, such as {example}")
+        raise ValueError(
+            message(
+                "{shown!r}: write a host pattern and its value in each line, such as {example}",
+                shown=shown,
+                example=example,
+            )
+        )
     return named, rest[1:].strip()
 
 
@@ -228,7 +262,10 @@ def _unquoted(entry: str) -> str:
         found = None
     if not isinstance(found, str) or _has_surrogates(found):
         raise ValueError(
-            f"{entry[:KEY_CHARS_SHOWN]!r}: what begins with a quotation mark must end with one, as in JSON"
+            message(
+                "{entry!r}: what begins with a quotation mark must end with one, as in JSON",
+                entry=entry[:KEY_CHARS_SHOWN],
+            )
         )
     return found
 

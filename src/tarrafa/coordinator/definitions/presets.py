@@ -2,7 +2,7 @@
 
 A preset is a function of where to begin, which country and whom to contact; it gives a table, and for each key the
 reason, so that whoever reads the file learns what to change. Promises: every preset is a valid collection; what it
-says in one language it says in the other (`preset_words.py`). Knows nothing of files.
+says in one language it says in the other. Knows nothing of files.
 """
 
 import re
@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 
+from tarrafa.coordinator.definitions.preset_comments import COMMENTS, HOW_TO_START, TITLES
 from tarrafa.coordinator.definitions.toml_writer import toml_with_comments
-from tarrafa.coordinator.field_texts.preset_texts import LANGUAGES, REASONS, TITLES
 from tarrafa.crawl.scope.collection_loader import parse_root
 from tarrafa.errors import ConfigError, NotFound
 from tarrafa.fetch.suffix_list import bundled_suffix_list
+from tarrafa.i18n import LANGUAGES, message, translator
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, split
 
@@ -56,7 +57,9 @@ Table = dict[str, Any]
 def preset_table(name: str, wish: PresetRequest) -> Table:
     """The table of a preset."""
     if name not in PRESETS:
-        raise NotFound(f"no preset is named {name[:80]!r} (there are: {', '.join(PRESETS)})")
+        raise NotFound(
+            message("no preset is named {name!r} (there are: {presets})", name=name[:80], presets=", ".join(PRESETS))
+        )
     start = _preset_root(wish)
     table = {"name": wish.name, "roots": [start.url], **PRESETS[name](start)}
     politeness = {"delay": "1s", **table.pop("politeness", {}), "contact": wish.contact}
@@ -67,23 +70,30 @@ def preset_table(name: str, wish: PresetRequest) -> Table:
 def preset_toml(name: str, wish: PresetRequest, language: str = "en", file: str = "collection.toml") -> str:
     """The same as a file with its reasons."""
     if language not in LANGUAGES:
-        raise ConfigError(f"no preset speaks {language!r} (allowed: {', '.join(LANGUAGES)})")
-    table = preset_table(name, wish)
-    reasons = {key: said[language] for key, said in REASONS.items() if " " not in key}
-    reasons |= {key.partition(" ")[2]: said[language] for key, said in REASONS.items() if key.startswith(f"{name} ")}
-    above = f"{TITLES[name][language]}\n{REASONS['how to start'][language].format(file=file)}"
-    return toml_with_comments(table, reasons, above)
+        raise ConfigError(
+            message(
+                "no preset speaks {language!r} (allowed: {languages})",
+                language=language,
+                languages=", ".join(LANGUAGES),
+            )
+        )
+    table, _ = preset_table(name, wish), translator(language)
+    comments = {key: _.render(comment) for key, comment in COMMENTS.items() if " " not in key}
+    own = {key: comment for key, comment in COMMENTS.items() if key.startswith(f"{name} ")}
+    comments |= {key.partition(" ")[2]: _.render(comment) for key, comment in own.items()}
+    above = f"{_.render(TITLES[name])}\n{_(HOW_TO_START.text, file=file)}"
+    return toml_with_comments(table, comments, above)
 
 
 def preset_titles(language: str = "en") -> dict[str, str]:
     """All presets, and what each is for."""
-    return {name: TITLES[name].get(language, TITLES[name]["en"]) for name in PRESETS}
+    return {name: translator(language).render(TITLES[name]) for name in PRESETS}
 
 
 def _preset_root(wish: PresetRequest) -> PresetRoot:
     url = parse_root(wish.root.strip(), UrlIdentity())
     if url is None:
-        raise ConfigError(f"root: not an http(s) URL or a host name: {wish.root[:200]!r}")
+        raise ConfigError(message("root: not an http(s) URL or a host name: {root!r}", root=wish.root[:200]))
     parts = split(url)
     port = "" if parts.port == DEFAULT_PORTS[parts.scheme] else f":{parts.port}"
     site = _suffixes().site(parts.host)
@@ -92,7 +102,7 @@ def _preset_root(wish: PresetRequest) -> PresetRoot:
         twin = f"www.{parts.host}" if parts.host == site and not _is_address(parts.host) else ""
     country = wish.country.strip().lower().removeprefix("*").removeprefix(".")
     if country and not COUNTRY.fullmatch(country):
-        raise ConfigError(f"country: {wish.country[:80]!r} is no top-level domain such as br")
+        raise ConfigError(message("country: {country!r} is no top-level domain such as br", country=wish.country[:80]))
     country = country or ("" if _is_address(parts.host) else parts.host.rpartition(".")[2])
     return PresetRoot(url, f"{parts.host}{port}", f"{twin}{port}" if twin else "", site, country)
 
@@ -144,7 +154,7 @@ def _subdomains(start: PresetRoot) -> Table:
 
 def _of_country(start: PresetRoot) -> list[str]:
     if not start.country:
-        raise ConfigError("country: the root's host has no name, so name the country (such as br)")
+        raise ConfigError(message("country: the root's host has no name, so name the country (such as br)"))
     return [f"*.{start.country}"]
 
 

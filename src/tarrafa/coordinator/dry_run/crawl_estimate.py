@@ -22,8 +22,7 @@ import msgspec
 
 from tarrafa.config import Collection
 from tarrafa.coordinator.definitions.toml_writer import format_number
-from tarrafa.coordinator.field_texts import Words
-from tarrafa.coordinator.field_texts.english import ENGLISH
+from tarrafa.i18n import Message, Value, message
 from tarrafa.parse.url import host_key, name_and_port
 
 PAGES_OF_UNKNOWN_HOST = (10, 300, 10_000)  # of a host that nobody has visited yet: low, likely, high
@@ -35,6 +34,39 @@ SLOW_FACTOR = 3.0  # high: so many times slower
 REQUESTS_PER_PAGE = 1.2  # redirects, pages that are gone, sitemaps
 WORKER_REQUESTS_PER_S = 100.0  # of one worker, with all followers on the same machine
 BISECTIONS = 60
+BOUNDS = {
+    "host": message("bound by the pauses of the largest host, {host}"),
+    "side by side": message("bound by the pauses of its hosts, visited side by side"),
+    "places": message("bound by the places for hosts: {places} are visited at once"),
+    "bandwidth": message("bound by [fetch] bandwidth = {bandwidth} bytes a second"),
+    "workers": message("bound by what the workers can do ({workers})"),
+}
+ASSUMPTIONS = {
+    "met": message("hosts met before: {met}, with {met_pages} pages"),
+    "unmet": message("hosts never met: {unmet}; each may have {low}, probably {likely}, perhaps {high} pages"),
+    "unmet breadth": message(
+        "hosts never met: {unmet}; of each site {low}, probably {likely}, perhaps {high} pages are walked"
+    ),
+    "unfinished": message(
+        "some of the hosts are not crawled to their end: what waits there is as often a page as what was visited"
+    ),
+    "narrower": message(
+        "the hosts were crawled under another scope: how many of their pages belong to this one is not known"
+    ),
+    "open": message("more hosts may belong to it than are known: how many, nobody can say; pages_max sets an end"),
+    "crawled before": message("these roots and this scope were crawled to their end before: no host is missing"),
+    "delay": message("{delay} s between two requests to a host, and {factor} times the duration of an answer"),
+    "crawl-delay": message("hosts that ask for a longer pause: {slowed}, up to {longest} s"),
+    "answer": message("an answer takes {answer} s, perhaps {slow} times as long"),
+    "answer measured": message("an answer takes {answer} s, as measured here; perhaps {slow} times as long"),
+    "size": message("a page has {size} bytes when it is transferred ({sizes})"),
+    "size measured": message("a page has {size} bytes when it is transferred, as measured here"),
+    "kept": message("a page takes {kept} bytes on the disk beside what was transferred: text, index, graph, frontier"),
+    "kept measured": message("a page takes {kept} bytes on the disk in all, as measured here"),
+    "workers": message("workers: {workers}, each with at most {rate} requests a second; hosts do not share addresses"),
+    "fresh": message("this is the first pass: afterwards pages are visited again for as long as it runs"),
+    "again": message("this is one run: it is repeated ({every})"),
+}
 
 
 class KnownHost(msgspec.Struct, frozen=True):
@@ -80,8 +112,8 @@ class CrawlEstimate(msgspec.Struct, frozen=True):
     transferred_bytes: EstimateRange
     kept_bytes: EstimateRange
     bytes_per_s: float
-    bound: str
-    assumptions: list[str]
+    bound: Message | str
+    assumptions: list[Message | str]
 
 
 class _HostLoad(msgspec.Struct):
@@ -104,7 +136,7 @@ class _EstimateCase(msgspec.Struct):
     slowest: str = ""
 
 
-def estimate(collection: Collection, known: EstimateInputs, words: Words = ENGLISH) -> CrawlEstimate:
+def estimate(collection: Collection, known: EstimateInputs) -> CrawlEstimate:
     """See above."""
     answer_s = RESPONSE_S if known.answer_s is None else known.answer_s
     sizes = BYTES_PER_PAGE if known.page_bytes is None else (known.page_bytes,) * 3
@@ -126,8 +158,8 @@ def estimate(collection: Collection, known: EstimateInputs, words: Words = ENGLI
         transferred_bytes=_range([round(case.pages * size) for case, size in zip(cases, sizes, strict=True)], is_open),
         kept_bytes=_range([round(case.pages * size) for case, size in zip(cases, kept, strict=True)], is_open),
         bytes_per_s=likely.pages * sizes[1] / likely.seconds if likely.seconds else 0.0,
-        bound=_bound(collection, likely, known, words),
-        assumptions=_assumptions(collection, known, words),
+        bound=_bound(collection, likely, known),
+        assumptions=_assumptions(collection, known),
     )
 
 
@@ -249,30 +281,32 @@ def _pages_after(load: _HostLoad, seconds: float) -> float:
     return load.pages * min(1.0, max(0.0, visits / wanted)) if wanted else 0.0
 
 
-# -- in words ----------------------------------------------------------------------------------------------------------
+# -- messages ----------------------------------------------------------------------------------------------------------
 
 
-def _bound(collection: Collection, likely: _EstimateCase, known: EstimateInputs, words: Words) -> str:
-    said, scope = words.estimate, collection.scope
+def _bound(collection: Collection, likely: _EstimateCase, known: EstimateInputs) -> Message:
     if not likely.requests:
-        return said["nothing"]
-    ends = [f"{key} = {limit:,}" for key, limit, reached in (
-        ("pages_max", scope.pages_max, likely.pages), ("requests_max", scope.requests_max, likely.requests)
-    ) if limit is not None and round(reached) >= limit]  # fmt: skip
-    values = {
+        return message("there is nothing to visit")
+    scope = collection.scope
+    limits = (("pages_max", scope.pages_max, likely.pages), ("requests_max", scope.requests_max, likely.requests))
+    ends = [f"{key} = {limit:,}" for key, limit, reached in limits if limit is not None and round(reached) >= limit]
+    values: dict[str, Value] = {
         "host": likely.slowest.partition("://")[2].removesuffix(":80").removesuffix(":443"),
-        "places": f"{known.workers * collection.fetch.hosts_at_once:,}",
-        "workers": f"{known.workers:,}",
-        "bandwidth": f"{collection.fetch.bandwidth or 0:,}",
-        "ends": ", ".join(ends),
+        "places": known.workers * collection.fetch.hosts_at_once,
+        "workers": known.workers,
+        "bandwidth": collection.fetch.bandwidth or 0,
     }
-    kind = "side by side" if ends and likely.bound == "host" else likely.bound
-    return said[f"bound {kind}"].format(**values) + (f"; {said['ends'].format(**values)}" if ends else "")
+    bound = _filled(BOUNDS["side by side" if ends and likely.bound == "host" else likely.bound], values)
+    return message("{bound}; it ends at {limits}", bound=bound, limits=", ".join(ends)) if ends else bound
 
 
-def _assumptions(collection: Collection, known: EstimateInputs, words: Words) -> list[str]:
+def _filled(template: Message, values: dict[str, Value]) -> Message:
+    return Message(template.text, {name: value for name, value in values.items() if f"{{{name}}}" in template.text})
+
+
+def _assumptions(collection: Collection, known: EstimateInputs) -> list[Message | str]:
     """Everything that was taken for granted."""
-    scope, said = collection.scope, words.estimate
+    scope = collection.scope
     facts = _facts(collection, known)
     keys = [
         ("met", bool(known.hosts)),
@@ -290,30 +324,30 @@ def _assumptions(collection: Collection, known: EstimateInputs, words: Words) ->
         ("fresh", collection.keeps_fresh),
         ("again", bool(collection.schedule.every)),
     ]
-    return [said[key].format(**facts) for key, holds in keys if holds]
+    return [_filled(ASSUMPTIONS[key], facts) for key, holds in keys if holds]
 
 
 def _guesses(collection: Collection, known: EstimateInputs) -> bool:
     return bool(known.unmet) and collection.scope.depth_max != 0
 
 
-def _facts(collection: Collection, known: EstimateInputs) -> dict[str, str]:
+def _facts(collection: Collection, known: EstimateInputs) -> dict[str, Value]:
     guess = _pages_guess(collection)
     return {
-        "met": f"{len(known.hosts):,}",
-        "met_pages": f"{round(sum(host.pages for host in known.hosts)):,}",
-        "unmet": f"{len(known.unmet):,}",
-        "low": f"{guess[0]:,}", "likely": f"{guess[1]:,}", "high": f"{guess[2]:,}",
+        "met": len(known.hosts),
+        "met_pages": round(sum(host.pages for host in known.hosts)),
+        "unmet": len(known.unmet),
+        "low": guess[0], "likely": guess[1], "high": guess[2],
         "delay": format_number(round(collection.politeness.delay, 3)),
         "factor": format_number(round(collection.politeness.delay_factor, 3)),
-        "slowed": f"{sum(host.asked_s > 0 for host in known.hosts):,}",
+        "slowed": sum(host.asked_s > 0 for host in known.hosts),
         "longest": format_number(round(max((host.asked_s for host in known.hosts), default=0.0), 3)),
         "answer": format_number(round(RESPONSE_S if known.answer_s is None else known.answer_s, 3)),
         "slow": format_number(SLOW_FACTOR),
-        "size": f"{round(BYTES_PER_PAGE[1] if known.page_bytes is None else known.page_bytes):,}",
+        "size": round(BYTES_PER_PAGE[1] if known.page_bytes is None else known.page_bytes),
         "sizes": f"{BYTES_PER_PAGE[0]:,}–{BYTES_PER_PAGE[2]:,}",
-        "kept": f"{round(KEPT_BYTES_PER_PAGE if known.kept_bytes is None else known.kept_bytes):,}",
-        "workers": f"{known.workers:,}",
+        "kept": round(KEPT_BYTES_PER_PAGE if known.kept_bytes is None else known.kept_bytes),
+        "workers": known.workers,
         "rate": format_number(WORKER_REQUESTS_PER_S),
         "every": collection.schedule.every,
     }  # fmt: skip

@@ -14,9 +14,8 @@ from tarrafa.config import Collection
 from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate, estimate
 from tarrafa.coordinator.dry_run.estimate_inputs import gather_estimate_inputs
 from tarrafa.coordinator.dry_run.scope_check import ScopeVerdict, check_urls, unknown_before_crawl
-from tarrafa.coordinator.field_texts import Words
-from tarrafa.coordinator.field_texts.english import ENGLISH
 from tarrafa.frontier.address import Address
+from tarrafa.i18n import Message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import CurrentTakedowns
 
@@ -27,7 +26,7 @@ class ScopeCheckResponse(msgspec.Struct, frozen=True):
     """A verdict for each line, and what no dry run can know."""
 
     verdicts: list[ScopeVerdict]
-    unknown: list[str]
+    unknown: list[Message | str]
 
 
 class DryRun:
@@ -37,18 +36,16 @@ class DryRun:
         self._data, self._address = data, address
         self._places = asyncio.Semaphore(ESTIMATES_AT_ONCE)
 
-    async def check_scope(
-        self, collection: Collection, urls: Iterable[str], words: Words = ENGLISH
-    ) -> ScopeCheckResponse:
+    async def check_scope(self, collection: Collection, urls: Iterable[str]) -> ScopeCheckResponse:
         lines = list(urls)
 
         def judged() -> ScopeCheckResponse:
-            verdicts = check_urls(collection, lines, CurrentTakedowns(self._data).covers, words)
-            return ScopeCheckResponse(verdicts, unknown_before_crawl(collection, words) if verdicts else [])
+            verdicts = check_urls(collection, lines, CurrentTakedowns(self._data).covers)
+            return ScopeCheckResponse(verdicts, unknown_before_crawl(collection) if verdicts else [])
 
         return await asyncio.to_thread(judged)
 
-    async def estimate(self, collection: Collection, words: Words = ENGLISH) -> CrawlEstimate:
+    async def estimate(self, collection: Collection) -> CrawlEstimate:
         async with self._places:
             known = await gather_estimate_inputs(self._data, collection, address=self._address)
-            return await asyncio.to_thread(estimate, collection, known, words)
+            return await asyncio.to_thread(estimate, collection, known)

@@ -15,6 +15,7 @@ from tarrafa.coordinator.monitoring.recent_visits import FailureSamples, SlowHos
 from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot, NodeSnapshot, SystemSnapshot
 from tarrafa.coordinator.store import CollectionRun
 from tarrafa.errors import NotFound, Unreachable
+from tarrafa.i18n import message
 from tarrafa.runtime.heartbeat import VisitSample
 
 VERSIONS_MAX = 200
@@ -50,14 +51,14 @@ def find_collection(picture: SystemSnapshot, name: str) -> CollectionSnapshot:
     for one in picture.collections:
         if one.name == name:
             return one
-    raise NotFound(f"no collection is named {name[:80]!r}")
+    raise NotFound(message("no collection is named {name!r}", name=name[:80]))
 
 
 def find_node(picture: SystemSnapshot, name: str) -> NodeSnapshot:
     for one in picture.nodes:
         if one.node.name == name:
             return one
-    raise NotFound(f"{name[:80]}: there is no node of that name")
+    raise NotFound(message("{name}: there is no node of that name", name=name[:80]))
 
 
 def collection_detail(coordinator: Coordinator, one: CollectionSnapshot) -> CollectionDetail:

@@ -9,10 +9,9 @@ from collections.abc import Iterable
 import msgspec
 
 from tarrafa.coordinator.node.messages import NodeState, ProcessState
-from tarrafa.coordinator.states import LocalizedReason, translate_node_trouble
 from tarrafa.coordinator.store import CollectionRun, CollectionSample
-from tarrafa.crawl.worker.resource_limits import PAUSED_PREFIX
-from tarrafa.frontier.api import CollectionStatus, WorkerLeaseStatus
+from tarrafa.frontier.messages import CollectionStatus, WorkerLeaseStatus
+from tarrafa.i18n import Message, joined, message
 
 ALERT_FOR_S = 15.0  # for so long everybody sees that a process died, though another has taken its place
 DEATH_SHOWN_FOR_S = 60.0  # and for so long what it died of
@@ -30,7 +29,7 @@ class CollectionSnapshot(msgspec.Struct, frozen=True):
 
     name: str
     state: str
-    reason: LocalizedReason
+    reason: Message | str
     actions: list[str]
     status: CollectionStatus
     sample: CollectionSample
@@ -40,7 +39,7 @@ class CollectionSnapshot(msgspec.Struct, frozen=True):
     run: CollectionRun | None = None
     next: float | None = None  # when its next run begins
     notes: list[str] = []  # what stands between it and those who want to hear of it
-    standstill: LocalizedReason | None = None  # why nobody works for it, though it runs
+    standstill: Message | None = None  # why nobody works for it, though it runs
 
 
 class ProcessTotals(msgspec.Struct, frozen=True):
@@ -66,14 +65,13 @@ class ProcessSnapshot(msgspec.Struct, frozen=True):
 
 class NodeSnapshot(msgspec.Struct, frozen=True):
     """Of one that is silent, nothing is summed up, and its processes are as they were last heard of: nobody knows more.
-    `hosts_free`: it is silent, and others have its hosts or may take them. `trouble`: what it says of itself."""
+    `hosts_free`: it is silent, and others have its hosts or may take them."""
 
     node: NodeState
     sums: ProcessTotals
     processes: list[ProcessSnapshot]
     is_red: bool
     hosts_free: bool = False
-    trouble: LocalizedReason = LocalizedReason("")
 
 
 class ClusterTotals(msgspec.Struct, frozen=True):
@@ -108,7 +106,7 @@ def node_snapshot(node: NodeState, now: float) -> NodeSnapshot:
     is_red = node.is_silent or bool(node.beat.trouble)
     sums = ProcessTotals() if node.is_silent else process_totals(node.beat.processes)
     hosts_free = node.is_silent and (not node.hosts_held or now >= node.free_from)
-    return NodeSnapshot(node, sums, processes, is_red, hosts_free, translate_node_trouble(node.beat.trouble))
+    return NodeSnapshot(node, sums, processes, is_red, hosts_free)
 
 
 def _process_snapshot(process: ProcessState, now: float) -> ProcessSnapshot:
@@ -137,21 +135,19 @@ def process_totals(processes: Iterable[ProcessState]) -> ProcessTotals:
     )
 
 
-def standstill_reason(nodes: list[NodeSnapshot], workers: list[WorkerLeaseStatus]) -> LocalizedReason | None:
+def standstill_reason(nodes: list[NodeSnapshot], workers: list[WorkerLeaseStatus]) -> Message | None:
     """Why nothing is visited whatever runs: everybody who would is paused. Workers that belong to no node never say."""
     alive = [one for one in nodes if not one.node.is_silent]
     crawling = [one for one in alive if any(process.role == "worker" for process in one.node.beat.processes)]
     named = tuple(one.node.beat.workers_named for one in nodes if one.node.beat.workers_named)
-    if not crawling or not all(map(is_paused, crawling)) or any(not one.name.startswith(named) for one in workers):
+    if (
+        not crawling
+        or not all(one.node.beat.is_paused for one in crawling)
+        or any(not one.name.startswith(named) for one in workers)
+    ):
         return None
-    reasons = {one.trouble.en: one.trouble for one in crawling if one.trouble.en}.values()
-    english, portuguese = (", ".join(one.in_language(code) for one in reasons) for code in ("en", "pt"))
-    return LocalizedReason(f"nobody works for it: {english}", f"ninguém trabalha para ela: {portuguese}")
-
-
-def is_paused(one: NodeSnapshot) -> bool:
-    """By order, or by itself."""
-    return one.node.beat.trouble.startswith(PAUSED_PREFIX)
+    reasons = {str(one.node.beat.trouble): one.node.beat.trouble for one in crawling}
+    return message("nobody works for it: {reasons}", reasons=joined(list(reasons.values()), ", "))
 
 
 def cluster_totals(nodes: list[NodeSnapshot]) -> ClusterTotals:

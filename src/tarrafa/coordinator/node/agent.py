@@ -21,6 +21,7 @@ from tarrafa.crawl.supervisor.child_process import ChildProcess
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER, ResourceLimits
 from tarrafa.errors import TarrafaError
+from tarrafa.i18n import joined
 from tarrafa.runtime.heartbeat import HeartbeatListener
 
 RETRY_ORDERS_S = 5.0  # then an order that could not be obeyed is tried again
@@ -81,12 +82,12 @@ class NodeAgent:
 
     def heartbeat(self) -> NodeHeartbeat:
         """Also the moment to look how busy we are: about once a second."""
-        trouble = self._supervisor.trouble
-        if self._orders.paused:
-            trouble = "; ".join(filter(None, [PAUSED_BY_ORDER, trouble]))
+        ordered = [PAUSED_BY_ORDER] if self._orders.paused else []
+        trouble = joined([*ordered, *self._supervisor.troubles])
+        is_paused = self._orders.paused or self._supervisor.is_disk_nearly_full
         address = search_process.search_address(self._supervisor.data) if self._answers else ""
         beat = self._vitals.make_heartbeat(
-            self._supervisor.children, self._obeyed.number, trouble, self._share, address
+            self._supervisor.children, self._obeyed.number, trouble, self._share, address, is_paused=is_paused
         )
         share = next_host_share(self._share, self._vitals.cpu, self._orders.cpu)
         if share != self._share:

@@ -23,13 +23,13 @@ from tarrafa.coordinator.node.local_control import ControlServer
 from tarrafa.coordinator.node.messages import NODE_HEARTBEAT_EVERY_S, JoinResponse, NodeOrders
 from tarrafa.coordinator.notify.notice_outbox import NoticeOutbox, Notifier, make_notice
 from tarrafa.coordinator.notify.transports import NotifyEnvironment
-from tarrafa.coordinator.states import LocalizedReason
 from tarrafa.coordinator.store import CoordinatorStore, store_path
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, RemoteFrontierLink
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.errors import ConfigError, Unreachable
 from tarrafa.frontier.address import Address, PostgresServers, TcpServer
-from tarrafa.frontier.api import CollectionStatus, FrontierOverview
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
+from tarrafa.i18n import Message
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
 
@@ -72,13 +72,13 @@ class CoordinatorNode:
         self,
         event: str,
         collection: Collection,
-        told: LocalizedReason,
+        told: Message | str,
         status: CollectionStatus | None,
         occasion: object,
     ) -> None:
         """Those hear of it who want to."""
         numbers = {name: getattr(status, name) for name in NOTICE_NUMBERS} if status is not None else {}
-        sentence = f"{collection.name} {event}: {told.en}"
+        sentence = f"{collection.name} {event}: {told}"
         notice = make_notice(collection.name, event, self._clock.now(), sentence, numbers, occasion)
         self.teller.notify(notice, collection.notify)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import psutil
 
 from tarrafa import __version__
@@ -19,6 +20,7 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.coordinator.node.logs import LogReader
 from tarrafa.coordinator.node.messages import LINES_PER_HEARTBEAT_MAX, LogLine, Machine, NodeHeartbeat, ProcessState
 from tarrafa.crawl.supervisor.child_process import ChildProcessState
+from tarrafa.i18n import Message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, ProcessHeartbeat, printable_text
 from tarrafa.runtime.process import current_process
@@ -87,9 +89,11 @@ class NodeHealth:
         self,
         children: Iterable[ChildProcessState],
         orders: int = 0,
-        trouble: str = "",
+        trouble: Message | str = "",
         share: float = 1.0,
         address: str = "",
+        *,
+        is_paused: bool = False,
     ) -> NodeHeartbeat:
         """The node at this moment."""
         now, children = boottime(), list(children)
@@ -109,7 +113,7 @@ class NodeHealth:
         self._said.clear()
         return NodeHeartbeat(
             self._node, self._clock.now(), __version__, self.started, self.machine(), processes, orders,
-            printable_text(trouble), tuple(lines), address, self.process, self._workers_named, share,
+            _printable(trouble), tuple(lines), address, self.process, self._workers_named, share, is_paused,
         )  # fmt: skip
 
     def _log_death(self, child: ChildProcessState) -> None:
@@ -211,3 +215,12 @@ def _tcp_connections() -> int:
                 if words[:2] in (["TCP:", "inuse"], ["TCP6:", "inuse"]):
                     total += int(words[2])
     return total
+
+
+def _printable(trouble: Message | str) -> Message | str:
+    if isinstance(trouble, str):
+        return printable_text(trouble)
+    values = {
+        name: _printable(value) if isinstance(value, Message | str) else value for name, value in trouble.values.items()
+    }
+    return msgspec.structs.replace(trouble, values=values)

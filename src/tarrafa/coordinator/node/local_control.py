@@ -20,7 +20,7 @@ from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import collection_edits, draft
 from tarrafa.errors import FrontierError, NotFound, TarrafaError, Unreachable
 from tarrafa.frontier.rpc import codec
-from tarrafa.frontier.rpc.frontier_client import read_frame
+from tarrafa.frontier.rpc.codec import read_frame
 from tarrafa.runtime.data_dir import DataDirectory
 
 REQUEST_S_MAX = 60.0  # for it to arrive whole
@@ -89,7 +89,7 @@ class ControlServer:
             return ControlResponse(reason=str(error), error=type(error).__name__)
         await self._record_audit(wish, action, detail)
         status = self._coordinator.status(wish.name)
-        return ControlResponse() if status is None else ControlResponse(status.state, status.reason)
+        return ControlResponse() if status is None else ControlResponse(status.state, str(status.reason))
 
     async def _act(self, wish: ControlRequest) -> str:
         """What was done."""

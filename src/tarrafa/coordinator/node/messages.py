@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
+from tarrafa.i18n import Message
 from tarrafa.runtime.heartbeat import NAME_CHARS_MAX, Amount, Count, Name, ProcessHeartbeat, Text, sanitize
 
 NODE_HEARTBEAT_EVERY_S = 1.0
@@ -92,12 +93,13 @@ class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     machine: Machine
     processes: Annotated[tuple[ProcessState, ...], Meta(max_length=PROCESSES_MAX)]
     orders: Count = 0  # the number of those that it obeys
-    trouble: LongText = ""  # why it pauses itself: a full disk; or what it waits for
+    trouble: Message | LongText = ""  # why it is paused: an order, a full disk; or what it waits for
     lines: Annotated[tuple[LogLine, ...], Meta(max_length=LINES_PER_HEARTBEAT_MAX)] = ()  # new ones of its logs
     address: Text = ""  # where it answers others, searches and reports, if it does
     process: Text = ""  # which process says so: nobody else may speak under its name
     workers_named: Name = ""  # what the names of its workers begin with, as the frontier knows them
     share: Fraction = 1.0  # of the hosts that it would visit, as its limit of CPU lets it
+    is_paused: bool = False  # by order, or because its disk is nearly full
 
 
 class JoinRequest(msgspec.Struct, frozen=True, omit_defaults=True):

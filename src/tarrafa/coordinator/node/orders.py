@@ -12,6 +12,7 @@ from tarrafa.config import parse_size
 from tarrafa.coordinator.definitions.toml_writer import format_size
 from tarrafa.coordinator.node.messages import ROLES, WORKERS_MAX, NodeOrders
 from tarrafa.errors import ConfigError
+from tarrafa.i18n import message
 
 HOSTS_MAX = 100_000
 BANDWIDTH_MIN, BANDWIDTH_MAX = 1_000, 1 << 40  # bytes a second
@@ -41,7 +42,9 @@ def orders_from_form(fields: NodeOrdersForm, roles: Sequence[str], *, paused: bo
     """What was typed."""
     for name, text in msgspec.structs.asdict(fields).items():
         if len(text) > TYPED_CHARS_MAX:
-            raise ConfigError(f"{name}: {text[:TYPED_CHARS_MAX]!r}… is too long to be meant")
+            raise ConfigError(
+                message("{name}: {text!r}… is too long to be meant", name=name, text=text[:TYPED_CHARS_MAX])
+            )
     return checked_orders(
         NodeOrders(
             roles=tuple(roles),
@@ -58,27 +61,39 @@ def checked_orders(orders: NodeOrders) -> NodeOrders:
     """The same with its roles in their order; `ConfigError` if no node could obey."""
     strange = [role for role in orders.roles if role not in ROLES]
     if strange:
-        raise ConfigError(f"roles: {strange[0][:40]!r} is none of {', '.join(ROLES)}")
+        raise ConfigError(
+            message("roles: {strange!r} is none of {roles}", strange=strange[0][:40], roles=", ".join(ROLES))
+        )
     roles = tuple(role for role in ROLES if role in orders.roles)
     if not roles:
-        raise ConfigError("a node needs at least one role; to let it rest, pause it")
+        raise ConfigError(message("a node needs at least one role; to let it rest, pause it"))
     _within(orders.workers, "workers", 0, WORKERS_MAX)
     _within(orders.hosts_at_once, "hosts at once", 1, HOSTS_MAX)
     if orders.bandwidth is not None and not BANDWIDTH_MIN <= orders.bandwidth <= BANDWIDTH_MAX:
-        raise ConfigError(f"bandwidth: 1 KB to 1 TB a second is possible, got {orders.bandwidth:,} B")
+        raise ConfigError(
+            message("bandwidth: 1 KB to 1 TB a second is possible, got {bandwidth} B", bandwidth=orders.bandwidth)
+        )
     if orders.cpu is not None and not CPU_MIN <= orders.cpu <= 1:
-        raise ConfigError("processor: 1 to 100 % is possible")
+        raise ConfigError(message("processor: 1 to 100 percent is possible"))
     return msgspec.structs.replace(orders, roles=roles)
 
 
 def _within(number: int | None, what: str, low: int, high: int) -> None:
     if number is not None and not low <= number <= high:
-        raise ConfigError(f"{what}: a number from {low} to {high:,} is possible, got {number:,}")
+        raise ConfigError(
+            message(
+                "{what}: a number from {low} to {high} is possible, got {number}",
+                what=what,
+                low=low,
+                high=high,
+                number=number,
+            )
+        )
 
 
 def _whole(text: str, what: str) -> int | None:
     if text and not (text.isascii() and text.isdigit()):
-        raise ConfigError(f"{what}: a whole number is possible, got {text!r}")
+        raise ConfigError(message("{what}: a whole number is possible, got {text!r}", what=what, text=text))
     return int(text) if text else None
 
 
@@ -86,7 +101,7 @@ def _bandwidth(text: str) -> int | None:
     try:
         return parse_size(text.removesuffix("/s").strip()) if text else None
     except ValueError as error:
-        raise ConfigError(f"bandwidth: {error}") from None
+        raise ConfigError(message("bandwidth: {error}", error=error.args[0])) from None
 
 
 def _share(text: str) -> float | None:
@@ -94,4 +109,4 @@ def _share(text: str) -> float | None:
     try:
         return float(number) / 100 if number else None
     except ValueError:
-        raise ConfigError(f"processor: 1 to 100 % is possible, got {text!r}") from None
+        raise ConfigError(message("processor: 1 to 100 percent is possible, got {text!r}", text=text)) from None

@@ -30,9 +30,9 @@ from tarrafa.coordinator.notify.transports import (
     send_email,
     webhook_origin,
 )
-from tarrafa.coordinator.states import LocalizedReason
 from tarrafa.coordinator.store import store_transaction
 from tarrafa.errors import DataError
+from tarrafa.i18n import Message, message
 
 RETRY_PAUSES_S = (2.0, 10.0, 60.0, 300.0, 900.0, 3_600.0)  # after each attempt; the last one from then on
 GIVE_UP_AFTER_S = 86_400.0
@@ -78,12 +78,9 @@ def is_stalled(samples: Iterable[tuple[float, int]], now: float, limit_s: float,
     return visits is not None and now - moved >= limit_s
 
 
-def reason_stalled(limit_s: float) -> LocalizedReason:
+def reason_stalled(limit_s: float) -> Message:
     """That it is, in words; the limit as its file has it."""
-    written = format_duration(limit_s)
-    return LocalizedReason(
-        f"nothing was visited for {written}", f"nada foi visitado há {written.replace('day', 'dia')}"
-    )
+    return message("nothing was visited for {limit}", limit=format_duration(limit_s))
 
 
 class QueuedNotice(msgspec.Struct, frozen=True):

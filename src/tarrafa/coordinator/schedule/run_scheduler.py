@@ -27,13 +27,32 @@ from typing import Literal
 import msgspec
 
 from tarrafa.config import ScheduleConfig
-from tarrafa.coordinator.field_texts.schedule_reasons import Reason
 from tarrafa.coordinator.schedule.recurrence import Recurrence, local_time, timestamp_of_local
+from tarrafa.i18n import Message, Value, message, zoned_moment
 
 ScheduleAction = Literal["nothing", "start", "begin_run", "stop"]
 IDLE_STATES = frozenset({"ready", "waiting", "stopped", "finished", "failed"})
 LATE_S = 60.0  # a run that begins later than that after its time was missed
 UPCOMING_MAX = 1_000
+# Why it does what it does: they stand behind a state, "waiting: starts on Tuesday 2026-12-01 at 03:00 …".
+REASONS = {
+    "by_hand": message("starts when somebody starts it"),
+    "starts": message("starts on {at:moment} ({wait:ahead})"),
+    "next": message("next run on {at:moment} ({wait:ahead})"),
+    "no_more": message("no other run is planned"),
+    "cut": message("was stopped by its deadline, and goes on when somebody starts it"),
+    "over": message("its deadline, {at:moment}, has passed: nothing more is started"),
+    "until": message("goes on until its end, or until {at:moment} ({wait:ahead})"),
+    "to_its_end": message("goes on until its end"),
+    "beyond": message("goes on after its deadline, {at:moment}, because somebody started it by hand"),
+    "rests": message("its schedule rests until somebody resumes it"),
+    "start_has_come": message("its start, {at:moment}, has come"),
+    "run_is_due": message("its run of {at:moment} is due"),
+    "caught_up": message("its run of {at:moment} was missed, and is made up for now"),
+    "deadline_has_come": message("its deadline, {at:moment}, has come"),
+    "left_out_running": message("its run of {at:moment} is left out: the one before was still going"),
+    "left_out_paused": message("its run of {at:moment} is left out: it was paused by hand"),
+}
 
 
 class RunHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,25 +82,27 @@ class RunHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleDecision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What to do, and why. `left_out`: the last time that nothing came of, to be told once for each such `at`."""
+    """What to do, and why. `left_out`: that the time `left_out_at` came to nothing, to be told once for each."""
 
     action: ScheduleAction
-    reason: Reason
-    at: float | None = None  # the time that a run is for
+    reason: Message
+    at: float | None = None  # the time that a run is for; or the deadline that stops it
     next: float | None = None  # the next one after now
-    left_out: Reason | None = None
+    left_out: Message | None = None
+    left_out_at: float | None = None
 
 
 def decide(schedule: ScheduleConfig, history: RunHistory, now: float) -> ScheduleDecision:
     """What to do about a collection at this moment."""
     plan = _ScheduleTimes(schedule, history)
-    following, left_out = plan.after(now), plan.left_out(now)
+    following, (left_out, left_out_at) = plan.after(now), plan.left_out(now)
 
-    def answer(action: ScheduleAction, reason: Reason, at: float | None = None) -> ScheduleDecision:
-        return ScheduleDecision(action, reason, at, following, left_out)
+    def answer(action: ScheduleAction, reason: Message, at: float | None = None) -> ScheduleDecision:
+        return ScheduleDecision(action, reason, at, following, left_out, left_out_at)
 
     if plan.deadline is not None and now >= plan.deadline:
-        return answer(*_after_the_deadline(history, plan.reason("", plan.deadline), plan.deadline))
+        action, key = _after_the_deadline(history, plan.deadline)
+        return answer(action, plan.reason(key, plan.deadline), plan.deadline if action == "stop" else None)
     if history.is_held:
         return answer("nothing", plan.reason("rests"))
     if history.is_under_way:
@@ -109,14 +130,14 @@ def deadline_of(schedule: ScheduleConfig) -> float | None:
     return _timestamp(schedule.deadline, schedule.timezone)
 
 
-def _after_the_deadline(history: RunHistory, over: Reason, deadline: float) -> tuple[ScheduleAction, Reason]:
+def _after_the_deadline(history: RunHistory, deadline: float) -> tuple[ScheduleAction, str]:
     """What is under way is stopped, unless a person wanted it to run after the deadline and knew of it."""
     if not history.is_under_way or history.state not in ("running", "paused", "waiting"):
-        return "nothing", msgspec.structs.replace(over, key="over")
+        return "nothing", "over"
     wanted = history.acted is not None and history.acted >= max(deadline, _latest(history.changed))
     if wanted:
-        return "nothing", msgspec.structs.replace(over, key="beyond")
-    return "stop", msgspec.structs.replace(over, key="deadline_has_come")
+        return "nothing", "beyond"
+    return "stop", "deadline_has_come"
 
 
 class _ScheduleTimes:
@@ -133,9 +154,11 @@ class _ScheduleTimes:
         is_empty = schedule.start is None and not schedule.every
         self._rhythm = None if is_empty else Recurrence(anchor, schedule.every, self._zone)
 
-    def reason(self, key: str, at: float | None = None, now: float | None = None) -> Reason:
-        wait_s = max(0.0, at - now) if at is not None and now is not None else 0.0
-        return Reason(key, at, self._zone, wait_s)
+    def reason(self, key: str, at: float | None = None, now: float | None = None) -> Message:
+        values: dict[str, Value] = {} if at is None else {"at": zoned_moment(local_time(at, self._zone), self._zone)}
+        if at is not None and now is not None:
+            values["wait"] = max(0.0, at - now)
+        return Message(REASONS[key].text, values)
 
     def after(self, moment: float) -> float | None:
         """The first time after that which counts at all."""
@@ -167,7 +190,7 @@ class _ScheduleTimes:
             return _latest(history.created, history.changed) if self.start is None else self.start - 1
         return _latest(history.created, history.began, history.ended, history.changed, history.acted)
 
-    def left_out(self, now: float) -> Reason | None:
+    def left_out(self, now: float) -> tuple[Message | None, float | None]:
         """The last time that came during the last run, or while the collection was paused by hand."""
         history = self._history
         if history.began is not None:
@@ -176,20 +199,20 @@ class _ScheduleTimes:
         elif history.is_held:
             floor = self._past_until()
         else:
-            return None
+            return None, None
         time = self.between(floor, now)
         if time is None:
-            return None
+            return None, None
         by_hand = history.state == "paused" and history.by_person and time >= _latest(history.acted)
-        return self.reason("left_out_paused" if by_hand else "left_out_running", time)
+        return self.reason("left_out_paused" if by_hand else "left_out_running", time), time
 
-    def reason_while_running(self, now: float) -> Reason:
+    def reason_while_running(self, now: float) -> Message:
         following = self.after(now)
         if following is not None:
             return self.reason("next", following, now)
         return self.reason("to_its_end" if self.deadline is None else "until", self.deadline, now)
 
-    def reason_while_idle(self, now: float) -> Reason:
+    def reason_while_idle(self, now: float) -> Message:
         following = self.after(max(now, self._past_until()))
         if following is not None:
             return self.reason("next" if self._history.began is not None else "starts", following, now)

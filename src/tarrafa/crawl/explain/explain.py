@@ -6,7 +6,6 @@ that the door passes: the reader's, or English for programs.
 """
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -24,7 +23,7 @@ from tarrafa.crawl.worker.outcome import user_agent
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.address import Address
-from tarrafa.frontier.api import CollectionRow, HostCollectionCounts, HostFacts, PastVisit, SiteFacts, UrlFacts
+from tarrafa.frontier.messages import CollectionRow, HostCollectionCounts, HostFacts, PastVisit, SiteFacts, UrlFacts
 from tarrafa.frontier.ordering.breadth_rules import FRUITLESS_VISITS_MAX, continues_walk
 from tarrafa.i18n import ENGLISH, Message, Translator, message, messages
 from tarrafa.i18n.collection_states import collection_state
@@ -134,12 +133,10 @@ class Explanation(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """How an explanation is wanted. `reasons`: why collections stand as they do, where the coordinator has better words
-    for it than the frontier."""
+    """How an explanation is wanted."""
 
     now: float
     translator: Translator
-    reasons: Mapping[str, Message | str]
 
 
 async def explain(
@@ -149,14 +146,13 @@ async def explain(
     now: float,
     address: Address | None = None,
     _: Translator = ENGLISH,
-    reasons: Mapping[str, Message | str] | None = None,
 ) -> Explanation:
     """All that there is to say about a URL, collection by collection. `address`: of a frontier that is elsewhere."""
     plain = canonical(f"http://{url}" if HOST_PATTERN.fullmatch(url) else url)
     if plain is None:
         raise ConfigError(f"{url[:200]}: not an http(s) URL that can be crawled")
     async with open_frontier_lookup(data, address) as ask:
-        return await _explain(data, ask, plain, collection, ExplainOptions(now, _, reasons or {}))
+        return await _explain(data, ask, plain, collection, ExplainOptions(now, _))
 
 
 async def _explain(
@@ -279,7 +275,7 @@ def _next_visit(
     if not waits and fresh is None:
         return _settled_reason(known, described.revisit)
     if row.state != "running":
-        return _not_running_reason(row.state, asked.reasons.get(row.name, row.reason))
+        return _not_running_reason(row.state, row.reason)
     if fresh is None:
         return _turn(host, known, asked.now)
     return _next_revisit(revisit_reason(described, fresh), fresh.due, host, described.revisit, asked.now)

@@ -17,6 +17,7 @@ from tarrafa import config
 from tarrafa.config import COMPLAINTS_MAX, ROOTS_MAX, Collection, Complaint
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.suffix_list import bundled_suffix_list
+from tarrafa.i18n import joined, message
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.rdf.entity import vocabulary_of
 from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix
@@ -60,21 +61,28 @@ def validate_table(
 
 def _raise_complaints(collection: Collection | None, wrong: list[Complaint], where: str) -> Collection:
     if wrong or collection is None:
-        raise ConfigError("\n".join(f"{where}: {one.message}" for one in wrong))
+        raise ConfigError(
+            joined([message("{where}: {complaint}", where=where, complaint=one.message) for one in wrong], "\n")
+        )
     return collection
 
 
 def _check_file_options(collection: Collection, before: Collection | None) -> Iterator[Complaint]:
     if collection.roots_file is not None:
         yield Complaint(
-            "", "roots_file", "roots_file: only a collection file can name another file; give the roots themselves"
+            "",
+            "roots_file",
+            message("roots_file: only a collection file can name another file; give the roots themselves"),
         )
     ca_file = collection.network.ca_file
     if ca_file is not None and (before is None or ca_file != before.network.ca_file):
         yield Complaint(
             "network",
             "ca_file",
-            "[network] ca_file: only a collection file on the crawler's own machine can name it (`tarrafa crawl FILE`)",
+            message(
+                "[network] ca_file: only a collection file on the crawler's own machine can name it "
+                "(`tarrafa crawl FILE`)"
+            ),
         )
 
 
@@ -92,20 +100,27 @@ def _complete_collection(
         if address is not None:
             named.append(address)
             continue
-        said = (
-            f"{name!r} is neither the address of a vocabulary, such as http://xmlns.com/foaf/0.1/, "
-            f"nor one of the short names {', '.join(PREFIXES)}"
+        said = message(
+            "[scope] vocabularies: {name!r} is neither the address of a vocabulary, such as "
+            "http://xmlns.com/foaf/0.1/, nor one of the short names {known}",
+            name=name,
+            known=", ".join(PREFIXES),
         )
-        wrong.append(Complaint("scope", "vocabularies", f"[scope] vocabularies: {said}"))
+        wrong.append(Complaint("scope", "vocabularies", said))
     for name in scope.languages:
         if name not in CODES:
-            said = f"{name[:40]!r} is no language that can be told; write the two letters of its code, such as "
-            wrong.append(Complaint("scope", "languages", f"[scope] languages: {said}{code_from_name(name) or 'pt'}"))
+            said = message(
+                "[scope] languages: {name!r} is no language that can be told; write the two letters of its code, "
+                "such as {code}",
+                name=name[:40],
+                code=code_from_name(name) or "pt",
+            )
+            wrong.append(Complaint("scope", "languages", said))
     if collection.network.suffixes:
         try:
             public_suffixes_of(collection)
         except ConfigError as error:
-            wrong.append(config.complaint_from_message(str(error)))
+            wrong.append(config.complaint_from_message(error.message))
     hosts = host_patterns_of(urls) if scope.hosts is None else scope.hosts
     scope = replace(scope, hosts=hosts, vocabularies=tuple(named))
     return replace(collection, roots=urls, roots_file=None, scope=scope), wrong
@@ -116,16 +131,28 @@ def _canonical_roots(
 ) -> tuple[tuple[str, ...], list[Complaint]]:
     """Canonical roots. Those in `canonical` are not parsed again: an edit usually adds one root to many."""
     if not roots:
-        return (), [Complaint("", "roots", "roots: at least one URL or host name is needed (or roots_file)")]
+        return (), [Complaint("", "roots", message("roots: at least one URL or host name is needed (or roots_file)"))]
     if len(roots) > ROOTS_MAX:
-        return (), [Complaint("", "roots", f"roots: {len(roots):,} are more than the {ROOTS_MAX:,} allowed")]
+        return (), [
+            Complaint(
+                "",
+                "roots",
+                message("roots: {count} are more than the {roots_max} allowed", count=len(roots), roots_max=ROOTS_MAX),
+            )
+        ]
     identity, urls, wrong = url_identity_of(collection), dict[str, None](), list[Complaint]()
     for root, place in roots:
         url = root if root in canonical else parse_root(root, identity)
         if url is not None:
             urls[url] = None
         elif len(wrong) < COMPLAINTS_MAX:
-            wrong.append(Complaint("", "roots", f"{place}: not an http(s) URL or a host name: {root[:200]!r}"))
+            wrong.append(
+                Complaint(
+                    "",
+                    "roots",
+                    message("{place}: not an http(s) URL or a host name: {root!r}", place=place, root=root[:200]),
+                )
+            )
     return tuple(urls), wrong
 
 
@@ -146,7 +173,11 @@ def _check_ca_file(file: Path) -> Iterator[Complaint]:
         ssl.create_default_context(cafile=file)
     except (OSError, ssl.SSLError) as error:
         why = "it holds no certificates in PEM" if isinstance(error, ssl.SSLError) else error.strerror
-        yield Complaint("network", "ca_file", f"[network] ca_file: {file} cannot be used ({why})")
+        yield Complaint(
+            "network",
+            "ca_file",
+            message("[network] ca_file: {file} cannot be used ({why})", file=str(file), why=str(why)),
+        )
 
 
 def _vocabulary(name: str) -> str | None:

@@ -19,8 +19,10 @@ from dataclasses import dataclass
 
 from tarrafa.archive.warc_reader import visit_lengths
 from tarrafa.clock import boottime
-from tarrafa.frontier.api import CollectionStatus, Frontier, FrontierOverview
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.graph import follower as graph
+from tarrafa.i18n import Message, message, messages
 from tarrafa.index import follower as index
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.triples import status as triples
@@ -104,16 +106,18 @@ def _is_request_limit_reached(status: CollectionStatus) -> bool:
     return status.requests_max is not None and status.requests - status.requests_before >= status.requests_max
 
 
-def finish_reason(status: CollectionStatus) -> str:
-    if _is_request_limit_reached(status):
-        return f"requests_max = {status.requests_max} was reached"
-    if not status.pending and status.sites_chosen:
-        return f"every site in reach was visited; {status.passed_over:,} of their URLs were passed over"
-    if not status.pending:
-        return "everything in reach was visited"
-    if _is_page_limit_reached(status):
-        return f"pages_max = {status.pages_max} was reached"
-    return f"requests_max = {status.requests_max} was reached"
+def finish_reason(status: CollectionStatus) -> Message:
+    if not _is_request_limit_reached(status) and not status.pending:
+        if not status.sites_chosen:
+            return message("everything in reach was visited")
+        return messages(
+            "every site in reach was visited; {count} of their URLs was passed over",
+            "every site in reach was visited; {count} of their URLs were passed over",
+            status.passed_over,
+        )
+    by_pages = not _is_request_limit_reached(status) and _is_page_limit_reached(status)
+    name, limit = ("pages_max", status.pages_max) if by_pages else ("requests_max", status.requests_max)
+    return message("{name} = {limit} was reached", name=name, limit=str(limit))
 
 
 class FollowerCatchUp:

@@ -7,7 +7,7 @@ begin and stop with every page.
 
 import shutil
 
-from tarrafa.crawl.worker.resource_limits import PAUSED_PREFIX
+from tarrafa.i18n import Message, message
 from tarrafa.runtime import data_dir
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -15,20 +15,22 @@ PAUSE_BELOW, RESUME_ABOVE = 2.0, 3.0  # of what no command works without
 
 
 class DiskSpace:
-    """Looks at the disk of a data directory. `trouble`: why nothing may be fetched now; empty, if it may."""
+    """Looks at the disk of a data directory. `trouble`: why nothing may be fetched now; None, if it may."""
 
     def __init__(self, directory: DataDirectory) -> None:
         self._data = directory
-        self.trouble = ""
+        self.trouble: Message | None = None
 
     def refresh(self) -> bool:
         """Look again; whether that changed anything."""
         free, before = shutil.disk_usage(self._data.root).free, self.trouble
         needed = data_dir.FREE_BYTES_MIN * (RESUME_ABOVE if before else PAUSE_BELOW)
         if free >= needed:
-            self.trouble = ""
+            self.trouble = None
         elif not before:
-            self.trouble = (
-                f"{PAUSED_PREFIX}: the disk is nearly full ({free >> 20} MB left, {int(needed) >> 20} MB needed)"
+            self.trouble = message(
+                "paused: the disk is nearly full ({free} MB left, {needed} MB needed)",
+                free=str(free >> 20),
+                needed=str(int(needed) >> 20),
             )
         return before != self.trouble

@@ -21,18 +21,20 @@ from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcesses
 from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
 from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink, print_status_line
+from tarrafa.crawl.supervisor.node_limits import NodeLimits
 from tarrafa.crawl.supervisor.propagation import run_propagation
 from tarrafa.crawl.supervisor.submission import submit_collection
-from tarrafa.crawl.supervisor.worker_limits import WorkerLimits
 from tarrafa.crawl.worker.resource_limits import UNLIMITED, ResourceLimits
 from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unreachable
 from tarrafa.frontier.address import OpenFrontier
-from tarrafa.frontier.api import Frontier, FrontierOverview
+from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
+from tarrafa.frontier.messages import FrontierOverview
+from tarrafa.i18n import Message, message
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory
 
-STOPPED_REASON = "stopped; `tarrafa crawl FILE`, or `tarrafa resume` beside a node, goes on where it was"
+STOPPED_REASON = message("stopped; `tarrafa crawl FILE`, or `tarrafa resume` beside a node, goes on where it was")
 PAUSE_TIMEOUT_S = 5.0
 WAIT_S = 15.0
 SETTLE_S_MAX = 30.0
@@ -43,7 +45,7 @@ class Supervisor:
 
     `lasting`: the frontier outlives us, or goes on as it was when we come back; running collections are not paused at
     our end. `follows`: there will be an archive to follow: our workers', or that of external crawlers. `divided`: the
-    parts of a new index. `patient`: whatever happens to a child or to the disk, go on, and tell it (`trouble`).
+    parts of a new index. `patient`: whatever happens to a child or to the disk, go on, and tell it (`troubles`).
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class Supervisor:
         self.data, self.name = data, name  # names of our workers begin with it
         self.frontier_link: FrontierLink = frontier_link or LocalFrontierLink(data, clock, tell=tell, patient=patient)
         self._lasting, self._follows, self._patient, self._tell = lasting, follows, patient, tell
-        self._limits = WorkerLimits(data, limits, tell)
+        self._limits = NodeLimits(data, limits, tell)
         self._processes = ChildProcesses(
             self.frontier_link, clock, tell, patient=patient, may_restart=lambda: not self._limits.trouble
         )
@@ -147,7 +149,7 @@ class Supervisor:
 
     async def _pause_running_collections(self) -> None:
         """A later look at the state tells that the crawl was left on purpose, or why it had to end."""
-        reason = str(self._failure or STOPPED_REASON)
+        reason = self._failure.message if self._failure else STOPPED_REASON
         for one in (await self.frontier.overview()).collections:
             if one.state == "running":
                 await self.frontier.set_state(one.name, "paused", reason)
@@ -207,10 +209,14 @@ class Supervisor:
         return [child.state for child in children if child.launches and (child.is_running or not child.dismissed)]
 
     @property
-    def trouble(self) -> str:
+    def troubles(self) -> list[Message | str]:
         """What we wait for, or go on without."""
-        problems = [self._limits.trouble, self.frontier_link.trouble, *self._processes.problems]
-        return "; ".join(filter(None, problems))
+        problems = (self._limits.trouble, self.frontier_link.trouble, *self._processes.problems)
+        return [one for one in problems if one]
+
+    @property
+    def is_disk_nearly_full(self) -> bool:
+        return self._limits.trouble is not None
 
     def _worker(self, number: int, workers: int) -> ChildProcess:
         name = f"{self.name}{number}"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, write_atomically
 
 
@@ -24,8 +25,7 @@ class ResourceLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     why: str = ""  # they are paused, for those who look at them
 
 
-PAUSED_PREFIX = "paused"  # how every reason begins
-PAUSED_BY_ORDER = f"{PAUSED_PREFIX} by order"
+PAUSED_BY_ORDER = message("paused by order")
 UNLIMITED = ResourceLimits()
 _decode = msgspec.json.Decoder(ResourceLimits).decode
 
@@ -43,11 +43,11 @@ def write_limits(data: DataDirectory, rations: ResourceLimits) -> None:
         write_atomically(path, msgspec.json.encode(rations), durable=False)
 
 
-class WorkerLimits:
-    """One worker's part of it."""
+class ResourceShare:
+    """The part of the limits that holds for one worker, which has so many connections."""
 
-    def __init__(self, data: DataDirectory, workers: int) -> None:
-        self._path, self._workers = limits_path(data), workers
+    def __init__(self, data: DataDirectory, workers: int, connections_max: int) -> None:
+        self._path, self._workers, self._connections_max = limits_path(data), workers, connections_max
         self._seen: tuple[int, ...] | None = None
         self.current = UNLIMITED
         self.reload()
@@ -72,6 +72,7 @@ class WorkerLimits:
         """How many hosts to visit at once, of so many that would be visited otherwise."""
         if self.current.paused:
             return 0
+        most = min(most, self._connections_max)
         if self.current.hosts_at_once is not None:
             most = min(most, -(-self.current.hosts_at_once // self.workers))
         return max(1, int(most * min(share, self.current.share)))

@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.api import FIRST_HOST, CachedRobots, DiscoveredUrl, UrlWeight, VisitReport
+from tarrafa.frontier.messages import FIRST_HOST, CachedRobots, DiscoveredUrl, UrlWeight, VisitReport
 from tarrafa.frontier.store.collections import LoadedCollection
+from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.runs import has_runs, roots_of
-from tarrafa.frontier.store.schema import open_database
+from tarrafa.i18n import Message
 from tarrafa.model import HostId, Outcome, Status, UrlId
 
 HOLDER = 0  # no worker has this number
@@ -129,7 +130,7 @@ class FrontierReplay:
     def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
         self.store.update_weights(collection, weights)
 
-    def finish(self, reason: str) -> None:
+    def finish(self, reason: Message | str) -> None:
         """All hosts are with nobody, all collections paused, and the numbers of visits go on well above."""
         db, last, skipped = self.store.db, FIRST_HOST, self.lives * NUMBERS_SKIPPED
         while rows := db.rows("SELECT id FROM host WHERE id > ? ORDER BY id LIMIT ?", (last, HOSTS_PER_TURN)):

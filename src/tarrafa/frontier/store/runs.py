@@ -19,22 +19,21 @@ single page that could not be had, what only it leads to counts as not found.
 
 from tarrafa.config import Collection
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.api import FIRST_HOST, DiscoveredUrl
+from tarrafa.frontier.messages import FIRST_HOST, DiscoveredUrl
 from tarrafa.frontier.store.collections import (
     DELETING,
     IMPORTING,
-    LEFT_OVER,
-    OLD_PAGES,
-    SHOWN_PAGES,
     SWEEPING,
     SWEPT_OUT,
     Collections,
-    Counters,
     LoadedCollection,
     RunProgress,
 )
-from tarrafa.frontier.store.schema import SWEPT, SWEPT_RANK, FrontierDatabase
+from tarrafa.frontier.store.counters import LEFT_OVER, OLD_PAGES, SHOWN_PAGES, Counters
+from tarrafa.frontier.store.database import FrontierDatabase
+from tarrafa.frontier.store.schema import SWEPT, SWEPT_RANK
 from tarrafa.frontier.store.urls import FrontierUrls
+from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId, UrlState
 from tarrafa.parse.url import host_id, host_key, url_id
 
@@ -51,7 +50,7 @@ class Runs:
     def __init__(self, db: FrontierDatabase, counters: Counters, collections: Collections, urls: FrontierUrls) -> None:
         self._db, self._counters, self._collections, self._urls = db, counters, collections, urls
 
-    def begin(self, known: LoadedCollection, reason: str, run: int, roots: list[DiscoveredUrl]) -> None:
+    def begin(self, known: LoadedCollection, reason: Message | str, run: int, roots: list[DiscoveredUrl]) -> None:
         """Run number so and so, from these roots."""
         self._collections.begin_run(known, run)
         self._collections.write_state(known, "running", reason)

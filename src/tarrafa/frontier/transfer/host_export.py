@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from tarrafa.errors import DataError
+from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId, UrlRole, UrlState
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.revisit.policy import PageHistory
@@ -154,7 +155,7 @@ class CollectionExport(msgspec.Struct, frozen=True):
 
     name: Words
     state: Words
-    reason: Words
+    reason: Message | Words
     config: bytes
     revision: Count
     created: Moment

@@ -25,9 +25,8 @@ from tarrafa.errors import (
     QueryLimitExceeded,
     TarrafaError,
 )
-from tarrafa.i18n import Translator
+from tarrafa.i18n import ENGLISH, Message, Translator
 from tarrafa.server.page_responses import Forbidden, UnknownResource
-from tarrafa.server.page_texts.console_texts import ConsoleTexts
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -45,11 +44,11 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class RequestRefused(TarrafaError):
-    """Something that is not done: a code and a sentence, which is the name of a text where there is one."""
+    """A request that is not done: an HTTP status and why."""
 
-    def __init__(self, code: int, sentence: str, headers: Mapping[str, str] | None = None, **values: object) -> None:
-        super().__init__(sentence)
-        self.code, self.sentence, self.headers, self.values = code, sentence, dict(headers or {}), values
+    def __init__(self, code: int, why: Message, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(why)
+        self.code, self.headers = code, dict(headers or {})
 
 
 ERROR_STATUSES: dict[type[Exception], int] = {
@@ -68,21 +67,22 @@ ERROR_STATUSES: dict[type[Exception], int] = {
 RETRY_AFTER_S = 5
 
 
-def status_and_message(error: Exception, words: ConsoleTexts, _: Translator) -> tuple[int, str, dict[str, str]]:
+def status_and_message(error: Exception, _: Translator) -> tuple[int, str, dict[str, str]]:
     """A code, a sentence and headers for whatever went wrong. What nobody foresaw is told to the log only."""
     if isinstance(error, RequestRefused):
-        text = getattr(words, error.sentence, None)
-        named = text.format(**error.values) if isinstance(text, str) else error.sentence
-        return error.code, named, error.headers
+        return error.code, _.render(error.message), error.headers
     if isinstance(error, HTTPException):
-        sentence = {404: words.no_such_address, 405: words.no_such_method}.get(error.status_code, error.detail)
-        return error.status_code, sentence, dict(error.headers or {})
+        known = {
+            404: _("There is nothing at this address."),
+            405: _("This address cannot be asked that way: the header Allow says how."),
+        }
+        return error.status_code, known.get(error.status_code, error.detail), dict(error.headers or {})
     code = next((code for kind, code in ERROR_STATUSES.items() if isinstance(error, kind)), 500)
     if code == 500:
         log.error("unexpected", exc_info=error)
         return code, _("Something went wrong on our side. It was written to the log."), {}
     if isinstance(error, ClientDisconnect):
-        return code, words.not_whole, {}
+        return code, _("It did not come whole: send it again."), {}
     if isinstance(error, PageTakenDown):
         return code, _("This page was taken down: nothing of it is shown here."), {}
     sentence = _.render(error.message) if isinstance(error, TarrafaError) else str(error)
@@ -96,7 +96,9 @@ def problem_response(
         title = HTTPStatus(code).phrase
     except ValueError:
         title = "Problem"
-    body = msgspec.json.encode(Problem(code, title, sentence, complaints=complaints or msgspec.UNSET))
+    body = msgspec.json.encode(
+        Problem(code, title, sentence, complaints=ENGLISH.render_all(complaints) or msgspec.UNSET)
+    )
     response = Response(body, code, dict(headers or {}), MEDIA_TYPE)
     if code == 413:
         response.headers["Connection"] = "close"  # the rest of the body is not read

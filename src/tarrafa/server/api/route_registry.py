@@ -17,6 +17,7 @@ from msgspec import inspect
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
+from tarrafa.i18n import ENGLISH, message
 from tarrafa.server.api.problem_details import API_PATH, RequestRefused
 from tarrafa.server.auth.authentication import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
@@ -139,7 +140,7 @@ def _endpoint(route: ApiRoute) -> Callable[[ConsoleRequest], Awaitable[Response]
 
     async def answer(visit: ConsoleRequest) -> Response:
         if any(len(str(value)) > PARAM_CHARS_MAX for value in visit.request.path_params.values()):
-            raise RequestRefused(404, "no_such_address")
+            raise RequestRefused(404, message("There is nothing at this address."))
         query = read_query(visit.request.query_params, route.query)
         body = _decode_body(visit.body, decoder) if decoder is not None else None
         said = await route.handler(ApiCall(visit, query, body))
@@ -149,7 +150,7 @@ def _endpoint(route: ApiRoute) -> Callable[[ConsoleRequest], Awaitable[Response]
             return Response(said, route.code, media_type=route.text)
         if said is None and route.answer is None:
             return Response(status_code=204)
-        return Response(msgspec.json.encode(said), route.code, media_type="application/json")
+        return Response(msgspec.json.encode(ENGLISH.render_all(said)), route.code, media_type="application/json")
 
     return answer
 
@@ -158,21 +159,33 @@ def _decode_body(body: bytes, decoder: "msgspec.json.Decoder[Any]") -> Any:
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise RequestRefused(400, "bad_body", error=decode_error_text(error)) from None
+        raise RequestRefused(
+            400, message("The body cannot be understood: {error}.", error=decode_error_text(error))
+        ) from None
 
 
 def read_query(given: QueryParams, kind: type[msgspec.Struct] | None) -> Any:
     """The parameters as the route declares them; one that it does not know is an error, because it would be ignored."""
     items = given.multi_items()
     if len(items) > PARAMETERS_MAX:
-        raise RequestRefused(400, "too_many_fields", most=str(PARAMETERS_MAX))
+        raise RequestRefused(
+            400, message("There are too many fields: at most {most} are read.", most=str(PARAMETERS_MAX))
+        )
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)} if kind is not None else {}
     for name, value in items:
         if name not in fields:
             known = ", ".join(fields) or "none"
-            raise RequestRefused(400, "unknown_parameter", name=name[:60], known=known)
+            raise RequestRefused(
+                400, message("There is no parameter {name!r} here; known are: {known}.", name=name[:60], known=known)
+            )
         if len(value) > PARAM_CHARS_MAX:
-            raise RequestRefused(400, "bad_query", error=f"longer than {PARAM_CHARS_MAX:,} characters - at `$.{name}`")
+            raise RequestRefused(
+                400,
+                message(
+                    "A parameter cannot be understood: {error}.",
+                    error=f"longer than {PARAM_CHARS_MAX:,} characters - at `$.{name}`",
+                ),
+            )
     if kind is None:
         return None
     many = _list_parameters(kind)
@@ -180,7 +193,9 @@ def read_query(given: QueryParams, kind: type[msgspec.Struct] | None) -> Any:
     try:
         return msgspec.convert(values, kind, strict=False)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise RequestRefused(400, "bad_query", error=decode_error_text(error)) from None
+        raise RequestRefused(
+            400, message("A parameter cannot be understood: {error}.", error=decode_error_text(error))
+        ) from None
 
 
 @cache

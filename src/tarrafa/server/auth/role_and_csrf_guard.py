@@ -22,16 +22,13 @@ from starlette.types import Receive, Scope, Send
 
 from tarrafa.coordinator.definitions.draft import InvalidDraft
 from tarrafa.errors import TarrafaError
-from tarrafa.i18n import ENGLISH, translator
+from tarrafa.i18n import ENGLISH, Translator, message
 from tarrafa.server.api.problem_details import API_PATH, RequestRefused, problem_response, status_and_message
 from tarrafa.server.auth.authentication import ANONYMOUS, AccessLevel, Authenticator, Principal
 from tarrafa.server.auth.bearer_token import read_body
 from tarrafa.server.auth.request_origin import is_cross_site
-from tarrafa.server.page_responses import PageResponses
-from tarrafa.server.page_texts.console_english import CONSOLE_ENGLISH
-from tarrafa.server.page_texts.console_pages import board_texts
-from tarrafa.server.page_texts.console_portuguese import CONSOLE_PORTUGUESE
-from tarrafa.server.page_texts.console_texts import ConsoleTexts
+from tarrafa.server.console import labels
+from tarrafa.server.page_responses import PageResponses, json_response
 
 CONSOLE_PATH, LOGIN_PATH = "/console", "/console/login"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -43,7 +40,6 @@ FIELDS_MAX = 2_000
 BODY_S_MAX = 30.0  # a body comes in that time, or not at all
 NEXT_CHARS_MAX = 2_000
 PROGRAM_SUFFIXES = (".json", "/metrics")  # how such addresses end: what is wrong is told there as to a program
-CONSOLE_TEXTS = {words.code: words for words in (CONSOLE_ENGLISH, CONSOLE_PORTUGUESE)}
 log = logging.getLogger(__name__)
 
 Handler = Callable[["ConsoleRequest"], Awaitable[Response]]
@@ -111,13 +107,9 @@ class ConsoleRequest:
     detail: str = ""
 
     @property
-    def texts(self) -> ConsoleTexts:
-        """What the console says, in the language of whoever asks; to programs English."""
-        return (
-            CONSOLE_ENGLISH
-            if self.route.is_for_programs
-            else CONSOLE_TEXTS[self.responses.translator(self.request).code]
-        )
+    def translator(self) -> Translator:
+        """The language of the reader; programs read English."""
+        return ENGLISH if self.route.is_for_programs else self.responses.translator(self.request)
 
     @property
     def is_admin(self) -> bool:
@@ -133,13 +125,17 @@ class ConsoleRequest:
         self.subject, self.detail = subject, detail
 
     def template_values(self) -> dict[str, Any]:
-        """What every template of the console sees: `b`, its words, `csrf`, for forms, and whether there may be any."""
-        return {"b": board_texts(self.texts.code), "csrf": self.principal.csrf, "may_act": self.is_admin, "section": ""}
+        """What every template of the console sees: `labels`, `csrf` for forms, and whether there may be any."""
+        return {"labels": labels, "csrf": self.principal.csrf, "may_act": self.is_admin, "section": ""}
 
     def html(self, template: str, code: int = 200, **values: Any) -> Response:
-        """A page of the console. Templates also see `c` (the words of its frame) and `who`."""
-        mine = self.template_values() | {"c": self.texts, "who": self.principal, "Need": AccessLevel}
+        """A page of the console. Templates also see `who`."""
+        mine = self.template_values() | {"who": self.principal, "Need": AccessLevel}
         return self.responses.html(self.request, template, code, **(mine | values))
+
+    def json(self, value: object) -> Response:
+        """For programs: every message in it is rendered in English."""
+        return json_response(ENGLISH.render_all(value))
 
     def redirect(self, path: str) -> Response:
         """Look there: the answer to a form that was taken."""
@@ -178,17 +174,30 @@ class RouteGuard:
             visit.principal = who = Principal("local", AccessLevel.VIEWER)
         if who.role < need:
             if who.is_anonymous and not self._entry.signs_in:
-                raise RequestRefused(403, "only_at_the_machine")
+                raise RequestRefused(
+                    403,
+                    message(
+                        "This is not for everybody: it is shown at the machine itself, or in the console of `tarrafa "
+                        "node`."
+                    ),
+                )
             if who.is_anonymous:
-                raise RequestRefused(401, "sign_in_first", {"WWW-Authenticate": "Bearer"})
-            raise RequestRefused(403, "not_allowed", name=who.name)
+                raise RequestRefused(
+                    401, message("Sign in first: this is not for everybody."), {"WWW-Authenticate": "Bearer"}
+                )
+            raise RequestRefused(
+                403, message("{name} may not do this: it is for those who may change things.", name=who.name)
+            )
         if not visit.route.is_unsafe:
             return
         if who.how != "bearer" and is_cross_site(visit.request, self._entry.public):
-            raise RequestRefused(403, "from_elsewhere")
+            raise RequestRefused(403, message("This was sent by a page of another site, and so it was not done."))
         await self._read_request_body(visit)
         if who.how in ("session", "local") and not _has_valid_csrf_token(visit):
-            raise RequestRefused(403, "form_too_old")
+            raise RequestRefused(
+                403,
+                message("This form is too old, or did not come from here: load the page again and send it once more."),
+            )
 
     async def _read_request_body(self, visit: ConsoleRequest) -> None:
         kind = visit.request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -196,21 +205,22 @@ class RouteGuard:
             async with asyncio.timeout(BODY_S_MAX):
                 body = await read_body(visit.request, visit.route.body_bytes_max)
         except TimeoutError:
-            raise RequestRefused(408, "not_whole") from None
+            raise RequestRefused(408, message("It did not come whole: send it again.")) from None
         if body is None:
-            raise RequestRefused(413, "too_large", most=f"{visit.route.body_bytes_max:,}")
+            raise RequestRefused(
+                413, message("It is too large: at most {most} bytes are read.", most=visit.route.body_bytes_max)
+            )
         wanted = JSON_TYPE if visit.route.is_for_programs else FORM_TYPE
         if body and kind != wanted:
-            raise RequestRefused(415, "wrong_type", type=wanted)
+            raise RequestRefused(415, message("It must be sent as {type}.", type=wanted))
         visit.body = body
         if not visit.route.is_for_programs:
             visit.form = parse_form(body) if len(body) <= FORM_BYTES_MAX else await asyncio.to_thread(parse_form, body)
 
     def _error_response(self, visit: ConsoleRequest, error: Exception) -> tuple[Response, str]:
         """The answer, and what the audit says of it."""
-        request, words = visit.request, visit.texts
-        _ = ENGLISH if visit.route.is_for_programs else translator(words.code)
-        code, sentence, headers = status_and_message(error, words, _)
+        request = visit.request
+        code, sentence, headers = status_and_message(error, visit.translator)
         if visit.route.is_for_programs:
             complaints = error.complaints if isinstance(error, InvalidDraft) else None
             return problem_response(code, sentence, headers, complaints), sentence
@@ -241,9 +251,13 @@ def parse_form(body: bytes) -> ConsoleFormData:
         text = body.decode("ascii")
         fields = parse_qsl(text, keep_blank_values=True, errors="replace", max_num_fields=FIELDS_MAX)
     except UnicodeError:
-        raise RequestRefused(400, "not_understood") from None
+        raise RequestRefused(
+            400, message("It cannot be understood: fields must be UTF-8, each other byte written as %HH.")
+        ) from None
     except ValueError:
-        raise RequestRefused(400, "too_many_fields", most=f"{FIELDS_MAX:,}") from None
+        raise RequestRefused(
+            400, message("There are too many fields: at most {most} are read.", most=FIELDS_MAX)
+        ) from None
     return ConsoleFormData(fields)
 
 

@@ -18,19 +18,17 @@ from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import collection_edits, form, presets, toml_writer
 from tarrafa.coordinator.definitions import draft as drafts
 from tarrafa.coordinator.definitions.draft import Draft, InvalidDraft
+from tarrafa.coordinator.definitions.field_labels import SECTION_LABELS, choice_label, field_label
 from tarrafa.coordinator.definitions.fields import CollectionField, collection_fields
 from tarrafa.coordinator.definitions.presets import PresetRequest
 from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate
 from tarrafa.coordinator.dry_run.dry_run import DryRun, ScopeCheckResponse
 from tarrafa.coordinator.dry_run.scope_check import URLS_MAX
-from tarrafa.coordinator.field_texts import Words
-from tarrafa.coordinator.field_texts.complaint_translations import translated
-from tarrafa.coordinator.field_texts.languages import words_of
 from tarrafa.coordinator.monitoring.collection_view import version_changes
 from tarrafa.errors import ConfigError
+from tarrafa.i18n import Translator
 from tarrafa.server.auth.authentication import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
-from tarrafa.server.page_responses import json_response
 
 FORM_BYTES_MAX = 64 << 20  # a million roots
 PRESET_PARAMS = ("root", "country", "contact")
@@ -118,7 +116,7 @@ class CollectionFormPages:
         try:
             made = drafts.draft_from_table(presets.preset_table(preset, wish))
         except ConfigError as error:
-            return await self._form(visit, {}, preset=preset, sentence=str(error), code=400)
+            return await self._form(visit, {}, preset=preset, sentence=visit.translator.render(error.message), code=400)
         shown = form.form_from_collection(made.collection) if made.collection is not None else {}
         return await self._form(visit, shown | {"name": []}, made.complaints, preset)
 
@@ -192,7 +190,7 @@ class CollectionFormPages:
         )
 
     async def versions_json(self, visit: ConsoleRequest) -> Response:
-        return json_response(await version_changes(self._coordinator, visit.param("name")))
+        return visit.json(await version_changes(self._coordinator, visit.param("name")))
 
     # -- before it starts ---------------------------------------------------------------------------------------------
 
@@ -204,19 +202,19 @@ class CollectionFormPages:
 
     async def dry_run_json(self, visit: ConsoleRequest) -> Response:
         collection = await self._config(visit.param("name"))
-        return json_response({"name": collection.name, "estimate": await self._rehearsal.estimate(collection)})
+        return visit.json({"name": collection.name, "estimate": await self._rehearsal.estimate(collection)})
 
     async def _dry_run_response(self, visit: ConsoleRequest, urls: str) -> Response:
-        collection, words = await self._config(visit.param("name")), _words(visit)
+        collection, _ = await self._config(visit.param("name")), visit.translator
         judged, sentence = ScopeCheckResponse([], []), ""
         try:
-            judged = await self._rehearsal.check_scope(collection, urls.splitlines(), words)
+            judged = await self._rehearsal.check_scope(collection, urls.splitlines())
         except ConfigError as error:
-            sentence = str(error)
+            sentence = _.render(error.message)
         return self._page(
             visit, "console/dry_run.html", 400 if sentence else 200, name=collection.name, urls=urls,
             verdicts=judged.verdicts, sentence=sentence, unknown=judged.unknown,
-            estimate=await self._rehearsal.estimate(collection, words), most=URLS_MAX,
+            estimate=await self._rehearsal.estimate(collection), most=URLS_MAX,
         )  # fmt: skip
 
     async def _form_dry_run(
@@ -228,17 +226,17 @@ class CollectionFormPages:
         editing: str = "",
     ) -> Response:
         """The form as it was sent, with what would come of it."""
-        urls, wants_estimate, words = visit.form.get("urls"), visit.form.get("try") == "estimate", _words(visit)
+        urls, wants_estimate, _ = visit.form.get("urls"), visit.form.get("try") == "estimate", visit.translator
         tried, complaints, sentence = FormDryRun(urls, True), draft.complaints, ""
         if draft.collection is not None:
             try:
                 if wants_estimate:
-                    tried = replace(tried, estimate=await self._rehearsal.estimate(draft.collection, words))
+                    tried = replace(tried, estimate=await self._rehearsal.estimate(draft.collection))
                 else:
-                    judged = await self._rehearsal.check_scope(draft.collection, urls.splitlines(), words)
+                    judged = await self._rehearsal.check_scope(draft.collection, urls.splitlines())
                     tried = replace(tried, judged=judged)
             except ConfigError as error:
-                sentence = str(error)
+                sentence = _.render(error.message)
         code = 400 if complaints or sentence else 200
         return await self._form(
             visit, typed, complaints, sentence=sentence, editing=editing, origin=origin, code=code, tried=tried
@@ -259,26 +257,24 @@ class CollectionFormPages:
         tried: FormDryRun = FormDryRun(),  # noqa: B008 (nobody changes it)
     ) -> Response:
         """`origin`: whose long lists are kept."""
-        words, usual = _words(visit), form.default_form()
+        _, usual = visit.translator, form.default_form()
         kept = await asyncio.to_thread(form.long_lists, origin) if typed.get(form.KEPT) else {}
         wrong: dict[str, list[str]] = {}
         for one in complaints:
-            said = translated(one.message, words.code)
+            said = _.render(one.message)
             wrong.setdefault(f"{one.section}.{one.key}".strip("."), []).append(said)
         sections: dict[str, list[FormFieldView]] = {}
         for field in collection_fields().values():
-            named = words.of(field.name)
-            choices = [(value, words.choice(field.name, value)) for value in field.choices]
             long = kept.get(field.name, ()) if field.name in typed.get(form.KEPT, ()) else ()
-            shown = FormFieldView(field, named.label, named.help, list(typed.get(field.name, [])), usual[field.name],
-                          wrong.pop(field.name, []), choices, len(long), long[:ENTRIES_SHOWN])  # fmt: skip
-            sections.setdefault(field.section, []).append(shown)
+            values = list(typed.get(field.name, [])), usual[field.name], wrong.pop(field.name, [])
+            sections.setdefault(field.section, []).append(_field_view(field, *values, long, _))
         others = [sentence] * bool(sentence) + [message for messages in wrong.values() for message in messages]
         asked = visit.request.query_params
         return self._page(
-            visit, "console/collection_form.html", code, sections=sections, words=words, others=others, editing=editing,
-            revision=visit.form.get("revision") or self._revision(editing), preset=preset,
-            presets=presets.preset_titles(words.code), wish={name: asked.get(name, "") for name in PRESET_PARAMS},
+            visit, "console/collection_form.html", code, sections=sections, section_labels=SECTION_LABELS,
+            others=others, editing=editing, preset=preset,
+            revision=visit.form.get("revision") or self._revision(editing),
+            presets=presets.preset_titles(_.code), wish={name: asked.get(name, "") for name in PRESET_PARAMS},
             count=len(complaints) + bool(sentence), copied="" if editing or origin is None else origin.name,
             tried=tried,
         )  # fmt: skip
@@ -304,5 +300,24 @@ def _typed_fields(visit: ConsoleRequest) -> dict[str, list[str]]:
     return found
 
 
-def _words(visit: ConsoleRequest) -> Words:
-    return words_of(visit.texts.code)
+def _field_view(
+    field: CollectionField,
+    values: list[str],
+    usual: list[str],
+    wrong: list[str],
+    long: tuple[str, ...],
+    _: Translator,
+) -> FormFieldView:
+    label = field_label(field.name)
+    choices = [(value, _.render(choice_label(field.name, value))) for value in field.choices]
+    return FormFieldView(
+        field,
+        _.render(label.label),
+        _.render(label.help),
+        values,
+        usual,
+        wrong,
+        choices,
+        len(long),
+        long[:ENTRIES_SHOWN],
+    )

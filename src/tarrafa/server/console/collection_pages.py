@@ -17,7 +17,6 @@ from tarrafa.coordinator.states import ACTIONS
 from tarrafa.server.auth.authentication import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
 from tarrafa.server.console.live_updates import LiveUpdates
-from tarrafa.server.page_responses import json_response
 
 CHART_SPANS_S = {"15m": 900.0, "3h": 10_800.0, "1d": 86_400.0, "30d": 2_592_000.0, "all": 1e12}
 LIVE_PARTS = {"numbers": "collection_numbers_part", "acts": "collection_actions_part", "seen": "collection_visits_part"}
@@ -47,7 +46,7 @@ class CollectionPages:
         return self._page(visit, "console/overview.html", picture=self._coordinator.snapshot())
 
     async def overview_json(self, visit: ConsoleRequest) -> Response:
-        return json_response(self._coordinator.snapshot())
+        return visit.json(self._coordinator.snapshot())
 
     async def overview_live(self, visit: ConsoleRequest) -> Response:
         parts = {"overview": "console/overview_part.html"}
@@ -68,7 +67,7 @@ class CollectionPages:
 
     async def collection_json(self, visit: ConsoleRequest) -> Response:
         _, one = self._found(visit)
-        return json_response(collection_detail(self._coordinator, one))
+        return visit.json(collection_detail(self._coordinator, one))
 
     async def collection_live(self, visit: ConsoleRequest) -> Response:
         name = self._found(visit)[1].name
@@ -85,7 +84,7 @@ class CollectionPages:
         asked = visit.request.query_params.get("span", "")
         since = now - CHART_SPANS_S.get(asked, CHART_SPANS_S["15m"])
         samples = self._coordinator.curves.between(name, since, now)
-        return json_response({"samples": samples, "since": None if asked == "all" else since, "until": now})
+        return visit.json({"samples": samples, "since": None if asked == "all" else since, "until": now})
 
     async def act(self, visit: ConsoleRequest) -> Response:
         name, action = visit.param("name"), visit.form.get("action")

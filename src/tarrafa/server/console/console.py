@@ -44,7 +44,6 @@ from tarrafa.server.auth.role_and_csrf_guard import (
 )
 from tarrafa.server.auth.sessions import ABSOLUTE_S
 from tarrafa.server.page_responses import PageResponses, json_response
-from tarrafa.server.page_texts.console_english import CONSOLE_ENGLISH
 from tarrafa.server.search.params import integer_param
 
 NAME_CHARS_MAX = 64
@@ -153,7 +152,8 @@ class Console:
         asked = visit.request.query_params
         if not visit.principal.is_anonymous:
             return visit.redirect(safe_redirect_path(asked.get("next", "")))
-        said = visit.texts.signed_out if asked.get("out") else ""
+        _ = visit.translator
+        said = _("You are signed out.") if asked.get("out") else ""
         return self._login(visit, 200, asked.get("next", ""), said=said)
 
     def _login(
@@ -167,7 +167,7 @@ class Console:
         )  # fmt: skip
 
     async def _sign_in(self, visit: ConsoleRequest) -> Response:
-        form, entry, words = visit.form, visit.authenticator, visit.texts
+        form, entry, _ = visit.form, visit.authenticator, visit.translator
         name, then = form.get("name").strip()[:NAME_CHARS_MAX], form.get("next")
         # A password typed into the wrong field must not be written down: only names that exist are.
         visit.audit_note(name if entry.accounts.find(name) else "" if name else "token")
@@ -176,14 +176,21 @@ class Console:
         except LoginDelayed as wait:
             seconds = math.ceil(wait.seconds)
             visit.detail = f"429: must wait {seconds} s"
-            response = self._login(visit, 429, then, words.wait.format(seconds=seconds), name)
+            sentence = _.ngettext(
+                "There were too many wrong passwords: try again in {count} second.",
+                "There were too many wrong passwords: try again in {count} seconds.",
+                seconds,
+            )
+            response = self._login(visit, 429, then, sentence, name)
             response.headers["Retry-After"] = str(seconds)
             return response
         except Busy:
-            return self._login(visit, 503, then, words.busy, name)
+            return self._login(
+                visit, 503, then, _("Too many people sign in at once: try again in a few seconds."), name
+            )
         if found is None:
             visit.detail = "401: wrong name or password"
-            return self._login(visit, 401, then, words.wrong, name)
+            return self._login(visit, 401, then, _("That is not right: look at the name and the password again."), name)
         if visit.principal.session is not None:
             await entry.sessions.end(visit.principal.session)
         account, secret = found
@@ -243,4 +250,4 @@ class Console:
 
 async def api_error_response(request: Request, error: Exception) -> Response:
     """What is wrong below /api, where no gate was."""
-    return problem_response(*status_and_message(error, CONSOLE_ENGLISH, ENGLISH))
+    return problem_response(*status_and_message(error, ENGLISH))

@@ -17,6 +17,7 @@ from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.monitoring.collection_view import current_snapshot, find_collection
 from tarrafa.credentials import Credential, CredentialKind, RedactedCredential
 from tarrafa.errors import ConfigError, NotFound
+from tarrafa.i18n import message
 from tarrafa.server.api.collection_routes import COLLECTION_PATH
 from tarrafa.server.api.route_registry import ApiCall, ApiRegistry
 from tarrafa.server.auth.authentication import AccessLevel
@@ -82,7 +83,7 @@ class CredentialPages:
         name = self._name(call.visit)
         call.visit.audit_note(name, f"remove {asked.kind or ''} for {asked.host}")
         if not await asyncio.to_thread(credentials.remove, self._data, name, asked.host, asked.kind, asked.name):
-            raise NotFound(f"{name}: there is no such secret")
+            raise NotFound(message("{name}: there is no such secret", name=name))
 
     async def credentials_json(self, visit: ConsoleRequest) -> Response:
         return json_response(credentials.list_redacted(self._data, self._name(visit)))
@@ -105,7 +106,7 @@ class CredentialPages:
                 label, insecure = form.get("label").strip(), bool(form.get("insecure"))
                 credentials.add(self._data, name, Credential(hosts, kind, label, form.get("value"), insecure))
         except ConfigError as error:
-            return self._page(visit, 400, str(error))
+            return self._page(visit, 400, visit.translator.render(error.message))
         return visit.redirect(f"/console/c/{name}/secrets")
 
     def _page(self, visit: ConsoleRequest, code: int = 200, sentence: str = "") -> Response:

@@ -14,8 +14,7 @@ from tarrafa.coordinator.failures import FailureDetail, Failures, RetryResponse
 from tarrafa.server.api.route_registry import ApiCall, ApiRegistry
 from tarrafa.server.auth.authentication import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
-from tarrafa.server.page_responses import json_response
-from tarrafa.server.page_texts.status_help import help_with
+from tarrafa.server.console.status_help import help_with
 from tarrafa.server.search.params import address
 
 PAGE_PATH, API_ROUTE = "/console/c/{name}/status/{status}", "/collections/{name}/statuses/{status}"
@@ -61,14 +60,14 @@ class FailedUrlPages:
         retried = asked.get("retried", "")
         return visit.html(
             "console/failed_urls.html", section="/console", told=told,
-            helping=help_with(told.counted.status, visit.texts.code),
+            helping=help_with(told.counted.status),
             errors={seen.url: seen.error for seen in told.seen if seen.error},
             retried=int(retried) if retried.isdecimal() and len(retried) <= DIGITS_MAX else None,
             more=bool(asked.get("more")),
         )  # fmt: skip
 
     async def page_json(self, visit: ConsoleRequest) -> Response:
-        return json_response(await self._failed_urls(visit))
+        return visit.json(await self._failed_urls(visit))
 
     async def retry_from_form(self, visit: ConsoleRequest) -> Response:
         if visit.form.get("action") != "retry":

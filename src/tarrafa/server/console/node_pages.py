@@ -18,7 +18,6 @@ from tarrafa.errors import ConfigError
 from tarrafa.server.auth.authentication import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
 from tarrafa.server.console.live_updates import LiveUpdates
-from tarrafa.server.page_responses import json_response
 
 
 class NodePages:
@@ -45,7 +44,7 @@ class NodePages:
 
     async def nodes_json(self, visit: ConsoleRequest) -> Response:
         picture = self._coordinator.snapshot()
-        return json_response({"nodes": picture.nodes, "totals": picture.totals})
+        return visit.json({"nodes": picture.nodes, "totals": picture.totals})
 
     async def nodes_live(self, visit: ConsoleRequest) -> Response:
         return self._streams.stream(visit, lambda picture: {"nodes": ("console/nodes_part.html", {"picture": picture})})
@@ -55,7 +54,7 @@ class NodePages:
         return self._node_response(visit, one, ordering.form_from_orders(one.node.orders))
 
     async def node_json(self, visit: ConsoleRequest) -> Response:
-        return json_response(self._found(visit, self._coordinator.snapshot()))
+        return visit.json(self._found(visit, self._coordinator.snapshot()))
 
     async def node_live(self, visit: ConsoleRequest) -> Response:
         self._found(visit, self._coordinator.snapshot())
@@ -72,7 +71,7 @@ class NodePages:
         try:
             orders = ordering.orders_from_form(typed, form.all("roles"), paused=bool(form.get("paused")))
         except ConfigError as error:
-            return self._node_response(visit, one, typed, str(error), 400)
+            return self._node_response(visit, one, typed, visit.translator.render(error.message), 400)
         visit.audit_note(one.node.name, str(orders))
         self._coordinator.nodes.set_orders(one.node.name, orders, self._now())
         return visit.redirect(f"/console/nodes/{one.node.name}")

@@ -120,7 +120,7 @@ class ReportPages:
             drawn = self._desk.plots(name, moment)
             article = writers.report_article(
                 self._desk.read(name, moment),
-                translator(visit.texts.code),
+                visit.translator,
                 drawn,
                 plots=f"/console/c/{name}/report/{moment}/plots/",
             )
@@ -154,7 +154,7 @@ class ReportPages:
     async def start_report(self, visit: ConsoleRequest) -> Response:
         wanted = visit.form.get("run")
         run = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else None
-        self._start_report(visit, visit.texts.code, visit.form.get("earlier"), run)
+        self._start_report(visit, visit.translator.code, visit.form.get("earlier"), run)
         return visit.redirect(f"/console/c/{visit.param('name')}/report")
 
     def _start_report(self, visit: ConsoleRequest, language: str, earlier: str, run: int | None) -> None:

@@ -115,9 +115,11 @@ class SuggestionPages:
         self._require_switched_on()
         typed, thanks = visit.form.get("url").strip(), visit.redirect(f"{FORM_PATH}?done=1")
         wait_s = self._buckets.take(visit.authenticator.client_address_of(visit.request))
-        words = visit.template_values()["b"]
+        _ = visit.translator
         if wait_s:
-            response = self._form_response(visit, 429, typed, words.suggest_too_many)
+            response = self._form_response(
+                visit, 429, typed, _("Too many suggestions came from your address: wait a minute and send it again.")
+            )
             response.headers["Retry-After"] = str(math.ceil(wait_s))
             return response
         if visit.form.get(HONEYPOT_FIELD):
@@ -125,9 +127,16 @@ class SuggestionPages:
         try:
             await asyncio.to_thread(self._suggestions.suggest, typed, self._coordinator.now())
         except ConfigError:
-            return self._form_response(visit, 400, typed, words.suggest_wrong)
+            return self._form_response(
+                visit,
+                400,
+                typed,
+                _("This is no address of a site: write for example https://www.example.br/ or www.example.br."),
+            )
         except Busy:
-            return self._form_response(visit, 503, typed, words.suggest_full)
+            return self._form_response(
+                visit, 503, typed, _("Too many suggestions wait to be read: come again in a few days.")
+            )
         return thanks
 
     def _form_response(
@@ -171,7 +180,9 @@ class SuggestionPages:
         try:
             await self._decide(visit, urls, decision, name)
         except InvalidDraft as error:
-            return await self._page_response(visit, 400, error.complaints[0].message, urls, name)
+            return await self._page_response(
+                visit, 400, visit.translator.render(error.complaints[0].message), urls, name
+            )
         return visit.redirect(PAGE_PATH)
 
     async def _page_response(

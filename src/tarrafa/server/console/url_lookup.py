@@ -15,12 +15,10 @@ from tarrafa.coordinator.host_actions import HOST_ACTIONS, HostActions, last_for
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.crawl.explain.explain import Explanation, explain
 from tarrafa.errors import ConfigError
-from tarrafa.i18n import translator
+from tarrafa.i18n import ENGLISH, Translator
 from tarrafa.parse.url import host_key
 from tarrafa.server.auth.authentication import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
-from tarrafa.server.page_responses import json_response
-from tarrafa.server.page_texts.console_pages import board_texts
 from tarrafa.server.search.params import address
 
 LOOKUP_PATH = "/console/look"
@@ -46,9 +44,10 @@ class UrlLookupPages:
         if not typed:
             return self._page(visit, typed="", found=None)
         try:
-            found = await self._explain(typed, visit.texts.code)
+            found = await self._explain(typed, visit.translator)
         except ConfigError:
-            wrong = board_texts(visit.texts.code).look_wrong
+            _ = visit.translator
+            wrong = _("This is no URL and no host: write for example https://www.example.br/page or www.example.br.")
             return self._page(visit, 400, typed=typed, found=None, sentence=wrong)
         gone = (
             await asyncio.to_thread(last_forgotten, visit.authenticator.audit, found.url)
@@ -60,18 +59,17 @@ class UrlLookupPages:
     async def confirm_forget(self, visit: ConsoleRequest) -> Response:
         """What is lost, before anything is."""
         typed = visit.request.query_params.get("url", "").strip()
-        found = await self._explain(typed, visit.texts.code) if typed else None
+        found = await self._explain(typed, visit.translator) if typed else None
         if found is None or found.host is None:
             return visit.redirect(address(LOOKUP_PATH, url=typed))
         return visit.html("console/forget_host.html", section=LOOKUP_PATH, found=found, host=found.host)
 
     async def lookup_json(self, visit: ConsoleRequest) -> Response:
-        return json_response(await self._explain(visit.request.query_params.get("url", "").strip()))
+        return visit.json(await self._explain(visit.request.query_params.get("url", "").strip()))
 
-    async def _explain(self, typed: str, code: str = "en") -> Explanation:
+    async def _explain(self, typed: str, _: Translator = ENGLISH) -> Explanation:
         now, address = self._coordinator.now(), self._home.frontier_address
-        reasons = {one.name: one.reason.in_language(code) for one in self._coordinator.snapshot().collections}
-        return await explain(self._home.data, parse_url_or_host(typed), None, now, address, translator(code), reasons)
+        return await explain(self._home.data, parse_url_or_host(typed), None, now, address, _)
 
     async def act_on_host(self, visit: ConsoleRequest) -> Response:
         form = visit.form

@@ -9,18 +9,19 @@ from msgspec.structs import replace
 
 from tarrafa.crawl.supervisor.disk_space import DiskSpace
 from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER, ResourceLimits, write_limits
+from tarrafa.i18n import Message, joined
 from tarrafa.runtime.data_dir import DataDirectory
 
 
-class WorkerLimits:
+class NodeLimits:
     def __init__(self, data: DataDirectory, limits: ResourceLimits, tell: Callable[[str], None]) -> None:
         self._data, self._limits, self._tell = data, limits, tell
         self._disk_space = DiskSpace(data)
         self._written = False
 
     @property
-    def trouble(self) -> str:
-        """Why nothing may be fetched now; empty if it may."""
+    def trouble(self) -> Message | None:
+        """Why nothing may be fetched now; None if it may."""
         return self._disk_space.trouble
 
     def set(self, limits: ResourceLimits) -> None:
@@ -32,12 +33,13 @@ class WorkerLimits:
         """Look at the disk again, and pause or resume the workers."""
         if self._disk_space.refresh():
             self._written = False
-            self._tell(self.trouble or "there is room on the disk again; going on")
+            self._tell(str(self.trouble) if self.trouble else "there is room on the disk again; going on")
         if not self._written:
             self.write()
 
     def write(self) -> None:
-        why = "; ".join(filter(None, [PAUSED_BY_ORDER if self._limits.paused else "", self.trouble]))
+        ordered = PAUSED_BY_ORDER if self._limits.paused else None
+        why = str(joined([one for one in (ordered, self.trouble) if one is not None]))
         try:
             write_limits(self._data, replace(self._limits, paused=bool(why), why=why))
             self._written = True
