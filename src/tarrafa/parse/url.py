@@ -118,7 +118,9 @@ def base_url_of(href: str) -> BaseUrl:
 
 
 def _with_plain_tail(url: str) -> str | None:
-    """The canonical form of an absolute URL whose path and query are already normal; None if the slow path must decide."""
+    """The canonical form of an absolute URL whose path and query are already normal; None if the slow path must
+    decide.
+    """
     slash = url.find("/", 8)
     if slash < 0:
         return None

@@ -176,7 +176,9 @@ class LineBuilder:
 
 
 def document_kind(declared: str, body: bytes) -> str:
-    """`pdf`, `office` or `rtf`; empty for anything else. The first bytes decide where the declared type is too vague."""
+    """`pdf`, `office` or `rtf`; empty for anything else. The first bytes decide where the declared type is too
+    vague.
+    """
     if declared in PDF_TYPES:
         return "pdf"
     if declared in OFFICE_TYPES:

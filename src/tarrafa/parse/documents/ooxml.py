@@ -213,7 +213,9 @@ class _ParagraphReader(LineBuilder):
 
 
 def _field_href(instruction: str) -> str:
-    """The URL of `HYPERLINK "http://..." \\o "..."`. A field with switches only leads to a place in the same document."""
+    """The URL of `HYPERLINK "http://..." \\o "..."`. A field with switches only leads to a place in the same
+    document.
+    """
     found = _hyperlink(instruction)
     return found[1] if found else ""
 

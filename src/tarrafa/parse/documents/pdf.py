@@ -187,7 +187,9 @@ def _read_urls_in_text(library: Any, text: Any, document: ExtractedDocument) -> 
 
 
 def _raw(ask: Callable[[Any, int], int], bytes_max: int) -> bytes:
-    """Call one of PDFium's functions that return a length first and then the bytes. Empty if longer than `bytes_max`."""
+    """Call one of PDFium's functions that return a length first and then the bytes. Empty if longer than
+    `bytes_max`.
+    """
     size = ask(None, 0)
     if not 0 < size <= bytes_max:
         return b""

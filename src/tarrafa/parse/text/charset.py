@@ -107,7 +107,9 @@ def _decoded(body: bytes, name: str) -> str:
 
 
 def _from_document(head: bytes) -> str | None:
-    """The encoding that the document declares. A document that is readable as ASCII this far is certainly not UTF-16."""
+    """The encoding that the document declares. A document that is readable as ASCII this far is certainly not
+    UTF-16.
+    """
     if head.startswith(b"<\x00?\x00x\x00"):
         return "utf-16le"
     if head.startswith(b"\x00<\x00?\x00x"):

@@ -55,7 +55,9 @@ class TextStream:
                 return
 
     def _unzipped(self) -> Iterator[bytes]:
-        """All gzip members, one after the other. Bytes after the last member are ignored; a premature end sets `cut`."""
+        """All gzip members, one after the other. Bytes after the last member are ignored; a premature end sets
+        `cut`.
+        """
         at, members, data = 0, 1, b""
         unzip, begun = zlib.decompressobj(wbits=31), True
         while True:

@@ -176,7 +176,9 @@ class CurieScope:
         return self if base.whole == self.base.whole else self._changed(None, base=base)
 
     def with_prefixes(self, namespaces: Mapping[str, str], prefix: str) -> "CurieScope":
-        """The same scope with further prefixes: those of xmlns, overridden by those of @prefix (RDFa Core §7.5 step 3)."""
+        """The same scope with further prefixes: those of xmlns, overridden by those of @prefix (RDFa Core §7.5 step
+        3).
+        """
         key = ("prefix", prefix) if not namespaces and len(prefix) <= _CACHED_LENGTH_MAX else None
         if key and (before := self._within.get(key)):
             return before
@@ -217,7 +219,9 @@ class CurieScope:
 
 
 def _parse_prefixes(prefix: str) -> dict[str, str]:
-    """The prefixes in `dc: http://purl.org/dc/terms/ ...`. A word that is no prefix is skipped, not taken for an IRI."""
+    """The prefixes in `dc: http://purl.org/dc/terms/ ...`. A word that is no prefix is skipped, not taken for
+    an IRI.
+    """
     found: dict[str, str] = {}
     words = iter(prefix.split(maxsplit=TOKENS_MAX)[:TOKENS_MAX])
     for word in words:

@@ -85,7 +85,9 @@ class RdfaProcessor:
             inside[element] = self._process_element(element, outer)
 
     def _process_ancestors(self, element: Element) -> EvaluationContext | None:
-        """Process the ancestors of an element, from the outermost on. None inside a template, of which nothing is read."""
+        """Process the ancestors of an element, from the outermost on. None inside a template, of which nothing is
+        read.
+        """
         inside, waiting = self._inside, []
         node = element.parent
         context = None
