@@ -175,7 +175,7 @@ def test_without_a_token_nobody_is_let_in_to_begin_with(tmp_path, monkeypatch):
     (tmp_path / "token").chmod(0o600)
     with pytest.raises(ConfigError, match="a token is one line of 16 to"):
         app.serve(data, crawlers=True, token_file=tmp_path / "token")
-    with pytest.raises(ConfigError, match="without --crawlers"):
+    with pytest.raises(ConfigError, match="only with --crawlers"):
         app.serve(data, token_file=tmp_path / "token")
 
 
