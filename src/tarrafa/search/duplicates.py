@@ -38,9 +38,7 @@ class RankedCandidate(NamedTuple):
     answer: int
 
 
-DuplicateGroup = list[
-    RankedCandidate
-]  # copies of one page: the representative first, with the best score of the group
+DuplicateGroup = list[RankedCandidate]  # copies of one page: the representative first, with the best score of the group
 NearDuplicates = list[tuple[int, DuplicateGroup]]  # groups with the same title, each with the simhash of its best page
 
 

@@ -36,9 +36,7 @@ RELATED_WORDS = 25
 WORDS_PER_SHARD = 60  # words that each shard reports
 TOKENS_MAX = 2_000  # of each page
 CHARS_MIN = 3
-TERM_FREQUENCY_WEIGHT = (
-    0.3  # weight of the logarithm of the term frequency; for one page alone it counts in full
-)
+TERM_FREQUENCY_WEIGHT = 0.3  # weight of the logarithm of the term frequency; for one page alone it counts in full
 
 TermEvidence = list[tuple[str, float]]
 

@@ -173,8 +173,7 @@ def typed_words(text: str, documents: Callable[[str, str], int]) -> list[TypedWo
 
 
 class SpellingChange(NamedTuple):
-    """A replacement and its position. Several words for one are in quotation marks: they must stand next to each other.
-    """
+    """A replacement and its position. Several words for one are in quotation marks: they must be adjacent."""
 
     start: int
     end: int
@@ -238,8 +237,7 @@ class SpellingCorrector:
         return self._found > 0 and any(self._count(one, False) for one in must)
 
     def _best(self, word: TypedWord, others: list[SpellingChange]) -> SpellingChange | None:
-        """The likeliest candidate, by the documents that also hold the other words; without any, by its own frequency.
-        """
+        """The likeliest candidate, by the documents that also hold the other words, else by its own frequency."""
         tried = [*self._joined(word), *self._spelled(word)][:TRIED_MAX]
         if len(tried) < 2 and all(change.is_sure for change in tried):
             return tried[0] if tried else None
