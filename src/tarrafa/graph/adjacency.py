@@ -5,10 +5,10 @@ a node, 12 a pair of linked hosts, and some hundreds a host. (Above `LINKS_IN_ME
 system may write out and read again: they are only ever read from their beginning to their end.) Node number k is place
 k - 1. Numbers are never used again: those of deleted collections are empty places. Knows nothing of ranks.
 
-A link counts for ranks when it leads to another URL and is walked: links that the author does not vouch for are
-excluded (rel=nofollow, ugc, sponsored, or a page that says nofollow), nor the target of a redirect chain that was too
-long. Several links from one page to another are one. A redirect is a link like any other, the only one of its page: it
-passes rank on. For the counts between hosts every pair of pages counts that has any link, vouched for or not.
+A link counts for ranks when it leads to another URL and is followed. Links that the author does not vouch for are
+excluded (rel=nofollow, ugc, sponsored, or a page that says nofollow), and so is the target of a redirect chain that was
+too long. Several links from one page to another are one. A redirect is a link like any other, the only one of its page:
+it passes rank on. For the counts between hosts every pair of pages counts that has any link, vouched for or not.
 """
 
 import tempfile

@@ -1,10 +1,11 @@
 """RemoteShard: searches the index of another machine over HTTP, with a timeout and retries.
 
-Promises: the same as a local shard, or `ShardAway` with one line that gives the reason, within the time limit, whatever
-the other machine does or sends. Connections are kept and reused. An unreachable shard costs one search its time limit,
-not every search: later searches get `ShardAway` at once, and a thread probes the shard, with growing pauses, until it
-answers; `close` ends the probes and the connections (`runtime/peer.py`). `UnavailableShard` stands for a shard that is
-known to be unreachable: it is named with its reason, and no request is sent. Knows nothing of tantivy or of ranking.
+Promises: the same as a local shard, or `ShardUnavailable` with one line that gives the reason, within the time limit,
+whatever the other machine does or sends. Connections are kept and reused. An unreachable shard costs one search its
+time limit, not every search: later searches get `ShardUnavailable` at once, and a thread probes the shard, with growing
+pauses, until it answers; `close` ends the probes and the connections (`fetch/node_client.py`). `UnavailableShard`
+stands for a shard that is known to be unreachable: it is named with its reason, and no request is sent. Knows nothing
+of tantivy or of ranking.
 """
 
 import threading

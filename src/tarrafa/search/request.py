@@ -189,7 +189,7 @@ class ScorePart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Shard(Protocol):
-    """One searchable index. Methods raise `TarrafaError`s; an unreachable shard raises `ShardAway`.
+    """One searchable index. Methods raise `TarrafaError`s; an unreachable shard raises `ShardUnavailable`.
 
     A new method costs, beside its body in `LocalShard`, one line in `RemoteShard` and one in `PartitionedShard`.
     """

@@ -3,9 +3,9 @@
 Promises: at most WORDS_MAX words, the most frequent ones, in some 100 bytes each. They are read from the index in the
 background, letter by letter: no search waits longer than its own limit, and none is delayed by more than the conversion
 of one letter's words to Python (PER_LETTER_MAX, some 15 ms). They are read again at the first request after a commit,
-but never more often than every RENEWED_S, and never for more than one part in RESTED of the time. So a word may be
-missing or outdated here for some minutes; exact answers come from the index. Knows nothing of queries. Known weakness:
-scripts beyond ALPHABETS (they write no spaces) are not covered.
+but never more often than every RENEWAL_S_MIN, and never for more than one part in REST_TIMES of the time. So a word may
+be missing or outdated here for some minutes; exact answers come from the index. Knows nothing of queries. Known
+weakness: scripts beyond ALPHABETS (they write no spaces) are not covered.
 """
 
 import atexit
