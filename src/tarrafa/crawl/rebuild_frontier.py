@@ -3,7 +3,7 @@
 Every visit left a record, and beside the records stand notes: how the collections were configured, what robots.txt
 and sitemaps said. They are read in the order in which they were made, and judged by the same rules as on that day:
 what a page led to is offered to a new frontier, and the visit is finished there as it was then
-(`frontier/store/replay.py`). The link graph, if there is one, tells how many links lead where.
+(`frontier/replay.py`). The link graph, if there is one, tells how many links lead where.
 
 Promises: bounded memory; the frontier that was there, if any, is untouched until the new one is whole, and kept aside
 then; who is killed in between simply runs it again. What no record tells is lost: the back-off of hosts, what walks
@@ -35,8 +35,8 @@ from tarrafa.crawl.worker.robots_fetch import robots_digest
 from tarrafa.errors import ConfigError, DataError, DiskFull, data_error_from_os
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, UrlWeight
+from tarrafa.frontier.replay import FrontierReplay
 from tarrafa.frontier.store.collections import LoadedCollection
-from tarrafa.frontier.store.replay import FrontierReplay
 from tarrafa.frontier.store.schema import SCHEMA_VERSION
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.frontier.transfer.checkpoint_file import CheckpointContents, load_checkpoint, verify_checkpoint

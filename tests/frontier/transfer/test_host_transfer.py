@@ -10,10 +10,10 @@ import pytest
 from tarrafa.frontier.store import counters as books
 from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
-from tarrafa.frontier.store.host_transfer import HOST_COLUMNS, URL_COLUMNS, VISIT_COLUMNS
 from tarrafa.frontier.store.revisit_queue import PLANNED
 from tarrafa.frontier.store.schema import OLD
 from tarrafa.frontier.transfer.host_export import FrontierCursor, HostExport
+from tarrafa.frontier.transfer.host_transfer import HOST_COLUMNS, URL_COLUMNS, VISIT_COLUMNS
 from tests.contract.frontier_bodies import SUFFIXES
 from tests.frontier.store.test_random_operations import KINDS, RandomLife, broken, live, random_life
 
