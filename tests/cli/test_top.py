@@ -14,7 +14,6 @@ import termios
 from collections import deque
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,6 +35,7 @@ from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.errors import DataError
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
+from tarrafa.i18n import ENGLISH
 from tarrafa.index.status import IndexStatus
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.testweb.world.world import World
@@ -170,7 +170,7 @@ def test_json_comes_one_line_a_time_and_says_what_status_says(tmp_path):
         lines = [json.loads(process.stdout.readline()) for _ in range(2)]
         process.terminate()
     assert process.returncode == 0
-    plain = msgspec.to_builtins(asyncio.run(fetch_overview(DataDirectory(root))))
+    plain = ENGLISH.render_all(asyncio.run(fetch_overview(DataDirectory(root))))
     assert lines[1]["at"] > lines[0]["at"]
     assert lines[0]["collections"] == plain["collections"]
     assert set(plain) | {"index", "triples"} <= set(lines[0])

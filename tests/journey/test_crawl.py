@@ -184,7 +184,7 @@ def test_a_second_crawl_is_handed_to_the_first_and_both_are_polite_together(tmp_
         first = journey.start(journey.write_collection("one"))
         wait_until_kept(journey, first, 5, "one")
         said = journey.crawl(journey.write_collection("two"))
-        assert "handing two over" in said
+        assert "takes two over" in said
         _, words = first.communicate(timeout=120)
         assert first.returncode == 0, words
         truth = expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
