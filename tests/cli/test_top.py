@@ -14,6 +14,7 @@ import termios
 from collections import deque
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -170,7 +171,7 @@ def test_json_comes_one_line_a_time_and_says_what_status_says(tmp_path):
         lines = [json.loads(process.stdout.readline()) for _ in range(2)]
         process.terminate()
     assert process.returncode == 0
-    plain = ENGLISH.render_all(asyncio.run(fetch_overview(DataDirectory(root))))
+    plain = msgspec.to_builtins(ENGLISH.render_all(asyncio.run(fetch_overview(DataDirectory(root)))))
     assert lines[1]["at"] > lines[0]["at"]
     assert lines[0]["collections"] == plain["collections"]
     assert set(plain) | {"index", "triples"} <= set(lines[0])
