@@ -1,4 +1,5 @@
 """Process identity, death with the parent, dropped privileges, memory limits, and the message frames of child
+processes.
 
 A process is identified by (boot id, pid, start time): a pid alone is soon reused. Dangerous work is done in a child
 process (`sandbox`); here are the privileges that such a child drops, and how it receives and sends messages.
