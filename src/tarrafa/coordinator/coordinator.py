@@ -43,7 +43,8 @@ from tarrafa.crawl.supervisor.completion import is_exhausted
 from tarrafa.crawl.supervisor.delete_collection import delete_collection
 from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.errors import ConfigError, EditConflict, NotFound, TarrafaError, Unreachable
-from tarrafa.frontier.api import CollectionStatus, Frontier, FrontierCollectionState, FrontierOverview
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import CollectionStatus, FrontierCollectionState, FrontierOverview
 from tarrafa.i18n import Message, message
 
 TICK_EVERY_S = 1.0
