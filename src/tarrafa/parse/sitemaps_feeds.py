@@ -23,7 +23,7 @@ from tarrafa.parse.text.text_stream import TextStream
 from tarrafa.parse.url import INPUT_LENGTH_MAX, BaseUrl, UrlIdentity, base_url_of, canonical
 
 SITEMAP_BYTES_MAX = 52_428_800  # sitemaps.org: of one file, unpacked
-SITEMAP_URLS_MAX = 50_000  # likewise; empty and repeated entries count as well
+SITEMAP_URLS_MAX = 50_000  # sitemaps.org: of one file; empty and repeated entries count as well
 DEPTH_MAX = 256  # of nested elements: Atom may contain whole pages
 ELEMENTS_MAX = 2_000_000  # tags, entities or lines processed: 50 MB of images are 1.2 million
 NAMES_MAX = 10_000  # distinct names of elements and attributes

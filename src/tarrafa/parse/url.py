@@ -65,7 +65,7 @@ class BaseUrl:
     href: str
     origin: str  # empty if the fast join is not possible: the base is no http(s) URL
     path: str  # up to the query; empty if it is not plain enough for the fast join
-    folder: str  # up to the last slash; likewise
+    folder: str  # up to the last slash; empty if not plain enough
 
     def join(self, url: str) -> str | None:
         """The same as `canonical(url, base)`. Most links need no URL parser: a plain path is appended to the origin or
