@@ -42,7 +42,7 @@ class RelayLease:
             self._asked_at = asked_at
 
     async def confirm(self) -> None:
-        """Renew at once: with several servers, a server counts a worker from its second contact on."""
+        """Renew at once: with several servers, a server counts only after it has heard from the worker twice."""
         await self._frontier.renew(self.worker, NOTE)
 
     async def leave(self) -> None:
