@@ -1,9 +1,9 @@
 """The injected `Clock`: the only source of time, real or scaled, and the boot time that leases use.
 
-All time in Tarrafa comes from one injected `Clock`. Within a process it never jumps: it is anchored once and then
-runs with CLOCK_BOOTTIME, which counts suspended time too and which nobody can set. A scaled clock runs faster than
-the real one, so that a test lives through thirty days in a minute; Web, delays and due dates share it, while leases,
-time-outs and fencing always use `boottime()`, because the machine they protect against is real.
+All time in Tarrafa comes from one injected `Clock`. Within a process it never jumps: it is anchored once and then runs
+with CLOCK_BOOTTIME, which counts suspended time too and which cannot be set. A scaled clock runs faster than the real
+one, so that a test covers thirty days in a minute; the Web, delays and due dates share it, while leases, time-outs and
+fencing always use `boottime()`, because the machine they protect against is real.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ def boottime() -> float:
 
 
 def boot_id() -> str:
-    """Names this boot of this machine: a lease given under another one is certainly over."""
+    """Identifies this boot of this machine: a lease given under another one is certainly over."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -46,7 +46,7 @@ class Clock:
 
     @classmethod
     def from_environment(cls) -> "Clock":
-        """The clock that the starting process handed down, or the real one."""
+        """The clock that the parent process passed on, or the real one."""
         text = os.environ.get(CLOCK_VARIABLE)
         if not text:
             return cls.real()
@@ -60,10 +60,10 @@ class Clock:
         return self.at(boottime())
 
     def at(self, boot_time: float) -> float:
-        """What it shows when this machine has been up for so long."""
+        """The clock's time at a boot time of this machine."""
         return self.epoch + self.scale * (boot_time - self.anchor)
 
     async def sleep_until(self, moment: float) -> None:
-        """Return when the clock shows `moment` or later; never sooner, whatever the loop's timer thinks."""
+        """Return when the clock shows `moment` or later; never sooner, whatever the loop's timer says."""
         while (left := moment - self.now()) > 0:  # noqa: ASYNC110 (time is the event)
             await asyncio.sleep(left / self.scale)

@@ -1,13 +1,13 @@
 """Credentials for crawled sites: headers, cookies and passwords, stored per collection and sent only to the hosts they
 name.
 
-    DATA/secrets/NAME.json    what the collection of that name shows; for the owner of the file alone (0600)
+    DATA/secrets/NAME.json    the credentials of the collection of that name; readable by the owner only (0600)
 
-A header, a cookie or a name with its password, for hosts that are named by patterns. They stand in no configuration,
-because that is archived and shown; nor in any command line, environment, message, log or record.
-Promises: a secret goes to the hosts of its own patterns, for its own collection, and nowhere else; over TLS with a
-certificate that holds, unless its entry says that it may be overheard. A file that others may read, or that makes no
-sense, is refused; who has read a good one before keeps to that. What `write` has returned for is on the disk.
+A credential is a header, a cookie or a user name with its password, for hosts named by patterns. Credentials are in no
+configuration, because that is archived and shown; nor in any command line, environment, message, log or record.
+Promises: a credential is sent only to the hosts of its own patterns, for its own collection; and only over TLS with a
+valid certificate, unless its entry allows insecure connections. A file that other users may read, or that is invalid,
+is refused; a reader that has read a valid one before keeps using that. When `write` returns, the file is on the disk.
 Knows nothing of HTTP clients, frontiers or archives.
 """
 
@@ -31,14 +31,14 @@ from tarrafa.config import COLLECTION_NAME, HOST_PATTERN, HostPatternTable
 from tarrafa.errors import ConfigError, DataError, data_error_from_os
 from tarrafa.runtime.data_dir import DataDirectory, sync_directory
 
-CREDENTIALS_MAX, PATTERNS_MAX = 200, 100  # of a collection; of a secret
+CREDENTIALS_MAX, PATTERNS_MAX = 200, 100  # of a collection; of a credential
 VALUE_CHARS_MAX, NAME_CHARS_MAX = 8_000, 200
 FILE_BYTES_MAX, BUNDLE_BYTES_MAX = 4 << 20, 64 << 20
 RELOAD_EVERY_S = 1.0
-MASKED_CHARS_MIN, MASKED_PART_MIN = 8, 16  # a shorter one, or part of a cookie, may stand anywhere by chance
+MASKED_CHARS_MIN, MASKED_PART_MIN = 8, 16  # a shorter one, or part of a cookie, may occur anywhere by chance
 SET_COOKIE = re.compile(rb"(?im)^(set-cookie2?[ \t]*:[ \t]*(?:[^=;\r\n]*=)?)((?:[^;\r\n]|\r?\n[ \t])*)")
 HTTP_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 section 5.6.2
-# What frames a request, or says who we are and what we know already, is not a secret's to say.
+# Headers that frame a request, identify the crawler or hold validators may not be set by a credential.
 RESERVED_HEADERS = frozenset({
     "accept", "accept-encoding", "connection", "content-length", "content-type", "expect", "from", "host",
     "if-modified-since", "if-none-match", "keep-alive", "range", "te", "trailer", "transfer-encoding", "upgrade",
@@ -46,18 +46,18 @@ RESERVED_HEADERS = frozenset({
 })  # fmt: skip
 
 CredentialKind = Literal["header", "cookie", "basic"]
-HeaderLine = tuple[str, str]  # of a header: its name and its value
+HeaderLine = tuple[str, str]  # name and value of a header
 log = logging.getLogger(__name__)
 
 
 class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of the file. `name` is the header's, or the user's; a cookie needs none."""
+    """One entry of the file. `name` is the header's, or the user's; a cookie needs none."""
 
     hosts: Annotated[tuple[str, ...], Meta(min_length=1, max_length=PATTERNS_MAX)]
     kind: CredentialKind
     name: Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
     value: Annotated[str, Meta(min_length=1, max_length=VALUE_CHARS_MAX)]
-    insecure: bool = False  # it may be overheard on its way
+    insecure: bool = False  # may be sent without TLS
 
     def __repr__(self) -> str:
         return f"Credential({self.redacted})"
@@ -67,13 +67,13 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return RedactedCredential(self.hosts, self.kind, self.name, self.insecure)
 
     def header_line(self) -> HeaderLine:
-        """As it is sent."""
+        """The header line as sent."""
         if self.kind == "basic":  # RFC 7617: in UTF-8
             return "Authorization", f"Basic {b64encode(f'{self.name}:{self.value}'.encode()).decode()}"
         return ("Cookie" if self.kind == "cookie" else self.name), self.value
 
     def sensitive_texts(self) -> Iterator[str]:
-        """Whatever gives it away, as a whole before its parts."""
+        """All texts that reveal the credential, the whole before its parts."""
         sent = self.header_line()[1]
         whole = [sent, self.value, *(sent.split() if self.kind != "cookie" else ())]
         yield from (text for text in whole if len(text) >= MASKED_CHARS_MIN)
@@ -83,7 +83,7 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RedactedCredential(msgspec.Struct, frozen=True):
-    """A secret as anybody may see it."""
+    """A credential without its secret, as anyone may see it."""
 
     hosts: tuple[str, ...]
     kind: CredentialKind
@@ -96,7 +96,7 @@ class RedactedCredential(msgspec.Struct, frozen=True):
 
 
 def check(secret: Credential, where: str) -> Credential:
-    """As it may be written down; `ConfigError` says what is wrong, and never what the secret is."""
+    """The credential if it is valid; a `ConfigError` tells what is wrong, and never the secret."""
     for wrong, message in _complaints(secret):
         if wrong:
             raise ConfigError(f"{where}: {message}")
@@ -138,7 +138,7 @@ def credentials_path(data: DataDirectory, name: str) -> Path:
 
 
 def read(data: DataDirectory, name: str) -> list[Credential]:
-    """All of them; `DataError` if somebody else could have read them, or they make no sense."""
+    """The credentials of a collection; `DataError` if other users could have read them, or if they are invalid."""
     path = credentials_path(data, name)
     try:
         with path.open("rb") as file:
@@ -155,7 +155,7 @@ def read(data: DataDirectory, name: str) -> list[Credential]:
 
 
 def _decoded(content: bytes, kind: Any, where: str, bytes_max: int) -> Any:
-    """What is wrong is told by its place; what stands there is not."""
+    """Decode a file or bundle. An error names the location of the fault, never the text there."""
     if len(content) > bytes_max:
         raise DataError(f"{where}: larger than the {bytes_max >> 20} MB allowed")
     try:
@@ -175,7 +175,7 @@ def _decoded(content: bytes, kind: Any, where: str, bytes_max: int) -> Any:
 
 
 def write(data: DataDirectory, name: str, secrets: Sequence[Credential]) -> None:
-    """All of them at once, durably; without any, the file goes."""
+    """Write all credentials of a collection at once, durably; without any, the file is deleted."""
     path = credentials_path(data, name)
     if len(secrets) > CREDENTIALS_MAX:
         raise ConfigError(f"{name}: {len(secrets):,} secrets are more than the {CREDENTIALS_MAX} allowed")
@@ -200,7 +200,7 @@ def _write(path: Path, secrets: Sequence[Credential]) -> None:
 
 @contextmanager
 def _write_lock(data: DataDirectory) -> Iterator[None]:
-    """One at a time; nobody else may look into the folder."""
+    """One writer at a time; no other user may read the folder."""
     where = credentials_dir(data)
     try:
         where.mkdir(mode=0o700, exist_ok=True)
@@ -213,7 +213,7 @@ def _write_lock(data: DataDirectory) -> Iterator[None]:
 
 
 def add(data: DataDirectory, name: str, secret: Credential) -> bool:
-    """One more, or in place of one for the same hosts, of the same kind and name; whether it took another's place."""
+    """Add a credential, or replace one for the same hosts, kind and name. Returns whether it replaced one."""
     path, secret = credentials_path(data, name), check(secret, name)
     with _write_lock(data):
         others = [one for one in read(data, name) if _key(one.redacted) != _key(secret.redacted)]
@@ -231,8 +231,9 @@ def _key(shown: RedactedCredential) -> tuple[frozenset[str], str, str]:
 def remove(
     data: DataDirectory, name: str, host: str, kind: CredentialKind | None = None, label: str | None = None
 ) -> int:
-    """Take a pattern away from every secret (of that kind, with that name); what is for no host any more goes. How many
-    secrets it was taken from."""
+    """Remove a pattern from every credential (of that kind, with that name); a credential without hosts is deleted.
+    Returns how many credentials had the pattern.
+    """
     path, host = credentials_path(data, name), host.lower()
     with _write_lock(data):
         kept, touched = list[Credential](), 0
@@ -250,18 +251,20 @@ def remove(
 
 
 def list_redacted(data: DataDirectory, name: str) -> list[RedactedCredential]:
-    """What there is, without what it is."""
+    """The credentials of a collection without their secrets."""
     return [secret.redacted for secret in read(data, name)]
 
 
 def collections_with_credentials(data: DataDirectory) -> list[str]:
-    """The collections that have secrets."""
+    """The collections that have credentials."""
     found = (path.stem for path in credentials_dir(data).glob("*.json")) if credentials_dir(data).is_dir() else ()
     return sorted(name for name in found if COLLECTION_NAME.fullmatch(name))
 
 
 def export_bundle(data: DataDirectory) -> bytes:
-    """All collections' secrets, for a machine that works for the same frontier. Whoever sends it knows to whom."""
+    """The credentials of all collections, for a node that works for the same frontier. The caller decides who may
+    receive it.
+    """
     content = msgspec.json.encode({name: read(data, name) for name in collections_with_credentials(data)})
     if len(content) > BUNDLE_BYTES_MAX:
         raise DataError(
@@ -271,7 +274,7 @@ def export_bundle(data: DataDirectory) -> bytes:
 
 
 def import_bundle(data: DataDirectory, content: bytes) -> None:
-    """Have what a bundle has, and nothing else. One that makes no sense changes nothing."""
+    """Replace all credentials by those of a bundle. An invalid bundle changes nothing."""
     found: dict[str, list[Credential]] = _decoded(
         content, dict[str, list[Credential]], "secrets sent to us", BUNDLE_BYTES_MAX
     )
@@ -288,17 +291,18 @@ def import_bundle(data: DataDirectory, content: bytes) -> None:
 
 
 def _differs(data: DataDirectory, name: str, secrets: list[Credential]) -> bool:
-    """Whether something else is here: what is the same need not be read again by those who look at the file."""
+    """Whether the stored credentials differ: an unchanged file need not be read again by its readers."""
     with contextlib.suppress(DataError):
         return read(data, name) != secrets
     return True
 
 
-# -- for those who send them -------------------------------------------------------------------------------------------
+# -- for senders
+# --------------------------------------------------------------------------------------------------------
 
 
 class CredentialSet:
-    """One state of a collection's secrets, and it never changes."""
+    """One immutable state of a collection's credentials."""
 
     def __init__(self, secrets: Sequence[Credential] = ()) -> None:
         table: dict[str, list[Credential]] = {}
@@ -308,8 +312,9 @@ class CredentialSet:
         self._closest = HostPatternTable(table)
 
     def for_host(self, name: str, port: str, *, private: bool) -> list[Credential]:
-        """What to show to a host; of several secrets for one header, that of the most exact pattern. Not `private`:
-        others may listen, or nobody knows who it is."""
+        """The credentials to send to a host; of several for one header, that with the most specific pattern. Not
+        `private`: the connection may be overheard, or the host is not authenticated.
+        """
         found: dict[str, Credential] = {}
         for group in self._closest.all_matches(name, port):
             for secret in reversed(group):  # the newest first
@@ -321,7 +326,7 @@ NEVER_READ: tuple[float, tuple[int, ...], CredentialSet] = (-RELOAD_EVERY_S, (),
 
 
 class CredentialCache:
-    """The secrets of a data directory as they are now: each file is looked at again once a second at most."""
+    """The current credentials of a data directory: each file is checked at most once a second."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
@@ -343,7 +348,7 @@ class CredentialCache:
 
 
 def _file_state(path: Path) -> tuple[int, ...]:
-    """Another one for each content of the file, and for each change of who may read it."""
+    """A value that differs for each content of the file, and for each change of its permissions."""
     try:
         found = path.stat()
     except OSError:
@@ -352,8 +357,9 @@ def _file_state(path: Path) -> tuple[int, ...]:
 
 
 def mask_response_head(head: bytes, secrets: Sequence[Credential]) -> bytes:
-    """The header block of an answer without what gives the secrets away, and as long as before. A server repeats what
-    it was shown, and the cookies that it sets for those who were let in are as good as what let them in."""
+    """The header block of a response with the secrets masked, in the same length. A server repeats what it received,
+    and the cookies that it sets after a login are as good as the login.
+    """
     head = SET_COOKIE.sub(lambda found: found[1] + b"*" * len(found[2]), head)
     for secret in secrets:
         for spelling in secret.sensitive_texts():

@@ -1,12 +1,12 @@
 """The data model that all rooms share: statuses, URL states, pages, links, visits, outcomes, archive records, search
 hits.
 
-Everything here is data that crosses a wire, a disk or a wall between two rooms. Nothing here does anything of its
+Everything here is data that crosses a wire, a disk or the border between two rooms. Nothing here has behaviour of its
 own.
 
-`Host` is the unit of politeness and of leasing: `scheme://host:port`, the port always written; its id is the signed
-64-bit xxh3 of that text. `Site` is the registrable domain. A URL's id is the 128-bit xxh3 of its canonical form
-(`parse/url.py` makes all of these).
+A host is the unit of politeness and of leasing: `scheme://host:port`, the port always written; its id is the signed
+64-bit xxh3 of that text. A site is the registrable domain. A URL's id is the 128-bit xxh3 of its canonical form
+(`parse/url.py` and `parse/public_suffix.py` compute all of these).
 """
 
 import re
@@ -24,32 +24,32 @@ HostId = int  # signed 64 bits, as SQLite and PostgreSQL store it
 
 
 class Status(IntEnum):
-    """What became of a visit, where HTTP has no number for it. HTTP's own codes are positive and stand as they are."""
+    """The result of a visit, where HTTP has no code for it. HTTP's own codes are positive and are used as they are."""
 
-    INVALID_RESPONSE = -1  # what came back is no HTTP, or cannot be decoded
-    TYPE_NOT_WANTED = -3  # cut at the header: the collection does not take this MIME type
+    INVALID_RESPONSE = -1  # the response is no HTTP, or cannot be decoded
+    TYPE_NOT_WANTED = -3  # cut at the header: the collection does not accept this MIME type
     TOO_LARGE = -4  # cut at the header or while reading: larger than size_max
     ROBOTS = -7  # excluded by robots.txt
     TOO_SLOW = -10  # a time limit passed
     SYSTEM_ERROR = -11  # mostly communication: refused, reset, unreachable
     NAME_UNKNOWN = -12  # the host's name does not resolve
     HOST_GIVEN_UP = -13  # not tried: its host failed too often in a row
-    ADDRESS_REFUSED = -14  # the name leads to an address that the guard forbids
+    ADDRESS_REFUSED = -14  # the name resolves to an address that the address guard forbids
     TLS_ERROR = -15  # no secure connection under the configured policy
     REDIRECTS_EXCEEDED = -16  # a chain longer than redirects_max
-    TRAP = -17  # not requested: its URL says that there is no end to such pages
+    TRAP = -17  # not requested: its URL reveals an endless site
     HOST_FULL = -18  # its host, or the number of hosts of its site, has reached the collection's cap
     LANGUAGE_NOT_WANTED = -20  # fetched, but not in one of the collection's languages
-    OUT_OF_SCOPE = -21  # waited, but the collection no longer wants it
-    COPY = -22  # fetched: the same text as many other URLs of its host; a soft 404, a session in the URL, a calendar
-    REPLACED = -23  # was kept, and gave its place to a more important page: the collection is full
-    LANGUAGE_OUTSIDE = -24  # fetched though outside the scope, because a kept page links to it: in no wanted language
-    TAKEN_DOWN = -25  # not requested, or what came was thrown away: those who run the engine have taken it down
-    NOT_STRUCTURED = -26  # fetched, but without data of the kind that the collection keeps
-    NOT_FOUND_AGAIN = -27  # was kept by an earlier run, and the next one, which looked everywhere, met no way to it
+    OUT_OF_SCOPE = -21  # was pending, but the collection no longer wants it
+    COPY = -22  # fetched: same text as many other URLs of its host; a soft 404, a session in the URL, a calendar
+    REPLACED = -23  # was kept, and was replaced by a more important page: the collection is full
+    LANGUAGE_OUTSIDE = -24  # fetched outside the scope, because a kept page links to it: in no wanted language
+    TAKEN_DOWN = -25  # not requested, or its response was discarded: the operators have taken it down
+    NOT_STRUCTURED = -26  # fetched, but without structured data of the kind that the collection keeps
+    NOT_FOUND_AGAIN = -27  # was kept by an earlier run, and the next complete run found no link to it
     HOSTILE = -30  # the page cost more than one page may
-    NOT_SENT = -40  # our own side: never a record, the visit is simply made later
-    STARVED = -41  # our own side: a time limit passed while this machine could not keep up; tried again
+    NOT_SENT = -40  # our own side: never recorded, the visit is simply made later
+    STARVED = -41  # our own side: a time limit passed while this machine was overloaded; tried again
 
 
 STATUS_MEANING: dict[int, Message] = {
@@ -82,8 +82,9 @@ _trouble = re.compile(r"(robots\.txt: )?(-?\d+)\b ?(.*)", re.DOTALL).fullmatch
 
 
 def host_trouble(trouble: str) -> Message | str:
-    """What a worker notes of a host that it cannot visit: a status, then the words of the connection. The status in
-    words; any other text stays as it is."""
+    """The message for a host that a worker could not visit: a status, then the text of the connection error. The status
+    becomes a message; any other text is unchanged.
+    """
     found = _trouble(trouble)
     if found is None or int(found[2]) not in STATUS_MEANING:
         return trouble
@@ -93,7 +94,7 @@ def host_trouble(trouble: str) -> Message | str:
 
 
 def status_name(status: int) -> Message | str:
-    """What a status means: a message for our own codes, the phrase of HTTP for its codes, else nothing."""
+    """The meaning of a status: a message for our own codes, the phrase of HTTP for its codes, else empty."""
     if status in STATUS_MEANING:
         return STATUS_MEANING[status]
     try:
@@ -102,12 +103,12 @@ def status_name(status: int) -> Message | str:
         return ""
 
 
-# What a status means for what comes next, in one place.
-BUSY = frozenset({429, 503})  # "not now": the host rests, nobody is blamed
+# The consequences of each status, in one place.
+BUSY = frozenset({429, 503})  # "not now": the host gets a pause, and the failure counts against nobody
 UNREACHED = frozenset({Status.TOO_SLOW, Status.SYSTEM_ERROR})  # the host may be in trouble, or we are
-ATTEMPT_NOT_COUNTED = BUSY | {Status.STARVED}  # the URL has not had its try
+ATTEMPT_NOT_COUNTED = BUSY | {Status.STARVED}  # the attempt does not count for the URL
 TRANSIENT = ATTEMPT_NOT_COUNTED | UNREACHED | {500, 502, 504}  # the URL is tried again
-GIVEN_UP = TRANSIENT | {  # no answer worth the name: FAILED in the end
+GIVEN_UP = TRANSIENT | {  # no usable response: FAILED in the end
     Status.INVALID_RESPONSE, Status.ADDRESS_REFUSED, Status.TLS_ERROR, Status.HOSTILE, Status.HOST_GIVEN_UP,
 }  # fmt: skip
 NO_REQUEST = frozenset({
@@ -115,7 +116,7 @@ NO_REQUEST = frozenset({
     Status.NOT_FOUND_AGAIN,
 })  # fmt: skip
 GONE = frozenset({404, 410})
-INCONCLUSIVE = TRANSIENT | {  # says nothing about the page: what is kept of it stays
+INCONCLUSIVE = TRANSIENT | {  # says nothing about the page: its kept version stays
     304, Status.INVALID_RESPONSE, Status.NAME_UNKNOWN, Status.HOST_GIVEN_UP, Status.ADDRESS_REFUSED, Status.TLS_ERROR,
 }  # fmt: skip
 
@@ -125,8 +126,9 @@ def is_inconclusive(status: int) -> bool:
 
 
 def can_be_retried(status: int) -> bool:
-    """Whether asking once more, because somebody wishes so, may bring another answer: not where the page was had, nor
-    where we refused it ourselves for what it is."""
+    """Whether a retry by an operator may give another result: not if the page was fetched, nor if we refused it for
+    what it is.
+    """
     kept = 200 <= status < 300 or status == 304
     return status in GIVEN_UP or not (kept or status in NO_REQUEST or status == Status.TAKEN_DOWN)
 
@@ -136,20 +138,20 @@ NOFOLLOW_RELS = frozenset({"nofollow", "ugc", "sponsored"})  # in a link's rel
 
 
 class UrlState(IntEnum):
-    """Where a URL stands in the frontier."""
+    """The state of a URL in the frontier."""
 
     PENDING = 0  # waits for its turn
-    HANDED_OUT = 1  # with a worker
-    FETCHED = 2  # visited, answered, and kept
-    DROPPED = 3  # visited and answered, not kept: redirect, 404, type, language...
+    HANDED_OUT = 1  # leased to a worker
+    FETCHED = 2  # visited, with a response, and kept
+    DROPPED = 3  # visited, with a response, not kept: redirect, 404, type, language...
     FAILED = 4  # given up after its retries
     EXCLUDED = 5  # robots.txt forbids it
     TOO_DEEP = 6  # known, but beyond depth_max
-    ASIDE = 7  # waited when an earlier run ended, and waits for this one to come across it
+    ASIDE = 7  # was pending when an earlier run ended, and waits for this run to discover it
 
 
 class UrlRole(IntEnum):
-    """What a URL is for."""
+    """The purpose of a URL."""
 
     PAGE = 0
     SITEMAP = 1  # lists pages and when they changed
@@ -157,7 +159,7 @@ class UrlRole(IntEnum):
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
-    """One way out of a page."""
+    """One link of a page."""
 
     url: str
     anchor: str = ""
@@ -165,12 +167,14 @@ class Link(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_followed(self) -> bool:
-        """Its author does not vouch for some links; those are recorded, not walked."""
+        """Whether the link is followed. Links that their author does not vouch for (nofollow) are recorded, not
+        followed.
+        """
         return not self.rel or NOFOLLOW_RELS.isdisjoint(self.rel.lower().split())
 
 
 class RobotsMeta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the page itself (meta robots) or its server (X-Robots-Tag) asks of us."""
+    """The directives of the page itself (meta robots) or of its server (X-Robots-Tag)."""
 
     noindex: bool = False
     nofollow: bool = False
@@ -178,7 +182,7 @@ class RobotsMeta(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Page(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What parsing made of the bytes."""
+    """The parsed content of a response."""
 
     url: str
     title: str = ""
@@ -193,32 +197,32 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     simhash: int = 0
     vocabularies: tuple[str, ...] = ()
     statements: str = ""  # of its RDFa, JSON-LD and microdata, as N-Quads
-    unread: int = 0  # blocks of JSON-LD that are none
-    refresh: str = ""  # where a meta refresh leads
-    refresh_s: float = 0.0  # and after how long
+    unread: int = 0  # invalid JSON-LD blocks
+    refresh: str = ""  # target of a meta refresh
+    refresh_s: float = 0.0  # its delay
     alternates: tuple[tuple[str, str], ...] = ()  # hreflang and URL of the same page in other languages
     feeds: tuple[str, ...] = ()  # RSS and Atom that the page announces
     parser: str = ""
 
 
 class ListingEntry(msgspec.Struct, frozen=True, array_like=True):
-    """One entry of a sitemap or feed. `changed` is when its author says that it last changed, 0 if he does not."""
+    """One entry of a sitemap or feed. `changed` is the time of change that its author claims, 0 if none."""
 
     url: str
     changed: float = 0.0
 
 
 class Listing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a sitemap or a feed lists: pages, and further sitemaps (of an index)."""
+    """The content of a sitemap or a feed: pages, and further sitemaps (of an index)."""
 
     entries: tuple[ListingEntry, ...] = ()
     sitemaps: tuple[ListingEntry, ...] = ()
     kind: str = ""  # "sitemap", "sitemapindex", "text", "rss", "atom"; empty: none of these
-    cut: bool = False  # there was more than one file may list, or its end was missing
+    cut: bool = False  # more entries than one file may list, or the end was missing
 
 
 class Visit(msgspec.Struct, frozen=True, array_like=True):
-    """A URL handed out to be fetched now. `number` is never used twice for one URL of one collection."""
+    """A URL leased to be fetched now. `number` is never used twice for one URL of one collection."""
 
     collection: int
     host: HostId
@@ -232,15 +236,15 @@ class Visit(msgspec.Struct, frozen=True, array_like=True):
     last_modified: str | None = None
     content_id: str | None = None
     role: int = UrlRole.PAGE
-    parent: bytes = b""  # of the page that led here, if on the same host: the first half of its content id
+    parent: bytes = b""  # of the page that linked here, if on the same host: the first half of its content id
     payload: str = ""  # digest of the body as last archived
-    archived: float = 0.0  # and when that was
-    gone: int = -1  # of a page that is kept fresh: how often in a row it was not there
-    dismissed: bool = False  # do not ask for it: its place is wanted, or this run met no way to it
+    archived: float = 0.0  # when that was
+    gone: int = -1  # of a page that is kept fresh: how often in a row it was gone
+    dismissed: bool = False  # do not request it: its place is needed, or this run found no link to it
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of a visit."""
+    """The result of a visit."""
 
     status: int
     at: float
@@ -255,18 +259,19 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     address: str = ""
     retry_after_s: float = 0.0
     error: str = ""
-    tls: str = ""  # why the certificate would not do, where the collection accepts it all the same
+    tls: str = ""  # why the certificate does not verify, if the collection accepts it all the same
     role: int = UrlRole.PAGE
-    requested: bool = True  # False: it was settled without asking the host
-    payload: str = ""  # digest of the body, where it was archived
-    external: int = 0  # distinct URLs on it that lead to other sites; counted where the order of discovery asks for it
-    grace: bool = False  # it is gone, but was there the last time: it is asked for once more before it is dropped
-    server: str = ""  # the software that answered, as it calls itself
+    requested: bool = True  # False: decided without a request to the host
+    payload: str = ""  # digest of the body, if it was archived
+    external: int = 0  # distinct URLs on it that lead to other sites; counted if the order of discovery needs it
+    grace: bool = False  # it is gone, but was there the last time: it is requested once more before it is dropped
+    server: str = ""  # the server software, from its Server header
 
 
 class VisitRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the archive tells its followers about one visit: the `metadata` record; `page.text` and `page.statements`
-    come from its `conversion` records."""
+    """The archive's record of one visit for its followers: the `metadata` record; `page.text` and `page.statements`
+    come from its `conversion` records.
+    """
 
     collection: str
     url: str
@@ -275,24 +280,24 @@ class VisitRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     outcome: Outcome
     redirects: int = 0
     page: Page | None = None
-    worker: str = ""  # who made the visit, where that is a crawler elsewhere, who wants to hear of its links
+    worker: str = ""  # the external crawler that made the visit, which is told of its links; empty for our own workers
 
 
 class CollectionNote(msgspec.Struct, frozen=True, tag="collection"):
-    """How a collection was configured when the visits that follow were made; `config` is the frontier's JSON."""
+    """The configuration of a collection for the visits that follow; `config` is the frontier's JSON."""
 
     collection: str
     revision: int
     config: msgspec.Raw
-    run: int = 1  # to which the visits that follow belong
+    run: int = 1  # the run of the visits that follow
 
 
 class HostNote(msgspec.Struct, frozen=True, tag="host", omit_defaults=True):
-    """What a host's robots.txt said, and which sitemaps it led to. `status` 0: it is as it was noted before."""
+    """The robots.txt of a host, and the sitemaps that it announces. `status` 0: unchanged since the previous note."""
 
     collection: str
     host: str  # scheme://host:port
-    depth: int  # that the sitemaps were offered with
+    depth: int  # depth of the sitemaps
     delay_s: float
     sitemaps: tuple[str, ...] = ()
     status: int = 0
@@ -301,7 +306,7 @@ class HostNote(msgspec.Struct, frozen=True, tag="host", omit_defaults=True):
 
 
 class ListingNote(msgspec.Struct, frozen=True, tag="listing"):
-    """What a sitemap or feed listed; it stands just before the record of its visit."""
+    """The entries of a sitemap or feed; the note precedes the record of its visit."""
 
     collection: str
     url: str
@@ -310,14 +315,16 @@ class ListingNote(msgspec.Struct, frozen=True, tag="listing"):
 
 
 class RebuiltNote(msgspec.Struct, frozen=True, tag="rebuilt"):
-    """From here on the visits are those of a frontier that was made again from so many visits archived before."""
+    """From here on the visits are those of a frontier that was rebuilt from `visits` archived visits."""
 
     visits: int
 
 
 class DeletedNote(msgspec.Struct, frozen=True, tag="deleted"):
-    """A collection was deleted: what was visited for it until `at` is nobody's any more. One of the same name that
-    comes later is another. `told` is when it was by the frontier, which may be a little earlier: see `note_down`."""
+    """A collection was deleted: its visits until `at` no longer belong to any collection. A later collection of the
+    same name is another one. `told` is the time of deletion by the frontier's clock, which may be a little earlier: see
+    `archive.deletion_log.record_deletions`.
+    """
 
     collection: str
     at: float
@@ -328,7 +335,9 @@ Note = CollectionNote | HostNote | ListingNote | RebuiltNote | DeletedNote
 
 
 class DeclaredEntity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A thing that a page declares, in short. `kind` and the names of facts are short names of IRIs: schema:Event."""
+    """Summary of an entity that a page declares. `kind` and the names of facts are short names of IRIs:
+    schema:Event.
+    """
 
     kind: str
     name: str = ""
@@ -336,7 +345,7 @@ class DeclaredEntity(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """One answer to a search."""
+    """One search result."""
 
     url: str
     title: str
@@ -345,42 +354,42 @@ class Hit(msgspec.Struct, frozen=True):
     in_links: int
     updated: str
     language: str
-    copies: int = 0  # pages that say the same, for which this one stands
+    copies: int = 0  # pages with the same text, which this one represents
     type: str = ""  # MIME
-    site: str = ""  # the name of its host
-    pinned: bool = False  # put here by those who run the engine
-    declared: tuple[DeclaredEntity, ...] = ()  # what the page's structured data says, in short
+    site: str = ""  # its host name
+    pinned: bool = False  # placed here by the operators
+    declared: tuple[DeclaredEntity, ...] = ()  # summary of the page's structured data
 
 
 class ShardReport(msgspec.Struct, frozen=True):
-    """Whether a part of the index answered; `trouble` says why not."""
+    """Whether a shard of the index answered; `trouble` tells why not."""
 
     name: str
     trouble: Message | str = ""
 
 
 class SearchResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer to a search, as `search --json` and `/search.json` give it."""
+    """The response to a search, as in `search --json` and `/search.json`."""
 
     query: str
     total: int
     time_s: float
     hits: list[Hit]
-    suggestion: str | None  # other words that find something, or more
-    shards: list[ShardReport]  # who was asked, where there is more than one
-    ignored: list[str] = []  # words that stand nearly everywhere and were not asked for
-    expanded: list[str] = []  # words that were added, because somebody asked for it or nothing was found without
-    instead: str = ""  # nothing was found, and so another "spelling" was tried, or "some" of the words for all of them
+    suggestion: str | None  # other words that give results, or more of them
+    shards: list[ShardReport]  # the shards that were asked, if there is more than one
+    ignored: list[str] = []  # words that occur nearly everywhere and were ignored
+    expanded: list[str] = []  # words that were added, on request or because nothing was found without them
+    instead: str = ""  # nothing was found: another "spelling" was tried, or "some" of the words instead of all
 
     def in_english(self) -> Self:
-        """As programs read it: why shards did not answer, in English."""
+        """The form for programs: the reasons of missing shards are in English."""
         if not any(one.trouble for one in self.shards):
             return self
         return replace(self, shards=[ShardReport(one.name, str(one.trouble)) for one in self.shards])
 
 
 class LinkedPage(msgspec.Struct, frozen=True):
-    """The other end of a link."""
+    """The page at the other end of a link."""
 
     url: str
     anchor: str
@@ -388,7 +397,7 @@ class LinkedPage(msgspec.Struct, frozen=True):
 
 
 class InAndOutLinks(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
-    """Who links to a URL and whom it links to, as `links --json` gives it."""
+    """The pages that link to a URL and the pages that it links to, as in `links --json`."""
 
     url: str
     incoming: list[LinkedPage]

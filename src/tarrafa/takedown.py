@@ -2,15 +2,15 @@
 
     DATA/takedown.jsonl    one line per action, only ever appended to
 
-Promises: what the log says is what holds: of each URL, host or site the last action counts. An action is on the disk
-when `append` returns. A line that was torn off by a crash was never promised to anybody: it is dropped, and said so.
-A log that is damaged elsewhere is refused rather than half obeyed; who has read a good one before keeps to that.
-`TakenDown` looks at the file again whenever it is asked (one `stat`), in any number of threads; `Orders` is one state
-of it and never changes.
+Promises: of each URL, host or site the last action in the log counts. An action is on the disk when `append_entries`
+returns. An incomplete last line, left by a crash, was never confirmed to any caller: it is dropped, and that is
+reported. A log that is damaged elsewhere is refused rather than half obeyed; a reader that has read a valid one before
+keeps using that. `CurrentTakedowns` checks the file again at each call (one `stat`), in any number of threads;
+`TakedownSet` is one immutable state of it.
 
-Logs of several machines are merged as sets of lines: the order of actions is told by their times, and an action is
-always later than what it answers to, whatever the machines' clocks say.
-Knows nothing of search, frontiers or archives: they ask.
+Logs of several machines are merged as sets of lines: the times of the actions give their order, and an action is always
+later than the one it replaces, whatever the machines' clocks say.
+Knows nothing of search, frontiers or archives: they call this module.
 """
 
 import fcntl
@@ -34,10 +34,10 @@ from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, sync_direc
 
 LOG_BYTES_MAX = 64 << 20  # some 300,000 actions
 WHO_CHARS_MAX, REASON_CHARS_MAX = 200, 1_000
-YEAR_MAX = 3_000  # what another machine dates later is not taken in: nothing could ever come after it
+YEAR_MAX = 3_000  # later dates from another machine are refused: no action could ever follow them
 HOSTS_CACHED_MAX = 50_000
 _TICK = timedelta(microseconds=1)
-# A collection may fold its URLs (`[identity]`): the page is the same, under whichever of its spellings.
+# A collection may fold its URLs (`[identity]`): the page is the same in each spelling.
 _SPELLINGS = [UrlIdentity(fold, strip) for fold in (False, True) for strip in (False, True)]
 
 TargetKind = Literal["url", "host", "site"]
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class TakedownTarget(NamedTuple):
-    """What an action is about: a canonical URL, a host's name, or a domain with everything below it."""
+    """The target of an action: a canonical URL, a host name, or a domain with everything below it."""
 
     kind: TargetKind
     name: str
@@ -70,7 +70,7 @@ class TakedownEntry(msgspec.Struct, frozen=True):
 
 
 def parse_target(text: str) -> TakedownTarget:
-    """`https://a.br/page`, `host:www.a.br` or `site:a.br`, as a person types it."""
+    """Parse a typed target: `https://a.br/page`, `host:www.a.br` or `site:a.br`."""
     kind, colon, name = text.strip().partition(":")
     if colon and kind.lower() in ("host", "site"):
         found = parse_domain(name)
@@ -93,7 +93,7 @@ def parse_target(text: str) -> TakedownTarget:
 
 
 class TakedownSet:
-    """What is taken down at one moment. URLs that are asked about must be canonical."""
+    """The take-downs at one time. URLs passed in must be canonical."""
 
     __slots__ = ("_digest", "_judged", "hosts", "sites", "targets", "urls")
 
@@ -108,7 +108,7 @@ class TakedownSet:
 
     @property
     def digest(self) -> bytes:
-        """What this very state is known by."""
+        """A digest that identifies this state."""
         if not self._digest:
             lines = "\n".join(sorted(map(str, self.targets)))
             self._digest = xxh3_128_hexdigest(lines.encode()).encode()
@@ -163,13 +163,14 @@ def takedown_log_path(data: DataDirectory) -> Path:
 
 
 def read_entries(data: DataDirectory) -> list[TakedownEntry]:
-    """The whole log, as it was written."""
+    """The whole log, as written."""
     return read_entries_from(data, 0)[0]
 
 
 def read_entries_from(data: DataDirectory, offset: int, limit: int | None = None) -> tuple[list[TakedownEntry], int]:
-    """The actions from a place of the log on, at most so many, and where to go on after them. A place that is not
-    there any more is the beginning."""
+    """The actions from an offset of the log on, at most `limit`, and the offset after them. An offset that no longer
+    exists means the beginning.
+    """
     path = takedown_log_path(data)
     try:
         with path.open("rb") as file:
@@ -186,7 +187,7 @@ def read_entries_from(data: DataDirectory, offset: int, limit: int | None = None
 
 
 def _parse_lines(path: Path, content: bytes, limit: int | None = None) -> tuple[list[TakedownEntry], int]:
-    """The whole lines, and how many bytes they are."""
+    """The complete lines, and their length in bytes."""
     if len(content) > LOG_BYTES_MAX:
         raise DataError(f"{path}: larger than the {LOG_BYTES_MAX >> 20} MB allowed")
     found: list[TakedownEntry] = []
@@ -205,7 +206,7 @@ def _parse_lines(path: Path, content: bytes, limit: int | None = None) -> tuple[
 
 
 def append_entries(data: DataDirectory, news: Sequence[TakedownEntry]) -> list[TakedownEntry]:
-    """Write down what is not there yet, durably; those that were new."""
+    """Append the entries that are not in the log yet, durably. Returns those that were new."""
     path = takedown_log_path(data)
     try:
         with path.open("a+b") as file:
@@ -225,7 +226,7 @@ def _append(file: IO[bytes], path: Path, news: Sequence[TakedownEntry]) -> list[
     if whole + len(lines) > LOG_BYTES_MAX:
         raise DataError(f"{path}: is full ({LOG_BYTES_MAX >> 20} MB); nothing was written")
     if whole < len(content):
-        file.truncate(whole)  # nobody was ever told that it is there
+        file.truncate(whole)  # no caller was ever told that this line exists
     if fresh:
         file.write(lines)
         file.flush()
@@ -238,7 +239,7 @@ def _append(file: IO[bytes], path: Path, news: Sequence[TakedownEntry]) -> list[
 def record_action(
     data: DataDirectory, action: Literal["add", "lift"], target: TakedownTarget, who: str, reason: str, now: float
 ) -> TakedownEntry | None:
-    """Take down, or lift; None: it is so already. The entry is in the log, durably, when this returns."""
+    """Take down, or lift; None if that is already so. The entry is in the log, durably, when this returns."""
     path = takedown_log_path(data)
     try:
         with path.open("a+b") as file:
@@ -257,11 +258,13 @@ def record_action(
         raise data_error_from_os(error, path) from None
 
 
-# -- looked at again and again -----------------------------------------------------------------------------------------
+# -- the current state -------------------------------------------------------------------------------------------------
 
 
 class CurrentTakedowns:
-    """The orders of a data directory as they are now. Who asks thousands of times a second asks `now` now and then."""
+    """The current take-downs of a data directory. A caller with thousands of checks a second calls `now` once in a
+    while.
+    """
 
     def __init__(self, data: DataDirectory) -> None:
         self._data, self._path = data, takedown_log_path(data)
@@ -271,7 +274,7 @@ class CurrentTakedowns:
         self._error: DataError | None = None
 
     def now(self) -> TakedownSet:
-        """What holds at this moment; the same object for as long as nothing changes."""
+        """The take-downs in force now; the same object for as long as nothing changes."""
         orders, seen = self._orders, file_fingerprint(self._path)
         if orders is not None and seen == self._seen:
             return orders
@@ -288,7 +291,7 @@ class CurrentTakedowns:
         return self.now().covers(url)
 
     def raise_if_taken_down(self, url: str) -> None:
-        """Raise `Withheld` if somebody asks for what is taken down, however he spells it."""
+        """Raise `PageTakenDown` if the URL is taken down, in whatever spelling."""
         plain = canonical(url)
         if plain is not None and self.now().covers(plain):
             raise PageTakenDown(f"{url[:200]}: was taken down")

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,15 +170,12 @@ async def crawler_api_harness(
     server = await frontier_server.serve_unix(frontier, data.socket)
     described = {"network": NETWORK} | sections
     row = await frontier.open_collection(a_collection("c", **described))
-    talk = CrawlerApiHarness(data, frontier, CrawlerService(data, clock=FrozenClock(0, 0)), row, server)
-    await talk.facade.__aenter__()
+    api = CrawlerApiHarness(data, frontier, CrawlerService(data, clock=FrozenClock(0, 0)), row, server)
+    await api.facade.__aenter__()
     try:
-        await talk.discover(*urls)
-        yield talk
+        await api.discover(*urls)
+        yield api
     finally:
-        await talk.facade.__aexit__()
-        talk.server.close()
+        await api.facade.__aexit__()
+        api.server.close()
         await frontier.close()
-
-
-Scene = Callable[[CrawlerApiHarness], Awaitable[None]]

@@ -1,10 +1,10 @@
 """Deletion log: notes in the archive which collections were deleted, and when.
 
-Whoever hears of it notes it down in a small file of the archive of its own, so that those who follow the archive hear
-of it before they read anything else, in whichever order they read. Promises: what was visited for the collection
-until then is nobody's any more, and what is visited later, for another one of the same name, is that one's, if it was
-noted before the first of that was archived. Each deletion is noted once, however many hear of it. Only what is
-durable counts.
+Each machine that learns of a deletion writes it to a small file of its own archive, so that followers read it before
+any other record, in whichever order they read files. Promises: visits of the collection up to the deletion belong to no
+collection any more; later visits, for another collection of the same name, belong to that one, if the deletion was
+recorded before the first of them was archived. Each deletion is recorded once, however many processes learn of it. Only
+durable records count.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ _decode = msgspec.json.Decoder(DeletedNote).decode
 
 
 def record_deletions(directory: Path, told: Mapping[str, float], now: float, apart: float = 0.0) -> None:
-    """Collections were deleted, each at that moment by the frontier's clock. What is not noted yet is when this
-    returns, durably.
+    """Record the deletion of collections, each with its time by the frontier's clock. All of them are durable when this
+    returns.
 
-    Visits are dated by this machine's clock, which shows `now`, and may be that far `apart` from the frontier's. All
-    that was archived for such a collection until now is older than its deletion, whatever its date says; so the note
-    speaks of this very moment, where that is no further away.
+    Visits are dated by this machine's clock, which shows `now`, and may differ by `apart` from the frontier's. Every
+    visit archived for such a collection until now is older than its deletion, whatever its date; so the deletion is
+    dated now, if the difference is no larger than that.
     """
     with _exclusive_lock(directory):
         deletions = ArchiveDeletions(directory)
@@ -48,7 +48,7 @@ def record_deletions(directory: Path, told: Mapping[str, float], now: float, apa
 
 @contextlib.contextmanager
 def _exclusive_lock(directory: Path) -> Iterator[None]:
-    """One who notes at a time, of all processes."""
+    """One recording process at a time."""
     try:
         descriptor = os.open(directory, os.O_RDONLY)
     except OSError as error:
@@ -61,7 +61,7 @@ def _exclusive_lock(directory: Path) -> Iterator[None]:
 
 
 class ArchiveDeletions:
-    """The deletions that one archive tells of; each file is read once."""
+    """The deletions recorded in one archive; each file is read once."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -70,9 +70,9 @@ class ArchiveDeletions:
         self.by_frontier_clock: dict[str, float] = {}  # the same by the frontier's clock
 
     def latest(self) -> dict[str, float]:
-        """When each collection was deleted last."""
+        """The time of the last deletion of each collection."""
         for path in sorted(self._directory.glob(f"tarrafa-*-{WRITER_NAME}-*.durable")):
-            with contextlib.suppress(FileNotFoundError):  # `recover` takes away what was never published, just now
+            with contextlib.suppress(FileNotFoundError):  # `recover_archive` removes files that were never published
                 length, name = read_durable(path).meta, path.name.removesuffix(".durable")
                 if length > self._read.get(name, 0):
                     self._read_notes(self._directory / f"{name}.meta.warc.gz", length)
@@ -80,7 +80,7 @@ class ArchiveDeletions:
         return self._latest
 
     def covers(self, record: VisitRecord) -> bool:
-        """Whether it belongs to a collection that was deleted, as far as `now` has told."""
+        """Whether a visit belongs to a deleted collection, by the deletions read so far."""
         return record.outcome.at <= self._latest.get(record.collection, -1.0)
 
     def _read_notes(self, path: Path, length: int) -> None:

@@ -1,9 +1,9 @@
 """History of the archive: visits and notes of all files merged in order of time.
 
-`follow` shows visits file by file, as they become durable. Here all files are read from their beginning and merged by
-time, the notes between the visits included: that is what a lost frontier is made of again. Promises: what one file
-says comes in its order; a file is open only from its first moment to its last, so memory does not grow with the
-archive. Knows nothing of frontiers.
+`warc_reader.follow` reads visits file by file, as they become durable. This module reads all files from their beginning
+and merges visits and notes by time: a lost frontier is rebuilt from that. Promises: the events of one file keep their
+order; a file is open only from its first event to its last, so memory does not grow with the archive. Knows nothing of
+frontiers.
 """
 
 import heapq
@@ -28,7 +28,7 @@ OnBytesRead = Callable[[int], None]
 
 
 class ArchiveEvent(NamedTuple):
-    """A visit, or a note; `file` is where it was written down."""
+    """A visit or a note; `file` is the file that holds it."""
 
     at: float
     file: str
@@ -37,17 +37,17 @@ class ArchiveEvent(NamedTuple):
 
 @dataclass(slots=True)
 class ArchiveSurvey:
-    """What an archive speaks of, in short."""
+    """A summary of an archive."""
 
-    starts: dict[str, float] = field(default_factory=dict)  # when each file begins
+    starts: dict[str, float] = field(default_factory=dict)  # time of the first record of each file
     names: set[str] = field(default_factory=set)  # of collections
-    visited: set[str] = field(default_factory=set)  # those that visits were made for
-    configs: dict[str, CollectionNote] = field(default_factory=dict)  # the first of each
+    visited: set[str] = field(default_factory=set)  # collections with visits
+    configs: dict[str, CollectionNote] = field(default_factory=dict)  # the first note of each
     visits: int = 0
 
 
 class _CollectionOnly(msgspec.Struct):
-    """As much of a record as says whose it is."""
+    """The part of a record that names its collection."""
 
     collection: str
 
@@ -57,7 +57,7 @@ _decode_name = msgspec.json.Decoder(_CollectionOnly).decode
 
 
 def durable_lengths(directory: Path) -> Cursor:
-    """How far each meta file is durable, its last notes included."""
+    """The durable length of each meta file, its last notes included."""
     found = {
         path.name.removesuffix(".durable"): read_durable(path).meta for path in sorted(directory.glob("*.durable"))
     }
@@ -65,7 +65,7 @@ def durable_lengths(directory: Path) -> Cursor:
 
 
 def worker_of(file: str) -> str:
-    """Who wrote it."""
+    """The worker that wrote a file."""
     match = FILE_NAME.fullmatch(file)
     return match[1] if match else ""
 
@@ -73,7 +73,7 @@ def worker_of(file: str) -> str:
 def survey_archive(
     directory: Path, tell: OnBytesRead = lambda size: None, after: Cursor | None = None
 ) -> ArchiveSurvey:
-    """Read everything once, quickly, or what lies behind a cursor; `tell` hears of the bytes read."""
+    """Read the whole archive once, quickly, or the part after a cursor; `tell` receives the bytes read."""
     found = ArchiveSurvey()
     for file, length in durable_lengths(directory).items():
         path, read = directory / f"{file}.meta.warc.gz", min((after or {}).get(file, 0), length)
@@ -83,7 +83,8 @@ def survey_archive(
             found.starts.setdefault(file, _moment(path, position, raw))
             if raw.record_type == WarcRecordType.resource:
                 note = _note(path, position, body)
-                if not isinstance(note, RebuiltNote | DeletedNote):  # that one may never have been visited here
+                # a collection in such a note may have no visits here
+                if not isinstance(note, RebuiltNote | DeletedNote):
                     found.names.add(note.collection)
                 if isinstance(note, CollectionNote):
                     first = found.configs.setdefault(note.collection, note)
@@ -97,7 +98,7 @@ def survey_archive(
 
 
 def first_notes(directory: Path) -> Iterator[Note]:
-    """What each file says before its first visit."""
+    """The notes of each file before its first visit."""
     for file, length in durable_lengths(directory).items():
         path = directory / f"{file}.meta.warc.gz"
         for position, raw, body in read_records(path, 0, length, RECORDS_AND_NOTES):
@@ -109,7 +110,7 @@ def first_notes(directory: Path) -> Iterator[Note]:
 def read_events(
     directory: Path, starts: dict[str, float], tell: OnBytesRead = lambda size: None
 ) -> Iterator[ArchiveEvent]:
-    """Everything that was noted down, from the beginning; `starts` are those of a survey."""
+    """All events from the beginning; `starts` are those of an `ArchiveSurvey`."""
     until = durable_lengths(directory)
     closed = sorted(((at, file) for file, at in starts.items()), reverse=True)
     opened: list[tuple[float, str, ArchiveEvent, Iterator[ArchiveEvent]]] = []

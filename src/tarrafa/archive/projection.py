@@ -1,15 +1,15 @@
 """The common base of the projections of the archive: index, link graph and triple store.
 
 A projection follows the archive with a cursor and keeps a store of its own up to date, its *target*. Its state is in
-one SQLite file: the cursor, the newest visits, the deletions and the takedowns that it has applied.
-Promises: how far the archive may be read is asked first; then deletions and takedowns are applied, and only then the
-records up to there. So a deletion is known before any record that was archived after it, and a collection of the same
-name begins anew (docs/decisions/0216). The target is made durable first, and then, in one transaction, the state that
-speaks of it: a crash repeats work and changes nothing. Visits never go back in time: of each URL in each collection
-only a newer visit is applied, in whichever order files are read. A page that is gone keeps its row, so that a late
-file cannot bring an old version back. What is taken down is taken out with the next commit, and never written while
-it is; what is lifted is applied again from the archive, as its visits have it.
-Knows nothing of what a projection makes of a record.
+one SQLite file: the cursor, the newest visits, the deletions and the takedowns that it has applied. Promises: the
+durable length of the archive is read first; then deletions and takedowns are applied, and only then the records up to
+there. So a deletion is known before any record that was archived after it, and a collection of the same name begins
+anew (docs/decisions/0216). The target is made durable first, and then, in one transaction, the state that describes it:
+a crash repeats work and changes nothing. Visits never go back in time: of each URL in each collection only a newer
+visit is applied, in whichever order files are read. A page that is gone keeps its row, so that a late file cannot bring
+an old version back. A page that is taken down is removed with the next commit, and not written while the takedown is in
+force; after a lift, its visits are applied again from the archive. Knows nothing of the content of a projection's
+store.
 """
 
 import threading
@@ -31,9 +31,9 @@ from tarrafa.runtime.data_dir import DataDirectory, try_lock
 from tarrafa.runtime.sqlite import SqliteFile, rows
 from tarrafa.takedown import CurrentTakedowns, TakedownSet, TakedownTarget
 
-COMMIT_RECORDS = 2_000  # every 100 is three times dearer
+COMMIT_RECORDS = 2_000  # a commit every 100 costs three times as much
 COMMIT_EVERY_S = 3.0
-COMMIT_IDLE_S = 0.4  # nothing new for so long: show what there is
+COMMIT_IDLE_S = 0.4  # without new records for this long, commit
 LOCK_POLL_S = 0.2
 
 STATE_SCHEMA = """
@@ -66,14 +66,15 @@ FollowerT = TypeVar("FollowerT")
 
 class ProjectionState:
     """Cursor, files and deletions of a projection, on the one connection that writes. `begin` opens a transaction that
-    stays open until `commit`: everything in between is saved together, or not at all."""
+    stays open until `commit`: all changes in between are saved together, or not at all.
+    """
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
         self.load()
 
     def load(self) -> None:
-        """Begin from what is on the disk."""
+        """Load the state from the disk."""
         self.cursor = read_cursor(self.connection)
         self.dropped: dict[str, float] = dict(rows(self.connection, "SELECT * FROM deleted"))
         self._files: dict[str, int] = dict(rows(self.connection, "SELECT name, file FROM files"))
@@ -92,7 +93,7 @@ class ProjectionState:
         self.connection.executemany("INSERT OR REPLACE INTO cursor VALUES (?, ?)", cursor.items())
 
     def note_dropped(self, collection: str, at: float) -> None:
-        """Nothing is left of a collection that was deleted at that moment."""
+        """Record that a collection, deleted at that moment, is completely dropped."""
         self.connection.execute("INSERT OR REPLACE INTO deleted VALUES (?, ?)", (collection, at))
         self.dropped[collection] = at
 
@@ -115,7 +116,7 @@ class NewestVisits:
         self._state, self._run = state, state.connection.execute
 
     def newest(self, collection: str, key: UrlId) -> int:
-        """The number of the newest visit that was applied; -1: none was."""
+        """The number of the newest visit that was applied; -1: none."""
         found = rows(
             self._state.connection, "SELECT visit FROM visits WHERE id = ? AND collection = ?", (key, collection)
         )
@@ -127,7 +128,7 @@ class NewestVisits:
         key: UrlId,
         values: tuple[float | None, float | None] | None,
     ) -> None:
-        """This visit is the newest. `values`: the projection's own two; None: the page is not there."""
+        """Record the newest visit. `values`: the projection's own two; None: the page does not exist."""
         record = entry.record
         place: tuple[float | None, ...] = (None, None, None, None)
         if values is not None:
@@ -138,8 +139,7 @@ class NewestVisits:
         )
 
     def drop_some(self, collection: str, after: UrlId, limit: int) -> list[UrlId]:
-        """Forget some visits of a collection, in the order of their URL ids, from the first one after an id on; the
-        ids."""
+        """Forget some visits of a collection, in the order of their URL ids after a given id; the forgotten ids."""
         sql = "SELECT id FROM visits WHERE collection = ? AND id > ? ORDER BY id LIMIT ?"
         keys = [key for (key,) in rows(self._state.connection, sql, (collection, after, limit))]
         sql = "DELETE FROM visits WHERE id = ? AND collection = ?"
@@ -147,8 +147,9 @@ class NewestVisits:
         return keys
 
     def begin_reapply(self) -> ForgetOnce:
-        """A function that forgets the newest visit of a page the first time that it is called with it: all visits of
-        the page are applied anew."""
+        """A function that forgets the newest visit of a page at its first call for that page: all visits of the page
+        are then applied again.
+        """
         self._run("DROP TABLE IF EXISTS temp.again")
         self._run("CREATE TEMP TABLE again (id BLOB, collection TEXT, PRIMARY KEY (id, collection)) WITHOUT ROWID")
 
@@ -161,13 +162,13 @@ class NewestVisits:
 
 
 class ProjectionDeletions:
-    """The collections that were deleted, and whether the projection has dropped them."""
+    """The deleted collections, and whether the projection has dropped them."""
 
     def __init__(self, archive: Path, state: ProjectionState) -> None:
         self._deletions, self._state = ArchiveDeletions(archive), state
 
     def pending(self) -> list[tuple[str, float]]:
-        """Collections to be dropped, and when they were deleted."""
+        """Collections to drop, with the time of their deletion."""
         dropped = self._state.dropped
         return [(name, at) for name, at in self._deletions.latest().items() if at > dropped.get(name, -1.0)]
 
@@ -176,33 +177,31 @@ class ProjectionDeletions:
 
 
 class ProjectionTakedowns:
-    """The takedowns in force, and those that the committed projection keeps to."""
+    """The takedowns in force, and those applied in the committed projection."""
 
     def __init__(self, data: DataDirectory, state: ProjectionState, is_ours: UrlFilter | None) -> None:
         self._archive, self._current = data.archive, CurrentTakedowns(data)
         self._state, self._is_ours = state, is_ours
         self.orders = self._current.now()
-        self._applied: TakedownSet | None = None  # what the target keeps to, if that is known for certain
+        self._applied: TakedownSet | None = None  # the takedowns applied in the target, if known for certain
         self._before = {TakedownTarget(*row) for row in rows(state.connection, "SELECT kind, name FROM withheld")}
 
     def covers(self, url: str) -> bool:
         return self.orders.covers(url)
 
     def has_changes(self) -> bool:
-        """Whether something was taken down or lifted since; the first time, whether there is anything to make sure
-        of."""
+        """Whether takedowns were added or lifted since; the first time, whether there are any to verify."""
         self.orders = self._current.now()
         if self._applied is None:
             return bool(self.orders or self._before)
         return self.orders is not self._applied and self.orders.targets != self._applied.targets
 
     def added(self) -> TakedownSet:
-        """What is taken down and may still be in the target."""
+        """Takedowns whose pages may still be in the target."""
         return TakedownSet(self.orders.targets - (self._applied.targets if self._applied is not None else set()))
 
     def lifted_entries(self, upto: Cursor) -> Iterator[ArchiveEntry]:
-        """Every visit, as far as the archive was read, to what was taken down before and is so no longer. Reads the
-        whole archive."""
+        """Every visit, up to the cursor, of pages whose takedown was lifted. Reads the whole archive."""
         gone, ours = TakedownSet(self._before - self.orders.targets), self._is_ours
         if not gone:
             return
@@ -212,12 +211,12 @@ class ProjectionTakedowns:
                 yield entry
 
     def save_targets(self) -> None:
-        """The target keeps to the orders, with the commit that follows."""
+        """Save the takedowns that the target complies with after the next commit."""
         self._state.connection.execute("DELETE FROM withheld")
         self._state.connection.executemany("INSERT INTO withheld VALUES (?, ?)", sorted(self.orders.targets))
 
     def mark_applied(self) -> None:
-        """The orders are committed."""
+        """Mark the takedowns as committed."""
         self._before, self._applied = set(self.orders.targets), self.orders
 
 
@@ -226,16 +225,17 @@ class ProjectionTakedowns:
 
 class CommitPace:
     """Decides when a projection commits: when a batch is full, a few seconds after its first record was read, and at
-    once when nothing more comes."""
+    once when no more records come.
+    """
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
-        self.records = 0  # that wait
+        self.records = 0  # uncommitted records
         self._first_at = self._last_at = 0.0
 
     @property
     def has_uncommitted(self) -> bool:
-        """There is something to commit, be it only how far was read."""
+        """Whether there is something to commit, even if only the cursor."""
         return self._first_at > 0
 
     @property
@@ -246,18 +246,18 @@ class CommitPace:
         return self.has_uncommitted and (now - self._first_at >= COMMIT_EVERY_S or now - self._last_at >= COMMIT_IDLE_S)
 
     def touch(self, now: float, records: int = 0) -> None:
-        """Something is to be committed."""
+        """Mark that there is something to commit."""
         self.records += records
         self._first_at, self._last_at = self._first_at or now, now
 
     def advance(self, cursor: Cursor, now: float) -> None:
-        """So far was read; what is behind us already is no news."""
+        """Advance the cursor; a position behind it is no change."""
         if any(self.cursor.get(file, 0) < end for file, end in cursor.items()):
             self.cursor.update(cursor)
             self.touch(now)
 
     def mark_committed(self) -> None:
-        """All of it is committed."""
+        """Mark everything as committed."""
         self.records, self._first_at = 0, 0.0
 
 
@@ -268,8 +268,10 @@ def unread_entries(
     hear: OnCollectionNote | None = None,
     wanted: UrlFilter | None = None,
 ) -> tuple[Cursor, Iterator[ArchiveEntry]]:
-    """How far the archive may be read now, and the records up to there, once deletions and takedowns are applied."""
-    upto = visit_lengths(archive)  # first: of what comes later, deletions may be heard of later, too
+    """The durable lengths of the archive, and the records up to there, to be read after deletions and takedowns are
+    applied.
+    """
+    upto = visit_lengths(archive)  # first: deletions of later records may also become known later
     apply_first()
     return upto, follow(archive, state.cursor.copy(), hear, wanted=wanted, upto=upto)
 
@@ -281,20 +283,20 @@ class ProjectionTarget(Protocol):
         """Apply each visit, and yield it once it is applied."""
 
     def commit_target(self) -> None:
-        """Make durable what was applied: the state that speaks of it is committed next."""
+        """Make the applied visits durable: the state that describes them is committed next."""
 
     def drop_collection(self, name: str, at: float) -> None:
-        """Take out a collection that was deleted, and note it; killed in between, it is done again."""
+        """Remove a deleted collection, and record that; after a kill in between it is repeated."""
 
     def take_out(self) -> None:
-        """Take out what was taken down, with the next commit."""
+        """Remove pages that were taken down, with the next commit."""
 
     def takedowns_applied(self) -> None:
         """The takedowns in force are committed."""
 
 
 class ArchiveProjection:
-    """Keeps a target up to date that is committed now and then, and its state with it."""
+    """Keeps a target up to date that is committed from time to time, together with its state."""
 
     def __init__(
         self,
@@ -310,8 +312,9 @@ class ArchiveProjection:
         self.takedowns = ProjectionTakedowns(data, state, is_ours)
 
     def read(self, now: float, stop: threading.Event | None = None, apply_all: ApplyAll | None = None) -> int:
-        """Apply all that is durable now, committing whenever a full batch is reached; how many records that were.
-        `apply_all`: instead of the target's."""
+        """Apply all durable records, committing whenever a batch is full; the number of records. `apply_all` replaces
+        the target's own.
+        """
         upto, entries = unread_entries(self._data.archive, self.state, self._apply_first, wanted=self._is_ours)
         read = 0
         for entry in (apply_all or self._target.apply_all)(entries):
@@ -320,7 +323,7 @@ class ArchiveProjection:
             self._count(now)
             if stop is not None and stop.is_set():
                 return read
-        self.pace.advance(upto, now)  # beyond the last record that is ours
+        self.pace.advance(upto, now)  # beyond the last record of this part
         return read
 
     def _apply_first(self) -> None:
@@ -333,7 +336,7 @@ class ArchiveProjection:
             self.commit()
 
     def commit(self) -> None:
-        """Save what was read: the target first, then the state."""
+        """Commit the records that were read: the target first, then the state."""
         if not self.pace.has_uncommitted:
             return
         self._data.check_space()
@@ -343,13 +346,13 @@ class ArchiveProjection:
         self.pace.mark_committed()
 
     def drop_deleted(self) -> None:
-        """Take out the collections that were deleted since."""
+        """Remove the collections that were deleted since."""
         for name, at in self.deletions.pending():
             self.commit()
             self._target.drop_collection(name, at)
 
     def apply_takedowns(self) -> None:
-        """Take out what was taken down, and bring back what was lifted, if anything was since."""
+        """Remove pages that were taken down, and restore those that were lifted, if any."""
         if not self.takedowns.has_changes():
             return
         self._target.take_out()
@@ -364,7 +367,7 @@ class ArchiveProjection:
         self._target.takedowns_applied()
 
     def _forgotten(self, entries: Iterator[ArchiveEntry]) -> Iterator[ArchiveEntry]:
-        """The same entries, as if none of their pages had been visited before."""
+        """The same entries, with the earlier visits of their pages forgotten."""
         with self._errors:
             forget = self.visits.begin_reapply()
         for entry in entries:
@@ -382,7 +385,7 @@ def read_cursor(connection: apsw.Connection) -> Cursor:
 
 
 def cursor_of(file: SqliteFile) -> Cursor:
-    """How far a projection has read the archive; one that is not there, or of another format, has read nothing."""
+    """How far a projection has read the archive; a missing one, or one of another format, has read nothing."""
     if file.found_format() != file.format:
         return {}
     with file.reading() as connection:
@@ -390,7 +393,7 @@ def cursor_of(file: SqliteFile) -> Cursor:
 
 
 def unread_bytes(upto: Cursor, cursors: Sequence[Cursor]) -> int:
-    """How many bytes of the archive, up to there, the slowest of these cursors has not read."""
+    """The number of bytes of the archive, up to these lengths, that the slowest of these cursors has not read."""
     return sum(max(0, length - min(one.get(file, 0) for one in cursors)) for file, length in upto.items())
 
 
@@ -409,7 +412,7 @@ def with_each_follower(
     open_follower: Callable[[DataDirectory], AbstractContextManager[FollowerT]],
     do: Callable[[FollowerT], None],
 ) -> bool:
-    """Have each part of a projection do something. False: there is none, or its follower runs and does it."""
+    """Call a function for each part of a projection. False: there is none, or its follower is running and does it."""
     try:
         for part in parts:
             with open_follower(part) as follower:

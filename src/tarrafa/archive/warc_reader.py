@@ -1,9 +1,8 @@
 """WARC reader: follows the durable records of the archive from a cursor.
 
-Promises: a record is shown only when it is on the disk for certain and whole; following from the offset that came
-with a record shows exactly what came after it. A `Cursor` is {file name: offset in its meta file}; whoever follows
-keeps it together with what it made of the records, and replays harmlessly after a crash. Knows nothing of who
-follows.
+Promises: a record is returned only when it is complete and durable; following from the offset of a record returns
+exactly the records after it. A `Cursor` is {file name: offset in its meta file}; a follower stores it together with its
+own data, and a replay after a crash is harmless. Knows nothing of its followers.
 """
 
 import contextlib
@@ -28,7 +27,7 @@ INFO_BYTES_MAX = 4 << 10  # of the warcinfo record, which is some 300
 
 
 class ArchiveEntry(NamedTuple):
-    """A record, where to go on after it, and where it begins."""
+    """A record, the offset after it, and its own offset."""
 
     file: str
     end: int
@@ -37,11 +36,11 @@ class ArchiveEntry(NamedTuple):
 
 
 def visit_lengths(directory: Path) -> Cursor:
-    """How far each meta file with a record in it may be read now. (A worker that met robots.txt only writes none.)"""
+    """The durable length of each meta file with a visit in it. (A worker that fetched robots.txt only has none.)"""
     lengths: Cursor = {}
     for path in sorted(directory.glob("*.durable")):
         name = path.name.removesuffix(".durable")
-        with contextlib.suppress(FileNotFoundError):  # `recover` takes away what was never published, just now
+        with contextlib.suppress(FileNotFoundError):  # `recover_archive` removes files that were never published
             length = read_durable(path).visits_end
             if length > INFO_BYTES_MAX or (length and length > _info_bytes(directory / f"{name}.meta.warc.gz", length)):
                 lengths[name] = length
@@ -49,14 +48,16 @@ def visit_lengths(directory: Path) -> Cursor:
 
 
 def _info_bytes(path: Path, length: int) -> int:
-    """How long the first member of a file is: what it says about itself. Behind its durable part may be anything."""
+    """The length of the first member of a file, which describes the file. Bytes behind the durable part are
+    undefined.
+    """
     with path.open("rb") as file:
         head = file.read(length)
     return len(head) - len(_unzipped(path, 0, head).unused_data)
 
 
 def _unzipped(path: Path, position: int, content: bytes) -> "zlib._Decompress":
-    """Whoever has read the member that begins there, and knows what follows it."""
+    """A decompressor that has read the member at that position, and knows the bytes after it."""
     unzip = zlib.decompressobj(wbits=31)
     try:
         unzip.decompress(content)
@@ -68,7 +69,7 @@ def _unzipped(path: Path, position: int, content: bytes) -> "zlib._Decompress":
 
 
 def bytes_behind(directory: Path, cursor: Cursor, until: Cursor | None = None) -> int:
-    """How many durable bytes the cursor has not seen; `until`: of those that there were at some moment."""
+    """The number of durable bytes that the cursor has not read; `until`: of those that were durable at some moment."""
     lengths = visit_lengths(directory) if until is None else until
     return sum(max(0, length - cursor.get(file, 0)) for file, length in lengths.items())
 
@@ -81,10 +82,11 @@ def follow(
     wanted: UrlFilter | None = None,
     upto: Cursor | None = None,
 ) -> Iterator[ArchiveEntry]:
-    """Every record that became durable after the cursor, file by file, until there is no more *now*, or up to another.
+    """Every record that became durable after the cursor, file by file, until there are no more *now*, or up to another
+    cursor.
 
-    `hear` is told how collections were configured, before the first record that was made so. `wanted` tells which URLs'
-    visits are shown; the others are not even decoded.
+    `hear` receives the configurations of collections, before the first record under each. `wanted` selects visits by
+    URL; the others are not even decoded.
     """
     for file, length in (visit_lengths(directory) if upto is None else upto).items():
         start = cursor.get(file, 0)
@@ -93,7 +95,7 @@ def follow(
 
 
 def read_entry(directory: Path, file: str, start: int) -> ArchiveEntry | None:
-    """The record that begins there; None if the archive has it no more."""
+    """The record at that position; None if the archive no longer has it."""
     try:
         length = read_durable(directory / f"{file}.durable").visits_end
     except FileNotFoundError:
@@ -115,7 +117,7 @@ def _read(
     hear: OnCollectionNote | None = None,
     wanted: UrlFilter | None = None,
 ) -> Iterator[ArchiveEntry]:
-    """A metadata record is complete when the next one begins: its conversions, if any, come straight after it."""
+    """A metadata record is complete when the next one begins: its conversions, if any, come directly after it."""
     held: VisitRecord | None = None
     begun = start
     for position, raw, body in read_records(path, start, length, VISIT if hear is None else VISITS_AND_NOTES):
@@ -127,7 +129,8 @@ def _read(
                 held = parse_record(path, position, body)
         elif raw.record_type == WarcRecordType.resource:
             if hear is not None and (raw.headers.get("WARC-Target-URI") or "").startswith(COLLECTION_URI):
-                with contextlib.suppress(msgspec.MsgspecError):  # who needs it for certain reads the whole history
+                # a caller that needs the configuration for certain reads the whole history
+                with contextlib.suppress(msgspec.MsgspecError):
                     hear(_decode_note(body))
         elif held is not None and held.page is not None:
             stated = raw.headers.get("Content-Type") == STATEMENTS_TYPE
@@ -139,8 +142,8 @@ def _read(
 
 
 def read_records(path: Path, start: int, length: int, kinds: WarcRecordType) -> Iterator[tuple[int, WarcRecord, bytes]]:
-    """The records of some kinds between two places of a file: where each begins, its headers and its body."""
-    if start >= length:  # nothing lies between: there is no last record whose end could be looked for
+    """The records of some types between two offsets of a file: offset, headers and body of each."""
+    if start >= length:  # an empty range has no last record to check
         return
     position = start
     with path.open("rb") as stream:
@@ -156,15 +159,16 @@ def read_records(path: Path, start: int, length: int, kinds: WarcRecordType) -> 
 
 
 def _check_end(path: Path, stream: IO[bytes], position: int, length: int) -> None:
-    """Whether the last record that was read is the last one there is: at what it takes for no record, the reader alone
-    ends as at the end of the file."""
+    """Check that the last record read is the last one in the range: at bytes that are no record, the reader stops as at
+    the end of the file.
+    """
     stream.seek(position)
     if _unzipped(path, position, stream.read(length - position)).unused_data:
         raise DataError(f"{path}: damaged: nothing can be read after the record at {position}")
 
 
 class _DurablePart:
-    """A file that ends where its durable part does: behind it may be anything."""
+    """A file that ends at its durable length: bytes behind it are undefined."""
 
     def __init__(self, stream: IO[bytes], length: int) -> None:
         self._stream, self._length, self._start = stream, length, stream.tell()
@@ -180,7 +184,7 @@ class _DurablePart:
         raise OSError("only forward")
 
     def close(self) -> None:
-        """The file is closed by whoever opened it."""
+        """The caller that opened the file closes it."""
 
 
 def _records(path: Path, stream: _DurablePart) -> Iterator[WarcRecord]:

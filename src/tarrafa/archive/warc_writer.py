@@ -1,9 +1,9 @@
 """WARC writer: appends visits, makes them durable with fsync, and recovers the files after a crash.
 
-Promises: each record is a gzip member of its own; what `publish` has returned for survives a power cut; what it has
-not returned for is cut away by `recover` after a crash, so that every file is whole. One writer, one pair of files,
-locked while it lives: `recover` leaves them alone.
-Knows nothing of HTTP clients, frontiers or parsing.
+Promises: each record is a gzip member of its own; records that the function returned by `seal` has made durable survive
+a power cut; other records are cut off by `recover_archive` after a crash, so that every file is complete. One writer
+has one pair of files, locked while it lives: `recover_archive` does not touch them. Knows nothing of HTTP clients,
+frontiers or parsing.
 """
 
 import contextlib
@@ -36,23 +36,23 @@ NOT_MODIFIED, SAME_PAYLOAD = f"{PROFILES}server-not-modified", f"{PROFILES}ident
 METADATA_TYPE = "application/json"
 TEXT_TYPE = "text/plain; charset=utf-8"
 STATEMENTS_TYPE = "application/n-quads"
-NOTE_URI = "urn:tarrafa:"  # of a note about what has no URL of its own
+NOTE_URI = "urn:tarrafa:"  # of a note without a URL of its own
 COLLECTION_URI = f"{NOTE_URI}collection:"
 DELETED_URI = f"{NOTE_URI}deleted:"
 
 
 class WarcExchange(msgspec.Struct, frozen=True):
-    """One request and its answer, byte for byte as they went over the wire."""
+    """One request and its response, byte for byte as sent over the network."""
 
     url: str
     at: float
     request: bytes
     response: bytes  # header block and body, transfer and content encodings as sent
-    head_bytes: int  # how much of `response` is the header block
+    head_bytes: int  # length of the header block in `response`
     address: str = ""
-    truncated: str = ""  # "length" or "time": why the body is not whole
-    payload: str = ""  # the body's digest, if it is known already
-    same_as: float = 0.0  # when the archive got this very body (or, of a 304, the one that it speaks of); 0: it has not
+    truncated: str = ""  # "length" or "time": why the body is incomplete
+    payload: str = ""  # the body's digest, if it is already known
+    same_as: float = 0.0  # when the archive got this body (or, of a 304, the body that it confirms); 0: never
 
     def digest(self) -> str:
         return self.payload or payload_digest(self.response[self.head_bytes :])
@@ -63,7 +63,7 @@ def payload_digest(body: bytes) -> str:
 
 
 class DurableLengths(msgspec.Struct, frozen=True):
-    """How many bytes of a pair of files are on the disk for certain; behind `told` there are notes, but no visit."""
+    """The durable lengths of a pair of files; behind `told` there are notes, but no visit."""
 
     warc: int
     meta: int
@@ -91,7 +91,7 @@ class _WarcFile:
 
 
 def warc_date(at: float) -> str:
-    """As a record's own date is written, so that the two can be compared."""
+    """A date in the format of WARC-Date, so that the two can be compared."""
     return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -107,7 +107,9 @@ def _record(kind: WarcRecordType, url: str, at: float, content_type: str) -> War
 
 
 class WarcWriter:
-    """Appends visits to the archive. `append` is quick and on the loop; the function that `seal` gives is slow."""
+    """Appends visits to the archive. `append` is fast and runs on the event loop; the function that `seal` returns is
+    slow.
+    """
 
     def __init__(self, directory: Path, worker: str, stamp: float) -> None:
         self._directory = directory
@@ -116,16 +118,16 @@ class WarcWriter:
         self._serial = 0
         self._warc: _WarcFile | None = None
         self._meta: _WarcFile | None = None
-        self._visits_end = 0  # where the last visit's record ends
+        self._visits_end = 0  # end of the last visit's record
         self._durable_fd = -1
 
     @property
     def file_pair(self) -> int:
-        """The number of the pair of files that the next record goes to."""
+        """The number of the pair of files for the next record."""
         return self._serial if self._warc is not None else self._serial + 1
 
     def append(self, record: VisitRecord, exchange: WarcExchange | None) -> None:
-        """Write one visit: always its metadata, the exchange if there is one to keep, the page's text if any."""
+        """Write one visit: always its metadata, the exchange if it is kept, the page's text if any."""
         try:
             warc, meta = self._files()
             if exchange is not None:
@@ -136,14 +138,14 @@ class WarcWriter:
             raise data_error_from_os(error, self._directory) from None
 
     def append_exchange(self, exchange: WarcExchange) -> None:
-        """Write what is not a visit of its own: robots.txt, a sitemap."""
+        """Write an exchange that is no visit: robots.txt, a sitemap."""
         try:
             self._append_exchange(self._files()[0], exchange)
         except OSError as error:
             raise data_error_from_os(error, self._directory) from None
 
     def append_note(self, note: Note, at: float) -> None:
-        """Write what is no visit, but must be known to make the frontier again. Who follows visits does not see it."""
+        """Write a note that is needed to rebuild the frontier. Followers of visits do not see it."""
         try:
             record = _record(WarcRecordType.resource, _note_uri(note), at, METADATA_TYPE)
             record.set_bytes_content(msgspec.json.encode(note))
@@ -152,7 +154,7 @@ class WarcWriter:
             raise data_error_from_os(error, self._directory) from None
 
     def seal(self) -> Callable[[], None]:
-        """Fix what has been appended until now; the function returned makes it durable and may run in a thread."""
+        """Fix the records appended so far; the returned function makes them durable and may run in a thread."""
         if self._warc is None or self._meta is None:
             return lambda: None
         warc, meta, descriptor = self._warc, self._meta, self._durable_fd
@@ -190,7 +192,7 @@ class WarcWriter:
         return self._warc, self._meta
 
     def _open(self) -> None:
-        while True:  # a worker restarted within the same second finds its name taken
+        while True:  # a worker restarted within the same second needs another name
             self._serial += 1
             name = self._directory / f"{self._prefix}-{self._serial:05d}"
             try:
@@ -199,7 +201,7 @@ class WarcWriter:
             except FileExistsError:
                 continue
             fcntl.flock(self._durable_fd, fcntl.LOCK_EX)
-            if os.fstat(self._durable_fd).st_nlink:  # else `recover` came by before it was locked
+            if os.fstat(self._durable_fd).st_nlink:  # else `recover_archive` removed it before it was locked
                 break
             os.close(self._durable_fd)
         self._warc, self._meta = _WarcFile(Path(f"{name}.warc.gz")), _WarcFile(Path(f"{name}.meta.warc.gz"))
@@ -268,14 +270,14 @@ def _close(warc: _WarcFile, meta: _WarcFile, descriptor: int) -> None:
 
 
 def _write_durable(descriptor: int, durable: DurableLengths) -> None:
-    """One small overwrite in place: either the old line or the new one stands after a crash."""
+    """One small overwrite in place: after a crash the file holds either the old line or the new one."""
     line = f"{durable.warc} {durable.meta} {durable.visits_end}"
     os.pwrite(descriptor, f"{line} {crc32(line.encode()):08x}".ljust(63).encode() + b"\n", 0)
     os.fdatasync(descriptor)
 
 
 def read_durable(path: Path) -> DurableLengths:
-    """What `NAME.durable` says; nothing at all is durable before the first publication."""
+    """The content of `NAME.durable`; before the first publication nothing is durable."""
     text = path.read_text(encoding="ascii", errors="replace")
     if not text.strip():
         return DurableLengths(0, 0, 0)
@@ -287,9 +289,9 @@ def read_durable(path: Path) -> DurableLengths:
 
 
 def recover_archive(directory: Path) -> int:
-    """Cut away what crashed writers had not made durable; returns the number of bytes cut.
+    """Cut off the records that crashed writers had not made durable; returns the number of bytes cut.
 
-    What is cut was promised to nobody: its visits were never finished. A writer that lives is left alone.
+    No process relies on these records: their visits were never finished. The files of a living writer are not touched.
     """
     cut = 0
     for path in sorted(directory.glob("*.durable")):
@@ -301,7 +303,7 @@ def recover_archive(directory: Path) -> int:
 
 @contextlib.contextmanager
 def _lock_abandoned(path: Path) -> Iterator[bool]:
-    """Whether the files belong to nobody any more; nobody takes them up meanwhile."""
+    """Lock files without a living writer; whether that worked."""
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -323,7 +325,7 @@ def _truncate(path: Path) -> int:
         cut += size - length
         if size > length and length:
             os.truncate(target, length)
-    if durable.meta == 0:  # never published: nothing in it is anyone's
+    if durable.meta == 0:  # never published: no process relies on it
         for file, _ in pairs:
             path.with_name(file).unlink(missing_ok=True)
         path.unlink()

@@ -1,12 +1,11 @@
 """Collection configuration: the typed form of a collection file, its validation, and its stored form.
 
-One typed object per collection file. Promises: an unknown key, a wrong type or a value that cannot be meant is
-refused with the file, the section, the key and what is allowed; what is accepted is complete, the same object whether
-it came from TOML or back out of the frontier.
+Promises: an unknown key, a wrong type or an impossible value is refused with the file, the section, the key and the
+allowed values. An accepted collection is complete, and the same object whether it came from TOML or from the frontier.
 
-`sections` are the nouns, with `amounts` and `patterns` as their words; `checks` says what cannot be meant, by the
-`shapes` of texts; `converting` makes a collection of a table, or says what is wrong; `files` reads and keeps it;
-`discretion` says what of it is not for everybody.
+`sections` defines the sections and keys, with the value types of `units` and `patterns`; `validation` holds the rules,
+by the text `formats`; `table_decoder` turns a table into a collection or a list of errors; `collection_file` reads the
+file and encodes a collection for the frontier; `redaction` removes the secrets before a collection is shown.
 """
 
 from tarrafa.config.collection_file import (

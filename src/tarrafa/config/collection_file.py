@@ -17,8 +17,9 @@ COMMENT = re.compile(r"(?:^|\s)#")  # a fragment has no space before it
 
 
 class CollectionFile(NamedTuple):
-    """A collection file: the collection as written, each root with its place, seen from there, and what is wrong. Roots
-    are not yet URLs: what a URL is, is not known here (`crawl/scope/collection_loader.py` goes on)."""
+    """A collection file: the collection as written, each root with its location, the base folder, and the errors. Roots
+    are not yet URLs: this room does not parse URLs (`crawl/scope/collection_loader.py` does).
+    """
 
     collection: Collection | None
     roots: list[tuple[str, str]]
@@ -48,12 +49,12 @@ def read_collection_file(path: Path) -> CollectionFile:
 
 
 def roots_with_locations(collection: Collection) -> list[tuple[str, str]]:
-    """Those that stand in the collection itself, each with its place."""
+    """The roots written in the collection itself, each with its location."""
     return [(root, f"roots[{number}]") for number, root in enumerate(collection.roots)]
 
 
 def read_user_file(path: Path) -> str:
-    """What stands in a file of the user's."""
+    """The text of a file that the user named."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -63,10 +64,12 @@ def read_user_file(path: Path) -> str:
 
 
 def encode_collection(collection: Collection) -> bytes:
-    """As the frontier keeps it."""
+    """The collection as the frontier stores it."""
     return msgspec.json.encode(collection, enc_hook=encode_quantity)
 
 
 def decode_collection(content: bytes) -> Collection:
-    """What `encode` wrote. With a million roots it takes a second: then not on a loop."""
+    """Decode the result of `encode_collection`. With a million roots it takes a second: then do not call it on an event
+    loop.
+    """
     return decode_stored(content)

@@ -19,13 +19,13 @@ PROXY = re.compile(r"(?:https?|socks5h)://(?:[A-Za-z0-9.-]{1,253}|\[[0-9a-fA-F:]
 PORT, DNS_PORT = re.compile(r"[1-9]\d{0,4}"), "53"
 EMAIL = re.compile(r"[^\s@<>,;:\"]+@[^\s@<>,;:\"]+")
 BARE_URL = re.compile(r"[\w-]+(\.[\w-]+)+(:\d+)?([/?#]\S*)?")  # as people write it, without http
-SURROUNDING_PUNCTUATION = "<>()[]{}\"'.,;"  # what may stand around an address in a sentence
+SURROUNDING_PUNCTUATION = "<>()[]{}\"'.,;"  # may surround an address in a sentence
 CRON_FIELDS = 5
-REDACTED = "…"  # what stands for the part of an address that is not for everybody
+REDACTED = "…"  # replaces the secret part of an address
 
 
 def parse_name_server(text: str) -> str | None:
-    """`address:port` of a name server; None if it is none."""
+    """`address:port` of a name server; None if the text is no such address."""
     address, colon, port = text, "", ""
     if text.startswith("[") or text.count(":") == 1:
         address, colon, port = text.rpartition(":")
@@ -42,12 +42,12 @@ def parse_name_server(text: str) -> str | None:
 
 
 def is_period(text: str) -> bool:
-    """`daily`, `7 days`, or five fields as cron has them."""
+    """Whether the text is `daily`, `7 days`, or five fields as in cron."""
     if text == "daily":
         return True
     if len(text.split()) == CRON_FIELDS:
         try:
-            next(CronSim(text, datetime(2026, 1, 1)))  # a day that never comes is no period
+            next(CronSim(text, datetime(2026, 1, 1)))  # a date that never comes is no period
         except (CronSimError, StopIteration):
             return False
         return True
@@ -66,7 +66,7 @@ def is_time_zone(name: str) -> bool:
 
 
 def is_http_url(text: str) -> bool:
-    if text.endswith(REDACTED):  # what stands for something that was not shown is not what it stands for
+    if text.endswith(REDACTED):  # a redacted address is not the address itself
         return False
     try:
         parts = urlsplit(text)
@@ -76,13 +76,13 @@ def is_http_url(text: str) -> bool:
 
 
 def has_contact(text: str) -> bool:
-    """Whether a word of it is an address of the Web or of a mailbox."""
+    """Whether a word of the text is a Web address or an e-mail address."""
     words = (word.strip(SURROUNDING_PUNCTUATION).removeprefix("mailto:") for word in text.split())
     return any(is_http_url(word) or EMAIL.fullmatch(word) or BARE_URL.fullmatch(word) for word in words)
 
 
 def is_address_port(text: str) -> bool:
-    """`127.0.0.1:8090` or `[::1]:8090`."""
+    """Whether the text is like `127.0.0.1:8090` or `[::1]:8090`."""
     address, _, port = text.rpartition(":")
     try:
         ip_address(address.removeprefix("[").removesuffix("]"))

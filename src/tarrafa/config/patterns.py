@@ -9,13 +9,15 @@ Kept = TypeVar("Kept")
 
 
 def compile_url_patterns(patterns: Iterable[str]) -> re.Pattern[str] | None:
-    """What any of the patterns matches, `*` and `?` as file names have them; None if there are none."""
+    """One expression for all patterns, with `*` and `?` as in file names; None if there are no patterns."""
     translated = "|".join(map(translate, patterns))
     return re.compile(translated) if translated else None
 
 
 class HostMatcher:
-    """Host patterns: `a.br` is that host, `*.br` everything below br at any depth, `a.br:8080` that port only."""
+    """Matches host patterns: `a.br` is that host, `*.br` everything below br at any depth, `a.br:8080` that
+    port only.
+    """
 
     def __init__(self, patterns: Iterable[str]) -> None:
         folded = [_ascii(pattern.lower()) for pattern in patterns]
@@ -24,7 +26,7 @@ class HostMatcher:
         self._below = tuple(pattern[1:] for pattern in folded if pattern.startswith("*."))
 
     def matches(self, name: str, port: str) -> bool:
-        """`port` is empty for the scheme's own."""
+        """Whether a pattern matches; `port` is empty for the scheme's default."""
         with_port = f"{name}:{port}"
         if self._everything or name in self._exact or with_port in self._exact:
             return True
@@ -32,8 +34,9 @@ class HostMatcher:
 
 
 class HostPatternTable(Generic[Kept]):
-    """Something kept for hosts by their patterns. Of several patterns that match, the most exact one is meant: the host
-    itself, then the nearest domain above it, each with its port before each without."""
+    """Values by host pattern. Of several matching patterns the most specific one counts: the host itself, then the
+    nearest domain above it, each with its port before each without.
+    """
 
     def __init__(self, table: Mapping[str, Kept]) -> None:
         self._table = {_ascii(pattern.lower()): kept for pattern, kept in table.items()}
@@ -42,7 +45,7 @@ class HostPatternTable(Generic[Kept]):
         return next(self.all_matches(name, port), None)
 
     def all_matches(self, name: str, port: str) -> Iterator[Kept]:
-        """Whatever is kept for it, the most exact first."""
+        """All values that match the host, the most specific first."""
         if not self._table:
             return
         for pattern in (name, *(f"*.{parent}" for parent in _parents(name))):
@@ -61,7 +64,7 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def _ascii(pattern: str) -> str:
-    """Names as URLs have them: `*.são.br` is `*.xn--so-sia.br`."""
+    """Host names as in URLs: `*.são.br` is `*.xn--so-sia.br`."""
     if pattern.isascii():
         return pattern
     try:

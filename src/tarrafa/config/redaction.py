@@ -1,6 +1,6 @@
 """Redacts secrets, such as webhook tokens, from a collection before it is shown or archived.
 
-An address that is told of a crawl (`[notify] webhook`) often holds a token.
+The address that is notified of a crawl (`[notify] webhook`) often holds a token.
 """
 
 from urllib.parse import urlsplit
@@ -12,7 +12,7 @@ from tarrafa.config.sections import Collection
 
 
 def redact_url(address: str) -> str:
-    """An address as anybody may see it: without user, path and query, which often hold a token."""
+    """An address that anyone may see: without user, path and query, which often hold a token."""
     try:
         parts = urlsplit(address)
         place = f"{parts.scheme}://{parts.hostname or ''}" + (f":{parts.port}" if parts.port else "")
@@ -25,12 +25,12 @@ def redact_url(address: str) -> str:
 
 
 def redact_collection(collection: Collection) -> Collection:
-    """As those may see it who may not change it."""
+    """The collection for readers who may not change it."""
     return _with_webhook(collection, redact_url(collection.notify.webhook))
 
 
 def redact_for_archive(collection: Collection) -> Collection:
-    """As the archive keeps it, which others may be given: nobody is told of a crawl by what stands there."""
+    """The collection for the archive, which may be passed on to others: without the webhook."""
     return _with_webhook(collection, "")
 
 

@@ -1,6 +1,6 @@
 """The sections and keys of a collection file, with their defaults.
 
-What of it cannot be meant is said in `checks.py`.
+`validation` holds the rules that the types alone cannot express.
 """
 
 import re
@@ -18,10 +18,10 @@ class _ConfigSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class ScopeConfig(_ConfigSection, frozen=True):
-    """What belongs to the collection. `hosts` absent: exactly the roots' hosts."""
+    """Which URLs belong to the collection. Without `hosts`: exactly the roots' hosts."""
 
     hosts: tuple[str, ...] | None = None
-    include: tuple[str, ...] = ()  # URL patterns: when there are any, only what matches one belongs; roots always do
+    include: tuple[str, ...] = ()  # URL patterns: if there are any, only matching URLs and the roots are in scope
     exclude: tuple[str, ...] = ()
     types: tuple[str, ...] = ("text/html", "application/xhtml+xml", "text/plain")
     size_max: ByteSize = ByteSize(2_000_000)
@@ -33,16 +33,16 @@ class ScopeConfig(_ConfigSection, frozen=True):
     copies_max: int = 10
     alike_max: int = 1_000
     languages: tuple[str, ...] = ()
-    beyond: bool = True  # with languages: what kept pages link to outside `hosts` is looked at too
+    beyond: bool = True  # with languages: also fetch pages outside `hosts` that kept pages link to
     keep: Literal["all", "structured"] = "all"
-    vocabularies: tuple[str, ...] = ()  # with keep = "structured": one of these, by address or short name
+    vocabularies: tuple[str, ...] = ()  # with keep = "structured": one of these, by IRI or short name
 
 
 class PolitenessConfig(_ConfigSection, frozen=True):
-    """How gently. The pause after a response is the largest of delay, the host's Crawl-delay, factor x its duration."""
+    """Delays. The pause after a response is the largest of delay, the host's Crawl-delay, factor x its duration."""
 
     delay: Seconds = Seconds(1)
-    delays: dict[str, Seconds] = {}  # of some hosts, by patterns as in `hosts`; the most exact that matches counts
+    delays: dict[str, Seconds] = {}  # of some hosts, by patterns as in `hosts`; the most specific match counts
     delay_factor: float = 5.0
     delay_max: Seconds = Seconds(300)
     backoff: Seconds = Seconds(60)
@@ -70,7 +70,7 @@ class FetchConfig(_ConfigSection, frozen=True):
 
 
 class UrlScoreWeights(_ConfigSection, frozen=True):
-    """What a URL's looks are worth to the order of breadth: see frontier/ordering/url_score.py."""
+    """The weights of URL features in the order of breadth: see frontier/ordering/url_score.py."""
 
     length: float = 1.0
     block: float = 10.0
@@ -79,7 +79,7 @@ class UrlScoreWeights(_ConfigSection, frozen=True):
 
 
 class StrategyConfig(_ConfigSection, frozen=True):
-    """In which order new URLs are visited. `table_max`, `cycle` and `weights` are those of breadth."""
+    """The order in which new URLs are visited. `table_max`, `cycle` and `weights` belong to breadth."""
 
     order: Literal["breadth", "backlinks", "fifo", "lifo", "random"] = "fifo"
     favour: tuple[str, ...] = ()
@@ -90,7 +90,9 @@ class StrategyConfig(_ConfigSection, frozen=True):
 
 
 class RevisitConfig(_ConfigSection, frozen=True):
-    """When to come back. Without the section: never. `rate` is revisits a day, None what politeness allows."""
+    """When pages are revisited. Without the section: never. `rate` is revisits per day, None: as many as politeness
+    allows.
+    """
 
     policy: Literal["index", "psp", "mp2", "m-wolf", "uniform", "proportional", "rateupdate", "never"] = "index"
     rate: float | None = None
@@ -102,17 +104,20 @@ class RevisitConfig(_ConfigSection, frozen=True):
 
 
 class ScheduleConfig(_ConfigSection, frozen=True):
-    """When it runs: from `start` on, at most until `deadline`, and again and again: see
-    coordinator/schedule/run_scheduler.py."""
+    """When the collection runs: from `start` on, at most until `deadline`, and repeatedly: see
+    coordinator/schedule/run_scheduler.py.
+    """
 
     start: LocalDateTime | None = None
     deadline: LocalDateTime | None = None
-    every: str = ""  # "daily", "7 days", "6 hours", or as cron has it: "0 3 * * 1"
+    every: str = ""  # "daily", "7 days", "6 hours", or as in cron: "0 3 * * 1"
     timezone: str = "UTC"
 
 
 class NotifyConfig(_ConfigSection, frozen=True):
-    """Who hears of it: a webhook and addresses. `stalled`: no visit for so long, though it runs."""
+    """Who is notified: a webhook and e-mail addresses. `stalled`: no visit for this long, although the
+    collection runs.
+    """
 
     webhook: str = ""
     email: tuple[str, ...] = ()
@@ -121,15 +126,15 @@ class NotifyConfig(_ConfigSection, frozen=True):
 
 
 class NetworkConfig(_ConfigSection, frozen=True):
-    """How names become addresses."""
+    """DNS, proxy and address settings."""
 
     connect_to: dict[str, str] = {}
     allow_private: bool = False
     tls: Literal["strict", "accept"] = "strict"
     ca_file: str | None = None
     suffixes: tuple[str, ...] = ()
-    dns: tuple[str, ...] = ()  # name servers instead of the system's, with their port if it is another
-    proxy: str = ""  # whom all requests go through, but those of `connect_to`; it finds the addresses
+    dns: tuple[str, ...] = ()  # name servers instead of the system's, with their port if it is not 53
+    proxy: str = ""  # for all requests except those of `connect_to`; the proxy resolves the names
 
 
 class IdentityConfig(_ConfigSection, frozen=True):
@@ -162,7 +167,7 @@ class Collection(_ConfigSection, frozen=True, dict=True):
 
     @cached_property
     def root_set(self) -> frozenset[str]:
-        """To ask of many URLs whether they are among the roots, of which there may be a million."""
+        """The roots as a set, for fast lookups: there may be a million."""
         return frozenset(self.roots)
 
     @cached_property
@@ -179,7 +184,7 @@ class Collection(_ConfigSection, frozen=True, dict=True):
 
     @property
     def explores_outside_hosts(self) -> bool:
-        """Pages outside its hosts that kept pages link to are fetched, to be kept if their language is wanted."""
+        """Whether pages outside its hosts that kept pages link to are fetched, and kept if their language is wanted."""
         return self.scope.beyond and bool(self.scope.languages)
 
     @property
@@ -188,7 +193,7 @@ class Collection(_ConfigSection, frozen=True, dict=True):
 
     @property
     def replaces_pages(self) -> bool:
-        """Full, it gives up its least important pages for more important ones."""
+        """Whether a full collection replaces its least important pages by more important ones."""
         return self.keeps_fresh and self.scope.pages_max is not None
 
     def wants_type(self, kind: str) -> bool:
@@ -199,18 +204,19 @@ class Collection(_ConfigSection, frozen=True, dict=True):
         return HostPatternTable({pattern: (float(pause), pattern) for pattern, pause in self.politeness.delays.items()})
 
     def delay_for(self, name: str, port: str) -> float:
-        """The pause that is configured for a host; `port` is empty for the scheme's own. It may be shorter than that of
-        the others: somebody may have permission."""
+        """The configured delay of a host; `port` is empty for the scheme's default. It may be shorter than the delay of
+        other hosts: the operator may have permission.
+        """
         found = self._delays.best_match(name, port)
         return float(self.politeness.delay) if found is None else found[0]
 
     def delay_rule(self, name: str, port: str) -> str:
-        """Which line says so."""
+        """The line of the configuration that sets this delay."""
         found = self._delays.best_match(name, port)
         return "[politeness] delay" if found is None else f"[politeness] delays: {found[1]!r}"
 
     def connect_target(self, name: str) -> str | None:
-        """The `address:port` that this host is reached at, or None: wherever its name leads."""
+        """The `address:port` to which this host's connections go; None: resolve its name."""
         for pattern, target in self.network.connect_to.items():
             if HostMatcher([pattern]).matches(name, ""):
                 return target

@@ -1,6 +1,7 @@
 """Decodes a TOML or JSON table into a collection, or lists every error with its section and key.
 
-`convert` tells the first thing and `examine` all of them, in the same words, whatever the table came from.
+`collection_from_table` reports the first error and `validate_table` all of them, in the same words, wherever the table
+came from.
 """
 
 import re
@@ -16,7 +17,7 @@ from tarrafa.config.validation import find_complaints, find_complaints_in_stored
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import Message, message
 
-COMPLAINTS_MAX = 100  # about one table
+COMPLAINTS_MAX = 100  # in one table
 KEY_CHARS_SHOWN = 80
 COMPLAINT_LOCATION = re.compile(r"(?:\[(?P<section>\w+)\] )?(?P<key>\w+(?:\.\w+)?)?")
 NESTED_KEYS = {f"weights.{field.name}" for field in msgspec.structs.fields(UrlScoreWeights)}
@@ -31,13 +32,15 @@ EXPECTED_MESSAGES = {
     "object": message("expected a table, got {got}"),
     "str": message("expected a text in quotation marks, got {got}"),
 }
-SECRET_KEYS = frozenset({"webhook", "proxy"})  # keys whose values may hold what is not for everybody
+SECRET_KEYS = frozenset({"webhook", "proxy"})  # keys whose values may hold secrets
 NAME_MISSING = message("name is missing")
 UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 
 
 class Complaint(msgspec.Struct, frozen=True):
-    """What is wrong with one key, for whoever shows it there. No `key`: with the section, or with the whole."""
+    """One error, with its section and key, for a form to show it there. Without `key`: about the section or the whole
+    table.
+    """
 
     section: str
     key: str
@@ -45,7 +48,7 @@ class Complaint(msgspec.Struct, frozen=True):
 
 
 def collection_from_table(table: dict[str, Any], where: str) -> Collection:
-    """A table as TOML or JSON gives it, as a valid collection; `where` stands in front of every complaint."""
+    """A valid collection from a TOML or JSON table; `where` precedes every error message."""
     try:
         collection = msgspec.convert(table, Collection, dec_hook=decode_quantity)
     except msgspec.ValidationError as error:
@@ -54,7 +57,7 @@ def collection_from_table(table: dict[str, Any], where: str) -> Collection:
 
 
 def decode_stored(content: bytes) -> Collection:
-    """What the frontier kept. With a million roots it takes a second: then not on a loop."""
+    """Decode a stored collection. With a million roots it takes a second: then do not call it on an event loop."""
     where = "stored collection"
     try:
         collection = _DECODER.decode(content)
@@ -73,8 +76,9 @@ def _raise_first_complaint(collection: Collection, wrong: Iterable[Message], whe
 
 
 def validate_table(table: dict[str, Any]) -> tuple[Collection | None, list[Complaint]]:
-    """All that is wrong with a table, in the words of `convert`: of each key the first thing, then what the types alone
-    cannot say; and the collection that it would be without the keys of wrong types. None: there is too much wrong."""
+    """All errors of a table, in the words of `collection_from_table`: the first error of each key, then the broken
+    rules; and the collection without the keys of wrong types. None if too much is wrong.
+    """
     rest = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
     found: list[Complaint] = []
     while len(found) < COMPLAINTS_MAX:
@@ -88,14 +92,14 @@ def validate_table(table: dict[str, Any]) -> tuple[Collection | None, list[Compl
 
 
 def merge_complaints(found: list[Complaint], more: Iterable[Complaint]) -> list[Complaint]:
-    """Complaints, and those about other keys."""
+    """The complaints, and further ones about other keys."""
     named = {(one.section, one.key) for one in found}
     others = (one for one in more if (one.section, one.key) not in named)
     return [*found, *islice(others, max(0, COMPLAINTS_MAX - len(found)))]
 
 
 def complaint_from_message(complaint: Message | str) -> Complaint:
-    """The key that a message begins with: `[section] key: what`, or `key: what`."""
+    """Split the location from a message: `[section] key: what`, or `key: what`."""
     match = COMPLAINT_LOCATION.match(str(complaint))
     section, key = (match["section"] or "", match["key"] or "") if match else ("", "")
     holder = _section_of(section) if section else Collection
@@ -109,7 +113,7 @@ def _section_of(name: str) -> Any:
 
 
 def _remove_cause(rest: dict[str, Any], error: msgspec.ValidationError) -> Complaint:
-    """What msgspec complains of, taken away from the table so that the next thing can be found."""
+    """msgspec's error; the wrong value is removed from the table, so that the next error can be found."""
     match = PATH.match(str(error))
     assert match is not None
     steps = [step.partition("[")[0] for step in _steps(match["path"])]
@@ -129,13 +133,16 @@ def _remove_cause(rest: dict[str, Any], error: msgspec.ValidationError) -> Compl
 
 
 def _steps(path: str | None) -> list[str]:
-    """`.scope.hosts[0]`; where the key is any text, as in `.politeness.delays[...]`, msgspec does not name it."""
+    """The steps of a path such as `.scope.hosts[0]`. msgspec does not name free keys, as in
+    `.politeness.delays[...]`.
+    """
     return [step for step in (path or "").replace("[...]", "").split(".") if step]
 
 
 def _explain(error: msgspec.ValidationError, table: Any = None) -> Message:
-    """msgspec's complaint, with section and key in front as they stand in the file, and with what stands there, where
-    the `table` is known."""
+    """msgspec's error with section and key in front, as written in the file, and with the wrong value, if the `table`
+    is given.
+    """
     match = PATH.match(str(error))
     assert match is not None
     what, steps = match["what"], _steps(match["path"])
@@ -144,7 +151,7 @@ def _explain(error: msgspec.ValidationError, table: Any = None) -> Message:
         section = f"[{steps[0]}] {''.join(f'{step}: ' for step in steps[1:])}" if steps else ""
         key = unknown["key"][:KEY_CHARS_SHOWN]
         return message("{section}unknown key {key!r} (allowed: {allowed})", section=section, key=key, allowed=allowed)
-    if what.startswith("Object missing required field"):  # no other one is required
+    if what.startswith("Object missing required field"):  # the only required field
         return NAME_MISSING
     place = f"[{steps[0]}] {'.'.join(steps[1:])}" if len(steps) > 1 else "".join(steps)
     complaint = _explain_value(error, what, steps, _written_value(table, match["path"] or ""))
@@ -152,7 +159,7 @@ def _explain(error: msgspec.ValidationError, table: Any = None) -> Message:
 
 
 def _explain_value(error: msgspec.ValidationError, what: str, steps: list[str], written: str | None) -> Message:
-    """What is wrong with one value: in our own words where it is one of our types, else what msgspec says of it."""
+    """The error of one value: in our own words for our own types, else msgspec's message."""
     cause = error.__cause__
     if isinstance(cause, ValueError) and cause.args and isinstance(cause.args[0], Message):
         return cause.args[0]
@@ -165,7 +172,7 @@ def _explain_value(error: msgspec.ValidationError, what: str, steps: list[str], 
 
 
 def _written_value(table: Any, path: str) -> str | None:
-    """What stands at `.scope.hosts[0]`, as JSON has it, which is nearly as TOML does; None: nobody can tell."""
+    """The value at a path such as `.scope.hosts[0]`, as JSON, which is nearly TOML; None if it is unknown."""
     value, steps = table, re.findall(r"[^.\[\]]+", path)
     if not SECRET_KEYS.isdisjoint(steps):
         return None
@@ -181,14 +188,14 @@ def _written_value(table: Any, path: str) -> str | None:
 
 
 def plain_message(what: str) -> str:
-    """What msgspec says about a value, in the words of people who write files."""
+    """msgspec's message about a value, in the words of people who write configuration files."""
     what = what[0].lower() + what[1:].replace("`", "").replace(" | null", "")
     what = what.replace("expected int", "expected a whole number").replace("expected array", "expected a list")
     return what.replace("expected float", "expected a number").replace("expected object", "expected a table")
 
 
 def _holder(steps: list[str]) -> Any:
-    """The type of what stands there."""
+    """The type of the value at this path."""
     holder: Any = Collection
     for step in steps:
         name = step.partition("[")[0]

@@ -1,7 +1,7 @@
 """Durations, byte sizes and local times as a collection file writes them.
 
-Promises: what is read is finite and at most `NUMBER_MAX`; what cannot be meant is a ValueError whose only argument is
-a `Message` that says what can.
+Promises: a parsed value is finite and at most `NUMBER_MAX`. An invalid one raises a ValueError whose only argument is a
+`Message` that tells what is allowed.
 """
 
 import re
@@ -36,11 +36,11 @@ class ByteSize(int):
 
 
 class LocalDateTime(str):
-    """A date with its time as a clock on the wall shows it, `2026-12-01T03:00:00`; the section names the time zone."""
+    """A date and local time, `2026-12-01T03:00:00`; the section names the time zone."""
 
 
 def parse_duration(text: str) -> float:
-    """Seconds in `"10 min"`; ValueError says what is allowed."""
+    """Seconds in `"10 min"`; the ValueError tells what is allowed."""
     match = QUANTITY.fullmatch(text)
     unit = SECONDS_PER_UNIT.get(match[2].lower() or "s") if match else None
     if match is None or unit is None:
@@ -51,7 +51,7 @@ def parse_duration(text: str) -> float:
 
 
 def parse_size(text: str) -> int:
-    """Bytes in `"200 KB"`; ValueError says what is allowed."""
+    """Bytes in `"200 KB"`; the ValueError tells what is allowed."""
     match = QUANTITY.fullmatch(text)
     unit = BYTES_PER_UNIT.get(match[2].lower() or "b") if match else None
     if match is None or unit is None:
@@ -63,7 +63,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_local_datetime(value: Any) -> LocalDateTime:
-    """A date, or a date and a time without a zone: as TOML has it, or as text."""
+    """A date, or a date and time without a zone: as a TOML value, or as text."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -81,7 +81,7 @@ def parse_local_datetime(value: Any) -> LocalDateTime:
 
 
 def decode_quantity(kind: type, value: Any) -> Any:
-    """The types of ours that stand in a file as a number or as text."""
+    """Decode our own types, which a file holds as a number or as text."""
     if kind is LocalDateTime:
         return parse_local_datetime(value)
     expected, read = (
@@ -92,13 +92,13 @@ def decode_quantity(kind: type, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(expected)
     amount = read(value) if isinstance(value, str) else value
-    if not abs(amount) <= NUMBER_MAX:  # nor is it inf or nan
+    if not abs(amount) <= NUMBER_MAX:  # also refuses inf and nan
         raise ValueError(message("{expected}, got {amount}", expected=expected, amount=f"{amount:g}"))
     return kind(amount)
 
 
 def encode_quantity(kept: Any) -> int | float | str:
-    """Such a value as JSON has it: the way back."""
+    """Encode such a value for JSON: the inverse of `decode_quantity`."""
     if isinstance(kept, LocalDateTime):
         return str(kept)
     return int(kept) if isinstance(kept, ByteSize) else float(kept)

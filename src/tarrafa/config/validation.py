@@ -1,7 +1,7 @@
 """Validation rules for a collection, one table of checks per section.
 
-One table of checks for each section, in the order of the file. A check is whether something is wrong, and the
-message for it, which begins with the place: `[section] key`.
+The tables are in the order of the file. A check is a condition that is true if something is wrong, and the message for
+it, which begins with the location: `[section] key`.
 """
 
 import re
@@ -29,8 +29,8 @@ from tarrafa.config.sections import Collection
 from tarrafa.config.units import NUMBER_MAX, ByteSize, Seconds
 from tarrafa.i18n import Message, message
 
-TABLE_MAX, CYCLE_MAX = 100_000, 10_000  # sites: each is a row that one call may have to move
-WEIGHT_MAX = 1e6  # scores stay far below the ranks of what is put off
+TABLE_MAX, CYCLE_MAX = 100_000, 10_000  # sites: one call may have to move a row for each
+WEIGHT_MAX = 1e6  # scores stay far below the ranks of deferred URLs
 PATTERNS_MAX = 1_000  # of one list
 NAME_SERVERS_MAX = 8
 Check = tuple[bool, Message]
@@ -38,12 +38,14 @@ FINE = False, Message("")
 
 
 def find_complaints(collection: Collection) -> Iterator[Message]:
-    """What is wrong with it, the first thing first."""
+    """The errors of a collection, in the order of the file."""
     return _failed_checks(collection, (_name, _scope, _politeness, *_REST))
 
 
 def find_complaints_in_stored(collection: Collection) -> Iterator[Message]:
-    """The same of one that was accepted once, perhaps by an earlier version: what does no harm to the crawl stays."""
+    """The errors of a collection that was accepted before, perhaps by an earlier version: values that do not harm the
+    crawl are accepted.
+    """
     return _failed_checks(collection, (_name, _scope, _politeness_of_stored, *_REST))
 
 
@@ -64,13 +66,13 @@ def _within(place: str, value: float | None, low: float, high: float = NUMBER_MA
 
 
 def _check_minimums(collection: Collection, section: str, **lows: float) -> list[Check]:
-    """Keys of a section that are numbers, each with the lowest that it may be."""
+    """Checks of numeric keys of a section, each with its minimum."""
     values = getattr(collection, section)
     return [_within(f"[{section}] {key}", getattr(values, key), low) for key, low in lows.items()]
 
 
 def _first_mismatch(kind: re.Pattern[str], texts: Iterable[str]) -> Iterator[str]:
-    """The first that is not of that kind: there may be a million."""
+    """The first text that does not match: there may be a million."""
     return islice((text for text in texts if kind.fullmatch(text) is None), 1)
 
 

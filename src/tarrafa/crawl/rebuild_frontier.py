@@ -3,7 +3,7 @@
 Every visit has a record in the archive. Notes beside the records hold the configurations of the collections and the
 content of robots.txt files and sitemaps. Records and notes are replayed in the order in which they were written, under
 the rules of that time: the links of a page are offered to a new frontier, and the visit is finished there as it was
-then (`frontier/store/replay.py`). The link graph, if there is one, supplies the number of links to each URL.
+then (`frontier/replay.py`). The link graph, if there is one, supplies the number of links to each URL.
 
 Promises: memory is bounded; an existing frontier is untouched until the new one is complete, and is then kept aside; a
 rebuild that is killed is simply run again.
@@ -36,8 +36,8 @@ from tarrafa.crawl.worker.robots_fetch import robots_digest
 from tarrafa.errors import ConfigError, DataError, DiskFull, data_error_from_os
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, UrlWeight
+from tarrafa.frontier.replay import FrontierReplay
 from tarrafa.frontier.store.collections import LoadedCollection
-from tarrafa.frontier.store.replay import FrontierReplay
 from tarrafa.frontier.store.schema import SCHEMA_VERSION
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.frontier.transfer.checkpoint_file import CheckpointContents, load_checkpoint, verify_checkpoint

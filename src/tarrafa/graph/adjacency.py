@@ -1,15 +1,14 @@
 """Reads the whole link graph into adjacency arrays for PageRank and host links.
 
-Promises: read in one transaction and in pieces, so that memory is what the arrays take: 4 bytes a link that counts,
-16 a node, 12 a pair of hosts that are linked, and some hundreds for a host. (Above `LINKS_IN_MEMORY` the links lie in
-a file that the system may write out and read again: they are only ever read from their beginning to their end.) Node
-number k is place k - 1. Numbers are never used again: those of deleted collections are places where nobody is. Knows
-nothing of ranks.
+Promises: read in one transaction and in pieces, so that memory is what the arrays take: 4 bytes a link that counts, 16
+a node, 12 a pair of linked hosts, and some hundreds a host. (Above `LINKS_IN_MEMORY` the links lie in a file that the
+system may write out and read again: they are only ever read from their beginning to their end.) Node number k is place
+k - 1. Numbers are never used again: those of deleted collections are empty places. Knows nothing of ranks.
 
-A link counts for ranks when it leads to another URL and is walked: not what its author does not vouch for
-(rel=nofollow, ugc, sponsored, or a page that says nofollow), nor the end of a chain of redirects that was too long.
-Several links from one page to another are one. A redirect is a link like any other, the only one of its page: it
-passes rank on. For the counts between hosts every pair of pages counts that has any link, vouched for or not.
+A link counts for ranks when it leads to another URL and is followed. Links that the author does not vouch for are
+excluded (rel=nofollow, ugc, sponsored, or a page that says nofollow), and so is the target of a redirect chain that was
+too long. Several links from one page to another are one. A redirect is a link like any other, the only one of its page:
+it passes rank on. For the counts between hosts every pair of pages counts that has any link, vouched for or not.
 """
 
 import tempfile
@@ -28,13 +27,14 @@ from tarrafa.errors import DataError
 from tarrafa.graph.pagerank import IntArray, LinkMatrix
 from tarrafa.runtime.sqlite import rows
 
-NODES_MAX = (1 << 31) - 2  # a link is one integer here: 31 bits for each end, and one that says whether it counts
+# a link is one integer here: 31 bits for each end, and one bit that says whether it counts for ranks
+NODES_MAX = (1 << 31) - 2
 LINKS_PER_READ = 1 << 17
 LINKS_IN_MEMORY = 100_000_000
 PAIRS_WAITING_MAX = 2_000_000
 STATUS_BITS, STATUS_MAX = 16, 30_000
 
-# In the order of the index, which holds all that is asked for. A pair's last row is one that counts, if any does.
+# In the order of the index, which covers the query. A pair's last row is one that counts for ranks, if any does.
 LINKS_SQL = """
 SELECT (dst << 32) | (src << 1) | (hops IS NOT NULL) FROM edges INDEXED BY edges_by_target ORDER BY dst, src, hops
 """
@@ -42,7 +42,7 @@ NODES_SQL = "SELECT node, collection, host, coalesce(status, 0) FROM nodes ORDER
 
 
 class PairCounter:
-    """Counts keys, however many come, in the memory of the different ones."""
+    """Counts keys; its memory grows with the number of different keys."""
 
     def __init__(self) -> None:
         self._keys, self._counts = np.empty(0, np.int64), np.empty(0, np.int32)
@@ -56,7 +56,7 @@ class PairCounter:
             self._count()
 
     def totals(self) -> tuple[NDArray[np.int64], IntArray]:
-        """The different keys in their order, and how often each came."""
+        """The different keys, sorted, and the count of each."""
         self._count()
         return self._keys, self._counts
 
@@ -83,12 +83,13 @@ NO_LINKS = LinkMatrix(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, 
 
 @dataclass(slots=True)
 class GraphArrays:
-    """Everything that is computed from. A *group* is one host of one collection, numbered as they were met; the last
-    number, which is no group's, stands at places where nobody is."""
+    """The input of all computations. A *group* is one host of one collection, numbered in order of appearance; the last
+    number belongs to no group and marks empty places.
+    """
 
     incarnation: int
     turned: int
-    edges: int  # all links, counting or not
+    edges: int  # all links, whether they count for ranks or not
     links: LinkMatrix
     groups: IntArray  # of each node
     collections: "array[int]"  # of each group
@@ -100,7 +101,7 @@ class GraphArrays:
 
     @property
     def nodes(self) -> int:
-        """How many there are."""
+        """The number of nodes."""
         return self.statuses.total()
 
     def exist(self, places: NDArray[np.int64]) -> bool:
@@ -111,7 +112,7 @@ class GraphArrays:
 
 
 def read_graph(connection: apsw.Connection, folder: Path) -> GraphArrays:
-    """The graph as it is now. `folder` is where large arrays may lie for a while."""
+    """The present graph. `folder` is for temporary files of large arrays."""
     with connection:
         counters = dict(rows(connection, "SELECT name, value FROM counters"))
         nodes = rows(connection, "SELECT coalesce(max(node), 0) FROM nodes")[0][0]
@@ -123,7 +124,7 @@ def read_graph(connection: apsw.Connection, folder: Path) -> GraphArrays:
 
 
 def status_counts(found: GraphArrays) -> Iterator[tuple[int, int, int]]:
-    """Group, status, and how many of its URLs have it."""
+    """Group, status, and the number of its URLs with that status."""
     for key, count in found.statuses.items():
         group = (key + STATUS_MAX) >> STATUS_BITS
         yield group, key - (group << STATUS_BITS), count
@@ -172,7 +173,7 @@ def _read_links(connection: apsw.Connection, found: GraphArrays, folder: Path) -
 
 
 def _pairs(connection: apsw.Connection) -> Iterator[NDArray[np.int64]]:
-    """All links, each pair of pages once and by its last row, in pieces."""
+    """All links in pieces, each pair of pages once and by its last row."""
     stream = chain.from_iterable(connection.execute(LINKS_SQL))
     held = np.empty(0, np.int64)
     while len(piece := np.fromiter(islice(stream, LINKS_PER_READ), np.int64)):
@@ -186,6 +187,6 @@ def _pairs(connection: apsw.Connection) -> Iterator[NDArray[np.int64]]:
 def _allocate_links(links: int, folder: Path) -> IntArray:
     if links <= LINKS_IN_MEMORY:
         return np.empty(links, np.int32)
-    with tempfile.TemporaryFile(dir=folder) as file:  # without a name: it goes when nobody maps it any more
+    with tempfile.TemporaryFile(dir=folder) as file:  # without a name: the system removes it with its last mapping
         file.truncate(4 * links)
         return np.memmap(file, np.int32, "r+", shape=(links,))

@@ -1,9 +1,9 @@
 """Graph follower: applies archived visits to the link graph and delivers weights to the frontier.
 
-Promises: follows the archive from where it stopped, whatever stopped it; tells the frontier each change at least
-once, in absolute values, at most every second; never calls the crawl. One process at a time (a lock sees to it).
-`behind` is 0 only when every durable record is applied and every change of in-links and depths delivered; ranks are
-told a few at a time, and nobody waits for them. Knows nothing of how `deliver` reaches the frontier.
+Promises: follows the archive from where it stopped, after any kind of stop; delivers each change to the frontier at
+least once, in absolute values, at most every second; never calls the crawl. One process at a time (by a lock). `behind`
+is 0 only when every durable record is applied and every change of in-links and depths delivered; ranks are delivered a
+few at a time and do not count. Knows nothing of how `deliver` reaches the frontier.
 """
 
 import threading
@@ -47,11 +47,11 @@ DELIVER_EVERY_S = 0.7
 WEIGHTS_PER_CALL = 5_000
 OF_COLLECTION = """WHERE EXISTS
     (SELECT 1 FROM nodes JOIN collections USING (collection) WHERE nodes.node = {table}.node AND name = ?)"""
-RANKS_PER_CALL = 1_000  # with each delivery: a survey may have changed them all, and others want the frontier too
+RANKS_PER_CALL = 1_000  # per delivery: a ranking may have changed all ranks, and the frontier has other clients
 
 
 class GraphFollower:
-    """One pass after the other over what is new. Use it in a `with`: it holds the lock and the connection."""
+    """Applies new records pass by pass. Use it in a `with`: it holds the lock and the connection."""
 
     def __init__(self, data: DataDirectory, deliver: Deliver) -> None:
         self._data = data
@@ -84,7 +84,7 @@ class GraphFollower:
         return self._graph.incarnation
 
     def read(self, stop: threading.Event | None = None) -> int:
-        """Apply all that is durable now; the number of records that were read."""
+        """Apply all durable records; the number of records that were read."""
         total = 0
         _, entries = unread_entries(self._data.archive, self._graph.state, self.drop_deleted, self._graph.note_suffixes)
         while not (stop is not None and stop.is_set()):
@@ -96,20 +96,20 @@ class GraphFollower:
         return total
 
     def drop_deleted(self) -> None:
-        """Take out the collections that were deleted since."""
+        """Remove the collections that were deleted since."""
         for name, at in self._deletions.pending():
             with self._errors:
                 self._graph.drop_collection(name, at)
 
     def deliver_weights(self) -> int:
-        """Deliver one call's worth of news; how many weights that were. What `deliver` raises, changes nothing."""
+        """Deliver the weights of one call; their number. An exception of `deliver` changes nothing."""
         with self._errors:
             news = self._graph.undelivered_weights(WEIGHTS_PER_CALL)
         self._deliver_batch(news)
         return len(news)
 
     def deliver_ranks(self) -> int:
-        """Deliver some ranks that a survey has changed, if there are any; how many that were."""
+        """Deliver some ranks that the last ranking has changed, if any; their number."""
         nodes = self.ranks.next_nodes(RANKS_PER_CALL)
         if nodes:
             with self._errors:
@@ -128,7 +128,7 @@ class GraphFollower:
 
 
 def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None:
-    """Follow the archive until told to stop, and have the graph surveyed when it has changed enough."""
+    """Follow the archive until told to stop, and start the ranking process when the graph has changed enough."""
     with GraphFollower(data, deliver) as follower:
         told_at, read_at = 0.0, boottime()
         surveyor = RankingScheduler(data, follower.incarnation)
@@ -148,7 +148,7 @@ def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None
 
 
 def catch_up(data: DataDirectory, deliver: Deliver) -> int:
-    """Apply and deliver everything that is durable now; the number of records read."""
+    """Apply and deliver all durable records; the number of records read."""
     with GraphFollower(data, deliver) as follower:
         read = follower.read()
         while follower.deliver_weights():
@@ -159,7 +159,7 @@ def catch_up(data: DataDirectory, deliver: Deliver) -> int:
 
 
 def drop_deleted(data: DataDirectory) -> bool:
-    """Let the graph drop what was deleted. False: there is none, or its follower runs and does it."""
+    """Remove deleted collections from the graph. False: there is no graph, or its follower is running and does it."""
     parts = [data] if graph_is_current(data) else []
     return with_each_follower(parts, _silent_follower, GraphFollower.drop_deleted)
 
@@ -170,9 +170,9 @@ def _silent_follower(data: DataDirectory) -> GraphFollower:
 
 
 def rebuild(data: DataDirectory) -> int:
-    """Make the graph again from the archive, from nothing, with all that is computed from it; the records read.
+    """Rebuild the graph from the archive, with its rankings; the number of records read.
 
-    The frontier is told by whoever follows next: everything counts as news then.
+    The next follower delivers everything to the frontier: all values count as undelivered.
     """
     from tarrafa.graph.ranking_process import compute_rankings
 
@@ -185,7 +185,7 @@ def rebuild(data: DataDirectory) -> int:
 
 
 def mark_all_undelivered(data: DataDirectory) -> int:
-    """The frontier was made anew: all that the graph knows is news to it. How much that is."""
+    """Mark everything as undelivered, for a rebuilt frontier; the number of weights."""
     with writer_lock(data), closing(open_writer(data)) as connection, graph_file(data).errors(connection):
         with connection:
             connection.execute("UPDATE nodes SET told = NULL")
@@ -195,15 +195,15 @@ def mark_all_undelivered(data: DataDirectory) -> int:
 
 
 def cursor(data: DataDirectory) -> Cursor:
-    """How far the follower has read; nothing yet when there is no graph."""
+    """How far the follower has read the archive; an empty cursor without a graph."""
     return _read_progress(data)[0]
 
 
 def behind(data: DataDirectory, until: Cursor | None = None, collection: str | None = None) -> int:
-    """0 when the graph and the frontier know all that the archive holds, or held at some moment, of all collections or
-    of one; otherwise, roughly how much they do not.
+    """0 when graph and frontier hold all records of the archive (now, or at a given moment), of all collections or of
+    one; otherwise roughly the number of missing bytes and weights.
 
-    The archive is asked first: what becomes durable afterwards was not there when the question was put.
+    The archive's length is read first: records that become durable later were not there when the caller asked.
     """
     upto = visit_lengths(data.archive) if until is None else until
     seen, undelivered = _read_progress(data, collection)
@@ -211,7 +211,7 @@ def behind(data: DataDirectory, until: Cursor | None = None, collection: str | N
 
 
 def _read_progress(data: DataDirectory, collection: str | None = None) -> tuple[Cursor, int]:
-    """Where the follower is, and how much of that it still has to carry on or to tell, at one moment."""
+    """The cursor of the follower, and how many depths and weights are still pending, read at one moment."""
     if not graph_is_current(data):
         return {}, 0
     with graph_file(data).reading() as connection:

@@ -1,8 +1,7 @@
 """Link statistics of one collection for a report: in-link distribution and dead links.
 
-Sums over the nodes of one collection, for a report: one pass over them, and a look-up for each link that is dead. A
-link here is a pair of different URLs, however often one names the other.
-Promises: reads beside the follower; None while there is no graph.
+Sums over the nodes of one collection: one pass over them, and a look-up for each dead link. A link here is a pair of
+different URLs, however often one names the other. Promises: reads beside the follower; None while there is no graph.
 Knows nothing of reports.
 """
 
@@ -14,12 +13,12 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import Count
 from tarrafa.runtime.sqlite import rows
 
-DEAD_STATUSES = tuple(sorted(GONE | {Status.NAME_UNKNOWN}))  # nobody is there, and nobody is expected
+DEAD_STATUSES = tuple(sorted(GONE | {Status.NAME_UNKNOWN}))  # the page does not exist, permanently
 LISTED_MAX = 1_000
 
 
 class LinkedUrl(msgspec.Struct, frozen=True):
-    """A URL and a number of links: that lead to it, or that stand on it."""
+    """A URL and a number of links: its in-links, or links on it."""
 
     url: str
     links: Count
@@ -27,20 +26,20 @@ class LinkedUrl(msgspec.Struct, frozen=True):
 
 
 class GraphStatistics(msgspec.Struct, frozen=True):
-    """A collection's part of the graph. `in_links`: how many pages that were there have so many links to them."""
+    """A collection's part of the graph. `in_links`: the number of fetched pages by number of in-links."""
 
     urls: Count
     links: Count
-    links_followed: Count  # of these, to URLs that were visited
+    links_followed: Count  # of these, links to visited URLs
     in_links: list[tuple[Count, Count]]
     dead_urls: Count
     dead_links: Count
-    most_wanted: list[LinkedUrl]  # dead URLs that most pages link to
-    pages_worst: list[LinkedUrl]  # pages with most dead links
+    most_wanted: list[LinkedUrl]  # dead URLs with the most linking pages
+    pages_worst: list[LinkedUrl]  # pages with the most dead links
 
 
 def graph_statistics(data: DataDirectory, collection: str, limit: int = 10) -> GraphStatistics | None:
-    """What the graph knows of a collection; None where there is none yet."""
+    """The statistics of a collection; None without a graph."""
     if not graph_exists(data):
         return None
     limit, dead = max(0, min(limit, LISTED_MAX)), ", ".join(str(int(status)) for status in DEAD_STATUSES)

@@ -1,10 +1,10 @@
 """GraphWriter: applies one visit to the link graph (edges, in-link counts, depths) and commits batches.
 
-Promises: the graph after a batch is what its records say, one after the other: a newer visit replaces the page's ways
-out exactly, one that is not newer changes nothing; in-link counts are exact; a depth that fell is carried on along
-everything already known. Data and cursor are committed together, so that a crash at any moment repeats and never
-doubles. A node that a crawler elsewhere visited last is that one's, and stamped anew whenever its in-links change.
-Knows nothing of loops, processes or who is told.
+Promises: the graph after a batch equals its records applied one after the other: a newer visit replaces the outlinks of
+a page exactly, one that is not newer changes nothing; in-link counts are exact; a lower depth is propagated along all
+known edges. Data and cursor are committed together, so that a crash at any moment repeats work and never counts twice.
+A node whose last visit was made by an external crawler is owned by that crawler, and gets a new stamp whenever its
+in-links change. Knows nothing of loops, processes or deliveries.
 """
 
 from collections import deque
@@ -26,14 +26,14 @@ from tarrafa.runtime.sqlite import rows
 
 NODES_CACHED_MAX = 150_000
 EDGES_PER_BATCH_MAX = 50_000  # a host of link lists must not fill the memory
-RELAXED_MAX = 200_000  # edges followed per batch to carry depths on; the rest waits in `falling`
+RELAXED_MAX = 200_000  # edges followed per batch to propagate depths; the rest waits in `falling`
 TITLE_CHARS_MAX = 300
 DROPPED_AT_ONCE = 2_000  # nodes
 
 
 @dataclass(slots=True, eq=False)
 class _NodeState:
-    """What must be known of a node to change it. Depth None: not reached by a link that is walked."""
+    """The state of a node that is needed to change it. Depth None: not reached by a followed link."""
 
     number: int
     depth: int | None = None
@@ -49,7 +49,7 @@ class _SuffixNetwork(msgspec.Struct):
 
 
 class _SuffixConfig(msgspec.Struct):
-    """As much of a collection's configuration as says what its sites are."""
+    """The part of a collection's configuration that defines its sites."""
 
     network: _SuffixNetwork = msgspec.field(default_factory=_SuffixNetwork)
 
@@ -59,7 +59,7 @@ def _lower(old: int | None, new: int) -> bool:
 
 
 def _undelivered_depth(depth: int | None, told: int | None) -> int:
-    """A depth that the frontier should hear of; -1: nothing new."""
+    """A depth to deliver to the frontier; -1: nothing new."""
     return depth if depth is not None and _lower(told, depth) else -1
 
 
@@ -72,10 +72,11 @@ class GraphWriter:
         self._load()
 
     def _load(self) -> None:
-        """Begin from what is on the disk."""
+        """Load the counters from the disk."""
         counters: dict[str, int] = dict(self._rows("SELECT name, value FROM counters"))
         last = self._rows("SELECT max(node) FROM nodes")[0][0] or 0
-        self._next_node: int = 1 + max(last, counters.get("numbered", 0))  # of a deleted collection may have been more
+        # a deleted collection may have had higher numbers
+        self._next_node: int = 1 + max(last, counters.get("numbered", 0))
         self._collections: dict[str, int] = dict(self._rows("SELECT name, collection FROM collections"))
         self._owners: dict[str, int] = dict(self._rows("SELECT name, owner FROM owners"))
         self.state.load()
@@ -91,7 +92,7 @@ class GraphWriter:
         self._relaxed = 0
 
     def commit(self, entries: Iterator[ArchiveEntry], records_max: int) -> int:
-        """Apply up to so many records and save where they end, in one transaction; how many they were."""
+        """Apply a limited number of records and save the cursor, in one transaction; the number of records."""
         cursor: Cursor = {}
         records = 0
         try:
@@ -106,7 +107,7 @@ class GraphWriter:
                 self._flush()
                 self.state.save_cursor(cursor)
         except BaseException:
-            self._load()  # what memory holds was never written
+            self._load()  # the state in memory was never written
             raise
         self.state.cursor |= cursor
         if len(self._by_number) > NODES_CACHED_MAX:
@@ -117,8 +118,9 @@ class GraphWriter:
         return rows(self._connection, sql, bindings)
 
     def drop_collection(self, name: str, at: float) -> None:
-        """A collection was deleted at that moment: its nodes and edges go, some at a time. No edge leads from one
-        collection to another. Killed in between, it is done again."""
+        """Delete the nodes and edges of a collection that was deleted at that moment, some at a time. No edge leads
+        from one collection to another. After a kill in between it is repeated.
+        """
         number, last, gone = self._collections.get(name, 0), 0, True
         while gone:
             with self._connection:
@@ -173,10 +175,10 @@ class GraphWriter:
         self._propagate_depths()
 
     def _replace(self, collection: int, node: _NodeState, edges: list[OutEdge], handed_depth: int, known: bool) -> None:
-        """Exchange the ways out of a node, and count what that changes for those at the other ends.
+        """Replace the outlinks of a node, and update the in-links of their targets.
 
-        The worker has offered each target to the frontier already, at the depth that the visit was handed out with:
-        that much is `told`. Only a depth below it is news.
+        The worker has already sent each target to the frontier, with the depth of the visit: the frontier knows that
+        much (`told`). Only a lower depth is news.
         """
         source = node.number
         ways: set[tuple[int, bool]] = set()
@@ -214,7 +216,7 @@ class GraphWriter:
     # -- owners ----------------------------------------------------------------------------------------------------
 
     def _set_owner(self, node: _NodeState, name: str) -> None:
-        """The node is that crawler's from now on; without a name, nobody's that wants to hear of it."""
+        """Set the external crawler that owns the node; an empty name: no owner."""
         owner = self._owners.get(name) if name else None
         if name and owner is None:
             owner = self._owners[name] = len(self._owners) + 1
@@ -242,9 +244,9 @@ class GraphWriter:
             self._falling.append(node)
 
     def _propagate_depths(self) -> None:
-        """Carry depths that fell along the edges that are known. Depths only fall, so this ends, loops or not.
+        """Propagate lower depths along the known edges. Depths only fall, so this ends even with loops.
 
-        Known weakness: a depth never rises again when the path that gave it disappears; the frontier's does neither.
+        Known weakness: a depth never rises again when the path that gave it disappears; nor does it in the frontier.
         """
         sql = "SELECT dst, hops FROM edges WHERE src = ? AND hops IS NOT NULL"
         while self._falling and self._relaxed < RELAXED_MAX:
@@ -270,7 +272,7 @@ class GraphWriter:
         return found
 
     def note_suffixes(self, note: CollectionNote) -> None:
-        """What the visits that follow were made under: it says where a site ends and the next begins."""
+        """Store the public suffixes of the collection for the visits that follow: they define its sites."""
         with suppress(msgspec.MsgspecError):
             suffixes = msgspec.json.decode(note.config, type=_SuffixConfig).network.suffixes
             self._connection.execute(
@@ -323,14 +325,16 @@ class GraphWriter:
         self._changed, self._dirty = set(), set()
         self._falling.clear()
 
-    # -- what the frontier is to be told ---------------------------------------------------------------------------
+    # -- deliveries to the frontier --------------------------------------------------------------------------------
 
     def undelivered_weights(self, limit: int) -> list[tuple[str, int, UrlWeight]]:
-        """Up to so many (collection, node, weight) that the frontier does not know yet, sorted as it keeps them."""
+        """A limited number of (collection, node, weight) that the frontier does not know yet, sorted as it keeps
+        them.
+        """
         return self.weights([node for (node,) in self._rows("SELECT node FROM dirty LIMIT ?", (limit,))])
 
     def weights(self, nodes: list[int]) -> list[tuple[str, int, UrlWeight]]:
-        """What there is to tell of these."""
+        """The weights of these nodes to deliver."""
         found = self._rows(
             f"""SELECT c.name, n.node, n.host, n.id, n.in_links, n.depth, n.told, n.url
                 FROM nodes n JOIN collections c USING (collection)
@@ -342,7 +346,7 @@ class GraphWriter:
         ]
 
     def mark_delivered(self, nodes: list[int]) -> None:
-        """The frontier knows these now."""
+        """Mark these as known to the frontier."""
         with self._connection:
             many = self._connection.executemany
             many("DELETE FROM dirty WHERE node = ?", ((node,) for node in nodes))

@@ -1,8 +1,8 @@
 """Host graph: which hosts and sites link to which, as arrays.
 
-Promises: each pair of different hosts once, with the number of page pairs that are linked, those of the most links
-first; sites are the sums of their hosts, without what stays inside. Memory follows the number of different pairs.
-Knows nothing of files or names: hosts and sites are numbers here.
+Promises: each pair of different hosts once, with the number of linked pairs of pages, the highest number first; sites
+are the sums of their hosts, without links inside a site. Memory grows with the number of different pairs. Knows nothing
+of files or names: hosts and sites are numbers here.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ COUNT_MAX = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class NeighbourLists:
-    """For each number the others that it is linked with, as pairs of 32 bits (the other's number, how many links)."""
+    """For each number its linked numbers, as pairs of 32 bits (the other number, the number of links)."""
 
     _pointers: NDArray[np.int64]
     _pairs: NDArray[np.int32]
@@ -34,14 +34,14 @@ class HostGraph:
 
 
 def host_graph(keys: NDArray[np.int64], counts: IntArray, size: int) -> HostGraph:
-    """`keys` are (from << 32) | to, each once and in order."""
+    """`keys` are (from << 32) | to, each once and sorted."""
     return HostGraph(
         _lists(keys >> 32, keys & 0xFFFFFFFF, counts, size), _lists(keys & 0xFFFFFFFF, keys >> 32, counts, size)
     )
 
 
 def _lists(owner: NDArray[np.int64], other: NDArray[np.int64], counts: IntArray, size: int) -> NeighbourLists:
-    """The sort is stable, and of one owner the others are in their order already: so they stay, at equal counts."""
+    """The sort is stable, and the others of one owner are sorted already: so they stay in order at equal counts."""
     pointers = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=size))))
     owner = (owner << 32) | (COUNT_MAX - counts)
     order = np.argsort(owner, kind="stable")
@@ -54,7 +54,7 @@ def _lists(owner: NDArray[np.int64], other: NDArray[np.int64], counts: IntArray,
 def site_pairs(
     keys: NDArray[np.int64], counts: IntArray, site_of: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], IntArray]:
-    """The same pairs, between the sites that hosts belong to."""
+    """The same pairs between the sites of the hosts."""
     pairs = (site_of[keys >> 32] << 32) | site_of[keys & 0xFFFFFFFF]
     apart = (pairs >> 32) != (pairs & 0xFFFFFFFF)
     return sum_by_key(pairs[apart], counts[apart])

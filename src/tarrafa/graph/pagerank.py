@@ -1,20 +1,20 @@
 """PageRank as a linear system, solved by Gauss-Seidel sweeps over arrays.
 
 Promises: pure arrays; the ranks of each block (a collection: no link leaves it) have the mean 1, so that ranks of
-blocks of any size compare: N times PageRank. The same links give the same ranks to about a millionth, from wherever
-it starts; a start that is near saves sweeps. It ends after `sweeps_max` sweeps whatever the links are. Knows nothing
-of URLs, files or SQLite.
+blocks of any size compare: N times PageRank. The same links give the same ranks to about a millionth, from any start; a
+near start saves sweeps. It ends after `sweeps_max` sweeps whatever the links are. Knows nothing of URLs, files or
+SQLite.
 
-PageRank is where somebody is found who follows a random link with probability 0.85, and else, or where there is no
-link to follow, goes to any page of the block. Since both jumps go to the same places, the mass that pages without
-links lose need not be followed: the solution of
+PageRank is the stationary distribution of a random surfer who follows a random link with probability 0.85 and
+otherwise, or where there is no link, jumps to a random page of the block. Since both jumps go to the same pages, the
+mass that pages without links lose need not be tracked: the solution of
 
     x[i] = 1 + 0.85 * (sum of x[j] / links_of[j] over the j that link to i)
 
-has the right proportions, and is only to be scaled (Del Corso, Gulli, Romani 2005). It has two gifts. Pages that link
-nowhere, in a crawl most of those that are known, give nothing to anybody: they are computed once, at the end. And
-values may be used as soon as they are new (Gauss-Seidel), which takes half the sweeps. Nodes are numbered as they
-were found, links mostly lead to later ones, so a sweep carries news far.
+has the right proportions, and is only to be scaled (Del Corso, Gulli, Romani 2005). This has two advantages. Pages
+without outlinks, in a crawl most of the known pages, pass no rank on: they are computed once, at the end. And new
+values are used at once (Gauss-Seidel), which halves the number of sweeps. Nodes are numbered as they were found and
+links mostly lead to later ones, so a sweep propagates changes far.
 """
 
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 DAMPING = 0.85
-TOLERANCE = 1e-9  # of the sum of all values, from one sweep to the next: no single one is then off by more than 1e-5
+TOLERANCE = 1e-9  # of the sum of all values, from one sweep to the next: the error of a single value is below 1e-5
 SWEEPS_MAX = 200
-COMPILED_LINKS_MIN = 1_000_000  # links; fewer are done with numpy, before numba would be loaded
+COMPILED_LINKS_MIN = 1_000_000  # links; smaller graphs use numpy, which is done before numba is loaded
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int32]
@@ -33,7 +33,9 @@ IntArray = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class LinkMatrix:
-    """Those who link to node i are sources[pointers[i]:pointers[i + 1]], each once; links_of counts the other way."""
+    """The pages that link to node i are sources[pointers[i]:pointers[i + 1]], each once; links_of counts the
+    outlinks.
+    """
 
     pointers: NDArray[np.int64]
     sources: IntArray
@@ -46,7 +48,7 @@ class LinkMatrix:
 
 @dataclass(frozen=True, slots=True)
 class PageRankResult:
-    """The ranks, after how many sweeps, and how much the last one still changed."""
+    """The ranks, the number of sweeps, and the change in the last one."""
 
     ranks: NDArray[np.float32]
     sweeps: int
@@ -63,12 +65,12 @@ def pagerank(
     sweeps_max: int = SWEEPS_MAX,
     compiled: bool | None = None,
 ) -> PageRankResult:
-    """`blocks` says of each node which block it is in; `start` are ranks of before, as many as there are."""
+    """`blocks` is the block of each node; `start` are earlier ranks, of any number of nodes."""
     if not links.nodes:
         return PageRankResult(np.empty(0, np.float32), 0, 0.0)
     gives = np.zeros(links.nodes)
     np.divide(damping, links.links_of, out=gives, where=links.links_of > 0)
-    share = gives.copy()  # of its value that a node gives to each that it links to
+    share = gives.copy()  # share of its value that a node gives to each target
     gives *= _first_values(links, blocks, start, damping)
     if compiled is None:
         compiled = len(links.sources) >= COMPILED_LINKS_MIN
@@ -82,7 +84,7 @@ def pagerank(
 
 
 def _first_values(links: LinkMatrix, blocks: IntArray, start: NDArray[np.float32] | None, damping: float) -> FloatArray:
-    """The ranks of before, raised to the level that the equations give a block with so many pages that link on."""
+    """The earlier ranks, scaled to the level that the equations give a block with this many linking pages."""
     values = np.ones(links.nodes)
     if start is not None:
         known = start[: links.nodes].astype(np.float64)
@@ -91,7 +93,7 @@ def _first_values(links: LinkMatrix, blocks: IntArray, start: NDArray[np.float32
     sums = np.bincount(blocks, weights=values)
     linking = np.bincount(blocks, weights=np.where(links.links_of > 0, values, 0.0))
     sizes = np.bincount(blocks).astype(np.float64)
-    # Summed over a block the equations say: sum = size + damping * (what those have that link on).
+    # Summed over a block the equations say: sum = size + damping * (the values of pages with outlinks).
     levels = np.divide(sizes, sums - damping * linking, out=np.ones_like(sums), where=sums > 0)
     values *= levels[blocks]
     return values
@@ -100,7 +102,7 @@ def _first_values(links: LinkMatrix, blocks: IntArray, start: NDArray[np.float32
 def _sweep_numpy(
     links: LinkMatrix, share: FloatArray, gives: FloatArray, tolerance: float, sweeps_max: int
 ) -> tuple[FloatArray, int, float]:
-    """Small graphs: all values at once. It takes more sweeps, and nothing to load."""
+    """Small graphs: all values at once. It takes more sweeps, and no loading."""
     change, sweeps = 0.0, 0
     while sweeps < sweeps_max:
         sweeps += 1

@@ -1,7 +1,7 @@
 """Compiled inner loops (numba) of PageRank.
 
-Apart from `pagerank`, because numba takes a second to load and its cache on the disk looks at one file only. What is
-written here needs no other file of ours.
+Separate from `pagerank`, because numba takes a second to load and its cache on the disk depends on one file only. This
+module imports no other module of Tarrafa.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ def sweep(
     tolerance: float,
     sweeps_max: int,
 ) -> tuple[int, float]:
-    """Change what each node that links gives until it stands still; the sweeps made, and the last one's change.
+    """Update the values of the linking nodes until they converge; the number of sweeps, and the change in the last one.
 
     One thread, in the order of the nodes: the result is the same every time.
     """
@@ -44,7 +44,7 @@ def sweep(
 
 @compiled
 def receive(pointers: NDArray[np.int64], sources: NDArray[np.int32], gives: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What each node has in the end."""
+    """The final value of each node."""
     values = np.ones(len(gives))
     for node in range(len(gives)):
         for place in range(pointers[node], pointers[node + 1]):

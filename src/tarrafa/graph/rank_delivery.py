@@ -1,10 +1,10 @@
 """Tracks which ranks have changed enough to be delivered to the frontier.
 
-Beside the file of ranks lies one of the same shape with the ranks as the frontier took them up last (0: never). Both
-sides judge alike what is news: a rank more than a quarter above or below; who has none yet has the mean. Promises:
-small changes are never told, so a survey floods nobody; each call looks at a bounded number of nodes, however many
-there are; what was told is remembered across restarts, and telling something twice is harmless. Knows nothing of how
-it is told.
+Beside the rank file lies a file of the same format with the ranks that the frontier received last (0: none). Graph and
+frontier use the same rule: a rank is news if it is more than a quarter above or below the last one; a page without a
+rank has the mean. Promises: small changes are never delivered, so a ranking never floods the frontier; each call reads
+a bounded number of nodes; delivered ranks are remembered across restarts, and a repeated delivery is harmless. Knows
+nothing of how ranks are delivered.
 """
 
 import mmap
@@ -28,7 +28,7 @@ def path_of(data: DataDirectory) -> Path:
 
 
 class UndeliveredRanks:
-    """Of one making of the graph. `take_up` after each survey."""
+    """Of one incarnation of the graph. Call `reload` after each ranking."""
 
     def __init__(self, data: DataDirectory, incarnation: int) -> None:
         self._data, self._incarnation = data, incarnation
@@ -38,7 +38,7 @@ class UndeliveredRanks:
         self.reload()
 
     def reload(self) -> None:
-        """There may be new ranks: look through all of them again."""
+        """Start over: there may be new ranks."""
         self.close()
         self._ranks = RankFile.open(self._data, self._incarnation)
         self._place = 0
@@ -47,7 +47,7 @@ class UndeliveredRanks:
             self._told = memoryview(self._map)[HEADER_BYTES:].cast("f")
 
     def _open(self, nodes: int) -> mmap.mmap:
-        """What was told of a former making says nothing."""
+        """Open both files; ranks delivered from another incarnation are ignored."""
         path, head = path_of(self._data), _header.pack(MAGIC, self._incarnation)
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -65,11 +65,11 @@ class UndeliveredRanks:
             raise data_error_from_os(error, path) from None
 
     def rank(self, node: int) -> float:
-        """As the last survey found it; 0: it has not met it."""
+        """The rank by the last ranking; 0: the node is newer than it."""
         return self._ranks.rank_of(node) if node <= len(self._ranks.values) else 0.0
 
     def next_nodes(self, limit: int) -> list[int]:
-        """Some nodes whose ranks are news. None of them: there are none in what was looked at."""
+        """Some nodes with undelivered ranks. An empty list: none among the nodes read by this call."""
         found: list[int] = []
         end = min(self._place + LOOKED_AT_MAX, len(self._ranks.values))
         while self._place < end and len(found) < limit:
@@ -80,11 +80,11 @@ class UndeliveredRanks:
 
     @property
     def is_done(self) -> bool:
-        """All ranks of the last survey were looked at."""
+        """Whether all ranks of the last ranking were read."""
         return self._place >= len(self._ranks.values)
 
     def mark_delivered(self, nodes: Iterable[int]) -> None:
-        """The frontier was told the ranks of these, as they are now; it takes up what is news."""
+        """Mark the present ranks of these nodes as delivered."""
         for node in nodes:
             if node <= len(self._ranks.values) and is_significant_rank_change(
                 self._ranks.rank_of(node), self._told[node - 1]
@@ -99,5 +99,5 @@ class UndeliveredRanks:
 
 
 def remove(data: DataDirectory) -> None:
-    """The frontier was made anew: it knows nothing."""
+    """Forget all deliveries, for a rebuilt frontier."""
     path_of(data).unlink(missing_ok=True)

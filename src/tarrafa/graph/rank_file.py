@@ -1,10 +1,10 @@
 """Rank file: the PageRank of each node as 32-bit floats, mapped into memory.
 
-A file of 64 bytes that say what it is, and then a 32-bit float for each node: N times PageRank, with the mean 1.
-Promises: it is written anew and takes the old one's place when it is whole and durable; who has the old one open goes
-on with it. A node that it does not reach has the rank 1, and so has everybody where there is no file, or where it
-speaks of another making of the graph: nodes had other numbers then.
-Knows nothing of how ranks are computed, nor of numpy: who looks up a hundred of them needs none.
+A header of 64 bytes, and then a 32-bit float for each node: N times PageRank, with the mean 1. Promises: a new file
+replaces the old one when it is complete and durable; a process with the old one open keeps using it. A node beyond the
+end of the file has the rank 1, and so have all nodes where there is no file, or a file of another incarnation of the
+graph, whose nodes had other numbers. Knows nothing of how ranks are computed, nor of numpy: looking up a hundred ranks
+needs none.
 """
 
 import math
@@ -25,13 +25,13 @@ _header = Struct("<8sqqqqdd")
 
 
 class RankFileHeader(msgspec.Struct, frozen=True):
-    """What a file of ranks was computed from."""
+    """The graph that a rank file was computed from."""
 
     incarnation: int
     turned: int
     nodes: int
     edges: int
-    at: float  # when
+    at: float  # time of the computation
     took_s: float
 
 
@@ -48,7 +48,7 @@ def write_ranks(data: DataDirectory, stated: RankFileHeader, ranks: bytes) -> No
 
 
 def read_header(data: DataDirectory) -> RankFileHeader | None:
-    """What the file that is there was computed from; None where there is none that can be read."""
+    """The header of the present file; None without a readable one."""
     try:
         with path_of(data).open("rb") as file:
             return _read(file.read(HEADER_BYTES))
@@ -63,7 +63,7 @@ def _read(head: bytes) -> RankFileHeader | None:
 
 
 class RankFile:
-    """A file of ranks, mapped into memory. It may be read by any number of threads."""
+    """A rank file, mapped into memory. It may be read by any number of threads."""
 
     def __init__(self, stated: RankFileHeader | None, values: "memoryview[float]") -> None:
         self.stated, self.values = stated, values
@@ -74,7 +74,7 @@ class RankFile:
 
     @classmethod
     def open(cls, data: DataDirectory, incarnation: int) -> Self:
-        """Those of this making of the graph."""
+        """Open the ranks of this incarnation of the graph."""
         try:
             with path_of(data).open("rb") as file:
                 found = _read(file.read(HEADER_BYTES))

@@ -2,10 +2,10 @@
 
 `python -m tarrafa.graph.ranking_process`: reads the graph once into arrays, computes the ranks of all nodes and the
 sums of all hosts and sites, writes both, and ends. A process of its own, because it takes memory and a processor for
-seconds: the follower that starts it goes on following, and who reads has the results of before until the new ones are
-whole. Promises: killed at any moment it leaves what was there; the file of ranks, which says what it was computed
-from, comes last, so that a survey that broke off is made again. One at a time (a lock sees to it). Knows nothing of
-when it is time: see `surveyor`.
+seconds: the follower that starts it continues, and readers use the former results until the new ones are complete.
+Promises: killed at any moment it leaves the former results; the rank file, which names the state of the graph that it
+was computed from, is written last, so that an interrupted ranking is repeated. One at a time (by a lock). Knows nothing
+of schedules: see `ranking_schedule`.
 """
 
 import argparse
@@ -42,7 +42,7 @@ FETCHED_STATUSES = frozenset({200, 304})
 
 
 class GroupNames(msgspec.Struct, frozen=True):
-    """What the groups of a snapshot are called: collection, host key, and the number of the site."""
+    """The names of the groups of the graph arrays: collection, host key, and the number of the site."""
 
     collections: list[str]
     keys: list[str]
@@ -51,7 +51,7 @@ class GroupNames(msgspec.Struct, frozen=True):
 
 
 def compute_rankings(data: DataDirectory, clock: Clock | None = None) -> RankFileHeader | None:
-    """Compute everything anew from the graph as it is now. None: another process is about it."""
+    """Compute everything from the present graph. None: another process is computing."""
     lock = try_lock(data.graph / "survey.lock")
     if lock is None:
         return None
@@ -66,7 +66,7 @@ def _compute_rankings(data: DataDirectory, clock: Clock) -> RankFileHeader:
         names = _names(connection, found)
     counting = len(found.links.sources)
     values = _ranks(data, found, names)
-    found.links = NO_LINKS  # the rest needs its memory
+    found.links = NO_LINKS  # frees memory for the rest
     _write_sites(data, found, names, values, clock.now())
     stated = RankFileHeader(found.incarnation, found.turned, found.nodes, counting, clock.now(), boottime() - begun)
     rank_file.write_ranks(data, stated, values.tobytes())
@@ -74,9 +74,10 @@ def _compute_rankings(data: DataDirectory, clock: Clock) -> RankFileHeader:
 
 
 def _ranks(data: DataDirectory, found: GraphArrays, names: GroupNames) -> NDArray[np.float32]:
-    """From the ranks of before, if there are any of this making of the graph."""
+    """Start from the former ranks, if there are any of this incarnation of the graph."""
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names.collections))}
-    block_of = np.array([*(numbers[name] for name in names.collections), len(numbers)], np.int32)  # the last: nobody's
+    # the last one: empty places
+    block_of = np.array([*(numbers[name] for name in names.collections), len(numbers)], np.int32)
     before = RankFile.open(data, found.incarnation).values
     start = np.asarray(before, np.float32) if len(before) else None
     return pagerank(found.links, block_of[found.groups], start).ranks
@@ -157,7 +158,7 @@ def _site_rows(
 
 
 def _figures(statuses: dict[int, int], rank: float) -> tuple[int, int, int, float, dict[int, int]]:
-    """URLs known, visited, there; their rank; the statuses of those visited."""
+    """URLs known, visited, fetched successfully; their rank; the statuses of those visited."""
     known, seen = sum(statuses.values()), {status: count for status, count in statuses.items() if status}
     return (
         known,
@@ -169,7 +170,7 @@ def _figures(statuses: dict[int, int], rank: float) -> tuple[int, int, int, floa
 
 
 def main() -> None:
-    """Started by a `Surveyor`."""
+    """Started by `RankingScheduler`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--parent", type=int, required=True)

@@ -1,10 +1,10 @@
 """RankingScheduler: decides when the ranking process runs, and starts it.
 
-Promises: the follower is never held up: surveys run in a child process, one at a time. There is one when links have
-grown by a tenth or when something is new for ten minutes; at once when there is nothing else to do; and at the end,
-where the graph is so small that nobody has to wait for it. They take a twentieth of one processor's time at most,
-however large the graph: after each there is a pause of twenty times what it took.
-Knows nothing of what a survey does.
+Promises: the follower is never delayed: rankings run in a child process, one at a time. A ranking starts when links
+have grown by a tenth or when a change is ten minutes old; at once when the follower is idle; and at its end, where the
+graph is so small that the ranking takes no noticeable time. Rankings take at most a twentieth of one processor's time,
+whatever the size of the graph: after each there is a pause of twenty times its duration. Knows nothing of what a
+ranking computes.
 """
 
 import math
@@ -20,15 +20,15 @@ from tarrafa.runtime.process import module_command
 
 GROWTH = 0.1
 AGE_S_MAX = 600.0
-IDLE_S = 1.0  # so long without news, and there is nothing else to do
+IDLE_S = 1.0  # without news for this long, the follower is idle
 PAUSE_S_MIN = 10.0
 PAUSE_TIMES = 20.0
-FAILED_TOOK_S = 30.0  # a survey that failed is not tried again soon
-SMALL_TURNED_MAX = 500_000  # so small that it takes less than a second, most of it for loading numpy
+FAILED_TOOK_S = 30.0  # a failed ranking is not repeated soon
+SMALL_TURNED_MAX = 500_000  # a smaller graph takes less than a second, most of it for loading numpy
 
 
 class RankingScheduler:
-    """Has surveys made. `turned` is the graph's own count of its changes, `incarnation` names the making of it."""
+    """Starts rankings. `turned` is the graph's own count of its changes, `incarnation` identifies its build."""
 
     def __init__(self, data: DataDirectory, incarnation: int) -> None:
         self._data, self._incarnation = data, incarnation
@@ -38,7 +38,7 @@ class RankingScheduler:
         self._read_last()
 
     def _read_last(self) -> None:
-        """What the last survey covered, whoever made it."""
+        """The state of the graph at the last ranking, by any process."""
         stated = rank_file.read_header(self._data)
         known = stated is not None and stated.incarnation == self._incarnation
         self.covered = stated.turned if stated is not None and known else 0
@@ -56,7 +56,7 @@ class RankingScheduler:
         return since_s >= pause_s and (new >= GROWTH * self._size or since_s >= AGE_S_MAX)
 
     def poll(self, turned: int, idle_s: float) -> bool:
-        """Start a survey if it is time; whether one has just come to its end."""
+        """Start a ranking if it is due; whether one has just ended."""
         if self._child is not None:
             return self._has_ended()
         if self.is_due(turned, idle_s, boottime()):
@@ -81,7 +81,7 @@ class RankingScheduler:
         return True
 
     def close(self, turned: int) -> None:
-        """The follower ends. A small graph is surveyed once more: what comes next is often a search."""
+        """The follower ends. A small graph is ranked once more: a search often comes next."""
         if self._child is not None:
             self._child.kill()
             self._child.wait()
@@ -89,6 +89,6 @@ class RankingScheduler:
         if turned > self.covered and turned <= SMALL_TURNED_MAX:
             from tarrafa.graph.ranking_process import compute_rankings
 
-            with suppress(DataError):  # a full disk, say: the next follower makes it
+            with suppress(DataError):  # such as a full disk: the next follower computes it
                 compute_rankings(self._data)
             self._read_last()

@@ -1,9 +1,9 @@
 """GraphReader: in-links, outlinks, anchors, depth and rank of a URL.
 
-Promises: answers from one consistent moment while the follower goes on writing; safe to use from several threads;
-takes up a graph that was made again. A URL that several collections hold is one URL unless a collection is named;
-where more than `COLLAPSED_MAX` link to it, the collection that counts most speaks for all. Every answer takes bounded
-time: lists come in pages, and nobody pages beyond `OFFSET_MAX`. Knows nothing of the index or of ranking.
+Promises: answers come from one consistent state while the follower writes; safe to use from several threads; a rebuilt
+graph is opened automatically. A URL that several collections hold is one URL unless a collection is named; with more
+than `COLLAPSED_MAX` in-links, the collection with the most of them is used. Every answer takes bounded time: lists are
+paged, up to `OFFSET_MAX`. Knows nothing of the index or of ranking.
 """
 
 import threading
@@ -27,11 +27,11 @@ from tarrafa.runtime.sqlite import rows
 from tarrafa.takedown import CurrentTakedowns
 
 NEIGHBOURS_MAX = 10_000  # per answer
-OFFSET_MAX = 100_000  # some 80 ms of looking away
-COLLAPSED_MAX = 20_000  # in-links that are looked at one by one, to find those that several collections have
+OFFSET_MAX = 100_000  # some 80 ms of skipped rows
+COLLAPSED_MAX = 20_000  # in-links that are compared one by one, to merge those that several collections have
 ANCHORS_READ_MAX = 50
 IDS_PER_QUERY = 500
-KNOWN_MAX = 100_000  # standings that are remembered: some 20 MB
+KNOWN_MAX = 100_000  # cached standings: some 20 MB
 JOINED_CHARS_MAX = 300  # of the anchors of several links between the same two pages
 
 
@@ -40,7 +40,7 @@ StandingCache = dict[UrlId, NodeStanding | None]
 
 
 class GraphNode(msgspec.Struct, frozen=True):
-    """What one collection knows of a URL. `visit` -1, `status` None: never visited. `depth` None: no walked link."""
+    """A URL as one collection knows it. `visit` -1, `status` None: never visited. `depth` None: no followed link."""
 
     collection: str
     url: str
@@ -64,7 +64,7 @@ class InLinkChange(msgspec.Struct, frozen=True):
 
 
 class GraphSize(msgspec.Struct, frozen=True):
-    """How large is it?"""
+    """The number of nodes and edges."""
 
     nodes: int
     edges: int
@@ -82,8 +82,9 @@ class GraphReader:
         self._connection()
 
     def nodes(self, url: str, collection: str | None = None) -> list[GraphNode]:
-        """The URL as each collection knows it, the latest visited first; none when nobody ever linked to it. One that
-        is taken down is refused."""
+        """The URL as each collection knows it, the latest visited first; empty if it is unknown. A URL that is taken
+        down is refused.
+        """
         self._taken_down.raise_if_taken_down(url)
         key = _id(url)
         if key is None:
@@ -99,7 +100,7 @@ class GraphReader:
         return [GraphNode(*(*row, table.rank_of(node))) for *row, node in found]
 
     def collections(self) -> list[str]:
-        """The names of those that have crawled something."""
+        """The names of the collections that have crawled something."""
         return [name for (name,) in self._rows("SELECT name FROM collections ORDER BY name", ())]
 
     def node(self, url: str, collection: str | None = None) -> GraphNode | None:
@@ -107,7 +108,9 @@ class GraphReader:
         return next(iter(self.nodes(url, collection)), None)
 
     def neighbours(self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0) -> InAndOutLinks:
-        """Both sides at once. Each other URL stands once; the anchors of several links to it are joined."""
+        """In-links and outlinks at once. Each linked URL appears once; the anchors of several links to it are
+        joined.
+        """
         incoming, in_total = self.incoming(url, collection, limit, offset)
         outgoing, out_total = self.outgoing(url, collection, limit, offset)
         rank = max((node.rank for node in self.nodes(url, collection)), default=1.0)
@@ -116,8 +119,9 @@ class GraphReader:
     def incoming(
         self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
     ) -> tuple[list[LinkedPage], int]:
-        """Who links here, in the order in which they became known, and how many that are. A page's link to itself
-        does not count. What is taken down is counted, and not shown."""
+        """The in-links in order of discovery, and their number. A page's link to itself does not count. Taken-down
+        pages are counted, and not shown.
+        """
         self._taken_down.raise_if_taken_down(url)
         numbers, key = self._linked_numbers(url, collection), _id(url)
         limit, offset = _checked(limit, offset)
@@ -146,7 +150,7 @@ class GraphReader:
     def outgoing(
         self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
     ) -> tuple[list[LinkedPage], int]:
-        """Where it leads, in the order on the page, and to how many URLs that are not taken down."""
+        """The outlinks in page order, and the number of URLs that are not taken down."""
         self._taken_down.raise_if_taken_down(url)
         found = self._rows(
             f"""SELECT n.url, e.anchor, e.rel FROM edges e JOIN nodes n ON n.node = e.dst
@@ -159,8 +163,9 @@ class GraphReader:
     def outgoing_hosts(
         self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
     ) -> tuple[list[LinkedSite], int]:
-        """The hosts that it leads to, its own among them, with the number of URLs there that are not taken down; the
-        most first."""
+        """The hosts of the outlinks, its own host included, with the number of URLs there that are not taken down; the
+        largest first.
+        """
         self._taken_down.raise_if_taken_down(url)
         found = self._rows(
             f"""SELECT DISTINCT n.url FROM edges e JOIN nodes n ON n.node = e.dst
@@ -174,7 +179,7 @@ class GraphReader:
         return [LinkedSite(*one) for one in counted[offset : offset + limit]], len(counted)
 
     def archive_position(self, url: str, collection: str | None = None) -> tuple[str, int] | None:
-        """The file of the archive that has the URL's newest text, and from which byte on."""
+        """The archive file and the offset of the URL's newest text."""
         found = self._rows(
             """SELECT f.name, n.place FROM nodes n JOIN collections c USING (collection) JOIN files f USING (file)
                WHERE n.id = ? AND (? IS NULL OR c.name = ?) ORDER BY n.visited_at DESC, n.collection LIMIT 1""",
@@ -187,8 +192,9 @@ class GraphReader:
         return _joined([row for row in found if not orders.covers(row[0])] if orders else found)
 
     def standings(self, ids: Sequence[UrlId], collection: str | None = None) -> dict[UrlId, NodeStanding]:
-        """For each that is known: how many other URLs link to it, and N times PageRank, with the mean 1 over its
-        collection (as of the last survey: a newcomer has the mean). When several collections know it, the most."""
+        """For each known URL: the number of other URLs that link to it, and N times PageRank, with the mean 1 over its
+        collection (of the last ranking: a new URL has the mean). Of several collections, the highest values.
+        """
         known = self._known(collection)
         unknown = [key for key in ids if key not in known]
         if unknown:
@@ -197,8 +203,9 @@ class GraphReader:
         return {key: standing for key in ids if (standing := known[key]) is not None}
 
     def _known(self, collection: str | None) -> StandingCache:
-        """What was looked up since links or ranks last changed. Most searches ask for the same few pages, and a look-up
-        costs 4 us."""
+        """The cached standings since links or ranks last changed. Most searches need the same few pages, and a look-up
+        costs 4 us.
+        """
         self._ranked()
         turned = self._rows("SELECT value FROM counters WHERE name = 'turned'", ())
         moment = (self._local.ranked, turned, collection)
@@ -224,7 +231,7 @@ class GraphReader:
         return known
 
     def linking_ids(self, url: str, collection: str | None, limit: int) -> list[UrlId]:
-        """The ids of up to so many other URLs that link to one."""
+        """The ids of other URLs that link to one, up to a limit."""
         numbers = _list(self._numbers(url, collection))
         found = self._rows(
             f"""SELECT DISTINCT n.id FROM edges e JOIN nodes n ON n.node = e.src
@@ -234,7 +241,7 @@ class GraphReader:
         return [key for (key,) in found]
 
     def in_link_ids(self, key: UrlId, collection: str, limit: int) -> tuple[list[UrlId], int]:
-        """The ids of up to so many URLs that link to one, the first known first, and how many there are."""
+        """The ids of URLs that link to one, up to a limit, in order of discovery, and their total number."""
         found = self._rows(
             "SELECT node, in_links FROM nodes WHERE id = ? AND collection ="
             " (SELECT collection FROM collections WHERE name = ?)",
@@ -250,19 +257,19 @@ class GraphReader:
         return [one for (one,) in ids], found[0][1]
 
     def incarnation(self) -> int:
-        """Names this making of the graph: stamps of another one say nothing."""
+        """Identifies this build of the graph: stamps of another one are invalid."""
         number: int = self._rows("SELECT value FROM counters WHERE name = 'incarnation'", ())[0][0]
         return number
 
     def version(self) -> tuple[str, str]:
-        """Names the links and the ranks as they are: another name, and some have come, gone or changed."""
+        """Identifies the present links and ranks: it differs as soon as some have come, gone or changed."""
         found = dict(self._rows("SELECT name, value FROM counters WHERE name IN ('incarnation', 'turned')", ()))
         stated = self._ranked().stated
         ranked = stated.turned if stated is not None else 0
         return f"{found.get('incarnation', 0)}-{found.get('turned', 0)}", str(ranked)
 
     def in_link_changes(self, owner: str, after: int, limit: int) -> list[InLinkChange]:
-        """What has changed in the in-links of an owner's URLs since a stamp, the oldest news first."""
+        """The changes in the in-links of an owner's URLs since a stamp, the oldest first."""
         found = self._rows(
             """SELECT n.stamp, c.name, n.id, n.url, n.in_links FROM nodes n JOIN collections c USING (collection)
                WHERE n.owner = (SELECT owner FROM owners WHERE name = ?) AND n.stamp > ? ORDER BY n.stamp LIMIT ?""",
@@ -271,7 +278,7 @@ class GraphReader:
         return [InLinkChange(*row) for row in found]
 
     def anchors(self, url: str, collection: str) -> list[str]:
-        """Different texts of links from other pages, the most frequent first (among the first ones known)."""
+        """Different anchor texts of links from other pages, the most frequent first (among the first ones known)."""
         found = self._rows(
             """SELECT e.anchor FROM nodes n JOIN edges e ON e.dst = n.node AND e.src <> n.node
                WHERE n.id = ? AND n.collection = (SELECT collection FROM collections WHERE name = ?) LIMIT ?""",
@@ -321,7 +328,7 @@ class GraphReader:
             return rows(connection, sql, bindings)
 
     def _connection(self) -> apsw.Connection:
-        """This thread's own; opened anew when the file was made again."""
+        """This thread's own connection; opened again when the graph was rebuilt."""
         try:
             file = self._path.stat().st_ino
         except OSError:
@@ -350,7 +357,7 @@ def _list(numbers: Iterable[int]) -> str:
 
 
 def _joined(rows: list[tuple[str, str, str]]) -> list[LinkedPage]:
-    """One neighbour per URL: its anchors that say anything, and its rels, each once and in order."""
+    """One entry per linked URL: its non-empty anchors and its rels, each once and in order."""
     anchors: dict[str, dict[str, None]] = {}
     rels: dict[str, dict[str, None]] = {}
     for url, anchor, rel in rows:

@@ -1,10 +1,10 @@
 """Site and host summaries of the last ranking (sites.sqlite), and their reader.
 
-`sites.sqlite` holds the sums of the last survey, so that nobody scans the graph for them: a row for each host and
-each site of each collection, with the lists of those that link there and those that it links to. Promises: it is
-written anew and takes the old one's place when it is whole; an answer comes from one survey, costs a few look-ups
-however large the graph, and says of when it is. Several collections may know a site: without a name, the one that
-knows most of it speaks. Knows nothing of how the sums are made.
+`sites.sqlite` holds the sums of the last ranking, so that no request scans the graph: a row for each host and each site
+of each collection, with the lists of linking and linked hosts or sites. Promises: a new file replaces the old one when
+it is complete; an answer comes from one ranking, costs a few look-ups whatever the size of the graph, and gives the
+time of the ranking. Several collections may know a site: unless one is named, the one with the most URLs of it is used.
+Knows nothing of how the sums are computed.
 """
 
 import threading
@@ -46,7 +46,7 @@ _pair = Struct("<ii")
 
 
 class SitePaging(msgspec.Struct, frozen=True):
-    """Which part of each list is wanted."""
+    """The requested page of each list."""
 
     limit: int = 50
     in_offset: int = 0
@@ -58,14 +58,14 @@ FIRST_PAGE = SitePaging()
 
 
 class LinkedSite(msgspec.Struct, frozen=True):
-    """Another site, or another host, and how many pairs of pages are linked."""
+    """Another site or host, and the number of linked pairs of pages."""
 
     name: str
     links: int
 
 
 class HostLinkSummary(msgspec.Struct, frozen=True):
-    """A host of a site in numbers: URLs known, visited, and there when they were; the sum of their ranks."""
+    """A host of a site in numbers: URLs known, visited, and fetched successfully; the sum of their ranks."""
 
     host: str
     known: int
@@ -75,7 +75,7 @@ class HostLinkSummary(msgspec.Struct, frozen=True):
 
 
 class HostVisitSummary(msgspec.Struct, frozen=True):
-    """A host as one collection knew it at the last survey."""
+    """A host as one collection knew it at the last ranking."""
 
     collection: str
     host: str
@@ -86,13 +86,13 @@ class HostVisitSummary(msgspec.Struct, frozen=True):
 
 
 class SiteLinkSummary(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
-    """A site among sites, or a host among hosts (`kind`), as one collection knew it at the last survey."""
+    """A site among sites, or a host among hosts (`kind`), as one collection knew it at the last ranking."""
 
     name: str
     kind: str
     site: str
     collection: str
-    collections: list[str]  # all that know it
+    collections: list[str]  # all collections that know it
     as_of: float
     known: int
     visited: int
@@ -108,7 +108,7 @@ class SiteLinkSummary(msgspec.Struct, frozen=True, rename={"incoming": "in", "ou
 
 
 class SiteRow(msgspec.Struct, frozen=True):
-    """A site or host as it is written down. `site` and `key` are a host's, `hosts` a site's."""
+    """The stored row of a site or host. `site` and `key` are set for hosts, `hosts` for sites."""
 
     collection: str
     name: str
@@ -135,7 +135,7 @@ def _file(path: Path) -> SqliteFile:
 def write_sites(
     path: Path, at: float, nodes: int, edges: int, sites: Iterable[SiteRow], hosts: Iterable[SiteRow]
 ) -> None:
-    """A whole new file; whoever asks for it puts it into its place."""
+    """Write a complete new file; the caller moves it into place."""
     path.unlink(missing_ok=True)
     file = _file(path)
     connection = file.open(SCHEMA, journal="off", sync="off")
@@ -161,7 +161,7 @@ def _row_values(row: SiteRow) -> tuple[Any, ...]:
 
 
 class SiteReader:
-    """Reads the last survey; takes up the next one by itself. Safe to use from several threads."""
+    """Reads the last ranking; opens the next one automatically. Safe to use from several threads."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._path = path_of(data)
@@ -173,7 +173,7 @@ class SiteReader:
         return None if url is None else self._found("site", "name", host_name(url), collection, paging)
 
     def host(self, name: str, collection: str | None = None, paging: SitePaging = FIRST_PAGE) -> SiteLinkSummary | None:
-        """A host by its key (scheme://host:port), or by its name: then the one of that name that is known best."""
+        """A host by its key (scheme://host:port) or by its name: then the key with the most known URLs."""
         url = canonical(name if "://" in name else f"http://{name}/")
         if url is None:
             return None
@@ -181,7 +181,7 @@ class SiteReader:
         return self._found("host", column, wanted, collection, paging)
 
     def hosts(self, limit: int) -> Iterator[HostVisitSummary]:
-        """All of them, of all collections, as far as the limit goes. Reads that many rows; for plans, not for pages."""
+        """All hosts of all collections, up to a limit. Reads that many rows: for plans, not for pages."""
         with self._reading():
             found = self._rows("SELECT collection, key, known, visited, fetched, statuses FROM hosts LIMIT ?", (limit,))
         for collection, key, known, visited, fetched, statuses in found:
@@ -244,7 +244,7 @@ class SiteReader:
         return rows(self._local.connection, sql, bindings)
 
     def _reading(self) -> AbstractContextManager[None]:
-        """Complaints in our words; this thread's own connection, opened anew when there was another survey."""
+        """This thread's own connection, opened again after another ranking; SQLite errors become `DataError`."""
         try:
             found = self._path.stat()
         except OSError:

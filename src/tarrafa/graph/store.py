@@ -1,12 +1,12 @@
 """SQLite schema of the link graph; opens, locks and removes its file.
 
-Promises: one process writes, any number read at the same time (WAL); what is half done is never seen. A URL of a
+Promises: one process writes, any number read at the same time (WAL); incomplete changes are never visible. A URL of a
 collection is a *node* with a small number, counted upwards and never reused: edges of numbers take a quarter of the
-room of edges of 128-bit ids, and are ready for arrays. A node whose newest visit was made by a crawler elsewhere has
-that one for its owner, and is stamped with the next number whenever its in-links change: whoever has read up to a
-stamp sees by it what has changed since. Stamps of another `incarnation` (the graph was made again) say nothing.
-`turned` counts the links that came or went and the nodes that came: what was computed from the graph is new while it
-stands. Knows nothing of records or frontiers.
+space of edges of 128-bit ids, and are ready for arrays. A node whose newest visit was made by an external crawler is
+owned by that crawler, and gets the next stamp whenever its in-links change: a client that has read up to a stamp finds
+all later changes by it. Stamps of another `incarnation` (the graph was rebuilt) are invalid. `turned` counts the links
+that came or went and the nodes that came: results computed from the graph are current while it is unchanged. Knows
+nothing of records or frontiers.
 """
 
 from pathlib import Path
@@ -20,7 +20,8 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import SqliteFile
 
 FORMAT = 3
-DERIVED_FILES = ("ranks.f32", "told.f32", "sites.sqlite")  # computed from the graph: see survey.py and ranknews.py
+# computed from the graph: see ranking_process.py and rank_delivery.py
+DERIVED_FILES = ("ranks.f32", "told.f32", "sites.sqlite")
 CACHE_KIB = 64 << 10
 MAPPED_BYTES = 1 << 36  # that may be read without copying; takes no memory of its own
 
@@ -77,7 +78,8 @@ def graph_file(data: DataDirectory) -> SqliteFile:
 
 def open_writer(data: DataDirectory) -> apsw.Connection:
     """The one connection that writes; the caller holds the lock. The cursor is in the same transaction as the data: a
-    transaction that a power cut has lost is replayed."""
+    transaction that a power cut has lost is replayed.
+    """
     return graph_file(data).open(SCHEMA, cache_kib=CACHE_KIB)
 
 
@@ -90,12 +92,12 @@ def open_reader(data: DataDirectory) -> apsw.Connection:
 
 
 def graph_exists(data: DataDirectory) -> bool:
-    """Whether there is a graph: its follower may have created the file and not yet its tables."""
+    """Whether there is a graph: the follower may have created the file and not yet its tables."""
     return graph_file(data).found_format() > 0
 
 
 def graph_is_current(data: DataDirectory) -> bool:
-    """Whether there is a graph of this format."""
+    """Whether there is a graph of the present format."""
     return graph_file(data).found_format() == FORMAT
 
 
@@ -105,7 +107,7 @@ def writer_lock(data: DataDirectory) -> IO[bytes]:
 
 
 def remove_graph(data: DataDirectory) -> None:
-    """Delete the graph; the archive has all that is needed to make it again. The caller holds the lock."""
+    """Delete the graph; it can be rebuilt from the archive. The caller holds the lock."""
     for name in DERIVED_FILES:
         (data.graph / name).unlink(missing_ok=True)
     graph_file(data).remove()

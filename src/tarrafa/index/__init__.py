@@ -1,5 +1,6 @@
 """Full-text index: follows the archive into tantivy and can be rebuilt from it.
 
-Follows the archive into a tantivy index, seconds behind the crawl: `analysis` makes terms of words, `documents` makes
-a document of a visit, `follower` writes, `reader` looks up. Can be made again from the archive at any time.
+`text_analysis` makes terms of words, `document_fields` and `document_builder` make a document of a visit, `follower`
+writes to tantivy, seconds behind the crawl, and `reader` searches. The index can be rebuilt from the archive at any
+time.
 """

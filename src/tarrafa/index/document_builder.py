@@ -1,17 +1,13 @@
 """DocumentBuilder: makes the tantivy document of an archived page, also in a pool of child processes.
 
-Promises: the same document wherever it is made: here, or in child processes that hand their sheets to the one that
-writes (`Analysts`), in the order of the records. A page is indexed with what is known of it by then: without a link
-graph, nobody links to it.
-Knows nothing of commits or cursors.
+Promises: the same document wherever it is made: in this process, or in child processes that send field values to the
+writer (`DocumentBuilderPool`), in the order of the records. A page is indexed with the links known by then: without a
+link graph, it has no in-links. The site of a page (`SiteResolver`) is the registrable domain by the bundled public
+suffix list and by the suffixes that the page's collection adds: each archive file begins with the configuration of its
+collection. Knows nothing of commits or cursors.
 
-Analysing words and asking the graph is two thirds of the work of indexing, and the rest is tantivy's own thread: with
-children that do it, the writer is left with a tenth.
-
-Which site is a page of?
-
-Promises: the registrable domain by the bundled public suffix list, and by the suffixes that the page's collection
-adds to it: each archive file begins with how its collection was configured. Knows nothing of documents.
+Text analysis and graph look-ups are two thirds of the work of indexing, and the rest is tantivy's own thread: with
+child processes, a tenth is left for the writer.
 """
 
 import contextlib
@@ -42,12 +38,12 @@ from tarrafa.parse.url import host_name, url_id
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.process import die_with_parent
 
-BATCH_RECORDS = 64  # records that are handed over together
-BATCHES_AHEAD = 3  # batches under way for each child: it never waits for us
+BATCH_RECORDS = 64  # records per message to a child
+BATCHES_AHEAD = 3  # batches in flight for each child, so that it never waits
 
 
 class PreparedDocument(NamedTuple):
-    """A page's document, and how the page stands with others."""
+    """A page's document, and the in-links and rank of the page."""
 
     document: tantivy.Document
     standing: IndexedStanding
@@ -57,7 +53,7 @@ PrepareDocument = Callable[[], PreparedDocument]
 
 
 class DocumentBuilder:
-    """Makes documents. What it knows of links is as new as the graph."""
+    """Makes documents. Its knowledge of links is as new as the graph."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data, self._sites = data, SiteResolver(data)
@@ -77,7 +73,7 @@ class DocumentBuilder:
         return PreparedDocument(document, self.fill(document, record))
 
     def fill(self, found: tantivy.Document | DocumentValues, record: VisitRecord) -> IndexedStanding:
-        """Write its page into a document, or on a sheet."""
+        """Write the page of a record into a tantivy document, or into `DocumentValues`."""
         assert record.page is not None, "only pages become documents"
         standing = self.link_standing(record.url, record.collection)
         fill_document(
@@ -86,7 +82,7 @@ class DocumentBuilder:
         return IndexedStanding(standing.in_links, standing.rank)
 
     def link_standing(self, url: str, collection: str) -> LinkStanding:
-        """What others say of a page, as far as is known by now: it is findable without that too."""
+        """Anchors, in-links and rank of a page, as far as known; a page can be found without them."""
         graph, identity = self.graph, url_id(url)
         if graph is None:
             return NO_STANDING
@@ -98,7 +94,7 @@ class DocumentBuilder:
             return NO_STANDING
 
 
-# -- in other processes -----------------------------------------------------------------------------------------------
+# -- child processes --------------------------------------------------------------------------------------------------
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_records = msgspec.msgpack.Decoder(list[VisitRecord]).decode
@@ -107,13 +103,13 @@ _own: DocumentBuilder  # of a child
 
 
 class DocumentBuilderPool:
-    """So many child processes that analyse. Use it in a `with`."""
+    """A pool of child processes that build documents. Use it in a `with`."""
 
     def __init__(self, data: DataDirectory, processes: int) -> None:
         self._ahead = BATCHES_AHEAD * processes
         self._pool = ProcessPoolExecutor(
             processes,
-            multiprocessing.get_context("spawn"),  # a fork would take tantivy's threads for its own
+            multiprocessing.get_context("spawn"),  # a fork would copy tantivy's threads
             _begin,
             (os.getpid(), data.root),
         )
@@ -125,7 +121,7 @@ class DocumentBuilderPool:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def build_all(self, entries: Iterable[ArchiveEntry]) -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:
-        """Every entry in order, with what gives its document."""
+        """Every entry in order, with a function that returns its document."""
         under_way: deque[tuple[list[ArchiveEntry], Future[bytes]]] = deque()
         rest = iter(entries)
         try:
@@ -150,14 +146,14 @@ def _prepared(values: list[Any], marks: IndexedStanding) -> PreparedDocument:
 
 
 def _begin(parent: int, root: Path) -> None:
-    """A child's first act."""
+    """Initialize a child process."""
     global _own
     die_with_parent(parent)
     _own = DocumentBuilder(DataDirectory(root))
 
 
 def _analyse(records: bytes) -> bytes:
-    """A child's work."""
+    """Build the documents of a batch in a child process."""
     return _encode([_sheet(record) for record in _decode_records(records)])
 
 
@@ -178,7 +174,7 @@ _decode = msgspec.json.Decoder(_SiteConfig).decode
 
 
 class SiteResolver:
-    """Learns of each collection when it is first asked about it."""
+    """Resolves sites; reads the suffixes of each collection at its first page."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._archive: Path = data.archive

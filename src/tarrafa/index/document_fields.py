@@ -1,8 +1,8 @@
 """Maps an archived visit to an index action and to the fields of its tantivy document.
 
-Promises: a page that was kept and may be shown becomes a document; one that the Web says is gone, moved, forbidden or
-not for indexing loses it; the Web's weather (time-outs, 5xx, an unchanged 304) changes nothing. Every text is
-bounded. Knows nothing of commits, cursors or visits' order.
+Promises: a page that was kept and may be shown becomes a document; a page that is gone, moved, forbidden or marked
+noindex loses its document; temporary failures (time-outs, 5xx) and an unchanged 304 change nothing. Every text is
+bounded. Knows nothing of commits, cursors or the order of visits.
 """
 
 import re
@@ -36,7 +36,7 @@ from tarrafa.parse.rdf.nquads import parse_nquads
 from tarrafa.parse.url import host_name, url_id
 
 TITLE_TIMES, HEADINGS_TIMES, ANCHORS_TIMES = 8, 3, 3
-TITLE_WORDS_MAX = 40  # a title of a thousand words would be the best answer to everything
+TITLE_WORDS_MAX = 40  # a title of a thousand words would be the best hit for everything
 HEADINGS_MAX = 50
 HEADING_WORDS_MAX = 30
 ANCHORS_MAX = 12
@@ -45,11 +45,11 @@ TEXT_WORDS_MAX = 50_000
 SHOWN_CHARS_MAX = 60_000
 URL_CHARS_MAX = 2_000
 LABELS_MAX = 12  # of a host's name, from the right
-NEAR_WORDS_MIN = 100  # a shorter page has exact copies only: there, one word is a difference, or "room 101" is lost
+NEAR_WORDS_MIN = 100  # a shorter page has exact copies only: one word is a difference there, or "room 101" is lost
 
 
 class IndexAction(Enum):
-    """What a visit means for the index."""
+    """The effect of a visit on the index."""
 
     WRITE = 1
     DELETE = 2
@@ -58,7 +58,7 @@ class IndexAction(Enum):
 
 def index_action(record: VisitRecord) -> IndexAction:
     outcome, page = record.outcome, record.page
-    if is_inconclusive(outcome.status) or outcome.grace or outcome.status == Status.TAKEN_DOWN:  # see `withheld`
+    if is_inconclusive(outcome.status) or outcome.grace or outcome.status == Status.TAKEN_DOWN:  # see `takedowns`
         return IndexAction.NOTHING
     if outcome.kept and page is not None and not page.robots.noindex:
         return IndexAction.WRITE
@@ -82,7 +82,7 @@ def join_url_id(high: int, low: int) -> UrlId:
 
 
 class LinkStanding(NamedTuple):
-    """What others say of a page, as far as is known when it is indexed. `rank`: PageRank times the number of pages."""
+    """Anchors, in-links and rank of a page, as known when it is indexed. `rank`: PageRank times the number of pages."""
 
     anchors: Sequence[str] = ()
     in_links: int = 0
@@ -129,7 +129,7 @@ def document_from_values(values: Iterable[tuple[str, FieldValue]]) -> tantivy.Do
 
 
 def document(record: VisitRecord, page: Page, site: str, standing: LinkStanding = NO_STANDING) -> tantivy.Document:
-    """The document of a page that is to be found; `site` is the registrable domain of its host."""
+    """The tantivy document of a page; `site` is the registrable domain of its host."""
     found = tantivy.Document()
     fill_document(found, record, page, site, standing)
     return found
@@ -138,7 +138,7 @@ def document(record: VisitRecord, page: Page, site: str, standing: LinkStanding 
 def fill_document(
     found: tantivy.Document | DocumentValues, record: VisitRecord, page: Page, site: str, standing: LinkStanding
 ) -> None:
-    """Write a page into a document, or on a sheet."""
+    """Write a page into a tantivy document, or into `DocumentValues`."""
     identity, host, language = url_id(record.url), host_name(record.url), primary_language(page.language)
     stated = collect_entities(parse_nquads(page.statements)) if page.statements else []
     for field, value in (
@@ -177,17 +177,17 @@ LINKS_SHARE = 0.1
 
 
 def link_factor(rank: float) -> float:
-    """What links make of a page's score."""
+    """The factor that links give to a page's score."""
     return 1 + LINKS_SHARE * log1p(max(rank, 0.0))
 
 
 def site_number(name: str) -> int:
-    """A site as a number."""
+    """The hash of a site's name."""
     return signed_64(xxh3_64_intdigest(name.encode()))
 
 
 def url_words(url: str) -> str:
-    """The words of an address, escapes read, folded, joined by spaces."""
+    """The words of a URL, unescaped, folded, joined by spaces."""
     return " ".join(filter(None, map(fold, words(unquote(url)[:URL_CHARS_MAX]))))
 
 
@@ -195,7 +195,9 @@ _extension = re.compile(r"\.([a-z0-9]{1,8})$").search
 
 
 def type_names(mime: str, url: str) -> list[str]:
-    """What `filetype:` may say of a page: its MIME type, the usual extensions of it, and its own."""
+    """The values of `filetype:` for a page: its MIME type, the usual extensions of that type, and the URL's own
+    extension.
+    """
     mime = mime.partition(";")[0].strip().lower()
     names = [mime, *_EXTENSIONS.get(mime, ())]
     own = _extension(url.partition("?")[0].rpartition("/")[2].lower())
@@ -227,8 +229,9 @@ _EXTENSIONS = {
 
 
 def _add_fingerprints(found: tantivy.Document | DocumentValues, page: Page, title: str) -> None:
-    """What copies are recognised by. Half a content id will do: that any two of a thousand million pages share it by
-    chance has odds of 1 to 40, and would show only where both answer the same question."""
+    """Add the fields that identify copies. Half a content id is enough: the odds that any two of a thousand million
+    pages share it by chance are 1 to 40, and it would show only where both match the same query.
+    """
     found.add_integer(schema.HEADLINE, signed_64(xxh3_64_intdigest(title.encode())))
     if page.content_id:
         found.add_integer(schema.CONTENT, content_number(page.content_id))
@@ -247,8 +250,9 @@ def signed_64(bits: int) -> int:
 
 
 def _add_terms(found: tantivy.Document | DocumentValues, page: Page, title: str, anchors: Sequence[str]) -> None:
-    """Each text is a value of its own, repeated for its weight: tantivy leaves a gap between two values, so that a
-    phrase never matches across them and still matches inside each."""
+    """Add each text as a value of its own, repeated for its weight: tantivy leaves a gap between two values, so that a
+    phrase never matches across them and still matches inside each.
+    """
     language = page.language
     if title:
         found.add_text(schema.TITLE, title)
@@ -279,7 +283,9 @@ def _shown(
 
 
 def _updated(outcome: Outcome) -> datetime:
-    """When the page was last changed, as its server says; when we saw it, if it says nothing or the impossible."""
+    """The date of the last change by the page's server; the date of the visit, if the server gives none or an
+    impossible one.
+    """
     seen = datetime.fromtimestamp(outcome.at, UTC)
     if outcome.last_modified:
         try:
@@ -293,7 +299,7 @@ def _updated(outcome: Outcome) -> datetime:
 
 
 def domains_of_host(host: str) -> list[str]:
-    """The host's name and every domain above it: www.ufmg.br, ufmg.br, br. An address stands for itself."""
+    """The host's name and every domain above it: www.ufmg.br, ufmg.br, br. An IP address stands alone."""
     if host.startswith("[") or host.replace(".", "").isdigit():
         return [host]
     labels = host.rstrip(".").split(".")

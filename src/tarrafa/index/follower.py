@@ -1,12 +1,11 @@
 """Index follower: applies archived visits to the tantivy index, commits, and rebuilds it.
 
-Promises: follows the archive from where it stopped, whatever stopped it; a page is findable a few seconds after it
-became durable, and within a second when nothing else comes; updates and deletions go by URL and never back in time.
-An index that another version of Tarrafa laid out is refused, untouched.
-Commit first, then cursor and visit numbers: a crash repeats work and changes nothing. One process at a time for each
-part of the index (`shards`), which reads past what belongs to the others.
-`behind` is 0 only when every durable record is committed, in every part that is kept here.
-Knows nothing of queries.
+Promises: follows the archive from where it stopped, after any kind of stop; a page can be found a few seconds after it
+became durable, and within a second when the crawl is idle; updates and deletions go by URL and never back in time. An
+index with the layout of another version of Tarrafa is refused and left unchanged. tantivy commits first, then cursor
+and visit numbers: a crash repeats work and changes nothing. One process at a time for each part of the index
+(`shards`); it skips the records of the other parts. `behind` is 0 only when every durable record is committed, in every
+part that is kept here. Knows nothing of queries.
 """
 
 import threading
@@ -39,13 +38,13 @@ from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory
 
 POLL_S = 0.2
-REFRESH_STEP_S, REFRESH_STEP_BUSY_S = 0.1, 0.03  # that writing pages anew may keep a new one waiting
+REFRESH_STEP_S, REFRESH_STEP_BUSY_S = 0.1, 0.03  # maximum delay of new pages by a refresh step
 WRITER_HEAP_BYTES = 64 << 20
 WRITER_THREADS = 1
 
 
 class IndexFollower:
-    """Reads, writes and commits when it is time. Use it in a `with`: it holds the lock and the writer."""
+    """Reads, writes and commits at the right time. Use it in a `with`: it holds the lock and the writer."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
@@ -65,14 +64,14 @@ class IndexFollower:
                 f"{self._path}: written by another version of Tarrafa; nothing was changed. `tarrafa rebuild index`"
                 " makes it again from the archive"
             )
-        if not schema.exists(self._data):  # whatever the visits say was in it, is not
+        if not schema.exists(self._data):  # without documents, the visit numbers are wrong
             takedowns.clear_applied(self._data)
             indexed_visits.remove(self._data)
         index = schema.open_index(self._data, create=True)
         with schema.tantivy_errors(self._path):
             self._writer: tantivy.IndexWriter | None = index.writer(WRITER_HEAP_BYTES, WRITER_THREADS)
-            # A crash in mid-commit leaves a list of deletions whose name, segment and operation number, the replay
-            # would use again: tantivy then refuses to commit, for ever (found by killing it; 1 run in 8).
+            # A crash in mid-commit leaves a list of deletions with a name (segment and operation number) that the
+            # replay would use again: tantivy then refuses every commit (found by killing it; 1 run in 8).
             self._writer.garbage_collect_files()
         self._visits = indexed_visits.IndexedVisits(self._data)
         with self._visits.errors:
@@ -85,31 +84,31 @@ class IndexFollower:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._writer = None  # dropped, it stops its threads and lets go of its lock
+        self._writer = None  # dropped, it stops its threads and releases its lock
         self._visits.close()
         self._lock.close()
 
     def read(self, now: float, stop: threading.Event | None = None, analysts: DocumentBuilderPool | None = None) -> int:
-        """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
+        """Apply all durable records, committing whenever a batch is full; the number of records."""
         return self._projection.read(now, stop, partial(self.apply_all, analysts=analysts))
 
     def is_due(self, now: float) -> bool:
-        """Whether what has been read should be shown now."""
+        """Whether the uncommitted records should be committed now."""
         return self._projection.pace.is_due(now)
 
     def commit(self) -> None:
-        """Show what has been read."""
+        """Commit the records that were read."""
         self._projection.commit()
 
     def drop_deleted(self) -> None:
-        """Take out the collections that were deleted since."""
+        """Remove the collections that were deleted since."""
         self._projection.drop_deleted()
 
     def apply_takedowns(self) -> None:
-        """Take out what was taken down, and bring back what was lifted, if anything was since."""
+        """Delete pages that were taken down, and restore those that were lifted, if any."""
         self._projection.apply_takedowns()
 
-    # -- what the projection calls ---------------------------------------------------------------------------------
+    # -- called by the projection ----------------------------------------------------------------------------------
 
     def apply_all(
         self, entries: Iterable[ArchiveEntry], analysts: DocumentBuilderPool | None = None
@@ -152,7 +151,7 @@ class IndexFollower:
     # -- pages -----------------------------------------------------------------------------------------------------
 
     def refresh(self, now: float, step_s: float) -> bool:
-        """Write pages anew that others speak of otherwise by now, for so long at most; whether there may be more."""
+        """Write pages again whose in-links or rank have changed, up to a time limit; whether there may be more."""
         graph = self._analyst.graph
         if graph is None or not self._refresher.is_due(graph, now, committed=not self._projection.pace.records):
             return False
@@ -178,20 +177,20 @@ class IndexFollower:
         return self._projection.takedowns.covers(record.url) or self._projection.deletions.covers(record)
 
     def merge(self) -> None:
-        """Wait until tantivy has merged what it thinks worth merging; the writer is used up by that."""
+        """Wait until tantivy has finished its merges; the writer cannot be used afterwards."""
         with schema.tantivy_errors(self._path):
             self._open_writer().wait_merging_threads()
 
     def _apply(self, entry: ArchiveEntry, prepare: PrepareDocument) -> None:
         record, meaning = entry.record, index_action(entry.record)
-        # What changes nothing is not counted either: files are not read in the order of their visits.
+        # A visit without effect is not recorded either: files are not read in the order of their visits.
         if meaning is IndexAction.NOTHING or self._is_excluded(record):
             return
         if record.visit > self._visits.newest(record.collection, url_id(record.url)):
             self._write(entry, prepare() if meaning is IndexAction.WRITE else None)
 
     def _write(self, entry: ArchiveEntry, prepared: PreparedDocument | None) -> None:
-        """The document of a page is this one now, or none."""
+        """Replace the document of a page, or delete it."""
         record, identity = entry.record, url_id(entry.record.url)
         self._changes += 1
         writer = self._open_writer()
@@ -213,8 +212,9 @@ def _lock(data: DataDirectory, *, wait: bool = False) -> IO[bytes]:
 
 
 def follow(data: DataDirectory, stop: threading.Event) -> None:
-    """Follow the archive until told to stop; what has been read by then is committed. In between, pages are written
-    anew that others speak of otherwise by now."""
+    """Follow the archive until told to stop; all records read are committed at the end. Idle time is used to refresh
+    pages whose in-links or rank have changed.
+    """
     read_at = 0.0
     with IndexFollower(data) as follower:
         while not stop.is_set():
@@ -231,7 +231,7 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
 
 
 def catch_up(data: DataDirectory) -> int:
-    """Make everything that is durable now findable; the number of records read."""
+    """Index all durable records; the number of records read."""
     read = 0
     for part in shards.parts(data):
         with IndexFollower(part) as follower:
@@ -241,7 +241,7 @@ def catch_up(data: DataDirectory) -> int:
 
 
 def build_part(part: DataDirectory, analysts: int = 0) -> int:
-    """Make everything that is durable now findable, in one part, and merge it well; the number of records read."""
+    """Index all durable records of one part, and merge its segments; the number of records read."""
     with ExitStack() as stack:
         helpers = stack.enter_context(DocumentBuilderPool(part, analysts)) if analysts else None
         follower = stack.enter_context(IndexFollower(part))
@@ -252,12 +252,12 @@ def build_part(part: DataDirectory, analysts: int = 0) -> int:
 
 
 def drop_deleted(data: DataDirectory) -> bool:
-    """Let the index drop what was deleted. False: there is none, or its follower runs and does it."""
+    """Remove deleted collections from the index. False: there is no index, or its follower is running and does it."""
     return with_each_follower(_current_parts(data), IndexFollower, IndexFollower.drop_deleted)
 
 
 def apply_takedowns(data: DataDirectory) -> bool:
-    """Let the index keep to what was taken down and lifted. False: there is none, or its follower runs and does it."""
+    """Apply takedowns and lifts to the index. False: there is no index, or its follower is running and does it."""
     return with_each_follower(_current_parts(data), IndexFollower, IndexFollower.apply_takedowns)
 
 
@@ -266,17 +266,18 @@ def _current_parts(data: DataDirectory) -> list[DataDirectory]:
 
 
 def rebuild(data: DataDirectory, divided: shards.ShardLayout | None = None) -> int:
-    """Make the index again from the archive, from nothing, part by part; the number of records read. (`making` does it
-    with all processors.)"""
+    """Rebuild the index from the archive, part by part; the number of records read. (`parallel_rebuild` uses all
+    processors.)
+    """
     with replacement_parts(data, divided) as parts:
         return sum(map(build_part, parts))
 
 
 @contextmanager
 def replacement_parts(data: DataDirectory, divided: shards.ShardLayout | None = None) -> Iterator[list[DataDirectory]]:
-    """The parts of an index that is made again, to be filled, divided so from now on if that is said. Until the end of
-    the `with` the one that is there answers, and it stays if the end is an error or a kill. The caller holds
-    DATA/lock."""
+    """The empty parts of a rebuilt index, with a new layout if one is given. The old index answers until the end of the
+    `with`, and stays if it ends in an error or a kill. The caller holds DATA/lock.
+    """
     divided = divided or shards.read_layout(data)
     fresh = shards.parts_of(data, divided, beside=True)
     shards.remove_unfinished(data)
@@ -284,7 +285,7 @@ def replacement_parts(data: DataDirectory, divided: shards.ShardLayout | None = 
         yield fresh
         for part, successor in zip(shards.parts_of(data, divided), fresh, strict=True):
             with _lock(part, wait=True):
-                catch_up(successor)  # with what was taken down or lifted meanwhile
+                catch_up(successor)  # with takedowns and lifts of the meantime
                 _replace_part(part, successor)
         shards.set_layout(data, divided)
     finally:
@@ -292,8 +293,9 @@ def replacement_parts(data: DataDirectory, divided: shards.ShardLayout | None = 
 
 
 def _replace_part(data: DataDirectory, successor: DataDirectory) -> None:
-    """Let another one take the place of a part of the index. Killed after the first step or the second, an index is
-    there whose books say at worst that less was read than it holds: that is read again, and changes nothing."""
+    """Replace a part of the index with its successor. A kill after the first or second step leaves an index whose
+    state, at worst, claims fewer records than it holds: these are read again, without effect.
+    """
     takedowns.clear_applied(data)
     schema.replace_with(data, successor)
     indexed_visits.replace_with(data, successor)
@@ -301,17 +303,19 @@ def _replace_part(data: DataDirectory, successor: DataDirectory) -> None:
 
 
 def _is_other_version(data: DataDirectory) -> bool:
-    """Whether another version of Tarrafa made it."""
+    """Whether another version of Tarrafa made this index."""
     return schema.is_other_version(data) or indexed_visits.is_other_version(data)
 
 
 def cursor(data: DataDirectory) -> Cursor:
-    """How far a part of the index has read the archive; one that is not ours has read nothing."""
+    """How far a part of the index has read the archive; a part of another version has read nothing."""
     return {} if schema.is_other_version(data) else cursor_of(indexed_visits.database_file(data))
 
 
 def behind(data: DataDirectory, until: Cursor | None = None) -> int:
-    """How many durable bytes of the archive, or of what it held at some moment, are not findable yet, as far as they
-    belong here. The archive is asked first: what becomes durable afterwards was not there when the question was put."""
+    """The number of durable bytes of the archive (now, or at a given moment) that are not indexed yet, in the parts
+    kept here. The archive's length is read first: records that become durable later were not there when the caller
+    asked.
+    """
     upto = visit_lengths(data.archive) if until is None else until
     return unread_bytes(upto, [cursor(part) for part in shards.parts(data)])

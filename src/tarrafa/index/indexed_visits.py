@@ -1,10 +1,9 @@
 """SQLite state of the index: newest visit, archive record and standing of each indexed page.
 
-Promises: all of it is saved together, and only after tantivy has committed what it speaks of. A crash in between
-replays records over documents that are already there, and replaying is harmless: each begins by deleting its own key.
-A page that is shown keeps where the archive has its record, and how it stood with others when it was written
-(`IndexedStanding`), so that it can be written anew when that has changed (`anchor_refresh`). Knows nothing of
-documents.
+Promises: all of it is saved together, and only after tantivy has committed the documents. A crash in between replays
+records over existing documents, and replaying is harmless: each begins by deleting its own key. An indexed page keeps
+the position of its archive record, and its in-links and rank at indexing time (`IndexedStanding`), so that it can be
+written again when they have changed (`anchor_refresh`). Knows nothing of documents.
 """
 
 from pathlib import Path
@@ -17,7 +16,7 @@ from tarrafa.runtime.sqlite import SqliteFile, rows
 
 FORMAT = 3
 CACHE_KIB = 16 << 10
-DROPPED_AT_ONCE = 10_000  # visits of a collection that was deleted
+DROPPED_AT_ONCE = 10_000  # visits of a deleted collection
 
 SCHEMA = (
     f"{STATE_SCHEMA}{TAKEDOWN_SCHEMA}{VISITS_SCHEMA.format(columns='in_links INTEGER, rank REAL')}"
@@ -28,14 +27,14 @@ CREATE TABLE settled (links TEXT NOT NULL); -- that every page was looked at wit
 
 
 class IndexedStanding(NamedTuple):
-    """How a page stands with others."""
+    """In-links and rank of a page at indexing time."""
 
     in_links: int = 0
     rank: float = 0.0
 
 
 class IndexedPage(NamedTuple):
-    """A page that is shown: whose it is, where its record is, and its standing when it was written."""
+    """An indexed page: its key, the position of its record, and its standing when it was written."""
 
     key: UrlId
     collection: str
@@ -58,7 +57,7 @@ def database_file(data: DataDirectory) -> SqliteFile:
 
 
 class IndexedVisits:
-    """The writing side. It also sees what is not committed yet."""
+    """The writing side. It also sees uncommitted visits."""
 
     def __init__(self, data: DataDirectory) -> None:
         file = database_file(data)
@@ -69,13 +68,14 @@ class IndexedVisits:
             self._newest = NewestVisits(self.state)
 
     def newest(self, collection: str, key: UrlId) -> int:
-        """The number of the newest visit that was applied; -1: none was."""
+        """The number of the newest visit that was applied; -1: none."""
         with self.errors:
             return self._newest.newest(collection, key)
 
     def shown_pages(self, after: PageKey, limit: int) -> tuple[list[IndexedPage], PageKey | None]:
-        """Pages that are shown, in the order of their keys, from the first one after a key on; and the key to go on
-        after, None at the end."""
+        """Indexed pages in the order of their keys, after a given key; and the key to continue after, None at the
+        end.
+        """
         sql = "SELECT * FROM visits WHERE (id, collection) > (?, ?) ORDER BY id, collection LIMIT ?"
         with self.errors:
             found = rows(self.state.connection, sql, (*after, limit))
@@ -87,7 +87,7 @@ class IndexedVisits:
         return several, (found[-1][0], found[-1][1]) if len(found) == limit else None
 
     def note_links_version(self, links: str) -> None:
-        """Note which links all pages have been looked at with."""
+        """Store the version of the links that the last sweep has checked all pages with."""
         with self.errors, self.state.connection:
             self.state.connection.execute("DELETE FROM settled")
             self.state.connection.execute("INSERT INTO settled VALUES (?)", (links,))
@@ -97,7 +97,7 @@ class IndexedVisits:
 
 
 def read_links_version(data: DataDirectory) -> str:
-    """Which links all pages have been looked at with."""
+    """The version of the links that the last sweep has checked all pages with."""
     file = database_file(data)
     if file.found_format() != FORMAT:
         return ""
@@ -106,7 +106,7 @@ def read_links_version(data: DataDirectory) -> str:
 
 
 def is_other_version(data: DataDirectory) -> bool:
-    """Whether another version of Tarrafa saved what is there."""
+    """Whether another version of Tarrafa saved this file."""
     return database_file(data).found_format() not in (0, FORMAT)
 
 
@@ -115,8 +115,10 @@ def remove(data: DataDirectory) -> None:
 
 
 def replace_with(data: DataDirectory, successor: DataDirectory) -> None:
-    """Put another's in the place of this one. Nobody has either of them open to write, so all is in the files."""
+    """Replace this file with another one. No process has either of them open for writing, so all data are in the
+    files.
+    """
     path = path_of(data)
-    for suffix in ("-wal", "-shm"):  # that a killed one may have left: not the other's
+    for suffix in ("-wal", "-shm"):  # left by a killed process: they do not belong to the new file
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     path_of(successor).replace(path)

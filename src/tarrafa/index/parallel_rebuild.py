@@ -1,13 +1,12 @@
 """Rebuilds the index from the archive with one process per part and all processors.
 
-Each part of the index is made by a process of its own, as many at once as there are processors; where there are more
-processors than parts, each of these has children that analyse (`analyst`). Promises: however many take part, and
-whoever is killed in between, the index that is there in the end is the one that a single process would have made, or,
-if it was not made to the end, the one that there was: that one answers meanwhile. All of them die with the process
-that began it. Knows nothing of terminals: `tell` hears how many bytes of the archive were done since it was called
-last.
+Each part of the index is built by a process of its own, as many at once as there are processors; where there are more
+processors than parts, each builder has child processes for text analysis (`document_builder`). Promises: with any
+number of processes, and after any kill, the final index is the one that a single process would have built or, if the
+rebuild did not finish, the old one, which answers meanwhile. All processes die with the one that started them. Knows
+nothing of terminals: `tell` receives the bytes of the archive that were processed since its last call.
 
-`python -m tarrafa.index.parallel_rebuild --part 2-of-4 ...` makes one part.
+`python -m tarrafa.index.parallel_rebuild --part 2-of-4 ...` builds one part.
 """
 
 import argparse
@@ -30,7 +29,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.process import die_with_parent, module_command, run_child
 
 POLL_EVERY_S = 0.2
-SMALL_BYTES = 2 << 20  # an archive for which no process need be started
+SMALL_BYTES = 2 << 20  # a smaller archive is rebuilt without child processes
 
 OnProgress = Callable[[int], None]
 
@@ -38,8 +37,9 @@ OnProgress = Callable[[int], None]
 def rebuild_in_parallel(
     data: DataDirectory, processes: int, tell: OnProgress = lambda size: None, divided: shards.ShardLayout | None = None
 ) -> int:
-    """Make the index again from the archive, from nothing, with so many processes, and divided so from now on if that
-    is said; the number of records read."""
+    """Rebuild the index from the archive with this many processes, and with a new layout if one is given; the number of
+    records read.
+    """
     if processes <= 1 or sum(archive.visit_lengths(data.archive).values()) < SMALL_BYTES:
         return rebuild(data, divided)
     with replacement_parts(data, divided) as parts, _PartBuilders(parts, processes) as team:
@@ -53,14 +53,14 @@ def rebuild_in_parallel(
 
 
 def _cursor(part: DataDirectory) -> dict[str, int]:
-    """How far a part has come; it may be in the middle of beginning."""
+    """The cursor of a part, which may be just starting."""
     with suppress(DataError):
         return cursor_of(indexed_visits.database_file(part))
     return {}
 
 
 class _PartBuilders:
-    """The processes that make the parts. Use it in a `with`: leaving it ends them."""
+    """The processes that build the parts. Use it in a `with`: leaving it ends them."""
 
     def __init__(self, parts: list[DataDirectory], processes: int) -> None:
         self._waiting = list(reversed(parts))
@@ -79,7 +79,7 @@ class _PartBuilders:
             said.close()
 
     def poll(self) -> bool:
-        """Start who waits, hear who is done; whether anybody is at work."""
+        """Start waiting builders, collect finished ones; whether any is running."""
         while self._waiting and len(self._at_work) < self._at_once:
             self._start(self._waiting.pop())
         for name, (process, said) in list(self._at_work.items()):
@@ -105,7 +105,7 @@ class _PartBuilders:
 
 
 def _records_read(name: str, code: int, said: IO[bytes]) -> int:
-    """What a process that ended has to say: how many records it read, or what was in its way."""
+    """The result of an ended process: the number of records that it read, or its error."""
     with said:
         said.seek(0)
         lines = said.read().decode(errors="replace").strip().splitlines()

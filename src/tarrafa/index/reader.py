@@ -1,8 +1,8 @@
 """IndexReader: snapshots of the newest commit of the index, for any number of readers.
 
-Promises: a `Snapshot` is one commit and stays as it is; the next one asked for is the newest commit, found by a look
-at one file. Any number of readers, threads and processes beside the one follower. Knows nothing of ranking or of the
-query language.
+Promises: an `IndexSnapshot` is one commit and never changes; the next one requested is the newest commit, found by
+reading one file. Any number of readers, threads and processes beside the one follower. Knows nothing of ranking or of
+the query language.
 """
 
 import threading
@@ -26,15 +26,16 @@ class _Explanation(msgspec.Struct):
 
 
 _decode = msgspec.msgpack.Decoder(schema.StoredDocument).decode
-LANGUAGES_MAX = 50  # that are told
-FREQUENCIES_CACHED_MAX = 100_000  # terms whose documents are remembered
+LANGUAGES_MAX = 50  # that are listed
+FREQUENCIES_CACHED_MAX = 100_000  # terms whose document frequency is cached
 DocumentAddress = tuple[int, int]  # segment and document
 
 
 @dataclass(frozen=True, slots=True)
 class IndexMatches:
-    """Documents that match, the best first, and how many match at all. What else is known of them is read for all of
-    them at once, and when somebody wants it: each fact takes 20 us for a hundred."""
+    """Matching documents, best first, and the total number of matches. Further fields are read on request and for all
+    documents at once: each field takes 20 us for a hundred.
+    """
 
     _path: Path
     _searcher: tantivy.Searcher
@@ -46,7 +47,7 @@ class IndexMatches:
         return len(self.scores)
 
     def field_values(self, field: str) -> list[Any]:
-        """What a fast field of the `schema` holds of each."""
+        """The values of a fast field of the `schema`, one per match."""
         with schema.tantivy_errors(self._path):
             return self._searcher.fast_field_values(field, self._addresses)
 
@@ -60,7 +61,7 @@ class IndexMatches:
         return IndexMatches(self._path, self._searcher, self._addresses[:limit], self.scores[:limit], self.total)
 
     def with_scores(self, scores: list[float]) -> "IndexMatches":
-        """The same with other scores, the best of those first."""
+        """The same matches with other scores, sorted by them."""
         order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
         addresses = [self._addresses[place] for place in order]
         return IndexMatches(self._path, self._searcher, addresses, [scores[place] for place in order], self.total)
@@ -68,7 +69,7 @@ class IndexMatches:
 
 @dataclass(frozen=True, slots=True)
 class IndexSnapshot:
-    """The index at one moment."""
+    """The index at one commit."""
 
     _path: Path
     _searcher: tantivy.Searcher
@@ -79,20 +80,22 @@ class IndexSnapshot:
 
     @property
     def documents(self) -> int:
-        """Those that can be found."""
+        """The number of documents that can be found."""
         return self._searcher.num_docs
 
     @property
     def written(self) -> int:
-        """All that `frequency` counts: with those deleted since the last merge, which may be more than the others."""
+        """The number of documents that `frequency` counts: with those deleted since the last merge, which may be the
+        majority.
+        """
         if not self._written:
             with schema.tantivy_errors(self._path):
                 found = self._searcher.terms_with_prefix(schema.COLLECTION, "", None, None)
-            self._written.append(sum(count for _, count in found))  # each document is of one collection
+            self._written.append(sum(count for _, count in found))  # each document is in one collection
         return self._written[0]
 
     def frequency(self, field: str, term: str) -> int:
-        """How many documents hold the term there (those deleted since the last merge included)."""
+        """The number of documents that hold the term (those deleted since the last merge included)."""
         found = self._counted.get((field, term))
         if found is None:
             with schema.tantivy_errors(self._path):
@@ -105,20 +108,20 @@ class IndexSnapshot:
     def top_matches(
         self, query: tantivy.Query, limit: int, weight: str | None = None, order: str | None = None
     ) -> IndexMatches:
-        """The documents that match best. Equal scores come in the order of segments and documents, whatever the limit.
-        `weight`: a field that the score is multiplied by, as log2(2 + value); `order`: a field that stands instead of
-        the score, the largest first."""
+        """The best matches. Equal scores come in the order of segments and documents, whatever the limit. `weight`: a
+        field; the score is multiplied by log2(2 + value). `order`: a field that replaces the score, the largest first.
+        """
         with schema.tantivy_errors(self._path):
             result = self._searcher.search(
                 query, limit=limit, count=True, weight_by_field=None if order else weight, order_by_field=order
             )
-        hits = result.hits  # made anew each time that it is asked for
+        hits = result.hits  # tantivy-py builds this list at each access
         total: int = result.count  # type: ignore[attr-defined]  # missing in tantivy's stub
         scores, addresses = list(map(itemgetter(0), hits)), list(map(itemgetter(1), hits))
         return IndexMatches(self._path, self._searcher, addresses, scores, total)
 
     def scores(self, query: tantivy.Query, limit: int) -> dict[DocumentAddress, float]:
-        """What a query gives to the best so many."""
+        """The scores of the best matches of a query."""
         with schema.tantivy_errors(self._path):
             hits = self._searcher.search(query, limit=limit, count=False).hits
         return {(address.segment_ord, address.doc): score for score, address in hits}
@@ -131,7 +134,7 @@ class IndexSnapshot:
         return _decode(content)
 
     def terms_total(self) -> int:
-        """How many terms all documents have together."""
+        """The number of terms in all documents together."""
         if not self._lengths:
             asked = {"terms": {"sum": {"field": schema.LENGTH}}}
             with schema.tantivy_errors(self._path):
@@ -140,14 +143,14 @@ class IndexSnapshot:
         return self._lengths[0]
 
     def vocabulary_entries(self, prefix: str, limit: int, among: tantivy.Query | None = None) -> list[tuple[str, int]]:
-        """The entries of the vocabulary that begin so, with the number of documents (of those that match `among`),
-        the most frequent first."""
+        """The vocabulary entries with this prefix, with the number of documents (among those that match `among`), the
+        most frequent first.
+        """
         with schema.tantivy_errors(self._path):
             return self._searcher.terms_with_prefix(schema.WORDS, prefix, among, limit)
 
     def languages(self) -> dict[str, int]:
-        """The languages that pages are in, with the number of documents (those deleted since the last merge
-        included)."""
+        """The languages of the pages, with the number of documents (those deleted since the last merge included)."""
         if not self._languages:
             with schema.tantivy_errors(self._path):
                 found = self._searcher.terms_with_prefix(schema.LANGUAGE, "", None, LANGUAGES_MAX)
@@ -155,7 +158,7 @@ class IndexSnapshot:
         return self._languages
 
     def score_of(self, query: tantivy.Query, place: DocumentAddress) -> float:
-        """What a query gives a document; 0 where it does not match."""
+        """The score of a document for a query; 0 if it does not match."""
         try:
             told = query.explain(self._searcher, tantivy.DocAddress(*place)).to_json()
         except ValueError:
@@ -164,8 +167,9 @@ class IndexSnapshot:
 
 
 def newest_commit(data: DataDirectory) -> tuple[int, ...]:
-    """Names the newest commit, by a look at one file; the first number is another where the index was made again.
-    `DataError` when there is none yet."""
+    """The identity of the newest commit, by reading one file; the first number changes when the index is rebuilt.
+    `DataError` when there is no index yet.
+    """
     folder = schema.folder(data)
     return _newest_commit(folder, folder / "meta.json")
 
@@ -178,7 +182,7 @@ def _newest_commit(folder: Path, meta: Path) -> tuple[int, ...]:
 
 
 class IndexReader:
-    """Stays open, and shows each commit of the follower as soon as it is asked after it."""
+    """Stays open, and returns the newest commit of the follower at each request."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
@@ -198,12 +202,12 @@ class IndexReader:
                 return self._at(seen)
             except DataError:
                 if _newest_commit(self._path, self._meta)[0] == seen[0]:
-                    raise  # else another one took its place while we looked
+                    raise  # else the index was replaced meanwhile
 
     def _at(self, seen: tuple[int, ...]) -> IndexSnapshot:
         with self._lock:
             if self._snapshot is None or seen != self._seen:
-                if self._index is None or seen[0] != self._folder:  # made again from nothing
+                if self._index is None or seen[0] != self._folder:  # the index was rebuilt
                     self._index, self._folder = schema.open_index(self._data), seen[0]
                 with schema.tantivy_errors(self._path):
                     self._index.reload()

@@ -1,19 +1,19 @@
 """Schema of the tantivy index, and how the index is opened, replaced and removed.
 
-Promises: what tantivy raises (a ValueError for everything, a Rust panic at worst) leaves here as one line that says
-where and what to do. A document's `key` is raw text, because deleting by an unsigned number silently deletes nothing.
-An index of another layout is recognised and never half understood: its own schema, inside its own `meta.json`, tells.
-Knows nothing of records or queries.
+Promises: an error of tantivy (a ValueError for everything, a Rust panic at worst) becomes one line that says where it
+happened and what to do. A document's `key` is raw text, because deleting by an unsigned number silently deletes
+nothing. An index of another layout is recognised by the schema in its own `meta.json`, and never opened. Knows nothing
+of records or queries.
 
-`all` holds everything that can be found, title eight times, headings and anchors three times: term frequency is the
-weight. `pairs` holds the same, each two neighbours as one term: a phrase of two words is one look-up there, where
-from the places of two frequent words it would take a hundred times as long, and `all` need not keep any places.
-`title` is there for a small extra and for `intitle:`. `words` holds each different word once, as it is written,
-behind its folded form where that is another (`funcao|função`): the vocabulary of the index, found by its beginnings
-whatever the accents, and as new as the pages. `static` is what links are worth, made so that tantivy's log2(2 +
-static) is the factor. Terms are made in Python and handed over joined by spaces: tantivy takes no analysis in Python,
-and its pre-tokenized strings cost three times as much (468 against 149 us for 450 terms). tantivy-py indexes every
-text field, so what is only to be shown is kept as bytes.
+`all` holds all searchable text, the title eight times, headings and anchors three times: term frequency is the weight.
+`pairs` holds the same, each two adjacent terms as one term: a phrase of two words is one look-up there, where the
+positions of two frequent words would take a hundred times as long, and `all` need not store positions. `title` adds a
+small score and serves `intitle:`. `words` holds each different word once, as it is written, behind its folded form
+where that is another (`funcao|função`): the vocabulary of the index, found by prefix, whatever the accents, and as new
+as the pages. `static` is the link factor, scaled so that tantivy's log2(2 + static) is the factor. Terms are made in
+Python and handed over joined by spaces: tantivy takes no analysis in Python, and its pre-tokenized strings cost three
+times as much (468 against 149 us for 450 terms). tantivy-py indexes every text field, so fields that are only displayed
+are stored as bytes.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 TOKENIZER = "terms"
 REMOVED_NAME = "gone"
 
-KEY = "key"  # collection and URL id: one document
+KEY = "key"  # collection and URL id: identifies a document
 COLLECTION = "collection"
 ALL = "all"
 PAIRS = "pairs"
@@ -42,24 +42,24 @@ SITE = "site"  # the host's name and every domain above it
 HOST = "host"
 LANGUAGE = "language"
 WORDS = "words"
-URL = "url"  # the words of the address
-TYPE = "type"  # its MIME type, and the short names of it
-KIND = "kind"  # of which kinds the things are that it declares, and when they are: see parse/rdf/entity_summary.py
+URL = "url"  # the words of the URL
+TYPE = "type"  # MIME type, and its short names
+KIND = "kind"  # types and dates of the entities that the page declares: see parse/rdf/entity_summary.py
 UPDATED = "updated"  # seconds since 1970
 STATIC = "static"
-IN_LINKS = "in_links"  # as known when the page was indexed; search asks the graph again
-SITE_ID = "site_id"  # what the name hashes to, fast to read for many hits
+IN_LINKS = "in_links"  # at indexing time; search reads the present value from the graph
+SITE_ID = "site_id"  # hash of the site's name, fast to read for many hits
 ID_HIGH, ID_LOW = "id_high", "id_low"  # the URL's id in two halves, fast to read for many hits
 CONTENT = "content"  # half of the content id: exact copies have the same; a page without words has none
 SIMHASH = "simhash"  # near copies differ in few bits; a short page has none, and only exact copies
-HEADLINE = "headline"  # what the title says, as a number
+HEADLINE = "headline"  # hash of the title
 URL_LENGTH = "url_length"
-LENGTH = "length"  # how many terms `all` holds of it
-SHOWN = "shown"  # a `Shown`, only stored
+LENGTH = "length"  # number of terms in `all`
+SHOWN = "shown"  # a `StoredDocument`, only stored
 
 
 class StoredDocument(msgspec.Struct, frozen=True, array_like=True):
-    """What a hit shows of its document; letters of the text are composed."""
+    """The displayed fields of a document; the letters of the text are composed."""
 
     url: str
     title: str
@@ -99,7 +99,7 @@ def exists(data: DataDirectory) -> bool:
 
 
 def remove(data: DataDirectory) -> None:
-    """Take the documents away, at one stroke: of an index that was half deleted tantivy could make nothing."""
+    """Remove the documents in one step: tantivy cannot open a half deleted index."""
     path = folder(data)
     remove_leftovers(data)
     with suppress(FileNotFoundError):
@@ -108,13 +108,14 @@ def remove(data: DataDirectory) -> None:
 
 
 def remove_leftovers(data: DataDirectory) -> None:
-    """Remove what somebody who was killed had taken away."""
+    """Remove files that a killed `remove` has left."""
     shutil.rmtree(folder(data).with_name(REMOVED_NAME), ignore_errors=True)
 
 
 def replace_with(data: DataDirectory, successor: DataDirectory) -> None:
-    """Put the documents of another in the place of these, and these in their place: at one stroke, where the file
-    system can; else there are none for a moment."""
+    """Exchange these documents with those of another index: in one step, where the file system can; else there are none
+    for a moment.
+    """
     if not _exchange(folder(data), folder(successor)):
         remove(data)
         folder(successor).rename(folder(data))
@@ -124,7 +125,7 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Whether these two paths now name what the other one did."""
+    """Exchange two paths; whether it worked."""
     with suppress(AttributeError):  # a C library older than 2018
         rename = ctypes.CDLL(None).renameat2
         return bool(rename(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0)
@@ -132,7 +133,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def is_other_version(data: DataDirectory) -> bool:
-    """Whether there is an index that can be opened, and another version of Tarrafa laid it out."""
+    """Whether there is a readable index with the layout of another version of Tarrafa."""
     path = folder(data)
     with suppress(DataError), tantivy_errors(path):
         return exists(data) and bool(tantivy.Index.open(str(path)).schema != SCHEMA)
@@ -140,7 +141,7 @@ def is_other_version(data: DataDirectory) -> bool:
 
 
 def open_index(data: DataDirectory, create: bool = False) -> tantivy.Index:
-    """The index as it stands; tokenizers are not kept in it and are registered every time."""
+    """Open the index; its tokenizers are not stored in it and are registered every time."""
     path = folder(data)
     with tantivy_errors(path):
         if create:
@@ -160,8 +161,8 @@ def open_index(data: DataDirectory, create: bool = False) -> tantivy.Index:
 DISK_FULL_MESSAGES = ("No space left", "File too large", "Disk quota exceeded")
 
 
-class tantivy_errors:  # reads as the sentence that it is
-    """What tantivy complains of, as one line. (A class: as a generator it would cost a search 30 us.)"""
+class tantivy_errors:  # lower case: used like a function
+    """Turns errors of tantivy into one line. (A class: as a generator it would cost a search 30 us.)"""
 
     __slots__ = ("_path",)
 

@@ -1,13 +1,13 @@
 """Shard layout of the index: how many parts it has, and which part holds a host.
 
-An index may be kept in several parts, its *shards*, on one machine or on many, each with a folder, a lock and a
-follower of its own. Promises: a page is in the part that the xxh3-64 of its host's name says, modulo their number,
-counted from 1: the same on every machine and in every version, and all pages of a host in one. How many parts there
-are, and which of them are kept here, is decided when the index is made, and stands in DATA/index/shards (`4`; `1,2/4`
-where others are elsewhere). Without that file there is one part, in DATA/index itself; of several, each is in
-DATA/index/NUMBER-of-ALL, so that parts of another division are never taken for ours: `settle` removes them. An index
-that is made again grows in DATA/index/new, whatever its division, and nobody asks it before it is whole.
-Knows nothing of what is in a part.
+An index may have several parts, its *shards*, on one machine or on many, each with a folder, a lock and a follower of
+its own. Promises: the part of a page is the xxh3-64 of its host's name modulo the number of parts, counted from 1: the
+same on every machine and in every version, and all pages of a host in one part. The number of parts, and which of them
+are kept here, is decided when the index is created, and is stored in DATA/index/shards (`4`; `1,2/4` where others are
+elsewhere). Without that file there is one part, in DATA/index itself; of several, each is in DATA/index/NUMBER-of-ALL,
+so that parts of another layout are never mixed up with the present ones: `remove_stray_parts` removes them. A rebuilt
+index grows in DATA/index/new, whatever its layout, and is not searched before it is complete. Knows nothing of the
+content of a part.
 """
 
 import re
@@ -32,7 +32,7 @@ UrlFilter = Callable[[str], bool]
 
 
 class ShardLayout(NamedTuple):
-    """So many parts in all, and the numbers of those that are kept here."""
+    """The number of parts in all, and the numbers of those that are kept here."""
 
     of: int
     here: tuple[int, ...]
@@ -46,7 +46,7 @@ SINGLE_SHARD = ShardLayout(1, (1,))
 
 
 def parse_layout(text: str, where: str) -> ShardLayout:
-    """What a person, or the file, says of it."""
+    """Parse a layout from the command line or the file."""
     numbers, slash, of = text.strip().rpartition("/")
     if not (of.isascii() and of.isdigit() and len(of) <= 2 and 1 <= int(of) <= SHARDS_MAX):
         raise ConfigError(f"{where}: {text[:80]!r}: wanted is {LAYOUT_SYNTAX}")
@@ -65,7 +65,7 @@ def path_of(data: DataDirectory) -> Path:
 
 
 def read_layout(data: DataDirectory) -> ShardLayout:
-    """How the index of a data directory is divided."""
+    """The layout of the index of a data directory."""
     path = path_of(data)
     try:
         text = path.read_text()
@@ -80,14 +80,14 @@ def read_layout(data: DataDirectory) -> ShardLayout:
 
 
 def parts(data: DataDirectory) -> list[DataDirectory]:
-    """The data directory as each part of the index that is kept here sees it; of a part, itself."""
+    """The data directory of each part of the index that is kept here; of a part, itself."""
     if data.part:
         return [data]
     return parts_of(data, read_layout(data))
 
 
 def parts_of(data: DataDirectory, divided: ShardLayout, beside: bool = False) -> list[DataDirectory]:
-    """The same for a division; `beside`: of the index that is to take the place of this one."""
+    """The same for a layout; `beside`: of the index that is to replace this one."""
     return [_part(data, number, divided.of, NEW_FOLDER if beside else "") for number in divided.here]
 
 
@@ -96,17 +96,17 @@ def _part(data: DataDirectory, number: int, of: int, beside: str) -> DataDirecto
 
 
 def find_part(data: DataDirectory, name: str) -> DataDirectory:
-    """The part of that name."""
+    """The part with this name."""
     return next((one for one in parts(data) if one.part == name), data)
 
 
 def shard_number(url: str, of: int) -> int:
-    """In which of so many parts a page is."""
+    """The number of the part that holds a page."""
     return xxh3_64_intdigest(host_name(url).encode()) % of + 1
 
 
 def url_filter(data: DataDirectory) -> UrlFilter | None:
-    """Tells whether a page is in this part; None: all of them are."""
+    """A function that tells whether a page is in this part; None: all pages are."""
     found = PART_NAME.fullmatch(data.part)
     if found is None:
         return None
@@ -115,12 +115,12 @@ def url_filter(data: DataDirectory) -> UrlFilter | None:
 
 
 def exists(data: DataDirectory) -> bool:
-    """Whether anything is indexed here."""
+    """Whether this data directory has an index."""
     return any(map(schema.exists, parts(data)))
 
 
 def set_layout(data: DataDirectory, wanted: ShardLayout) -> None:
-    """Divide the index so from now on. The caller holds DATA/lock."""
+    """Store a new layout. The caller holds DATA/lock."""
     path = path_of(data)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -134,8 +134,7 @@ def set_layout(data: DataDirectory, wanted: ShardLayout) -> None:
 
 
 def remove_stray_parts(data: DataDirectory) -> None:
-    """Remove what is left of parts that are not kept here, and of an index that was never whole. The caller holds
-    DATA/lock."""
+    """Remove parts that are not kept here, and an unfinished rebuild. The caller holds DATA/lock."""
     remove_unfinished(data)
     folder, ours = path_of(data).parent, parts(data)
     for part in ours:
@@ -151,5 +150,5 @@ def remove_stray_parts(data: DataDirectory) -> None:
 
 
 def remove_unfinished(data: DataDirectory) -> None:
-    """Remove what there is of an index that was to take the place of this one."""
+    """Remove an unfinished rebuild of the index."""
     shutil.rmtree(path_of(data).parent / NEW_FOLDER, ignore_errors=True)

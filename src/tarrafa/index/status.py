@@ -1,6 +1,6 @@
 """Status of the index for `tarrafa status`: documents, bytes behind, shards.
 
-For people and programs that look on: `tarrafa status`. Nothing is opened for writing.
+Promises: opens nothing for writing.
 """
 
 import msgspec
@@ -13,7 +13,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 
 
 class IndexStatus(msgspec.Struct, frozen=True):
-    """`shards` as `rebuild index --shards` takes it; `settled`: every page was written with the links as they are."""
+    """`shards` as `rebuild index --shards` takes it; `settled`: every page was written with the present links."""
 
     shards: str
     documents: int
@@ -22,7 +22,7 @@ class IndexStatus(msgspec.Struct, frozen=True):
 
 
 def index_status(data: DataDirectory) -> IndexStatus | None:
-    """None, where nothing is indexed."""
+    """None without an index."""
     there = [part for part in shards.parts(data) if schema.exists(part)]
     if not there:
         return None

@@ -1,9 +1,9 @@
 """Applies takedowns to the index: deletes documents, and notes for search that they are deleted.
 
-Promises: what is taken down is deleted with the next commit. Search need not filter what `is_applied` says that the
-index has deleted already: the marker is written after the commit, and removed before the next change. Until then
-search filters by itself (`search/exclusion_filter.py`), so nothing shows in between. Knows nothing of how documents
-are written.
+Promises: a page that is taken down is deleted with the next commit. Search need not filter pages that the index has
+deleted, as reported by `is_applied`: the marker is written after the commit, and removed before the next change. Until
+then search filters by itself (`search/exclusion_filter.py`), so the page is never shown in between. Knows nothing of
+how documents are written.
 """
 
 from contextlib import suppress
@@ -23,7 +23,7 @@ def _marker_path(data: DataDirectory) -> Path:
 
 
 def is_applied(data: DataDirectory, orders: TakedownSet) -> bool:
-    """Whether nothing of what is taken down is in a snapshot that is taken after this."""
+    """Whether no taken-down page is in a snapshot that is taken after this call."""
     try:
         return _marker_path(data).read_bytes() == orders.digest
     except OSError:
@@ -31,7 +31,7 @@ def is_applied(data: DataDirectory, orders: TakedownSet) -> bool:
 
 
 def mark_applied(data: DataDirectory, orders: TakedownSet) -> None:
-    """The index is committed, and keeps to the orders."""
+    """Write the marker: the index is committed and complies with the takedowns."""
     try:
         write_atomically(_marker_path(data), orders.digest, durable=False)
     except OSError as error:
@@ -39,7 +39,7 @@ def mark_applied(data: DataDirectory, orders: TakedownSet) -> None:
 
 
 def clear_applied(data: DataDirectory) -> None:
-    """Nobody can rely on it from now on."""
+    """Remove the marker."""
     try:
         _marker_path(data).unlink(missing_ok=True)
     except OSError as error:
@@ -47,13 +47,13 @@ def clear_applied(data: DataDirectory) -> None:
 
 
 def replace_with(data: DataDirectory, successor: DataDirectory) -> None:
-    """What could be relied on of another index, holds here from now on."""
+    """Take over the marker of another index."""
     with suppress(FileNotFoundError):
         _marker_path(successor).replace(_marker_path(data))
 
 
 def delete_documents(writer: tantivy.IndexWriter, added: TakedownSet) -> None:
-    """Delete what was taken down."""
+    """Delete the documents that were taken down."""
     for site in added.sites:
         writer.delete_documents_by_term(schema.SITE, site)
     for host in added.hosts:

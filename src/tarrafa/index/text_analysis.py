@@ -1,12 +1,12 @@
 """Text analysis of pages and queries: words, accent folding, stemming and word pairs.
 
-Promises: pure and deterministic; accents and case never matter; singular and plural meet in Portuguese and English;
-other languages are folded only. A page is analysed in its own language. The language of a query's words is unknown,
-so a query asks for all `readings` of a word at once. Terms of different languages are different terms, told by a sign
-at their end: `rede` and the English `red` have the same stem, and nothing else in common. (Who asks for *red* still
-finds *rede*: read as Portuguese, that is its stem.) Every analysed word is remembered, which makes the rest cheap.
-Knows nothing of tantivy. Known weakness: scripts that write no spaces, or vowels as marks, are cut at whatever is not
-a letter, in pages and queries alike.
+Promises: pure and deterministic; accents and case never matter; singular and plural have the same term in Portuguese
+and English; other languages are folded only. A page is analysed in its own language. The language of a query's words is
+unknown, so a query searches for all `readings` of a word at once. Terms of different languages are different terms,
+with a sign of the language at their end: `rede` and the English `red` have the same stem, and nothing else in common.
+(A search for *red* still finds *rede*: read as Portuguese, that is its stem.) Every analysed word is cached, which
+makes repeated words cheap. Knows nothing of tantivy. Known weakness: scripts that write no spaces, or vowels as marks,
+are cut at every character that is not a letter, in pages and queries alike.
 """
 
 import re
@@ -17,7 +17,7 @@ from itertools import pairwise
 
 import Stemmer
 
-WORD_CHARS_MAX = 64  # what is longer is no word; its beginning stands for it
+WORD_CHARS_MAX = 64  # a longer word is cut to its beginning
 TOKENS_REMEMBERED_MAX = 300_000  # per language; some 40 MB
 TOKEN_CHARS_REMEMBERED_MAX = 80
 
@@ -31,7 +31,7 @@ def compose(text: str) -> str:
 
 
 def fold(word: str) -> str:
-    """Without accents, case, and whatever else is no letter or digit once taken apart (½, ﷺ)."""
+    """Remove accents, case, and every other character that is no letter or digit after decomposition (½, ﷺ)."""
     if word.isascii():
         return word[:WORD_CHARS_MAX].lower()
     apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", word).casefold())
@@ -58,7 +58,8 @@ _PLURALS: tuple[tuple[str, str, int, frozenset[str]], ...] = (
 )  # fmt: skip
 
 
-# What ends in an unstressed -il has its plural in -eis, as have the many more that end in -el; no ending tells.
+# Words that end in an unstressed -il have their plural in -eis, as have the more frequent ones in -el; the ending does
+# not decide.
 _IN_IL = re.compile(
     r"(?:ag|contrat|deb|dific|doc|duct|erec?t|ester|estenc|fac|fert|fiss|fleb|foss|frag|fut|grac|hab|ignob|inab|inconsut|"
     r"indoc|infert|inut|inverossim|lab|miss|mob|nub|pens|portat|preens|projec?t|pulsat|rept|retrat|sess|sim|tac?t|text|ut|"
@@ -67,7 +68,7 @@ _IN_IL = re.compile(
 
 
 def portuguese_singular(word: str) -> str:
-    """The singular of a folded Portuguese word, as far as its ending tells."""
+    """The singular of a folded Portuguese word, as far as its ending decides."""
     if not word.endswith("s"):
         return word
     if _IN_IL(word):
@@ -82,9 +83,10 @@ def portuguese_singular(word: str) -> str:
 
 
 class _AnalysisCache(dict[str, str]):
-    """What stands between two spaces -> its terms, joined by spaces: most often one, none for a dash, two for
-    `guarda-chuva`. A plain dictionary look-up for all but the first of its kind: 60 us for a page of 600 words, where
-    finding the words by a regular expression alone takes three times that."""
+    """Maps the text between two spaces to its terms, joined by spaces: most often one, none for a dash, two for
+    `guarda-chuva`. Every repetition is a plain dictionary look-up: 60 us for a page of 600 words, where finding the
+    words by a regular expression alone takes three times that.
+    """
 
     def __init__(self, analyse: Callable[[str], str], sign: str = "") -> None:
         super().__init__()
@@ -102,7 +104,7 @@ class _AnalysisCache(dict[str, str]):
 _portuguese_stem: Callable[[str], str] = Stemmer.Stemmer("portuguese").stemWord
 _english_stem: Callable[[str], str] = Stemmer.Stemmer("english").stemWord
 
-ENGLISH, OTHER = "'", "."  # signs of a language; Portuguese terms have none. They stand in no word.
+ENGLISH, OTHER = "'", "."  # signs of a language; Portuguese terms have none. No word contains them.
 _TERMS: dict[str, _AnalysisCache] = {
     "pt": _AnalysisCache(lambda word: _portuguese_stem(portuguese_singular(fold(word)))),
     "en": _AnalysisCache(lambda word: _english_stem(fold(word)), ENGLISH),
@@ -111,21 +113,21 @@ _TERMS: dict[str, _AnalysisCache] = {
 
 
 def strip_language_sign(term: str) -> str:
-    """A term without the sign of its language."""
+    """A term without its language sign."""
     return term.rstrip(ENGLISH + OTHER)
 
 
 def terms_of_language(terms: Iterable[str], language: str) -> list[str]:
-    """Those of these terms that are of a language, without its sign."""
+    """The terms of one language, without its sign."""
     sign = _analysis(language).sign
     return [plain for term in terms if term == (plain := strip_language_sign(term)) + sign]
 
 
-WORD_BOUND = "|"  # between a folded word and the word itself; stands in no word
+WORD_BOUND = "|"  # between a folded word and the word itself; no word contains it
 
 
 def _entries(word: str) -> str:
-    """A word as the vocabulary holds it: folded, and as it is written in small letters where that is not the same."""
+    """The vocabulary entry of a word: folded, and in its lower-case spelling where that differs."""
     folded, small = fold(word), word.lower()
     if len(word) > WORD_CHARS_MAX or not folded:
         return ""
@@ -136,24 +138,24 @@ _ENTRIES = _AnalysisCache(_entries)
 
 
 def vocabulary_entries(text: str, tokens_max: int | None = None) -> str:
-    """The different words of a text as entries of the vocabulary, joined by spaces."""
+    """The different words of a text as vocabulary entries, joined by spaces."""
     found = set(map(_ENTRIES.__getitem__, set(compose(text).split()[:tokens_max])))
     found.discard("")
     return " ".join(found)
 
 
 def written_form(entry: str) -> str:
-    """The word of an entry, as it is written."""
+    """The word of a vocabulary entry, as written."""
     return entry.rpartition(WORD_BOUND)[2]
 
 
 def primary_language(language: str) -> str:
-    """`pt` of `pt-BR`."""
+    """The primary language subtag: `pt` of `pt-BR`."""
     return re.split(r"[-_]", language, maxsplit=1)[0].lower()
 
 
 def analyzer_for(language: str) -> Callable[[str], str]:
-    """The analysis in this language of what stands between two spaces: its terms, joined by spaces."""
+    """The analysis function of a language: from the text between two spaces to its terms, joined by spaces."""
     return _analysis(language).__getitem__
 
 
@@ -168,7 +170,7 @@ def words(text: str) -> list[str]:
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Where the words of an already composed text stand."""
+    """The positions of the words of a composed text."""
     return [found.span() for found in _find_words(text)]
 
 
@@ -177,22 +179,22 @@ def analyze(text: str, language: str, tokens_max: int | None = None) -> str:
     return " ".join(map(analyzer_for(language), text.split()[:tokens_max]))
 
 
-PAIR_BOUND = "_"  # between two neighbours; stands in no term
+PAIR_BOUND = "_"  # between two adjacent terms; no term contains it
 
 
 def neighbour_pairs(terms: str) -> str:
-    """Each two neighbours of these terms as one: `rede_de de_pesca`."""
+    """Each two adjacent terms as one: `rede_de de_pesca`."""
     return " ".join(map(PAIR_BOUND.join, pairwise(terms.split())))
 
 
 def covering_pairs(terms: Sequence[str]) -> list[tuple[int, str]]:
-    """The fewest pairs that say the same as these two or more terms in a row, each with its place."""
+    """The fewest pairs that cover these two or more adjacent terms, each with its position."""
     last = len(terms) - 2
     return [(place, PAIR_BOUND.join(terms[place : place + 2])) for place in (*range(0, last, 2), last)]
 
 
 def readings(text: str) -> list[tuple[str, ...]]:
-    """What the words of a query may stand for in the index: their terms in each language, without repetition."""
+    """The possible terms of a query's words in the index: in each language, without repetition."""
     return list(_readings(text))
 
 

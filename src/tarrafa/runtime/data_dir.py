@@ -1,19 +1,19 @@
 """The data directory: paths, format version, lock, free space, and helpers for locks and atomic files.
 
-DATA/VERSION            the format of all below; a newer one is never touched
+DATA/VERSION            the format of everything below; a newer one is never touched
 DATA/lock               held by the supervisor while it runs
 DATA/run/               sockets, logs: may be deleted while nothing runs
 DATA/frontier.sqlite    the only mutable truth about URLs
 DATA/archive/           the only truth about content
 DATA/index/ graph/ triples/  follow the archive and can be rebuilt from it
 DATA/cursors/           how far each library reader (`tarrafa.crawl.pages`) has read
-DATA/outbox/            what workers have to tell a server of the frontier that is away
-DATA/crawlers.sqlite    what crawlers elsewhere were told and have acknowledged
-DATA/queries.sqlite     what people asked, by the day, and by nobody in particular
-DATA/takedown.jsonl     what was taken down and lifted again, by whom, when and why
-DATA/ontology.toml      what may be inferred from what pages state, with ontologies in DATA/ontology/
-DATA/secrets/           what sites are shown that let us in, by collection; for this user's eyes only
-DATA/search.toml        synonyms, pinned, lowered and blocked sites, as those who run the engine wrote them
+DATA/outbox/            reports of workers that wait for an unreachable frontier server
+DATA/crawlers.sqlite    messages to external crawlers, and which of them were acknowledged
+DATA/queries.sqlite     search queries by day, without users
+DATA/takedown.jsonl     take-downs and their removals, with author, time and reason
+DATA/ontology.toml      rules for inferences from page statements, with ontologies in DATA/ontology/
+DATA/secrets/           credentials for crawled sites, by collection; readable by the owner only
+DATA/search.toml        synonyms, pinned, lowered and blocked sites, written by the operators
 """
 
 import fcntl
@@ -28,13 +28,13 @@ from typing import IO
 from tarrafa.errors import DataError, DiskFull, data_error_from_os
 
 DATA_FORMAT = 1
-FREE_BYTES_MIN = 32 << 20  # below this we stop before the disk stops us
+FREE_BYTES_MIN = 32 << 20  # below this we stop before the disk is full
 SOCKET_PATH_MAX = 100  # sun_path holds 108 bytes
 
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """The paths below one data directory. `part`: as one part of its index sees it (index/shards.py)."""
+    """The paths below one data directory. `part`: the paths of one part of its index (index/shards.py)."""
 
     root: Path
     part: str = ""
@@ -93,11 +93,11 @@ class DataDirectory:
 
     @property
     def socket(self) -> str:
-        """Where the frontier's owner listens."""
+        """The address of the frontier's socket."""
         return str(self.run / "frontier.sock")
 
     def check_version(self) -> None:
-        """Refuse a directory that is not ours to touch."""
+        """Refuse a directory with another format version."""
         if not self.version.exists():
             raise DataError(f"{self.root}: no Tarrafa data here; `tarrafa crawl FILE` makes some")
         text = self.version.read_text().strip()
@@ -110,7 +110,7 @@ class DataDirectory:
             )
 
     def create(self) -> None:
-        """Make what is missing; never change what a newer version wrote."""
+        """Create what is missing; never change what a newer version wrote."""
         if len(os.fsencode(self.socket)) > SOCKET_PATH_MAX:
             raise DataError(f"{self.root}: the path is too long for a socket below it; use a shorter --data directory")
         try:
@@ -143,7 +143,7 @@ class DataDirectory:
             )
 
     def try_lock(self) -> IO[bytes] | None:
-        """The supervisor's lock, or None when another process holds it. Keep the file open to keep the lock."""
+        """The supervisor's lock, or None if another process holds it. Keep the file open to keep the lock."""
         return try_lock(self.root / "lock")
 
 
@@ -161,7 +161,7 @@ def try_lock(path: Path) -> IO[bytes] | None:
 
 
 def file_fingerprint(path: Path) -> tuple[int, ...]:
-    """Another one for each content of a file that is replaced or only grows; empty, if there is none."""
+    """A value that differs for each content of a file that is replaced or only grows; empty if there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -170,9 +170,9 @@ def file_fingerprint(path: Path) -> tuple[int, ...]:
 
 
 def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """The file holds the old content or the new one, whatever happens to this process in between.
+    """Replace a file so that it holds the old content or the new one, whatever happens to this process in between.
 
-    Durable: whatever happens to the machine, too, and the new one for certain once this returns.
+    Durable: whatever happens to the machine, too, and the new content for certain once this returns.
     """
     temporary = path.with_name(path.name + ".new")
     with temporary.open("wb") as file:
@@ -187,7 +187,7 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
 
 @contextmanager
 def replace_atomically(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write into, however large, that takes the other one's place when it is whole and durable."""
+    """A file to write, however large, that replaces `path` when it is complete and durable."""
     temporary = path.with_name(path.name + ".new")
     try:
         try:

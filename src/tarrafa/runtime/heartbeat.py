@@ -1,12 +1,11 @@
 """Process heartbeats: each process of a node sends one a second, as a datagram, to its supervisor.
 
-Every process of a node sends a `Pulse` about once a second to whoever started it, as a datagram to `DATA/run/pulse`:
-nobody waits for it, and a supervisor that is away, or busy, costs nothing but the news. What a machine looks like
-from outside (its processor, its memory, its disk) the supervisor sees for itself; here is what only the process
-knows.
+Every process of a node sends a `ProcessHeartbeat` about once a second to its supervisor, as a datagram to
+`DATA/run/pulse`. No process waits for it: a supervisor that is stopped or busy misses the heartbeat, and nothing else
+happens. The supervisor measures processor, memory and disk by itself; a heartbeat holds what only the process knows.
 
-Promises: sending never waits and never fails; what is heard is bounded, of the right types, and holds nothing that a
-terminal or a page would obey; whatever else arrives is passed over.
+Promises: sending never waits and never fails. A received heartbeat is bounded, of the right types, and free of
+characters that a terminal or a page would obey. Any other datagram is ignored.
 """
 
 import asyncio
@@ -23,14 +22,14 @@ from msgspec import Meta
 from tarrafa.runtime.data_dir import DataDirectory
 
 PROCESS_HEARTBEAT_EVERY_S = 1.0
-VISIT_SAMPLES_MAX = 5  # of each kind, in one pulse
+VISIT_SAMPLES_MAX = 5  # of each kind, in one heartbeat
 URL_CHARS_MAX, TEXT_CHARS_MAX, NAME_CHARS_MAX = 300, 300, 80
 PROCESS_HEARTBEAT_BYTES_MAX = 16_384  # a datagram
-RECEIVED_AT_ONCE_MAX = 64  # then others have their turn
+RECEIVED_AT_ONCE_MAX = 64  # then other events are handled
 COUNT_MAX, AMOUNT_MAX = 1 << 60, 1e18
 
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
-Amount = Annotated[float, Meta(ge=0, le=AMOUNT_MAX)]  # neither NaN nor infinite passes
+Amount = Annotated[float, Meta(ge=0, le=AMOUNT_MAX)]  # refuses NaN and infinity
 Name = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 
@@ -51,7 +50,7 @@ VisitSamples = Annotated[tuple[VisitSample, ...], Meta(max_length=VISIT_SAMPLES_
 
 
 class ProcessHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one process says of itself. What grows is counted from its start on."""
+    """The state of one process. Counters count from its start."""
 
     name: Name  # w1, graph, index, index-2, triples, frontier
     pid: Count
@@ -59,11 +58,11 @@ class ProcessHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     pages: Count = 0  # of those, kept
     bytes: Count = 0  # received
     hosts: Count = 0  # leased
-    hosts_max: Count = 0  # how many it would take
+    hosts_max: Count = 0  # how many it would accept
     connections: Count = 0  # open
-    lag_s: Amount = 0.0  # how late its loop was in the last second
+    lag_s: Amount = 0.0  # how late its event loop was in the last second
     behind_bytes: Count = 0  # how far its cursor is behind the archive
-    note: Text = ""  # what it has to say to people
+    note: Text = ""  # a message for people
     newest: VisitSamples = ()
     failures: VisitSamples = ()
     slowest: VisitSamples = ()
@@ -74,13 +73,13 @@ def heartbeat_socket_path(data: DataDirectory) -> Path:
 
 
 def printable_text(text: str, chars_max: int = TEXT_CHARS_MAX) -> str:
-    """What somebody else says, cut, and with a blank for everything that is no sign to be seen."""
+    """Text from another process, cut, with a space for every unprintable character."""
     text = text[:chars_max]
     return text if text.isprintable() else "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def sanitize(value: Any) -> Any:
-    """Something decoded, with its texts fit to be shown. How long they may be is not decided here."""
+    """A decoded value with its texts made printable. Their length is not limited here."""
     if isinstance(value, str):
         return printable_text(value, len(value))
     if isinstance(value, list):
@@ -91,7 +90,7 @@ def sanitize(value: Any) -> Any:
 
 
 class HeartbeatSender:
-    """Speaks to whoever listens in a data directory, if anybody does."""
+    """Sends heartbeats to the listener of a data directory, if there is one."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._path = str(heartbeat_socket_path(data))
@@ -99,8 +98,9 @@ class HeartbeatSender:
         self._socket.setblocking(False)
 
     def send(self, pulse: ProcessHeartbeat) -> None:
-        """By path each time: a listener that was started again is another one. Nobody there, too busy, too much to say:
-        the next pulse comes in a second."""
+        """Send by path each time: a restarted listener has a new socket. If there is no listener, or it is busy, or the
+        heartbeat is too large, it is dropped: the next one follows in a second.
+        """
         content = msgspec.msgpack.encode(pulse)
         if len(content) > PROCESS_HEARTBEAT_BYTES_MAX:
             content = msgspec.msgpack.encode(msgspec.structs.replace(pulse, newest=(), failures=(), slowest=()))
@@ -114,8 +114,9 @@ class HeartbeatSender:
 def send_from_thread(
     data: DataDirectory, make: Callable[[], ProcessHeartbeat], every_s: float = PROCESS_HEARTBEAT_EVERY_S
 ) -> None:
-    """For a process without an event loop: a thread that asks `make` and sends, as long as the process lives. What is
-    wrong with a pulse must not harm what the process is for."""
+    """For a process without an event loop: a thread that calls `make` and sends, as long as the process lives. An error
+    in a heartbeat must not harm the process.
+    """
 
     def beat() -> None:
         sender, pause = HeartbeatSender(data), threading.Event()
@@ -128,7 +129,7 @@ def send_from_thread(
 
 
 class HeartbeatListener:
-    """Hears the pulses of a data directory, in the loop that is running; nobody but this user can send any."""
+    """Receives the heartbeats of a data directory, in the running event loop; only this user can send any."""
 
     def __init__(self, data: DataDirectory, heard: Callable[[ProcessHeartbeat], None]) -> None:
         self._path, self._heard = heartbeat_socket_path(data), heard
@@ -156,7 +157,7 @@ class HeartbeatListener:
 
 
 def decode_heartbeat(content: bytes) -> ProcessHeartbeat | None:
-    """A pulse, or None: it is none."""
+    """The heartbeat in a datagram, or None if it is invalid."""
     try:
         return msgspec.convert(sanitize(msgspec.msgpack.decode(content)), ProcessHeartbeat)
     except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError, ValueError):

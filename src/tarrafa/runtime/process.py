@@ -1,8 +1,7 @@
 """Process identity, death with the parent, dropped privileges, memory limits, and the message frames of child
-processes.
 
-Processes of one machine are named by (boot id, pid, start time): a pid alone is soon somebody else's. What could hurt
-is done by a process beside this one (`beside.py`): what such a child gives up, and how it hears and speaks, is here.
+A process is identified by (boot id, pid, start time): a pid alone is soon reused. Dangerous work is done in a child
+process (`sandbox`); here are the privileges that such a child drops, and how it receives and sends messages.
 """
 
 import contextlib
@@ -23,9 +22,9 @@ from tarrafa.clock import boot_id
 from tarrafa.errors import AccessRefused, FrontierError, TarrafaError, Unreachable
 
 PR_SET_PDEATHSIG = 1
-EXIT_ERROR = 2  # a message for a person was printed
-EXIT_UNAVAILABLE = 69  # EX_UNAVAILABLE: the frontier does not answer: start us again when it does
-EXIT_RETRY = 75  # EX_TEMPFAIL: the supervisor should simply start us again
+EXIT_ERROR = 2  # a message for people was printed
+EXIT_UNAVAILABLE = 69  # EX_UNAVAILABLE: the frontier does not answer: restart this process when it does
+EXIT_RETRY = 75  # EX_TEMPFAIL: the supervisor should simply restart this process
 PR_SET_NO_NEW_PRIVS = 38
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
@@ -35,16 +34,16 @@ READY = b"ready"
 
 
 class ProcessId(msgspec.Struct, frozen=True):
-    """Names a process among all those of all machines."""
+    """Identifies a process among all processes of all machines."""
 
     boot: str
     pid: int
     started: int  # clock ticks after boot
-    space: str = ""  # the namespace that its pid is counted in
+    space: str = ""  # the namespace of its pid
 
 
 def start_ticks(pid: int) -> int | None:
-    """Field 22 of /proc/PID/stat, or None when there is no such process (a zombie counts as gone)."""
+    """Field 22 of /proc/PID/stat, or None if there is no such process (a zombie counts as gone)."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -58,7 +57,7 @@ def current_process() -> ProcessId:
 
 
 def pid_namespace() -> str:
-    """Containers count their own pids: the same number elsewhere is another process."""
+    """The pid namespace. Containers count their own pids: the same number elsewhere is another process."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -66,27 +65,30 @@ def pid_namespace() -> str:
 
 
 def is_dead(process: ProcessId) -> bool:
-    """True only when the process provably ran where we do, and is gone. Of other machines nobody here can tell."""
+    """True only if the process provably ran on this machine and boot, and is gone. Processes of other machines cannot
+    be judged.
+    """
     here = process.boot == boot_id() and process.space in ("", pid_namespace())
     return here and start_ticks(process.pid) != process.started
 
 
 def die_with_parent(parent_pid: int, death: signal.Signals = signal.SIGKILL) -> None:
-    """Die with the process that started us, and leave Ctrl-C in the terminal to it."""
+    """End with the parent process, and leave Ctrl-C in the terminal to it."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, death)
-    if os.getppid() != parent_pid:  # it died before prctl
+    if os.getppid() != parent_pid:  # the parent died before prctl
         os._exit(EXIT_RETRY)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def module_command(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module of ours. -P: nothing is imported from the folder that somebody stands in, where a
-    file named copy.py may lie that is not Python's."""
+    """The command that runs one of our modules. -P: nothing is imported from the current folder, which may hold a
+    copy.py that is not Python's.
+    """
     return [sys.executable, "-Pm", module, *arguments]
 
 
 def raise_file_limit(wanted: int) -> int:
-    """Allow this process so many open files, or as many as the system lets it have; how many that are."""
+    """Allow this process `wanted` open files, or as many as the system permits. Returns that number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= soft < wanted:
         soft = min(wanted, hard) if hard >= 0 else wanted
@@ -95,8 +97,9 @@ def raise_file_limit(wanted: int) -> int:
 
 
 def drop_privileges() -> None:
-    """No network, no files written and no new privileges, as far as the system allows. Before any thread is started:
-    with more than one, nobody but root can leave the network."""
+    """Give up the network, writing files and new privileges, as far as the system allows. Call it before any thread is
+    started: with more than one, only root can leave the network.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if libc.unshare(CLONE_NEWNET) != 0:
@@ -108,7 +111,7 @@ def drop_privileges() -> None:
 
 
 def _forbid_sockets(libc: ctypes.CDLL) -> None:
-    """Have the kernel refuse new sockets: containers often do not let a process leave the network, but this they do."""
+    """Make the kernel refuse new sockets: containers often do not let a process leave the network, but allow this."""
     known = SOCKET_CALLS.get(os.uname().machine)
     if known is None:
         return
@@ -123,7 +126,9 @@ def _forbid_sockets(libc: ctypes.CDLL) -> None:
 
 
 def limit_memory(more_bytes: int | None) -> None:
-    """Only so much beyond what this process has now; said again, beyond what it has then. None: no limit."""
+    """Limit the memory to this much beyond the current use; another call counts from the use at that time. None: no
+    limit.
+    """
     if more_bytes is None:
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         return
@@ -133,20 +138,21 @@ def limit_memory(more_bytes: int | None) -> None:
 
 
 def resident_bytes() -> int:
-    """What this process has in memory now. (The most that it ever had, as getrusage tells it, is at first what whoever
-    started it had.)"""
+    """Resident memory of this process now. (The maximum that getrusage reports is at first that of the parent
+    process.)
+    """
     return _address_space_and_resident_bytes()[1]
 
 
 def _address_space_and_resident_bytes() -> tuple[int, int]:
-    """Addresses, and what is in memory, in bytes."""
+    """Address space and resident memory, in bytes."""
     with open("/proc/self/statm") as file:  # noqa: PTH123
         addresses, resident = file.read().split()[:2]
     return int(addresses) * resource.getpagesize(), int(resident) * resource.getpagesize()
 
 
 def receive_message(line: socket.socket) -> bytearray:
-    """The next thing that whoever started us says; without him we end."""
+    """The next message of the parent process; without a parent this process ends."""
     return _receive_exactly(line, int.from_bytes(_receive_exactly(line, LENGTH_BYTES), "big"))
 
 
@@ -160,7 +166,7 @@ def _receive_exactly(line: socket.socket, count: int) -> bytearray:
     while rest:
         got = line.recv_into(rest)
         if not got:
-            os._exit(0)  # whoever started us is gone
+            os._exit(0)  # the parent process is gone
         rest = rest[got:]
     return whole
 
@@ -168,8 +174,8 @@ def _receive_exactly(line: socket.socket, count: int) -> bytearray:
 def run_child(main: Callable[[], None]) -> None:
     """Run a child's main function.
 
-    What nobody here can mend becomes one line on stderr and exit status 2; without its frontier a child ends, to be
-    started again.
+    An error that cannot be handled here becomes one line on stderr and exit status 2; a child without its frontier
+    ends, to be restarted.
     """
     try:
         main()

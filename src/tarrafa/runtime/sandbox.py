@@ -1,8 +1,8 @@
 """A sandboxed child process that answers one message at a time and may be killed at any moment.
 
-A process beside this one, which answers one message with another. Promises: it is started when it is first needed,
-has no terminal's Ctrl-C, dies with us, and may be killed at any moment; the next message finds another one. Knows
-nothing of what is said.
+Promises: the process is started when it is first needed, does not receive the terminal's Ctrl-C, ends with its parent,
+and may be killed at any moment; the next message starts another one.
+Knows nothing of the content of the messages.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ import subprocess
 from tarrafa.runtime.process import LENGTH_BYTES, READY, module_command
 
 STARTS_MAX = 3
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # with more, nobody but root can leave the network
-FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}  # each reserves addresses, which a limit of memory counts
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # with more, only root can leave the network
+FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}  # each reserves address space, which a memory limit counts
 
 
 class SandboxProcess:
-    """`python -m MODULE FD PARENT ARGUMENTS`, and the line to it. One message at a time."""
+    """`python -m MODULE FD PARENT ARGUMENTS`, and the socket to it. One message at a time."""
 
     def __init__(self, module: str, answer_bytes_max: int, *arguments: str, quiet: bool = False) -> None:
         self._module, self._arguments, self._answer_bytes_max = module, arguments, answer_bytes_max
@@ -28,8 +28,10 @@ class SandboxProcess:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def request(self, content: bytes) -> bytes:
-        """What it answers. `asyncio.IncompleteReadError` or `ConnectionError`: it died of it. Whoever does not wait
-        for the end must kill it: the next answer would not be for the next question."""
+        """Send a message and return the response. `asyncio.IncompleteReadError` or `ConnectionError`: the message
+        killed the process. A caller that does not wait for the response must kill the process: the next response would
+        not belong to the next message.
+        """
         await self.ensure_started()
         assert self._streams is not None
         incoming, outgoing = self._streams
@@ -41,7 +43,7 @@ class SandboxProcess:
         return await incoming.readexactly(length)
 
     async def ensure_started(self) -> None:
-        """Have it running: from then on, what becomes of it is the doing of what it is asked."""
+        """Start the process if needed: after this, a death of the process is caused by the message."""
         is_there = self._process is not None and self._process.poll() is None
         if is_there and self._streams is not None and not self._streams[0].at_eof():
             return
@@ -49,7 +51,7 @@ class SandboxProcess:
             self.kill()
             ours, theirs = socket.socketpair()
             arguments = module_command(self._module, str(theirs.fileno()), str(os.getpid()), *self._arguments)
-            with theirs:  # not asyncio's: libuv would make it listen to the terminal's Ctrl-C
+            with theirs:  # not asyncio's: libuv would make it receive the terminal's Ctrl-C
                 self._process = subprocess.Popen(  # noqa: ASYNC220
                     arguments,
                     stdin=subprocess.DEVNULL,

@@ -113,7 +113,7 @@ class SqliteFile:
             connection.execute("COMMIT")
 
     def open_readonly(self) -> apsw.Connection:
-        """A connection that reads, beside a process that may be writing."""
+        """A connection for reading, beside a process that may be writing."""
         with self.errors():
             connection = open_sqlite_readonly(self.path)
             if self.format:
@@ -157,7 +157,7 @@ class SqliteFile:
             )
 
     def found_format(self) -> int:
-        """The format of the file that is there; 0: there is none, or it has no tables yet."""
+        """The format of the existing file; 0: there is none, or it has no tables yet."""
         if not self.path.exists():
             return 0
         with self.errors():
@@ -168,7 +168,9 @@ class SqliteFile:
                 connection.close()
 
     def remove(self) -> None:
-        """Delete the file. It goes last: a new file would take an old log for its own, if a kill had left one."""
+        """Delete the file and its log. The file goes last: if a kill left an old log, a new file would take it for its
+        own.
+        """
         for suffix in ("-wal", "-shm", ""):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 
@@ -180,14 +182,15 @@ def rows(connection: apsw.Connection, sql: str, bindings: tuple[object, ...] = (
 
 
 def open_sqlite_readonly(path: Path) -> apsw.Connection:
-    """A SQLite file that another process may be writing. Nothing can be written through the connection. A writer that
-    was killed while the file was new may have left a journal, which a read-only connection could not roll back: then
-    the file is opened to be written, and only queried."""
+    """Open for reading a SQLite file that another process may be writing. Nothing can be written through the
+    connection. A writer that was killed while the file was new may have left a journal, which a read-only connection
+    could not roll back: then the file is opened for writing, and only queried.
+    """
     connection = _open(path, apsw.SQLITE_OPEN_READONLY)
     try:
         connection.pragma("schema_version")
     except apsw.ReadOnlyError:
-        connection = _open(path, apsw.SQLITE_OPEN_READWRITE)  # never otherwise: that would touch a damaged file
+        connection = _open(path, apsw.SQLITE_OPEN_READWRITE)  # only in this case: it would touch a damaged file
         connection.pragma("query_only", True)
     return connection
 
@@ -199,8 +202,9 @@ def _open(path: Path, flags: int) -> apsw.Connection:
 
 
 def restrict_to_owner(path: Path) -> None:
-    """Make a SQLite file readable by its owner only, before it is opened to be written: create it so if it is new, and
-    tighten it if it is ours. The files that SQLite puts beside it later get the same mode."""
+    """Make a SQLite file readable by its owner only, before it is opened for writing: create it so if it is new, and
+    tighten it if it is ours. The files that SQLite puts beside it later get the same mode.
+    """
     try:
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWNER_ONLY_MODE))

@@ -1,7 +1,7 @@
 """The shared token that authenticates machines to each other, loaded from a file or the environment.
 
-Whoever knows the token. It comes from the environment or from a file that nobody else can read, never from the
-command line, where everybody on the machine could read it; and it is never printed.
+The token comes from the environment or from a file that no other user can read, never from the command line, where
+every user of the machine could read it. It is never printed.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from tarrafa.errors import ConfigError
 
 TOKEN_VARIABLE = "TARRAFA_TOKEN"  # noqa: S105 (a name, not a token)
-TOKEN_CHARACTERS_MIN, TOKEN_CHARACTERS_MAX = 16, 1024  # a short one can be guessed from what a handshake shows
+TOKEN_CHARACTERS_MIN, TOKEN_CHARACTERS_MAX = 16, 1024  # a short one can be guessed from a recorded handshake
 HOW_TO_MAKE_A_TOKEN = "`(umask 077; openssl rand -hex 32 > token)` makes a good one"  # noqa: S105 (a command)
 TOKEN_ON_COMMAND_LINE = (
     "everybody on this machine can read a token on the command line: "
@@ -20,7 +20,7 @@ TOKEN_ON_COMMAND_LINE = (
 
 
 class Token:
-    """A secret that two machines share. Empty: there is none."""
+    """A secret that two machines share. Empty: no token."""
 
     __slots__ = ("secret",)
 
@@ -41,7 +41,7 @@ class Token:
 
 
 def load_token(file: Path | None) -> Token:
-    """From the file, else from the environment, else none."""
+    """The token from the file, else from the environment, else none."""
     if file is not None:
         return _validated(_read(file), str(file))
     text = os.environ.get(TOKEN_VARIABLE, "")
@@ -62,7 +62,7 @@ def _read(file: Path) -> str:
 
 
 def _validated(text: str, where: str) -> Token:
-    """The secret without the blanks around it, such as a file's last line end."""
+    """The secret without surrounding white space, such as a file's last line end."""
     text = text.strip()
     if not TOKEN_CHARACTERS_MIN <= len(text) <= TOKEN_CHARACTERS_MAX or not text.isprintable():
         raise ConfigError(

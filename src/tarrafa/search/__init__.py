@@ -1,8 +1,9 @@
 """Search: finds, ranks and shows the pages that match a request, over local and remote shards.
 
-`query` reads what a person typed, `matching` says it to the index, `local` is the index of this machine (`joined`, if
-it is in parts), `remote` that of another (`missing`, if it is known to be away), `asking` puts the answers of all
-together, `copies` makes one hit of pages that say the same, `snippet` shows why. `spelling`, `suggesting` and
-`expansion` find words that nobody typed (`vocabulary`); `curation` and `withheld` know what those who run the engine
-want. The library, the command line and the web page all call `searcher`.
+`query_parser` parses the query text and `query_builder` builds the tantivy query. `local_shard` searches the index of
+this machine (`partitioned_shard`, if that index has several parts), `remote_shard` the index of another machine;
+`scatter_gather` merges the results of all shards. `duplicates` groups copies into one hit, `snippet` chooses the text
+that is shown. `spelling`, `autocomplete` and `query_expansion` find words that were not typed (`vocabulary`);
+`curation` and `exclusion_filter` apply the rules of the operator. Library, command line and web page all call
+`searcher`.
 """

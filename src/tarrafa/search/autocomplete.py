@@ -1,13 +1,12 @@
 """Autocomplete: words that complete the last word of a partly typed query.
 
-Promises: what is suggested begins as was typed, but for accents, and finds something: together with all words before,
-if there are any. Accents need not be typed; where they are, words with the same ones stand first. Whatever cannot be
-gone on with (a condition, a star, what is to be left out, a space at the end) is left as it is.
-Knows nothing of hits.
+Promises: a suggestion begins with the typed letters, except for accents, and finds at least one page together with all
+words before it. Accents need not be typed; if they are, words with the same accents come first. A text that cannot be
+completed (it ends with a filter, a star, an excluded word or a space) gets no suggestions. Knows nothing of hits.
 
-The index itself tells the words that begin so, with how many of the pages in question hold them: exact, and as new as
-the last commit. It reads all of them for that (2 us each), so short beginnings of large vocabularies are looked up in
-memory (`vocabulary`), and only the most frequent words are asked of the index.
+The index lists the words with a prefix and the number of matching pages that hold each: exact, and as new as the last
+commit. It reads all of these words (2 us each), so short prefixes of large vocabularies are looked up in memory
+(`vocabulary`), and the index is asked for the most frequent words only.
 """
 
 import re
@@ -24,17 +23,18 @@ from tarrafa.index.text_analysis import WORD_BOUND, WORD_CHARS_MAX, compose, fol
 from tarrafa.search.query_parser import QUERY_CHARS_MAX, scoring_spans
 from tarrafa.search.vocabulary import IndexVocabulary
 
-READ_MAX = 2_000  # words that begin so and are read from the index
+READ_MAX = 2_000  # words with the prefix that are read from the index
 COMMON_SHARE = 0.5
-CANDIDATE_TIMES = 3  # times the limit: words of which some may not go with those before
-ENTRY_TIMES = 4  # times the limit: entries of which some are the same word
+CANDIDATE_TIMES = 3  # times the limit: some candidates may not occur together with the words before
+ENTRY_TIMES = 4  # times the limit: some entries are the same word
 
 _last_word = re.compile(r"[^\W_]+\Z").search
 
 
 class PartialText(NamedTuple):
-    """A text up to its last word, and what is there of that one. `is_plain`: it stands by itself, so that what goes
-    with the words before is found by all of them together."""
+    """A query text up to its last word, and the typed part of that word. `is_plain`: the last word has no sign,
+    quotation mark or field, so it can be searched together with all words before it.
+    """
 
     before: str
     typed: str
@@ -42,7 +42,7 @@ class PartialText(NamedTuple):
 
 
 def partial_text(text: str) -> PartialText | None:
-    """None: it cannot be gone on with."""
+    """Split a query text before its last word. None: the text cannot be completed."""
     text = compose(text)
     match = _last_word(text) if len(text) <= QUERY_CHARS_MAX else None
     if match is None or len(match[0]) > WORD_CHARS_MAX:
@@ -57,7 +57,9 @@ def partial_text(text: str) -> PartialText | None:
 def completions(
     snapshot: IndexSnapshot, vocabulary: IndexVocabulary | None, beginning: str, among: TantivyQuery | None, limit: int
 ) -> list[tuple[str, int]]:
-    """The words that begin so, with how many documents hold them, of those `among` which they are looked for."""
+    """The words with this prefix, with the number of documents that hold each, counted among the documents that match
+    `among`.
+    """
     folded = fold(beginning)
     if not folded:
         return []
@@ -76,7 +78,7 @@ def completions(
 def _common_words_last(
     found: Sequence[tuple[str, int]], vocabulary: IndexVocabulary | None, documents: int
 ) -> list[tuple[str, int]]:
-    """Words that stand in more than half of all documents tell nothing, and go last."""
+    """Put words that stand in more than half of all documents last: they say nothing about a page."""
     if vocabulary is None:
         return list(found)
     common = {word for word, _ in found if vocabulary.lookup(fold(word)).documents > COMMON_SHARE * documents}
@@ -84,7 +86,7 @@ def _common_words_last(
 
 
 def _together(snapshot: IndexSnapshot, word: str, among: TantivyQuery) -> int:
-    """How many documents hold the word, in either writing."""
+    """The number of documents that hold the word, in either spelling."""
     folded = fold(word)
     held = TantivyQuery.term_set_query(schema.SCHEMA, schema.WORDS, list({folded, folded + WORD_BOUND + word}))
     return snapshot.top_matches(TantivyQuery.boolean_query([(Occur.Must, among), (Occur.Must, held)]), 1).total
@@ -93,8 +95,9 @@ def _together(snapshot: IndexSnapshot, word: str, among: TantivyQuery) -> int:
 def merge_completions(
     beginning: str, answers: Iterable[Iterable[tuple[str, int]]], limit: int
 ) -> list[tuple[str, int]]:
-    """One for all writings of a word, the one that is written most; those with the accents that were typed first, then
-    the most frequent."""
+    """Merge the spellings of each word into its most frequent one. Words with the typed accents come first, then the
+    most frequent ones.
+    """
     most: dict[str, tuple[int, str]] = {}
     together: dict[str, int] = {}
     for answer in answers:
@@ -110,6 +113,6 @@ def merge_completions(
 
 
 def completed_text(beginning: PartialText, word: str) -> str:
-    """The text with its last word whole: as typed, as far as it was, or in the vocabulary's own writing."""
+    """The text with its last word completed: the typed letters stay as typed, or the vocabulary's spelling is used."""
     typed = beginning.typed
     return beginning.before + (typed + word[len(typed) :] if word.startswith(typed.lower()) else word)

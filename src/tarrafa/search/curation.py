@@ -9,11 +9,11 @@
     query = "vestibular"
     url   = "https://www.ufmg.br/vestibular/"
 
-Promises: `Rules` are pure and complete: what is accepted is meant. A key that is not known, or a value that cannot be
-meant, is one `ConfigError` with the file, the place and what is allowed. `Curation` looks at the file again whenever
-it is asked: a change counts from the next search on; a file that is broken changes nothing, and is said once in the
-log. Words are the same word here when they are the same in the index: accents, case and plurals do not matter. Knows
-nothing of tantivy, of hits, or of what is taken down (`tarrafa.takedown`): blocked sites are only not shown.
+Promises: `CurationRules` are pure and complete: every accepted entry takes effect. An unknown key or an invalid value
+is one `ConfigError` with the file, the place and the allowed values. `Curation` checks the file at every call: a change
+takes effect with the next search; a broken file changes nothing and is logged once. Words are compared as in the index:
+accents, case and plurals do not matter. Knows nothing of tantivy, hits or takedowns (`tarrafa.takedown`): blocked sites
+are only hidden.
 """
 
 import contextlib
@@ -36,18 +36,18 @@ from tarrafa.parse.url import canonical, host_name
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, write_atomically
 
 FILE_BYTES_MAX = 8 << 20
-SYNONYM_GROUPS_MAX, GROUP_WORDS_MAX = 10_000, 50  # groups of synonyms, and what stands in one
-SYNONYMS_MAX = 20  # of one word: each is one more thing to look for
+SYNONYM_GROUPS_MAX, GROUP_WORDS_MAX = 10_000, 50  # groups of synonyms, and words in one group
+SYNONYMS_MAX = 20  # of one word: each adds a clause to the query
 TEXT_CHARS_MAX, TEXT_WORDS_MAX = 200, 8
-BLOCKED_MAX, LOWERED_MAX = 10_000, 100_000  # sites; each that is blocked costs every search 2 us (see `withheld`)
+BLOCKED_MAX, LOWERED_MAX = 10_000, 100_000  # sites; each blocked site costs every search 2 us (see `exclusion_filter`)
 PINS_MAX, PINS_PER_QUERY_MAX = 10_000, 10
-DEMOTION_FACTOR = 0.3  # the factor of a site that is named without one
+DEMOTION_FACTOR = 0.3  # the factor of a site without one of its own
 
 log = logging.getLogger(__name__)
 
 
 class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """This URL is the first answer to exactly this query."""
+    """A URL that is the first hit for exactly this query."""
 
     query: str
     url: str
@@ -61,7 +61,7 @@ class DemotedSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CurationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file as it was written."""
+    """The file as written."""
 
     synonyms: tuple[tuple[str, ...], ...] = ()
     blocked: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class CurationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CurationRules(msgspec.Struct, frozen=True, dict=True):
-    """What holds. Texts are as somebody wrote them, sites are domains, URLs are canonical."""
+    """The rules in force. Texts are as written, sites are domains, URLs are canonical."""
 
     groups: tuple[tuple[str, ...], ...] = ()
     blocked: frozenset[str] = frozenset()
@@ -78,7 +78,7 @@ class CurationRules(msgspec.Struct, frozen=True, dict=True):
     pins: dict[str, tuple[str, ...]] = {}
 
     def synonyms(self, word: str) -> tuple[str, ...]:
-        """What else may be looked for instead of this word (or phrase), in the file's order."""
+        """The synonyms of this word or phrase, in the file's order."""
         if not self.groups:
             return ()
         found = dict.fromkeys(number for key in readings(word) for number in self._groups_of.get(key, ()))
@@ -96,11 +96,11 @@ class CurationRules(msgspec.Struct, frozen=True, dict=True):
         return places
 
     def pinned_urls(self, query: str) -> list[str]:
-        """The URLs that stand first for exactly this query, the first of them first."""
+        """The pinned URLs of exactly this query, in the file's order."""
         return list(self.pins.get(normalize_query(query), ())) if self.pins else []
 
     def factor(self, host: str) -> float:
-        """What scores of this host's pages are multiplied by; the nearest domain that is named counts."""
+        """The factor for the scores of this host's pages, by the nearest domain that is listed."""
         if not self.lowered:
             return 1.0
         return next((self.lowered[name] for name in domain_and_parents(host) if name in self.lowered), 1.0)
@@ -114,8 +114,9 @@ NO_RULES = CurationRules()
 
 
 def normalize_query(query: str) -> str:
-    """What two queries have in common that are the same: accents, case, spaces and what stands around do not count.
-    Signs inside do: `-rede` asks for the contrary of `rede`."""
+    """Normalize a query for comparison: accents, case, spaces and surrounding punctuation do not count. Signs inside
+    do: `-rede` means the opposite of `rede`.
+    """
     apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", query).casefold())
     plain = "".join(char for char in apart if not unicodedata.combining(char))
     return " ".join(plain.split()).strip(" .,;!?'\"“”„«»")
@@ -129,7 +130,7 @@ def path_of(data: DataDirectory) -> Path:
 
 
 def read_rules(path: Path) -> tuple[CurationRules, bytes]:
-    """The rules of a file and the file itself; there are none without one."""
+    """The rules of a file, and the file itself. No file: no rules."""
     try:
         with path.open("rb") as file:
             content = file.read(FILE_BYTES_MAX + 1)
@@ -145,7 +146,7 @@ def read_rules(path: Path) -> tuple[CurationRules, bytes]:
 
 
 def rules_from_table(table: dict[str, Any], where: str) -> CurationRules:
-    """A table as TOML gives it, as rules that hold; `where` stands in front of every complaint."""
+    """Rules from a TOML table; `where` stands in front of every error message."""
     try:
         written = msgspec.convert(table, CurationFile)
         _check_counts(written)
@@ -229,7 +230,7 @@ _KINDS = {"str": "text", "array": "a list", "object": "a table", "int": "a whole
 
 
 def _explain(message: str) -> str:
-    """msgspec's sentence, as people would say it."""
+    """Rewrite an error message of msgspec for people."""
     match = _PATH.match(message)
     assert match is not None
     what, path = match["what"], match["path"] or ""
@@ -251,13 +252,13 @@ def _explain(message: str) -> str:
     return where + re.sub(r"`([^`]*)`", lambda kind: _KINDS.get(kind[1], kind[1]), what[0].lower() + what[1:])
 
 
-# -- looked at again and again -----------------------------------------------------------------------------------------
+# -- reloading ---------------------------------------------------------------------------------------------------------
 
 
 class Curation:
-    """The rules of a data directory as they are now; any number of threads may ask.
+    """The current rules of a data directory, for any number of threads.
 
-    The last good file is remembered in `run/`, so that what starts while the file is broken keeps to it as well.
+    The last valid file is kept in `run/`, so that a process that starts while the file is broken uses it too.
     """
 
     def __init__(self, data: DataDirectory) -> None:
@@ -269,12 +270,12 @@ class Curation:
 
     @property
     def problem(self) -> str:
-        """What is wrong with the file as it stands; empty: nothing is."""
+        """The error in the present file; empty if there is none."""
         self.rules()
         return self._problem
 
     def rules(self) -> CurationRules:
-        """What holds for a search that begins now."""
+        """The rules for a search that starts now."""
         seen = file_fingerprint(self._path)
         current = self._rules
         if current is not None and seen == self._seen:
@@ -302,7 +303,7 @@ class Curation:
         return NO_RULES
 
     def _remember(self, content: bytes) -> None:
-        """As well as we can: whoever only reads may not be allowed to write."""
+        """Save the last valid file if possible: a process that only reads may lack the permission to write."""
         with contextlib.suppress(OSError):
             known = self._good.read_bytes() if self._good.exists() else b""
             if known != content:

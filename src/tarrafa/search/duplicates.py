@@ -1,20 +1,21 @@
 """Groups exact and near duplicates (content id, simhash) among the candidates of a search.
 
 Promises: every page is in exactly one group; two groups never hold exact copies of each other; a URL that several
-collections hold counts once. A group's place, and who stands for it, are settled in the block where it first appears;
-later blocks only add copies to it, so that pages of results follow each other whatever comes after them.
-Pure. Knows nothing of queries or snippets.
+collections hold counts once. The position of a group and its representative are fixed in the block where the group
+first appears; later blocks only add copies, so that pages of results stay consistent. Pure. Knows nothing of queries or
+snippets.
 
 Exact copies have the same content id. Near copies have the same title, at least NEAR_WORDS_MIN words
-(index/documents) and simhashes that differ in at most NEAR_BITS of 64 bits. They are compared with the best of a
-group only, because likeness is not transitive.
+(index/document_fields.py) and simhashes that differ in at most NEAR_BITS of 64 bits. Candidates are compared with the
+best page of a group only, because similarity is not transitive.
 
-Measured: of 309 real Portuguese texts no two are nearer than 15 bits; with two words changed in 400, 80 % are within
-3 bits, in 1,500 words 97 %. Of 2,000 pages of the synthetic Web, 27 pairs of different pages are within 3 bits (6
-bits: 1,412) but none of these has the same title: that is why titles must agree. Of its 56 pairs of a page and its
-printable version, which lacks the menus, 16 are (6 bits: 31). Known weakness: a simhash sees menus as well. Where a
-whole site has one title, of pages with 10 % of their words to themselves 3 % of the pairs are within 3 bits, with 5 %
-one in six (6 bits: 20 % and two in three): hence 3 and not more, and hence the copies can be looked at.
+Measured: of 309 real Portuguese texts no two are nearer than 15 bits; with two words changed in 400, 80 % are within 3
+bits, in 1,500 words 97 %. Of 2,000 pages of the synthetic Web, 27 pairs of different pages are within 3 bits (6 bits:
+1,412) but none of these pairs has the same title: that is why titles must agree. Of its 56 pairs of a page and its
+printable version, which lacks the menus, 16 are within 3 bits (6 bits: 31). Known weakness: a simhash covers menus as
+well. Where a whole site has one title, 3 % of the pairs of pages with 10 % of their words to themselves are within 3
+bits, and one in six of the pairs with 5 % (6 bits: 20 % and two in three). Hence the limit of 3 bits, and hence users
+can list the copies of a hit.
 """
 
 from typing import NamedTuple
@@ -25,37 +26,35 @@ from tarrafa.model import UrlId
 from tarrafa.search.request import Candidate
 
 NEAR_BITS = 3
-COMPARED_MAX = 50  # the latest groups of the same title: a whole site may have only one, and copies rank side by side
+COMPARED_MAX = 50  # newest groups of the same title: a whole site may share one title, and copies rank side by side
 NEAR_SCORE = 0.05
 _64_BITS = (1 << 64) - 1
 
 
 class RankedCandidate(NamedTuple):
-    """A candidate, and which answer it came in."""
+    """A candidate, and the response that it came in."""
 
     candidate: Candidate
     answer: int
 
 
-DuplicateGroup = list[
-    RankedCandidate
-]  # pages that say the same: first the one that stands for all, with the best score of any
-NearDuplicates = list[tuple[int, DuplicateGroup]]  # groups with the same title, each after the simhash of its best
+DuplicateGroup = list[RankedCandidate]  # copies of one page: the representative first, with the best score of the group
+NearDuplicates = list[tuple[int, DuplicateGroup]]  # groups with the same title, each with the simhash of its best page
 
 
 class Deduplicator:
-    """Grows block by block. `apart`: every page is a group of its own."""
+    """Groups candidates block by block. `apart`: every page is a group of its own."""
 
     def __init__(self, apart: bool = False) -> None:
         self.all: list[DuplicateGroup] = []
-        self.looked = 0  # pages so far, URLs that came twice included
+        self.looked = 0  # pages so far, repeated URLs included
         self._apart = apart
         self._urls: set[UrlId] = set()
         self._by_content: dict[int | None, DuplicateGroup] = {}
         self._by_headline: dict[int | None, NearDuplicates] = {}
 
     def add(self, block: list[RankedCandidate]) -> None:
-        """The next block, the best first."""
+        """Add the next block, best candidate first."""
         before, urls, contents = len(self.all), self._urls, self._by_content
         self.looked += len(block)
         for one in block:
@@ -88,20 +87,20 @@ class Deduplicator:
                 _choose_representative(group)
 
     def group_of(self, key: UrlId) -> DuplicateGroup:
-        """The group that a URL is in; an empty one, if it is in none."""
+        """The group of a URL; empty if there is none."""
         return next((group for group in self.all for one in group if one.candidate.id == key), [])
 
 
 def _nearest(groups: NearDuplicates, simhash: int) -> DuplicateGroup | None:
-    """The best of those that say nearly the same."""
+    """The best group among the near duplicates."""
     for other, group in groups[-COMPARED_MAX:]:
-        if ((other ^ simhash) & _64_BITS).bit_count() <= NEAR_BITS:  # signed numbers: the mask takes the sign off
+        if ((other ^ simhash) & _64_BITS).bit_count() <= NEAR_BITS:  # signed numbers: the mask removes the sign
             return group
     return None
 
 
 def _choose_representative(group: DuplicateGroup) -> None:
-    """Let the plainest of those with nearly the best score stand for the group."""
+    """Choose the plainest page among those with nearly the best score as the representative of the group."""
     best = chosen = group[0]
     least = best.candidate.score * (1 - NEAR_SCORE)
     for one in group:
@@ -114,5 +113,5 @@ def _choose_representative(group: DuplicateGroup) -> None:
 
 
 def _plainness(one: RankedCandidate) -> tuple[bool, int, int, UrlId]:
-    """What somebody links to stands before what nobody does; then the shorter, then the more linked to."""
+    """Sort key: pages with in-links first, then shorter URLs, then more in-links."""
     return not one.candidate.in_links, one.candidate.url_length or 0, -one.candidate.in_links, one.candidate.id

@@ -1,11 +1,11 @@
 """Query clauses that exclude taken-down pages and blocked sites from every search.
 
-Promises: from the next question on, nothing that is taken down or blocked is found, counted, or taken for a copy: it
-is a part of the query itself, so totals and pages of results are right. The clauses must be asked for before the
-snapshot is taken: what the index has taken out already needs none. Knows nothing of what else a query says.
+Promises: from the next request on, no page that is taken down or blocked is found, counted, or treated as a copy: the
+exclusion is a part of the query itself, so totals and pages of results are right. The clauses must be read before the
+snapshot is taken: pages that the index has deleted already need no clause. Knows nothing of the rest of a query.
 
-A clause costs 2.3 us for each site, host or URL that it names, with every search (60,000 documents; one `MustNot` for
-each instead of a set: 130 us). Take-downs are named only for the seconds until the index follows.
+A clause costs 2.3 us for each site, host or URL in it, with every search (60,000 documents; one `MustNot` for each
+instead of a set: 130 us). Takedowns are listed only for the seconds until the index follows.
 """
 
 from tantivy import Occur
@@ -21,14 +21,14 @@ QueryClause = tuple[Occur, TantivyQuery]
 
 
 class ExclusionFilter:
-    """The clauses as they are now; any number of threads may ask."""
+    """The current exclusion clauses, for any number of threads."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data, self._taken_down = data, CurrentTakedowns(data)
         self._made: tuple[TakedownSet, frozenset[str], list[QueryClause]] | None = None
 
     def clauses(self, blocked: frozenset[str]) -> list[QueryClause]:
-        """What every query on a snapshot that is taken after this must leave out, these sites included."""
+        """The clauses that every query on a later snapshot must exclude, with these blocked sites."""
         orders = self._taken_down.now()
         if orders and is_applied(self._data, orders):
             orders = NO_TAKEDOWNS
@@ -38,17 +38,17 @@ class ExclusionFilter:
         return made[2]
 
     def refuse(self, url: str) -> None:
-        """Raise `errors.Withheld` if somebody asks for a page that is taken down."""
+        """Raise `errors.Withheld` if the requested page is taken down."""
         self._taken_down.raise_if_taken_down(url)
 
 
 def exclude(said: TantivyQuery, clauses: list[QueryClause]) -> TantivyQuery:
-    """A query, less what must not be shown."""
+    """The query without the pages that must not be shown."""
     return TantivyQuery.boolean_query([(Occur.Must, said), *clauses]) if clauses else said
 
 
 def exclusion_clauses(orders: TakedownSet, blocked: frozenset[str]) -> list[QueryClause]:
-    """Half an id will do: that another page has the same by chance has odds of 1 to 10**19."""
+    """Clauses for takedowns and blocked sites. Half an id is enough: the odds of a collision are 1 to 10**19."""
     hosts = [name for host in orders.hosts for name in (host, f"{host}.")]
     terms = (
         (schema.SITE, sorted(orders.sites | blocked)),

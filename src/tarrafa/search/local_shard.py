@@ -1,10 +1,11 @@
 """LocalShard: searches one tantivy index on this disk and scores its matches.
 
-Promises: the newest commit answers; the moments of the last few answers are kept, so that what was found can still be
-shown after the next commit. A match is scored by its text times what links are worth *now*: tantivy orders by what
-they were worth when the page was indexed (`order`), and the quotient is made up for here. Known weakness: scores rank
-within a block of BLOCK matches only, so a page that comes 101st cannot enter the first block, however many have
-linked to it since; the follower writes such pages anew in time. Knows nothing of other shards, HTML or HTTP.
+Promises: requests are answered from the newest commit; the snapshots of the last few responses are kept, so that their
+hits can be shown after the next commit. The score of a match is its text score times the *present* link factor: tantivy
+orders by the link factor at indexing time (`order`), and this module corrects for the quotient. Known weakness: scores
+rank within a block of BLOCK_MATCHES matches only, so a page at position 101 cannot enter the first block, however many
+in-links it has gained since; the follower indexes such pages again in time. Knows nothing of other shards, HTML or
+HTTP.
 """
 
 import contextlib
@@ -63,12 +64,12 @@ from tarrafa.search.spelling import similar_words
 from tarrafa.search.vocabulary import WORDS_MAX, VocabularyCache
 
 SNAPSHOTS_KEPT_MAX = 8
-LINKING_MAX = 10_000  # pages that `link:` finds
-VOCABULARY_WAIT_S = 0.05  # with a vocabulary that is still being read
-RECENT_SHARE = 0.2  # what a page of today gains where new ones are preferred
-RECENT_HALF_S = 90 * 86_400.0  # after which half of that is left
-RENORMALIZED_MATCHES = 30  # matches of a shard whose texts are measured by the mean length of all: 1 ms
-DEFAULT_STANDING = (0, 1.0)  # who is not known: in-links and rank
+LINKING_MAX = 10_000  # results of `link:`
+VOCABULARY_WAIT_S = 0.05  # for a vocabulary that is still being read
+RECENT_SHARE = 0.2  # gain of a page of today where new pages are preferred
+RECENT_HALF_S = 90 * 86_400.0  # half-life of that gain
+RENORMALIZED_MATCHES = 30  # matches of a shard that are rescored by the mean length of all shards: 1 ms
+DEFAULT_STANDING = (0, 1.0)  # in-links and rank of a page that the graph does not know
 RESULTS_CHANGED = message("The results have changed in between: please search again.")
 SORT_FIELDS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
 
@@ -76,7 +77,7 @@ Now = Callable[[], float]
 
 
 class _SearchContext(NamedTuple):
-    """What one question stands on: the newest commit, and what those who run the engine want at that moment."""
+    """The basis of one request: the newest commit, and the curation rules at that moment."""
 
     rules: CurationRules
     left_out: list[QueryClause]
@@ -84,7 +85,7 @@ class _SearchContext(NamedTuple):
 
 
 class _CountedRequest(NamedTuple):
-    """What was counted last, for whoever then asks with nothing but those counts."""
+    """The last request whose terms were counted, so that its second phase can reuse the query."""
 
     counts: ShardStatistics
     ground: _SearchContext
@@ -93,7 +94,7 @@ class _CountedRequest(NamedTuple):
 
 
 class LocalShard:
-    """Stays open over many questions, in any number of threads, and sees each commit as it comes."""
+    """Stays open over many requests, in any number of threads, and sees each commit as it comes."""
 
     def __init__(
         self,
@@ -190,7 +191,7 @@ class LocalShard:
         return CandidateBlock(self._moment(ground.snapshot), len(candidates), candidates)
 
     def _found(self, ground: _SearchContext, question: SearchRequest, ids: list[UrlId]) -> list[Candidate]:
-        """What `find` finds: where several collections have a page, the newest."""
+        """The pages for `find_urls`; of a page in several collections, the newest."""
         parts = [(Occur.Must, urls_query(ids)), *ground.left_out]
         if question.collection is not None:
             parts.append((Occur.Must, filter_query(schema.COLLECTION, question.collection)))
@@ -230,7 +231,7 @@ class LocalShard:
         return feedback_terms([snapshot.stored_document(one.place) for one in candidates], snapshot, limit, often)
 
     def _first(self, ground: _SearchContext, said: TantivyQuery, question: SearchRequest) -> list[Candidate]:
-        """The best, without exact copies."""
+        """The best candidates, without exact copies."""
         matches = ground.snapshot.top_matches(said, BLOCK_MATCHES, weight=schema.STATIC)
         found: dict[object, Candidate] = {}
         for one in sorted(self._scored(ground, matches, question), key=attrgetter("score"), reverse=True):
@@ -239,7 +240,7 @@ class LocalShard:
 
     def _context(self) -> _SearchContext:
         rules = self._curation.rules()
-        left_out = self._withheld.clauses(rules.blocked)  # before the snapshot: see there
+        left_out = self._withheld.clauses(rules.blocked)  # before the snapshot: see exclusion_filter.py
         return _SearchContext(rules, left_out, self._index.snapshot())
 
     def _query_builder(
@@ -251,8 +252,9 @@ class LocalShard:
     def _query_in_context(
         self, question: SearchRequest, together: ShardStatistics
     ) -> tuple[_SearchContext, TantivyQuery]:
-        """The question as tantivy takes it, less what must not be shown, and what it is asked of; as it was when it was
-        counted, if nobody else has counted."""
+        """The tantivy query of a request without excluded pages, and its context; the ones of the statistics phase, if
+        no other request was counted since.
+        """
         told: _CountedRequest | None = getattr(self._thread, "told", None)
         if told is not None and told.counts is together and told.question == question:
             return told.ground, exclude(told.said, told.ground.left_out)
@@ -262,7 +264,7 @@ class LocalShard:
     def _build_query(
         self, question: SearchRequest, rules: CurationRules, local: TermStatistics, together: TermStatistics
     ) -> TantivyQuery:
-        """Whoever counts `together` hears of every term that matters."""
+        """Build the query; the statistics in `together` are asked for every term that matters."""
         query = with_filters(_parsed_query(question), question.language, question.after, question.before)
         matching = self._query_builder(question, rules, local, together)
         related = bool(question.related)
@@ -271,8 +273,9 @@ class LocalShard:
     def _renormalized(
         self, matches: IndexMatches, ground: _SearchContext, question: SearchRequest, together: ShardStatistics
     ) -> IndexMatches:
-        """The matches as they would score by the mean length of all shards' texts, the best first; further down than
-        anybody looks, as they are."""
+        """The matches rescored by the mean text length of all shards, best first; matches below RENORMALIZED_MATCHES
+        stay as they are.
+        """
         snapshot = ground.snapshot
         means = _means(snapshot, together)
         if means.are_close or not matches:
@@ -293,12 +296,12 @@ class LocalShard:
         return matches.with_scores([*measured, *matches.scores[RENORMALIZED_MATCHES:]])
 
     def _scored(self, ground: _SearchContext, matches: IndexMatches, question: SearchRequest) -> list[Candidate]:
-        """The matches in the order of the index, each with the score that ranks it in its block."""
+        """The matches in the order of the index, each with its score within its block."""
         ids = matches.ids()
         known = self._standings(ids, question.collection)
         standings = [known.get(key, DEFAULT_STANDING) for key in ids]
         if question.sort is Sort.RELEVANCE:
-            # tantivy has multiplied by what links were worth when the page was indexed.
+            # tantivy has multiplied by the link factor at indexing time.
             several = zip(matches.scores, matches.field_values(schema.STATIC), standings, strict=True)
             scores = [score * link_factor(rank) / log2(2.0 + static) for score, static, (_, rank) in several]
             if question.recent:
@@ -315,7 +318,7 @@ class LocalShard:
         return _candidates(matches, scores, ids, in_links)
 
     def _lowered(self, ground: _SearchContext, ids: list[UrlId]) -> dict[UrlId, float]:
-        """What the scores of these pages are multiplied by, where their site is lowered."""
+        """The factors for the scores of these pages, where their site is demoted."""
         rules, snapshot = ground.rules, ground.snapshot
         lowered = domains_query(rules.lowered)
         if lowered is None or not ids:
@@ -330,7 +333,7 @@ class LocalShard:
         return 1.0 + RECENT_SHARE * exp2(-age_s / RECENT_HALF_S)
 
     def _standings(self, ids: list[UrlId], collection: str | None) -> dict[UrlId, tuple[int, float]]:
-        """In-links and ranks, fresh from the graph; without one, nobody links to anybody."""
+        """Present in-links and ranks from the graph; without a graph, no page has in-links."""
         graph = self._open_graph()
         if graph is None:
             return {}
@@ -351,7 +354,7 @@ class LocalShard:
         return self._graph
 
     def _moment(self, snapshot: IndexSnapshot) -> int:
-        """Keep it until so many others have been asked for."""
+        """Keep a snapshot until enough newer ones have been requested; its number."""
         with self._lock:
             for number, kept in self._moments.items():
                 if kept is snapshot:
@@ -377,13 +380,14 @@ def _means(snapshot: IndexSnapshot, together: ShardStatistics) -> MeanLengths:
 
 
 def _parsed_query(question: SearchRequest) -> QueryGroup:
-    """What the text says; nothing, where a page is asked for instead of words."""
+    """The parsed query; an empty one, if a page is requested instead of words."""
     if question.related and not question.text.strip():
         return QueryGroup()
     return parse(question.text, question.all_words)
 
 
 def first_snapshot_number() -> int:
-    """Where a process begins to count: a number that another one, before it or beside it, has never come near. (The
-    clock's seconds would not do: there may be more commits than seconds, and clocks are set back.)"""
+    """The first snapshot number of a process: a number that no other process, earlier or parallel, comes near. (The
+    clock's seconds do not suffice: commits can outnumber seconds, and clocks are set back.)
+    """
     return random.SystemRandom().getrandbits(52)

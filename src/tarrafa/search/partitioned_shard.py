@@ -1,10 +1,10 @@
 """PartitionedShard: an index in several parts on this machine, searched as one shard.
 
-An index may be kept in several parts (`index/shards`): to whoever asks, here or from another machine, they are one.
-Promises: the same answers as of one shard with all their documents, up to the last digits of scores; what was found
-can be shown as long as each part remembers its own moment. All parts answer or none: a part of this machine that does
-not is damaged, and that is said. A part that has nothing indexed yet is passed over; an index that was divided anew
-is taken up. Knows nothing of other machines.
+An index may have several parts (`index/shards.py`); for its clients, here or on other machines, they are one shard.
+Promises: the same results as one shard with all documents, up to the last digits of scores; hits can be shown as long
+as each part keeps its own snapshot. All parts answer or none: a part of this machine that fails is damaged, and the
+error says so. A part without documents is skipped; an index with a new shard layout is opened again. Knows nothing of
+other machines.
 """
 
 import threading
@@ -36,7 +36,7 @@ from tarrafa.search.scatter_gather import ShardThreads, merge_blocks, rank_block
 from tarrafa.search.vocabulary import WORDS_MAX
 
 SNAPSHOTS_KEPT_MAX = 256  # every commit of every part makes a new one
-LARGE_PART_DOCUMENTS = 50_000  # documents of a part: with fewer, Python's lock is what is waited for
+LARGE_PART_DOCUMENTS = 50_000  # documents of a part; smaller parts would only wait for Python's lock
 
 PartSnapshots = tuple[Sequence[Shard], tuple[int, ...]]
 
@@ -47,8 +47,7 @@ ShardCall = Callable[Concatenate["PartitionedShard", Given], Answer]
 
 
 def _retry_when_redivided(method: ShardCall[Given, Answer]) -> ShardCall[Given, Answer]:
-    """Parts that are not there any more, because the index was divided anew while they were asked, are no error: those
-    that took their place are asked."""
+    """Retry when parts have disappeared because the index got a new shard layout: the new parts are asked."""
 
     @wraps(method)
     def ask(joined: "PartitionedShard", /, *given: Given.args, **named: Given.kwargs) -> Answer:
@@ -64,7 +63,7 @@ def _retry_when_redivided(method: ShardCall[Given, Answer]) -> ShardCall[Given, 
 
 
 class PartitionedShard:
-    """Asks all of them. `parts` gives those that there are now."""
+    """Asks all parts. `parts` returns the present ones."""
 
     def __init__(self, name: str, parts: Callable[[], Sequence[Shard]]) -> None:
         self._name, self._parts = name, parts
@@ -112,7 +111,7 @@ class PartitionedShard:
     ) -> list[tuple[str, float]]:
         parts = self._parts()
         shares = [pages] * len(parts)
-        if len(parts) > 1 and not question.related:  # of the best pages of all, so many are here and so many there
+        if len(parts) > 1 and not question.related:  # the best pages of all parts are spread over them
             blocks = self._best(parts, question, together, BLOCK_MATCHES)
             different: dict[object, int] = {}
             for one in rank_block(merge_blocks(blocks, BLOCK_MATCHES)):
@@ -141,7 +140,7 @@ class PartitionedShard:
     def _best(
         self, parts: Sequence[Shard], question: SearchRequest, together: ShardStatistics, limit: int
     ) -> list[CandidateBlock]:
-        """What each finds. Large parts look at once: tantivy does so without Python's lock, each with a processor."""
+        """The matches of each part. Large parts are searched in parallel: tantivy releases Python's lock."""
 
         def ask(part: Shard) -> CandidateBlock:
             return part.top_matches(question, together, limit)
@@ -153,7 +152,7 @@ class PartitionedShard:
         return [ask(parts[0]), *(other.result() for other in others)]
 
     def _join(self, parts: Sequence[Shard], blocks: list[CandidateBlock], limit: int) -> CandidateBlock:
-        """What several found, each with a place that tells whose it is."""
+        """Join the matches of all parts; each place tells its part."""
         moment = self._moment((parts, tuple(block.moment for block in blocks)))
         if len(parts) == 1:
             return msgspec.structs.replace(blocks[0], moment=moment)
@@ -164,7 +163,7 @@ class PartitionedShard:
         return CandidateBlock(moment, sum(block.total for block in blocks), found)
 
     def _moment(self, moment: PartSnapshots) -> int:
-        """Its number; it is kept until so many others have been asked for."""
+        """The number of a joint snapshot; it is kept until enough newer ones have been requested."""
         with self._lock:
             for number in reversed(self._moments):
                 if self._moments[number][1] == moment[1]:
@@ -180,13 +179,14 @@ LOCAL_SHARD_NAME = "here"
 
 
 def open_local_shard(data: DataDirectory, patience_s: float = VOCABULARY_WAIT_S, or_nothing: bool = False) -> Shard:
-    """The index of a data directory, in however many parts it is; how long to wait for what is still being read. Where
-    nothing is indexed yet, that is a `DataError`, or, if so wanted, an index without documents."""
+    """Open the index of a data directory, in any number of parts, with the time to wait for a vocabulary that is still
+    being read. Without an index this raises `DataError` or, if requested, returns a shard without documents.
+    """
     return PartitionedShard(LOCAL_SHARD_NAME, _LocalParts(data, patience_s, or_nothing))
 
 
 class _LocalParts:
-    """The parts that there are, looked up at each question by one small file."""
+    """The present parts, looked up at each request in one small file."""
 
     def __init__(self, data: DataDirectory, patience_s: float, or_nothing: bool) -> None:
         self._data, self._path, self._patience_s = data, shards.path_of(data), patience_s

@@ -1,12 +1,12 @@
 """Builds the tantivy query of a parsed search, with its BM25 weights and filters.
 
-Promises: a word asks for all its readings (the language of a query's words is unknown), and they weigh alike: each is
+Promises: a word matches all its readings (the language of a query's words is unknown), and they weigh the same: each is
 boosted to the rarity that the readings have together, in all shards together. Without that, three French pages would
-stand above ten thousand Portuguese ones, because *their* spelling of the word is rare. Readings that no page holds
-are left out. Conditions never add to a score; where there is nothing else, all score alike, and links decide.
-Synonyms speak for pages, and against none. Ranking, as measured (DESIGN section 5): BM25 of the catch-all field, plus
-0.3 of the title's, plus 0.3 for each two neighbours of the query that are neighbours in the page. Knows nothing of
-hits or snippets.
+stand above ten thousand Portuguese ones, because *their* spelling of the word is rare. Readings that no page holds are
+left out. Filters never add to a score; where there are only filters, all pages score alike, and links decide. Synonyms
+can only add pages and score. Ranking, as measured (docs/decisions): BM25 of the catch-all field, plus 0.3 of the
+title's, plus 0.3 for each two adjacent words of the query that are adjacent in the page. Knows nothing of hits or
+snippets.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,18 +27,19 @@ from tarrafa.search.request import ExpansionTerm
 
 TITLE_SHARE = 0.3
 PAIR_SHARE = 0.3
-PREFIX_SCORE = 1.0  # about a word that stands in every third document: how rare a beginning is, nobody counts
-RELATED_WORDS_SHARE = 0.2  # of the words of a page: what a page like it must hold
-COMMON_SHARE = 0.5  # of the documents: the natural-language mode does not ask for words that are in more
-BM25_WEIGHT_MAX = 2.2  # times its rarity: what BM25 gives at most for a word (1 + k1, as tantivy has it)
+# about the score of a word that stands in every third document: the rarity of a prefix is not counted
+PREFIX_SCORE = 1.0
+RELATED_WORDS_SHARE = 0.2  # share of the words of a page that a related page must hold
+COMMON_SHARE = 0.5  # share of the documents: the natural-language mode ignores words that are in more
+BM25_WEIGHT_MAX = 2.2  # times its rarity: the maximum of BM25 for a word (1 + k1, as in tantivy)
 
 Terms = tuple[str, ...]
-FindLinkingPages = Callable[[str], Iterable[UrlId]]  # who links to a URL
-FindSynonyms = Callable[[str], tuple[str, ...]]  # what else a word or phrase may be called
+FindLinkingPages = Callable[[str], Iterable[UrlId]]  # the pages that link to a URL
+FindSynonyms = Callable[[str], tuple[str, ...]]  # the synonyms of a word or phrase
 
 
 class TermStatistics(Protocol):
-    """Whoever knows how many documents were written, and how many of those hold a term."""
+    """Counts documents, and the documents that hold a term."""
 
     @property
     def written(self) -> int: ...
@@ -51,16 +52,16 @@ def no_synonyms(word: str) -> tuple[str, ...]:
 
 
 class ScoreComponent(NamedTuple):
-    """What adds to a score: of which kind, for what, and how it is asked."""
+    """One addend of a score: its kind, its text and its query."""
 
     kind: str
     what: str
     query: TantivyQuery
-    most: float = 0.0  # that a text can gain by it; 0: lengths of texts have nothing to do with it
+    most: float = 0.0  # maximum gain of a text; 0: independent of text lengths
 
 
 class QueryBuilder:
-    """Says queries to one shard. `together` counts for all shards, `local` for this one."""
+    """Builds queries for one shard. `together` counts in all shards, `local` in this one."""
 
     def __init__(
         self,
@@ -81,8 +82,9 @@ class QueryBuilder:
         extras: Iterable[ExpansionTerm] = (),
         related: bool = False,
     ) -> TantivyQuery:
-        """The query that finds and scores the documents. With `related`, the extras are what is looked for, and the
-        query is a further condition; it may be empty then."""
+        """The query that finds and scores the documents. With `related`, the extras are searched for and the query is
+        an additional filter, which may be empty.
+        """
         query = self._natural(query) if natural else query
         content = _content_of(query)
         parts = self._conditions(query, 0.0 if content.parts or related else 1.0)
@@ -93,14 +95,14 @@ class QueryBuilder:
             more = [said for _, said in (*self._titles(content), *self._pairs(content))]
             parts.extend(self._found(content, [] if related else added, more))
         if collection is not None:
-            self._together.frequency(schema.COLLECTION, collection)  # so that whoever counts hears of it
+            self._together.frequency(schema.COLLECTION, collection)  # so that the statistics phase counts it
             parts.append((Occur.Must, filter_query(schema.COLLECTION, collection)))
         return TantivyQuery.boolean_query(parts)
 
     def score_components(
         self, query: QueryGroup, natural: bool, extras: Iterable[ExpansionTerm]
     ) -> list["ScoreComponent"]:
-        """What adds to a score. A page's score is the sum of these."""
+        """The addends of a score. The score of a page is their sum."""
         content = _content_of(self._natural(query) if natural else query)
         found, paired = [(text, self._content(text)) for text in content.texts], self._pairs(content)
         return [
@@ -116,7 +118,7 @@ class QueryBuilder:
         ]
 
     def _most(self, alternatives: Iterable[Terms]) -> float:
-        """What a text gains that holds these readings without end."""
+        """The upper bound of what a text gains from these readings."""
         return BM25_WEIGHT_MAX * self._common(self._occurring(schema.ALL, alternatives))
 
     # -- the parts -------------------------------------------------------------------------------------------------
@@ -124,13 +126,14 @@ class QueryBuilder:
     def _found(
         self, content: QueryGroup, added: list[TantivyQuery], more: list[TantivyQuery]
     ) -> list[tuple[Occur, TantivyQuery]]:
-        """What was asked for or something of what was added; where something must be there, what was added only adds
-        to the score, as `more` always does."""
+        """The typed or the added content must match; where some part is required, the added content only adds to the
+        score, as `more` always does.
+        """
         if content.with_sign(Sign.MUST):
             return [(Occur.Must, self._group(content)), *((Occur.Should, one) for one in (*added, *more))]
         if all(isinstance(node, QueryText) and len(words(node.text)) == 1 for _, node in content.parts):
-            # Who has such a word in the title has the word. TantivyQuery in one breath, it takes tantivy
-            # a quarter less.
+            # A page with the word in its title has the word in `all`. One flat TantivyQuery takes tantivy a quarter
+            # less time.
             some = [said for text in content.texts if (said := self._content(text)) is not None]
             return [(Occur.Must, _any([*some, *added, *more]))]
         return [(Occur.Must, _any([self._group(content), *added])), *((Occur.Should, one) for one in more)]
@@ -141,7 +144,7 @@ class QueryBuilder:
         return QueryGroup(tuple(kept)) if ignored else query
 
     def _conditions(self, query: QueryGroup, worth: float) -> list[tuple[Occur, TantivyQuery]]:
-        """What must be so or must not be there; the first condition scores `worth`, the others nothing."""
+        """Required and excluded parts; the first filter scores `worth`, the others nothing."""
         parts = self._must_not(query)
         for sign, node in query.parts:
             if sign is not Sign.MUST_NOT and is_condition(node):
@@ -157,7 +160,7 @@ class QueryBuilder:
         return [(Occur.MustNot, said) for node in never if (said := literally._node(node)) is not None]
 
     def _group(self, group: QueryGroup) -> TantivyQuery:
-        """At least what must be there; where nothing must, something."""
+        """The required parts of a group; without any, at least one optional part."""
         must = [(Occur.Must, self._node(node) or TantivyQuery.empty_query()) for node in group.with_sign(Sign.MUST)]
         some = [said for node in group.with_sign(Sign.SHOULD) if (said := self._node(node)) is not None]
         never = self._must_not(group)
@@ -180,12 +183,12 @@ class QueryBuilder:
         )
 
     def _added(self, extras: Iterable[ExpansionTerm]) -> list[tuple[str, TantivyQuery]]:
-        """Words that nobody typed."""
+        """Words that were not typed."""
         found = [(extra, self._content(extra.word)) for extra in extras]
         return [(extra.word, _boosted(said, extra.share)) for extra, said in found if said is not None]
 
     def _content(self, text: str) -> TantivyQuery | None:
-        """Pages with this word or phrase anywhere, or with a synonym; None when there is none."""
+        """Pages with this word or phrase anywhere, or with a synonym; None if there are none."""
         said = self._weighed(schema.ALL, self._meant(text))
         return _any(said) if said else None
 
@@ -203,7 +206,7 @@ class QueryBuilder:
         ]
 
     def _pairs(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
-        """Neighbours in the query, as neighbours in the page."""
+        """Adjacent words of the query, as adjacent words of the page."""
         plain = [node.text if isinstance(node, QueryText) else "" for _, node in content.parts]
         return [
             (f"{left} {right}", said)
@@ -213,7 +216,7 @@ class QueryBuilder:
         ]
 
     def _weighed(self, field: str, alternatives: Iterable[Terms], share: float = 1.0) -> list[TantivyQuery]:
-        """The readings that occur, each with the boost that lifts or lowers its rarity to that of all together."""
+        """The readings that occur, each with the boost that sets its rarity to the common one."""
         occurring, found = self._occurring(field, alternatives), list[TantivyQuery]()
         common, frequency = share * self._common(occurring), self._local.frequency
         for terms in occurring:
@@ -224,17 +227,17 @@ class QueryBuilder:
         return found
 
     def _occurring(self, field: str, alternatives: Iterable[Terms]) -> dict[Terms, list[int]]:
-        """The readings that some shard holds, with how many documents everywhere hold each of their terms."""
+        """The readings that some shard holds, with the global document frequency of each of their terms."""
         frequency = self._together.frequency
         counted = {terms: [frequency(field, term) for term in terms] for terms in alternatives}
         return {terms: counts for terms, counts in counted.items() if counts and all(counts)}
 
     def _common(self, occurring: dict[Terms, list[int]]) -> float:
-        """How rare these readings are, all together and in all shards."""
+        """The rarity of these readings, all together and in all shards."""
         return _idf(map(sum, zip(*occurring.values(), strict=False)), self._everywhere)
 
     def _filter(self, known: QueryFilter) -> TantivyQuery | None:
-        """The pages with a property; None: there are none."""
+        """The pages with a property; None if there are none."""
         name, value = known.field, known.value
         if name == "intitle":
             return self._in_field(schema.TITLE, readings(value))
@@ -260,13 +263,14 @@ class QueryBuilder:
 
 
 def _content_of(query: QueryGroup) -> QueryGroup:
-    """What speaks for a page, without conditions and what must not be there."""
+    """The scoring parts of a query, without filters and exclusions."""
     return QueryGroup(tuple(part for part in query.parts if part[0] is not Sign.MUST_NOT and not is_condition(part[1])))
 
 
 def common_words(query: QueryGroup, counting: TermStatistics) -> list[str]:
-    """The plain words that the natural-language mode does not ask for, because they stand nearly everywhere; none, if
-    there are no others."""
+    """The plain words that the natural-language mode ignores because they stand nearly everywhere; none, if the query
+    has no others.
+    """
     plain = [node.text for sign, node in query.parts if sign is Sign.SHOULD and isinstance(node, QueryText)]
     found = [text for text in plain if len(words(text)) == 1 and _is_common(text, counting)]
     speaking = [node for sign, node in query.parts if sign is not Sign.MUST_NOT and not is_condition(node)]
@@ -278,7 +282,7 @@ def _is_common(word: str, counting: TermStatistics) -> bool:
 
 
 def document_frequency(word: str, counting: TermStatistics, field: str = schema.ALL) -> int:
-    """How many documents hold a word, in any reading."""
+    """The number of documents that hold a word, in any reading."""
     return sum(counting.frequency(field, term) for term in {terms[0] for terms in readings(word) if terms})
 
 
@@ -292,7 +296,7 @@ FIELDS = {
 
 
 class RecordingTermStatistics:
-    """Counts in one shard, and remembers what was asked: the statistics phase."""
+    """Counts in one shard, and records the counted terms: the statistics phase."""
 
     def __init__(self, counting: TermStatistics) -> None:
         self._counting = counting
@@ -313,7 +317,7 @@ class RecordingTermStatistics:
 
 
 def page_query(key: UrlId, collection: str | None) -> TantivyQuery:
-    """The documents of a URL, and of others whose id begins as its does: there may be some, in theory."""
+    """The documents of a URL. In theory, another URL whose id begins with the same half matches too."""
     return _numbered(schema.ID_HIGH, [split_url_id(key)[0]], collection)
 
 
@@ -329,7 +333,7 @@ def domains_query(domains: Iterable[str]) -> TantivyQuery | None:
 
 
 def urls_query(ids: Iterable[UrlId]) -> TantivyQuery:
-    """The documents of these URLs (see `of_page`)."""
+    """The documents of these URLs (see `page_query`)."""
     return TantivyQuery.term_set_query(schema.SCHEMA, schema.ID_HIGH, [split_url_id(key)[0] for key in ids])
 
 
@@ -341,7 +345,7 @@ def _numbered(field: str, numbers: list[int], collection: str | None) -> Tantivy
 
 
 def query_terms(query: QueryGroup) -> frozenset[str]:
-    """All terms that speak for a page, in any language: what a snippet marks."""
+    """All terms that score, in any language: a snippet marks them."""
     return terms_of_texts(query.texts)
 
 
@@ -364,7 +368,7 @@ def _in_a_row(text: str) -> list[Terms]:
 
 
 def _sought(field: str, terms: Terms) -> tuple[str, list[tuple[int, str]]]:
-    """Where terms in a row are looked for, and what is looked for there."""
+    """The field in which adjacent terms are searched, and the terms there."""
     if field == schema.ALL and len(terms) > 1:
         return schema.PAIRS, covering_pairs(terms)
     return field, list(enumerate(terms))
@@ -387,7 +391,7 @@ def _any(said: list[TantivyQuery]) -> TantivyQuery:
 
 
 def _related_query(said: list[TantivyQuery]) -> TantivyQuery:
-    """A share of them at once: with one word in common, nearly every page would be like every other."""
+    """Requires a share of the words: with one word in common, nearly every page would be related to every other."""
     least = max(1, round(RELATED_WORDS_SHARE * len(said)))
     return (
         TantivyQuery.boolean_query([(Occur.Should, one) for one in said], least) if said else TantivyQuery.empty_query()
@@ -399,7 +403,7 @@ def _between(first: int | None, last: int | None) -> TantivyQuery:
 
 
 def _entity_query(kind: str, day: str) -> TantivyQuery:
-    """The pages that declare a thing of some kind, of a day that compares so: `>=2026-01`."""
+    """The pages that declare an entity of a type, with a date that compares so: `>=2026-01`."""
     compared = day.rstrip("0123456789-")
     return TantivyQuery.regex_query(
         schema.SCHEMA, schema.KIND, f"{_literal(kind)}@{_days(compared, day[len(compared) :])}.*"
@@ -407,8 +411,9 @@ def _entity_query(kind: str, day: str) -> TantivyQuery:
 
 
 def _days(compared: str, day: str) -> str:
-    """A pattern of the beginnings of days before or after one. A month or a year is compared as far as it goes: what is
-    in it is neither before nor after it."""
+    """A pattern of the prefixes of days before or after a date. A month or a year is compared by its own precision:
+    days inside it are neither before nor after it.
+    """
     alternatives = [_literal(day)] if "=" in compared else []
     for at, digit in enumerate(day):
         others = (
@@ -416,17 +421,17 @@ def _days(compared: str, day: str) -> str:
         )
         if others and compared != "=":
             alternatives.append(f"{_literal(day[:at])}[{others}]{'.' * (len(day) - at - 1)}")
-    return f"({'|'.join(alternatives)})" if alternatives else "[^0-9]"  # nothing is before the year 0
+    return f"({'|'.join(alternatives)})" if alternatives else "[^0-9]"  # no day is before the year 0
 
 
-_SPECIAL = frozenset(r"\.+*?()|[]{}^$#&-~")  # to escape any other sign is an error, or means something else
+_SPECIAL = frozenset(r"\.+*?()|[]{}^$#&-~")  # escaping any other sign is an error, or means something else
 
 
 def _literal(text: str) -> str:
-    """A text as a pattern that finds just it."""
+    """A text as a pattern that matches exactly this text."""
     return "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in text)
 
 
 def filter_query(field: str, value: str) -> TantivyQuery:
-    """A condition that adds nothing to the score."""
+    """A query that adds nothing to the score."""
     return TantivyQuery.const_score_query(TantivyQuery.term_query(schema.SCHEMA, field, value), 0.0)

@@ -1,23 +1,22 @@
 """Query expansion by pseudo-relevance feedback (Bo1), and the words that describe a similar page.
 
-Pseudo relevance feedback: the first few pages of an answer are taken for good ones, and the words that tell them from
-others are added to the question, each for a small share of what a typed word counts (`Question.extras`). So pages are
-found that speak of the same and never use the typed words. The words of one page alone make the question "which pages
-are like this one".
+Pseudo-relevance feedback: the first few pages of a result are taken as relevant, and the words that distinguish them
+from others are added to the request, each with a small share of the weight of a typed word (`SearchRequest.extras`).
+This finds pages about the same subject that never use the typed words. The words of one page alone form the request
+"pages similar to this one".
 
-Promises: a word that was typed, or that no other page holds, is never added. Shards tell which words stand on how
-many of the pages; what they are worth is decided with the counts of all shards together, so that one shard or many
-add the same. Pure.
+Promises: a typed word, or a word that no other page holds, is never added. Shards report the words and the number of
+pages that hold each; weights are computed with the counts of all shards together, so that one shard or many add the
+same words. Pure.
 
-A word's weight is Bo1 of divergence from randomness (Amati 2003), r log2((1 + p) / p) + log2(1 + p), with the number
-r of pages that hold it (a little more, if they hold it often) and the share p of all documents that do: rare words
-that several of the pages share come first, and words that stand everywhere last, in any language and without a list
-of stop words.
+The weight of a word is Bo1 of divergence from randomness (Amati 2003), r log2((1 + p) / p) + log2(1 + p), with the
+number r of pages that hold the word (a little more, if they hold it often) and the share p of all documents that do:
+rare words that several of the pages share come first, and words that stand everywhere last, in any language and without
+a list of stop words.
 
-Measured (docs/decisions, 0154): three pages, ten words and a tenth change the order of what is found anyway by next
-to nothing; ten pages and a share of 0.3 cost a sixth of the MRR of people who look for one page that they know. Of
-the pages that the authors of LibreOffice's help linked with a page, half are among the ten that are found to be like
-it.
+Measured (docs/decisions, 0154): three pages, ten words and a tenth change the order of the existing hits by next to
+nothing; ten pages and a share of 0.3 cost a sixth of the MRR of known-item searches. Of the pages that the authors of
+LibreOffice's help linked with a page, half are among the ten that are found to be similar.
 """
 
 from collections import Counter
@@ -32,14 +31,12 @@ from tarrafa.search.request import ExpansionTerm
 
 FEEDBACK_PAGES = 3
 EXPANSION_WORDS = 10
-EXPANSION_SHARE = 0.1  # of what a typed word counts, for the best of them
+EXPANSION_SHARE = 0.1  # of the weight of a typed word, for the best term
 RELATED_WORDS = 25
-WORDS_PER_SHARD = 60  # words that each shard tells
+WORDS_PER_SHARD = 60  # words that each shard reports
 TOKENS_MAX = 2_000  # of each page
 CHARS_MIN = 3
-TERM_FREQUENCY_WEIGHT = (
-    0.3  # of the logarithm of how often a page holds a word, beside that it does; of one page by itself: all
-)
+TERM_FREQUENCY_WEIGHT = 0.3  # weight of the logarithm of the term frequency; for one page alone it counts in full
 
 TermEvidence = list[tuple[str, float]]
 
@@ -47,8 +44,9 @@ TermEvidence = list[tuple[str, float]]
 def feedback_terms(
     pages: Sequence[schema.StoredDocument], counting: TermStatistics, limit: int, often: float = TERM_FREQUENCY_WEIGHT
 ) -> TermEvidence:
-    """The words that tell these pages from others, the best first, each as it is mostly written there and with how
-    many of the pages hold it."""
+    """The words that distinguish these pages from others, best first, each in its most frequent spelling and with the
+    number of pages that hold it.
+    """
     forms: dict[str, Counter[str]] = {}
     evidence: Counter[str] = Counter()
     for page in pages:
@@ -64,7 +62,7 @@ def feedback_terms(
 
 
 def _words_of(page: schema.StoredDocument) -> dict[str, Counter[str]]:
-    """The terms of a page, each with how it is written how often."""
+    """The terms of a page, each with its spellings and their counts."""
     term, found = analyzer_for(page.language), dict[str, Counter[str]]()
     tokens = Counter(compose(f"{page.title} {page.text}").lower().split()[:TOKENS_MAX])
     for token, times in tokens.items():
@@ -75,13 +73,13 @@ def _words_of(page: schema.StoredDocument) -> dict[str, Counter[str]]:
 
 
 def bo1_weight(held: float, documents_with: int, documents: int) -> float:
-    """What a word tells that so many of the pages hold, and so many of all documents."""
+    """The weight of a word, from the number of feedback pages and of all documents that hold it."""
     share = max(documents_with, 1) / documents
     return held * log2((1 + share) / share) + log2(1 + share)
 
 
 def merge_evidence(answers: Sequence[TermEvidence], limit: int) -> TermEvidence:
-    """What the parts of one shard tell, in turn: the best of each first."""
+    """Merge the evidence of the parts of one shard in turn: the best of each first."""
     if len(answers) == 1:
         return answers[0]
     found: dict[str, float] = {}
@@ -92,7 +90,7 @@ def merge_evidence(answers: Sequence[TermEvidence], limit: int) -> TermEvidence:
 
 
 def sum_evidence(answers: Iterable[TermEvidence], own: frozenset[str]) -> dict[str, float]:
-    """What all shards tell, without what was typed; one for all writings of a word."""
+    """The evidence of all shards, without typed words; one entry for all spellings of a word."""
     found: dict[str, tuple[str, float]] = {}
     for answer in answers:
         for word, held in answer:
@@ -106,7 +104,7 @@ def sum_evidence(answers: Iterable[TermEvidence], own: frozenset[str]) -> dict[s
 def choose_terms(
     evidence: dict[str, float], counting: TermStatistics, limit: int, share: float
 ) -> tuple[ExpansionTerm, ...]:
-    """The words to be added, the best first; those that only the pages themselves hold lead nowhere."""
+    """The words to add, best first; words that only the feedback pages hold find nothing new."""
     leading = [(word, held, document_frequency(word, counting)) for word, held in evidence.items()]
     documents = max(1, counting.written)
     weighed = [(bo1_weight(held, count, documents), word) for word, held, count in leading if count > held]

@@ -1,22 +1,22 @@
 """Parses the query language (+, -, quotation marks, OR, site:, after:) into a tree of query nodes.
 
-Promises: any string is a query or one `QueryError` with one sentence; never anything else. Text from the Web is read
-in one pass, with every length and depth bounded.
+Promises: any string is a query or one `QueryError` with one sentence, and nothing else. Text from the Web is read in
+one pass, with every length and depth bounded.
 
     rede pesca      any of them, the more the better      site:ufmg.br       this host and everything below it
     +rede           must be there                         host:www.a.br      this host only
     -rede           must not be there                     inurl:pesca        in the address
     "a phrase"      these words next to each other        intitle:"o mar"    in the title
-    peixe OR mar    one of them, as one thing             filetype:pdf       of this type, or MIME type
-    +(a OR b) -(c)  parentheses make one thing of many    lang:pt            in this language
-    pesc*           words that begin so                   after:2026-01 before:2026-06-30
-    -site:a.br      any condition can be turned round     link:http://a.br/  pages that link there
-    type:schema:Event, type:Event, type:schema:           that declare such a thing, or speak that vocabulary
+    peixe OR mar    one of them, as one unit              filetype:pdf       of this type, or MIME type
+    +(a OR b) -(c)  parentheses group parts               lang:pt            in this language
+    pesc*           words with this prefix                after:2026-01 before:2026-06-30
+    -site:a.br      any filter can be negated             link:http://a.br/  pages that link there
+    type:schema:Event, type:Event, type:schema:           that declare such an entity, or use that vocabulary
     type:schema:Event>=2026-01-01                         that declare one of that day or later
 
-An unclosed quote or parenthesis closes at the end; a sign, a parenthesis or a name that leads nowhere is left out.
-`OR` binds its two neighbours; alternatives that are all conditions are themselves a condition.
-Knows nothing of tantivy or of how words are analysed.
+An unclosed quotation mark or parenthesis closes at the end; a sign, parenthesis or field name without a value is
+ignored. `OR` binds its two adjacent parts; alternatives that are all filters are themselves a filter. Knows nothing of
+tantivy or of text analysis.
 """
 
 import re
@@ -42,7 +42,7 @@ IRI_CHARS_MAX = 500
 
 
 class Sign(Enum):
-    """What a part means for the whole."""
+    """How a part counts in its group."""
 
     SHOULD = ""
     MUST = "+"
@@ -51,14 +51,14 @@ class Sign(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """A word, or several that stand next to each other."""
+    """A word, or several adjacent words."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class QueryPrefix:
-    """Any word that begins so."""
+    """Any word with this prefix."""
 
     text: str
 
@@ -73,7 +73,7 @@ class QueryFilter:
 
 @dataclass(frozen=True, slots=True)
 class QueryGroup:
-    """Parts in the order in which they were said."""
+    """Parts in their typed order."""
 
     parts: tuple[tuple[Sign, "QueryNode"], ...] = ()
 
@@ -82,7 +82,7 @@ class QueryGroup:
 
     @property
     def texts(self) -> list[str]:
-        """All words and phrases that speak for a page, those of groups included."""
+        """All words and phrases that score, those of groups included."""
         return [node.text for node in self._scoring_nodes() if isinstance(node, QueryText)]
 
     @property
@@ -99,15 +99,15 @@ QueryNode = QueryText | QueryPrefix | QueryFilter | QueryGroup
 
 
 def is_condition(node: QueryNode) -> bool:
-    """Whether it only says which pages are meant, and speaks for none of them."""
+    """Whether a part only filters pages and adds nothing to their score."""
     return isinstance(node, QueryFilter) or (
         isinstance(node, QueryGroup) and bool(node.parts) and all(is_condition(part) for _, part in node.parts)
     )
 
 
-@lru_cache(1_000)  # each shard, and each phase of a search, reads it again
+@lru_cache(1_000)  # each shard, and each phase of a search, parses it again
 def parse(text: str, all_words: bool = False) -> QueryGroup:
-    """Read a search. With `all_words`, plain words must all be there."""
+    """Parse a search. With `all_words`, plain words are all required."""
     if len(text) > QUERY_CHARS_MAX:
         raise QueryError(
             message(
@@ -127,14 +127,14 @@ def parse(text: str, all_words: bool = False) -> QueryGroup:
 
 
 def with_filters(query: QueryGroup, language: str = "", after: str = "", before: str = "") -> QueryGroup:
-    """The query with what was chosen beside it, checked as if it had been typed."""
+    """The query with the filters chosen in the form, checked as if they had been typed."""
     chosen = (("lang", language), ("after", after), ("before", before))
     more = ((Sign.MUST, QueryFilter(name, FIELDS[name](name, value))) for name, value in chosen if value)
     return QueryGroup((*query.parts, *more))
 
 
 class ScoringSpan(NamedTuple):
-    """Where something that speaks for a page stands in a text, without its sign, its name and its quotation marks."""
+    """The position of a scoring part in a text, without its sign, field name and quotation marks."""
 
     start: int
     end: int
@@ -144,11 +144,12 @@ class ScoringSpan(NamedTuple):
 
 
 def scoring_spans(text: str) -> list[ScoringSpan]:
-    """What of a text speaks for pages: words, phrases, and what is wanted in titles. Beginnings of words do not, nor
-    does what is to be left out; a text that is too long says nothing."""
+    """The scoring parts of a text: words, phrases, and words for titles. Prefixes and excluded parts do not score; a
+    text that is too long has none.
+    """
     text, at = text.translate(_QUOTES).rstrip(), 0
     found: list[ScoringSpan] = []
-    signs: list[str] = []  # of the parentheses around
+    signs: list[str] = []  # of the enclosing parentheses
     while len(text) <= QUERY_CHARS_MAX and at < len(text):
         match = _token(text, at)
         assert match is not None, "whatever stands there, some part of the pattern takes it"
@@ -171,19 +172,19 @@ _words = re.compile(r"[^\W_]+").findall
 
 
 class _QueryParser:
-    """Goes through the text once, from left to right."""
+    """Parses the text once, from left to right."""
 
     def __init__(self, text: str, all_words: bool) -> None:
         self._text, self._plain = text.rstrip(), Sign.MUST if all_words else Sign.SHOULD
         self._at = self._count = 0
 
     def group(self, depth: int) -> QueryGroup:
-        """What stands up to the closing parenthesis, or the end."""
+        """The parts up to the closing parenthesis, or the end."""
         if depth > NESTED_MAX:
             raise QueryError(
                 message("Too many parentheses inside each other: at most {most} are read.", most=NESTED_MAX)
             )
-        units: list[list[tuple[Sign | None, QueryNode]]] = []  # each a row of alternatives
+        units: list[list[tuple[Sign | None, QueryNode]]] = []  # each a list of alternatives
         joined = False
         while (match := self._next()) is not None:
             if match["close"]:
@@ -212,7 +213,7 @@ class _QueryParser:
         return match
 
     def _unit(self, match: re.Match[str], depth: int) -> tuple[Sign | None, QueryNode] | None:
-        """A sign, if there is one, and what it stands before; None for what says nothing."""
+        """An optional sign, and the part after it; None for an empty part."""
         node: QueryNode | None
         if match["open"]:
             sign, node = match["open"][:-1], self.group(depth + 1)
@@ -249,7 +250,7 @@ class _QueryParser:
     def _node(self, match: re.Match[str]) -> QueryNode | None:
         body = match["quoted"] if match["quoted"] is not None else match["bare"] or ""
         name = (match["name"] or "").lower()
-        if body.endswith(":") and body[:-1].lower() in FIELDS:  # a condition without a value
+        if body.endswith(":") and body[:-1].lower() in FIELDS:  # a filter without a value
             name, body = body[:-1].lower(), ""
         if name:
             return QueryFilter(name, FIELDS[name](name, body))
@@ -274,7 +275,7 @@ def _prefix(body: str) -> QueryNode:
     return QueryGroup(((Sign.MUST, QueryText(" ".join(before))), (Sign.MUST, QueryPrefix(last))))
 
 
-# -- the values of conditions, as the index holds them -----------------------------------------------------------------
+# -- the values of filters, as the index holds them --------------------------------------------------------------------
 
 _language = re.compile(r"[a-zA-Z]{2,3}([-_]\w+)*").fullmatch
 _file_type = re.compile(r"\.?[\w+-]+|[\w.+-]+/[\w.+*-]+", re.ASCII).fullmatch
@@ -299,7 +300,7 @@ def _host_value(name: str, body: str) -> str:
         raise QueryError(
             message("{name}: needs a host name such as {name}:example.br, not {got}.", name=name, got=repr(body[:40]))
         )
-    if "://" not in typed and urlsplit(url).path != "/":  # the address of a page, pasted, means its host
+    if "://" not in typed and urlsplit(url).path != "/":  # the pasted URL of a page means its host
         raise QueryError(
             message(
                 "{name}: takes a host name alone, as in {name}:{host}; for a part of it, add inurl:.",
@@ -329,7 +330,7 @@ def _type_value(name: str, body: str) -> str:
 
 
 def _date_value(name: str, body: str) -> str:
-    """The first second of the day, month or year: `before` it, or from it on."""
+    """The first second of the day, month or year: `before` excludes it, `after` includes it."""
     match = _date(body)
     try:
         year, month, day = (int(part or 1) for part in match.groups()) if match else (0, 0, 0)
@@ -341,7 +342,7 @@ def _date_value(name: str, body: str) -> str:
 
 
 def _class_value(name: str, body: str) -> str:
-    """The kind of things as the index holds it and, after a space, how their day compares with which."""
+    """The entity type as the index holds it and, after a space, the comparison with a day."""
     match = _class(body)
     if match is None or len(body) > IRI_CHARS_MAX:
         raise QueryError(

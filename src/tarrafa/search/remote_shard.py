@@ -1,13 +1,11 @@
 """RemoteShard: searches the index of another machine over HTTP, with a timeout and retries.
 
-Promises: the same as a shard here, or `ShardAway` with one line that says why, within the time limit, whatever the
-other end does or sends. Connections are kept and used again. A shard that is away costs one search its time limit,
-not every one: from then on everybody is told so at once, and a thread of its own asks after it, after growing pauses,
-until it answers; `close` ends that, and the connections (`peer`). Knows nothing of tantivy or of ranking.
-
-What does a shard answer that is known to be away?
-
-Promises: it is named, with one line that says why, and nobody is asked.
+Promises: the same as a local shard, or `ShardUnavailable` with one line that gives the reason, within the time limit,
+whatever the other machine does or sends. Connections are kept and reused. An unreachable shard costs one search its
+time limit, not every search: later searches get `ShardUnavailable` at once, and a thread probes the shard, with growing
+pauses, until it answers; `close` ends the probes and the connections (`fetch/node_client.py`). `UnavailableShard`
+stands for a shard that is known to be unreachable: it is named with its reason, and no request is sent. Knows nothing
+of tantivy or of ranking.
 """
 
 import threading
@@ -31,8 +29,8 @@ from tarrafa.search.request import (
 )
 from tarrafa.search.shard_wire import CONTENT_TYPE, DECODE_ERRORS, METHODS, PATH, VERSION
 
-REQUEST_TIMEOUT_S = 2.0  # for one question; a search has three
-RETRY_PAUSE_S, RETRY_PAUSE_S_MAX = 1.0, 30.0  # before a shard that is away is asked after again
+REQUEST_TIMEOUT_S = 2.0  # for one request; a search has three
+RETRY_PAUSE_S, RETRY_PAUSE_S_MAX = 1.0, 30.0  # before an unreachable shard is probed again
 NO_TOKEN = Token()
 NOT_A_SHARD = message("what answers here is no shard of Tarrafa; `tarrafa serve --as-shard` is one")
 UNREADABLE_RESPONSE = message("what it answers cannot be understood")
@@ -42,8 +40,9 @@ WRONG_TOKEN = message(
 
 
 class RemoteShard:
-    """The Protocol over HTTP, in any number of threads. People know it by its `name`, else by its address; `private`:
-    without TLS the token is sent to no public address."""
+    """The Shard protocol over HTTP, in any number of threads. Messages show its `name`, else its address. `private`:
+    without TLS the token is sent to no public address.
+    """
 
     def __init__(
         self,
@@ -109,11 +108,11 @@ class RemoteShard:
         return found
 
     def close(self) -> None:
-        """Ask it no more, nor after it."""
+        """Send no more requests and no more probes."""
         self._closed.set()
         self._peer.close()
 
-    # -- whether it is there ---------------------------------------------------------------------------------------
+    # -- reachability ----------------------------------------------------------------------------------------------
 
     def _ask(self, method: str, *arguments: object) -> Any:
         if not self._present.is_set():
@@ -125,7 +124,7 @@ class RemoteShard:
             raise
 
     def _check_response(self, fits: bool) -> None:
-        """What it said must be an answer to what it was asked."""
+        """Check that the response fits the request."""
         if not fits:
             self._mark_unavailable(UNREADABLE_RESPONSE)
             raise ShardUnavailable(UNREADABLE_RESPONSE)
@@ -142,7 +141,7 @@ class RemoteShard:
                 threading.Thread(target=self._probe_until_back, name=f"asks after {self._name}", daemon=True).start()
 
     def _probe_until_back(self) -> None:
-        """Until it answers. The pause goes on growing until it has answered a search, too."""
+        """Probe until the shard answers. The pause keeps growing until the shard has also answered a search."""
         try:
             while not self._closed.wait(self._pause_s) and not self._is_back():
                 pass
@@ -156,11 +155,11 @@ class RemoteShard:
         except ShardUnavailable as error:
             self._trouble = error.message
             return False
-        except DataError:  # it is there, if not well
+        except DataError:  # it is reachable, though damaged
             pass
         return True
 
-    # -- one question ----------------------------------------------------------------------------------------------
+    # -- one request -----------------------------------------------------------------------------------------------
 
     def _call(self, method: str, arguments: Sequence[object]) -> Any:
         body = shard_wire.encode(arguments)
@@ -184,7 +183,7 @@ class RemoteShard:
 
 
 def _error_for(code: int, reason: Message | str) -> Exception:
-    """What it means that a shard will not answer."""
+    """The exception for an error response of a shard."""
     if code == shard_wire.STATUS_BAD_QUERY:
         return QueryError(reason)
     if code == shard_wire.STATUS_INDEX_ERROR:
@@ -193,7 +192,7 @@ def _error_for(code: int, reason: Message | str) -> Exception:
 
 
 class UnavailableShard:
-    """The Protocol, without anybody behind it."""
+    """The Shard protocol of a shard that is known to be unreachable."""
 
     def __init__(self, name: str, why: Message) -> None:
         self._name, self._why = name, why

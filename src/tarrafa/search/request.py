@@ -1,10 +1,10 @@
 """Search request and Shard protocol, with the structs that shards exchange.
 
-A *shard* is one index with its graph, in this process or behind a URL. A question goes to every shard twice: first
-`statistics` (how many documents, how many of them hold each term), then, with the sums of all of them, `best`. `show`
-makes hits of the few that are looked at. Promises: the shapes of that conversation, the same for every shard, with
-the bounds of what comes from another machine: what is annotated here is what `conversation` lets through. Knows
-nothing of tantivy, HTTP or HTML.
+A *shard* is one index with its graph, in this process or behind a URL. A request goes to every shard twice: first
+`statistics` (the number of documents, and of documents that hold each term), then, with the sums over all shards,
+`top_matches`. `show` makes hits of the few that are displayed. Promises: the same structs for every shard, with bounds
+on all values from another machine: `shard_wire` accepts only values that fit the annotations here. Knows nothing of
+tantivy, HTTP or HTML.
 """
 
 from collections.abc import Iterable
@@ -18,12 +18,12 @@ from tarrafa.errors import QueryError
 from tarrafa.i18n import message
 from tarrafa.model import DeclaredEntity, UrlId
 
-HITS_MAX = 100  # per answer
+HITS_MAX = 100  # per response
 RESULT_DEPTH_MAX = 1_000
 BLOCK_MATCHES = 100  # matches that are ranked together
 MATCHES_MAX = 2_000  # matches, however few hits they make: 40 ms
 EXPANSION_TERMS_MAX = 100
-SHARD_WORDS_MAX = 100  # words that a shard tells at once
+SHARD_WORDS_MAX = 100  # words that a shard reports at once
 BEFORE_CHARS_MAX = 1_000
 
 Count = Annotated[int, Meta(ge=0)]
@@ -40,7 +40,7 @@ WeightedWords = Annotated[list[tuple[Word, float]], Meta(max_length=SHARD_WORDS_
 
 
 class Sort(StrEnum):
-    """What stands first."""
+    """The order of the hits."""
 
     RELEVANCE = "relevance"
     DATE = "date"
@@ -48,35 +48,35 @@ class Sort(StrEnum):
 
 
 class ExpansionTerm(msgspec.Struct, frozen=True, array_like=True):
-    """A word that nobody typed, and what it counts for beside those that were."""
+    """A word that was not typed, and its weight beside the typed words."""
 
     word: str
     share: float
 
 
 class SearchRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One search, with all that the person chose. Words are as typed; `extras` were found by expansion."""
+    """One search, with all options. Words are as typed; `extras` come from query expansion."""
 
     text: str
     n: int = 10
     offset: int = 0
     collection: str | None = None
     all_words: bool = False
-    natural: bool = False  # words that stand in more than half of the documents are not asked for
+    natural: bool = False  # words that stand in more than half of the documents are ignored
     expand: bool = False
     sort: Sort = Sort.RELEVANCE
-    recent: bool = False  # new pages first, among those that match alike
+    recent: bool = False  # new pages first, among pages that match alike
     copies: bool = False  # each copy is a hit of its own
     like: str = ""  # a URL: that page and its copies only
-    crowded: bool = False  # do not hold back a site's third page and those after it
-    related: str = ""  # a URL: pages like that one; words are a further condition then
-    language: str = ""  # conditions chosen beside the text, in the words of the query language
+    crowded: bool = False  # do not demote a site's third page and those after it
+    related: str = ""  # a URL: pages similar to it; words are then an additional filter
+    language: str = ""  # filters from the form, in the query language
     after: str = ""
     before: str = ""
     extras: tuple[ExpansionTerm, ...] = ()
 
     def check(self) -> None:
-        """What is asked must be within the bounds."""
+        """Check that the request is within the bounds."""
         if self.n < 1 or self.offset < 0:
             raise QueryError(message("Results are counted from 0 on, and at least one must be asked for."))
         if self.n > HITS_MAX:
@@ -103,8 +103,9 @@ class SearchRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ShardStatistics(msgspec.Struct, array_like=True):
-    """How many documents there are, and how many were written, with those deleted since the last merge; how many terms
-    the former have together, and how many of the latter hold each term of a field."""
+    """The number of documents, and of documents written including those deleted since the last merge; the number of
+    terms of the former, and how many of the latter hold each term of a field.
+    """
 
     documents: Count = 0
     written: Count = 0
@@ -125,7 +126,7 @@ class ShardStatistics(msgspec.Struct, array_like=True):
 
 
 def sum_statistics(several: Iterable[ShardStatistics]) -> ShardStatistics:
-    """What all know together. What one knows alone is handed back as it is: it may recognise it."""
+    """The sum of all statistics. A single one is returned as the same object: its shard may recognise it."""
     each = list(several)
     if len(each) == 1:
         return each[0]
@@ -136,8 +137,10 @@ def sum_statistics(several: Iterable[ShardStatistics]) -> ShardStatistics:
 
 
 class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A document that matches. `score` ranks it within its BLOCK; `order` is what the index found it by, and tells
-    which block that is. `place` finds it again in the block's moment; what tells its copies, see `schema`."""
+    """A document that matches. `score` ranks it within its block; `order` is the index's own score, and decides its
+    block. `place` is its address in the snapshot of the block; for the fields that identify copies, see
+    `index/schema.py`.
+    """
 
     score: float
     id: Annotated[UrlId, Meta(min_length=16, max_length=16)]
@@ -152,8 +155,9 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class CandidateBlock(msgspec.Struct, frozen=True, array_like=True):
-    """Matches from a shard, those with the highest `order` first, `total` of all there are; `moment` is what `show`
-    wants to hear."""
+    """Matches of a shard, highest `order` first, with the `total` of all matches; `moment` is the snapshot number that
+    `show` needs.
+    """
 
     moment: int
     total: Count
@@ -161,7 +165,7 @@ class CandidateBlock(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HitDetails(msgspec.Struct, frozen=True, array_like=True):
-    """What is shown of a candidate."""
+    """The displayed fields of a candidate."""
 
     url: str
     title: str
@@ -174,9 +178,10 @@ class HitDetails(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ScorePart(msgspec.Struct, frozen=True, array_like=True):
-    """One part of a score: of a word in the text, in the title, of a pair of words; or what the sum is multiplied by.
+    """One part of a score: of a word in the text, in the title, of a pair of words; or a factor of the sum.
 
-    `kind` is text, title, pair, added, links, recent or curated."""
+    `kind` is text, title, pair, added, links, recent or curated.
+    """
 
     kind: str
     what: str
@@ -184,42 +189,45 @@ class ScorePart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Shard(Protocol):
-    """One part of what can be searched. Methods raise `TarrafaError`s; a shard that is away raises `ShardAway`.
+    """One searchable index. Methods raise `TarrafaError`s; an unreachable shard raises `ShardUnavailable`.
 
-    A method more costs, beside its own body in `LocalShard`, a line in `RemoteShard` and one in `Joined`.
+    A new method costs, beside its body in `LocalShard`, one line in `RemoteShard` and one in `PartitionedShard`.
     """
 
     @property
     def name(self) -> str: ...
 
     def documents(self) -> Count:
-        """How many documents can be found now."""
+        """The number of documents that can be found now."""
 
     def statistics(self, question: SearchRequest) -> ShardStatistics:
-        """What it must know from all shards together to score as one."""
+        """The statistics that must be summed over all shards so that they score as one index."""
 
     def top_matches(self, question: SearchRequest, together: ShardStatistics, limit: Limit) -> CandidateBlock:
         """The first `limit` matches."""
 
     def show(self, question: SearchRequest, moment: int, places: DocumentAddresses) -> list[HitDetails]:
-        """What a person sees of these."""
+        """The displayed fields of these matches."""
 
     def find_urls(self, question: SearchRequest, ids: Ids) -> CandidateBlock:
-        """The documents of these URLs, whatever they say, in this order; as many as there are."""
+        """The documents of these URLs, whatever their text, in this order; as many as exist."""
 
     def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
-        """The parts of the score that a URL has for this question: a sum, then factors. Empty: it does not match."""
+        """The parts of the score that a URL has for this request: addends, then factors. Empty: it does not match."""
 
     def complete(self, beginning: Word, before: PrecedingText, limit: WordLimit) -> Completions:
-        """The words that begin so, as written, with how many documents hold them: of those that hold all that `before`
-        asks for, if it asks for anything. The most frequent first."""
+        """The words with this prefix, as written, with the number of documents that hold them: among those that match
+        all of `before`, unless it is empty. The most frequent first.
+        """
 
     def similar_words(self, word: Word, limit: WordLimit) -> Spellings:
-        """The word itself and those that are nearly written so, with how many letters differ and how many documents
-        hold them, the likeliest first. What is two words to others, comes with a space."""
+        """The word itself and words of similar spelling, with the edit distance and the number of documents that hold
+        them, the likeliest first. A split into two words contains a space.
+        """
 
     def expansion_terms(
         self, question: SearchRequest, together: ShardStatistics, pages: Limit, limit: WordLimit
     ) -> WeightedWords:
-        """Words that tell the best so many pages from others, as written, with how much they stand there; or those of
-        the page that others are to be `related` to."""
+        """The words that distinguish the best pages from others, as written, with their evidence; or the words of the
+        page in `related`.
+        """

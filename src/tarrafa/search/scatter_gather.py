@@ -1,31 +1,22 @@
 """Scatter-gather: sends one search request to all shards and merges what they return into hits.
 
-Promises: whoever does not answer is named, asked no more, and the others answer without it; only if nobody does, that
-is an error. The matches of all are put together in the order in which their indexes found them, and cut into blocks
-of BLOCK (`merging`). Within a block the best stand first, copies are made one, and a site's third page and those
-after it are put behind those of others (`crowd`): nothing is hidden, and the first page shows more than one voice.
-For those who page on, or when copies made one hit of many, the next blocks follow.
+Promises: a shard that does not answer is named and asked no more, and the others answer without it; if no shard
+answers, that is an error. The result has the same candidates, in the same blocks, as one index with all documents, up
+to the last digits of scores. Every shard returns its matches in the order of its index (`order`). They are merged by
+that order, the first shard's first among equals, and cut into blocks of BLOCK_MATCHES (`merge_blocks`). Within a block,
+`score` ranks, copies are grouped, and a site's third page and those after it move behind the pages of other sites
+(`demote_crowded_sites`): no page is hidden, and the first page of results shows several sites. Further blocks follow
+for later pages of results, or when grouping left too few hits. A longer result of the same shards begins with the
+shorter one: pages of results are consistent.
 
-`total` counts the pages that match, less those that were found to be copies on the way to the hits asked for. It is
-exact as soon as all matches have been looked at (up to BLOCK of them: at once), and too high by the copies further
-down before. Where LOOKED_MAX matches do not make enough hits, it is the number of those that they make: no others can
-be shown. `copies` likewise counts what was met on the way. Knows nothing of what else could be asked (`searcher`).
-
-How do the answers of several shards become one?
-
-Promises: the same candidates, in the same blocks, as one index with all their documents would have given, up to the
-last digits of their scores. Every shard tells its matches in the order in which its index found them (`order`). Put
-together by that, with the first shard's first among equals, they are cut into blocks; within a block `score` ranks. A
-longer answer of the same shards begins as the shorter one: pages of results follow each other.
-Pure. Knows nothing of where shards are.
-
-The order among equals must be that of the shards, and not of ids: a shard that is asked for a hundred matches tells
+The order among equals must be that of the shards, and not of ids: a shard that is asked for a hundred matches returns
 any hundred of a thousand equal ones, always the same, but not those with the smallest ids.
 
-Who asks several shards at once?
-
-Promises: any number of questions may ask at the same time; where there is one shard, nobody is started for it.
-Knows nothing of questions.
+`total` counts the pages that match, less the copies that were found on the way to the requested hits. It is exact once
+all matches have been read (up to BLOCK_MATCHES of them: at once), and before that too high by the copies further down.
+Where MATCHES_MAX matches do not make enough hits, it is the number of hits that they make: no others can be shown.
+`copies` likewise counts the copies met on the way. Any number of requests may use the threads at the same time; a
+single shard is called without a thread. Knows nothing of other kinds of requests (`searcher`).
 """
 
 import threading
@@ -63,8 +54,9 @@ Answer = TypeVar("Answer")
 
 
 class ScatterGather:
-    """One question on its way through the shards. Those that do not answer are asked no more, nor by the questions that
-    follow it (`then`). Where there is no `pool`, there is one shard."""
+    """One request on its way through the shards. A shard that fails is not asked again, nor by follow-up requests
+    (`follow_up`). Without a `pool` there is one shard.
+    """
 
     def __init__(
         self,
@@ -79,14 +71,14 @@ class ScatterGather:
         self.total, self.found = 0, list[DuplicateGroup]()
         self.away: dict[int, Message | str] = {} if away is None else away
         self._pinned: set[UrlId] = set()
-        self._answers: list[tuple[int, int]] = []  # shard and moment of each answer that candidates came in
+        self._answers: list[tuple[int, int]] = []  # shard and snapshot of each response with candidates
 
     def follow_up(self, question: SearchRequest) -> "ScatterGather":
-        """Another question, to the same shards, whoever has come or left meanwhile."""
+        """Another request to the same shards, even if the set of shards has changed meanwhile."""
         return ScatterGather(question, self._shards, self._pool, self.away)
 
     def find_groups(self, pinned: list[UrlId]) -> None:
-        """How many there are, and as many groups as are asked for."""
+        """The total, and as many groups as requested."""
         question = self.question
         together = self.known = self.global_statistics()
         where = question.collection
@@ -111,7 +103,7 @@ class ScatterGather:
         return sum(block.total for block in self._best(together, 1).values())
 
     def expansion_terms(self, pages: int, limit: int) -> list[TermEvidence]:
-        """The words of the best pages, or of the one that others are to be like; each shard tells of its own."""
+        """The words of the best pages, or of the page in `related`; each shard reports its own."""
         if self.question.related:
             return list(
                 self.ask_each(lambda shard: shard.expansion_terms(self.question, self.known, pages, limit)).values()
@@ -124,7 +116,7 @@ class ScatterGather:
         return list(self._gather(told, list(own)).values())
 
     def _start_groups(self, pinned: list[UrlId]) -> Deduplicator:
-        """With these first; what else says the same, is their copy."""
+        """Groups that begin with these pinned pages; their duplicates become their copies."""
         groups = Deduplicator(apart=self.question.copies and not self.question.like and not self.question.related)
         if pinned:
             answers = self.ask_each(lambda shard: shard.find_urls(self.question, pinned))
@@ -141,11 +133,11 @@ class ScatterGather:
         return next((parts for parts in answers.values() if parts), [])
 
     def global_statistics(self) -> ShardStatistics:
-        """What all shards together know of the terms."""
+        """The sum of the term statistics of all shards."""
         return sum_statistics(self.ask_each(lambda shard: shard.statistics(self.question)).values())
 
     def fetch_hits(self, groups: list[DuplicateGroup]) -> list[Hit]:
-        """What is seen of these, each asked of the shard that it came from."""
+        """The displayed fields of these groups, each from the shard that it came from."""
         wanted: dict[int, list[int]] = {}
         for place, group in enumerate(groups):
             wanted.setdefault(group[0].answer, []).append(place)
@@ -175,19 +167,19 @@ class ScatterGather:
         )  # fmt: skip
 
     def shard_reports(self) -> list[ShardReport]:
-        """Who was asked, and why somebody did not answer; nobody, where there is only one."""
+        """The shards that were asked, with the reason of each failure; empty if there is only one shard."""
         if self._pool is None:
             return []
         return [ShardReport(shard.name, self.away.get(number, "")) for number, shard in enumerate(self._shards)]
 
     def _collect_groups(self, together: ShardStatistics, pinned: list[UrlId], enough: int) -> tuple[int, Deduplicator]:
-        """Block by block, until there are enough groups or nothing is left to look at; the total, and the groups."""
+        """Read block by block, until there are enough groups or no matches are left; the total, and the groups."""
         groups = self._start_groups(pinned)
         looked, limit = 0, -(-enough // BLOCK_MATCHES) * BLOCK_MATCHES
         while True:
             present = len(self.away)
             answers = self._best(together, limit)
-            if looked and len(self.away) > present:  # the blocks of fewer shards are other blocks
+            if looked and len(self.away) > present:  # fewer shards give other blocks
                 groups, looked = self._start_groups(pinned), 0
             found = self._merged(answers, limit)
             total = sum(block.total for block in answers.values())
@@ -213,7 +205,7 @@ class ScatterGather:
         return question.sort is Sort.RELEVANCE and not question.crowded and not question.like
 
     def ask_each(self, ask: Callable[[Shard], Answer]) -> dict[int, Answer]:
-        """What each shard answers; at least one does."""
+        """The response of each shard; at least one answers."""
         present = [number for number in range(len(self._shards)) if number not in self.away]
         answers = self._gather(lambda number: ask(self._shards[number]), present)
         if not answers:
@@ -221,7 +213,7 @@ class ScatterGather:
         return answers
 
     def _gather(self, ask: Callable[[int], Answer], numbers: list[int]) -> dict[int, Answer]:
-        """What these shards answer, all asked at once. Where there are others, one that cannot is only named."""
+        """The responses of these shards, asked in parallel. Where there are others, a failed shard is only named."""
         if self._pool is None:
             try:
                 return {number: ask(number) for number in numbers}
@@ -244,7 +236,7 @@ class ScatterGather:
 
 
 def demote_crowded_sites(block: list[RankedCandidate]) -> list[RankedCandidate]:
-    """A block with the third page of a site and those after it behind the others."""
+    """Move the third page of a site and those after it behind the rest of the block."""
     seen: Counter[int] = Counter()
     first: list[RankedCandidate] = []
     later: list[RankedCandidate] = []
@@ -260,7 +252,7 @@ _score, _id = attrgetter("candidate.score"), attrgetter("candidate.id")
 
 
 def merge_blocks(blocks: Sequence[CandidateBlock], limit: int, first: int = 0) -> list[RankedCandidate]:
-    """The matches of all, at most so many, each with the number of its block, counted from `first` on."""
+    """The matches of all shards, up to the limit, each with its block number, counted from `first`."""
     found = [RankedCandidate(one, number) for number, block in enumerate(blocks, first) for one in block.candidates]
     if len(blocks) > 1:
         found.sort(key=_order, reverse=True)  # stable
@@ -268,7 +260,7 @@ def merge_blocks(blocks: Sequence[CandidateBlock], limit: int, first: int = 0) -
 
 
 def rank_block(block: list[RankedCandidate]) -> list[RankedCandidate]:
-    """A block, the best first; ids break ties, so that nothing depends on segments or shards."""
+    """A block, best first; ids break ties, so that the order does not depend on segments or shards."""
     block.sort(key=_id)
     block.sort(key=_score, reverse=True)  # stable: two sorts by one key take half the time of one by two
     return block
@@ -278,15 +270,16 @@ THREADS_PER_SHARD, THREADS_MAX = 8, 512
 
 
 class ShardThreads:
-    """As many as so many shards need at once, made as they are needed. Those of a pool that has become too small end
-    when the last question that has it is answered."""
+    """A thread pool that is as large as the number of shards needs. A pool that has become too small ends when its last
+    request is answered.
+    """
 
     def __init__(self) -> None:
         self._lock, self._most = threading.Lock(), 0
         self._pool: ThreadPoolExecutor | None = None
 
     def pool_for(self, shards: int) -> ThreadPoolExecutor | None:
-        """None: one shard is asked by whoever has the question."""
+        """None: a single shard is called in the caller's thread."""
         if shards < 2:
             return None
         wanted = min(THREADS_PER_SHARD * shards, THREADS_MAX)

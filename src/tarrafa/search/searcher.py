@@ -1,15 +1,15 @@
 """Searcher: the entry point of search for library, command line and search page.
 
-Promises: the same question on the same commits gives the same hits in the same order, page after page, no hit twice
-and none lost, from one shard or from many. Shards may come and go: a question is asked of those that there were when
-it came. A URL that several collections hold is one hit, and so are pages that say the same (`copies`), unless all are
-asked for. What cannot be asked is one `QueryError`; no index yet is one `DataError`. A shard that does not answer in
-time is named, and the others answer without it. Knows nothing of HTML, JSON or terminals.
+Promises: the same request on the same commits gives the same hits in the same order, page after page, no hit twice and
+none lost, from one shard or from many. Shards may come and go: a request is sent to those present at its start. A URL
+that several collections hold is one hit, and so are duplicate pages (`duplicates`), unless all copies are requested. An
+invalid request is one `QueryError`; a missing index is one `DataError`. A shard that does not answer in time is named,
+and the others answer without it. Knows nothing of HTML, JSON or terminals.
 
-One question is one `Asking` of all shards. It becomes several where more is wanted: the words that go with the best
-pages are added and it is asked again (`expansion`); another spelling is looked for (`spelling`), and where nothing
-was found, asked for; else, where all words were wanted, some of them are. What was done is told: `expanded`,
-`instead`.
+One request is one `ScatterGather` over all shards. Further ones follow where more is wanted: expansion adds words of
+the best pages and searches again (`query_expansion`); `spelling` looks for another spelling, which is searched for if
+nothing was found; otherwise, where all words were required, some of them are. The result reports these steps:
+`expanded`, `instead`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -52,15 +52,17 @@ from tarrafa.search.snippet import MarkedPieces, mark_terms
 from tarrafa.search.spelling import Correction, SimilarWord, SpellingCorrector
 
 EMPTY_REQUEST = SearchRequest("")
-SIMILAR_WORDS_MAX = 8  # words that are nearly written so
-INSTEAD_SPELLING, INSTEAD_SOME_WORDS = "spelling", "some"  # what is done where nothing is found
-ONE_SEARCH_WAIT_S = 5.0  # with a vocabulary, for those who ask only once
+SIMILAR_WORDS_MAX = 8  # words of similar spelling
+INSTEAD_SPELLING, INSTEAD_SOME_WORDS = "spelling", "some"  # the fallbacks when nothing is found
+ONE_SEARCH_WAIT_S = 5.0  # for a vocabulary, in a process that searches once
 
-PresentShards = Callable[[], Sequence[Shard]]  # those that there are now
+PresentShards = Callable[[], Sequence[Shard]]  # the shards that are present now
 
 
 class Searcher:
-    """Stays open over many questions, in any number of threads. `shards` are some, or tell which there are now."""
+    """Stays open over many requests, in any number of threads. `shards` is a list, or a function that returns the
+    present ones.
+    """
 
     def __init__(self, shards: Sequence[Shard] | PresentShards, curation: Curation | None = None) -> None:
         self._present = shards if callable(shards) else partial(tuple, shards)
@@ -71,14 +73,15 @@ class Searcher:
     def open(
         cls, data: DataDirectory, elsewhere: Sequence[Shard] = (), patience_s: float = VOCABULARY_WAIT_S
     ) -> "Searcher":
-        """Over the index of a data directory and shards elsewhere; where there are no data, over those alone."""
+        """Open the index of a data directory and shards elsewhere; without data, those shards alone."""
         own = [open_local_shard(data, patience_s)] if data.version.exists() or not elsewhere else []
         return cls([*own, *elsewhere], Curation(data))
 
     @classmethod
     def over_changing_shards(cls, data: DataDirectory, elsewhere: PresentShards) -> "Searcher":
-        """Over the index of a data directory and the shards that there are elsewhere, as they come and go. An index
-        that holds nothing yet is passed over where there are others."""
+        """Open the index of a data directory and the changing set of shards elsewhere. An empty index is skipped if
+        there are other shards.
+        """
         own = open_local_shard(data)
 
         def present() -> Sequence[Shard]:
@@ -89,22 +92,22 @@ class Searcher:
 
     @property
     def present_shards(self) -> tuple[Shard, ...]:
-        """Those that are asked now."""
+        """The shards that are asked now."""
         return tuple(self._present())
 
     @property
     def documents(self) -> int:
-        """How many documents can be found now."""
+        """The number of documents that can be found now."""
         return sum(self._scatter(EMPTY_REQUEST).ask_each(lambda shard: shard.documents()).values())
 
     def languages(self) -> dict[str, int]:
-        """The languages of the pages, with how many there are of each, the most frequent first."""
-        anything = SearchRequest("lang:pt")  # a condition counts no terms of its own
+        """The languages of the pages, with the number of pages of each, the most frequent first."""
+        anything = SearchRequest("lang:pt")  # a filter adds no terms of its own
         counts = self._scatter(anything).global_statistics().counts.get(schema.LANGUAGE, {})
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def count_indexed(self, kind: str, name: str, collection: str | None = None) -> int | None:
-        """How many pages of a `site` or a `host` can be found, copies included; None where nobody can tell."""
+        """The number of pages of a `site` or a `host` that can be found, copies included; None if no shard answers."""
         with suppress(DataError, QueryError, ShardUnavailable):
             return self._count(SearchRequest(f"{kind}:{name}", collection=collection))
         return None
@@ -130,8 +133,7 @@ class Searcher:
         )
 
     def suggest(self, text: str, limit: int = 8) -> list[str]:
-        """How a text that is still being typed may go on, the most frequent first; whatever it is, and whatever goes
-        wrong, at worst there is nothing to suggest."""
+        """Completions of a text that is still being typed, the most frequent first. Errors give an empty list."""
         try:
             beginning = partial_text(text)
             return self._complete(beginning, text, min(limit, SHARD_WORDS_MAX - 1)) if beginning and limit > 0 else []
@@ -139,24 +141,23 @@ class Searcher:
             return []
 
     def _pinned(self, question: SearchRequest) -> list[UrlId]:
-        """The pages that those who run the engine put first."""
+        """The pages that the operator pinned."""
         narrowed = question.language or question.after or question.before or question.like
         if self._curation is None or question.sort is not Sort.RELEVANCE or narrowed:
             return []
         return [url_id(url) for url in self._curation.rules().pinned_urls(question.text)]
 
     def explain_score(self, question: SearchRequest, url: str) -> list[ScorePart]:
-        """How a page came to its score for this question: parts that are added up, and then factors. Empty: it is not
-        among the answers."""
+        """The parts of a page's score for this request: addends, then factors. Empty: the page does not match."""
         asked = question
         if question.expand or question.related or not self._count(question):
             asked = self._answer(question).asking.question
         return self._scatter(asked).explain_score(canonical(url) or url)
 
-    # -- more than what was typed ----------------------------------------------------------------------------------
+    # -- expansion, spelling and fallbacks -------------------------------------------------------------------------
 
     def _answer(self, question: SearchRequest) -> "_SearchOutcome":
-        """What is found, by other means if there is nothing else."""
+        """The result, by a fallback if the request itself finds nothing."""
         if question.related:
             return _SearchOutcome(self._find(self._related(question)))
         parse(question.text)
@@ -174,7 +175,7 @@ class Searcher:
         )
 
     def _expanded(self, question: SearchRequest, good: ScatterGather) -> "_SearchOutcome | None":
-        """The question with words that go with the best of these pages; None, if there are none."""
+        """The request with words of the best of these pages; None, if there are none."""
         if question.sort is not Sort.RELEVANCE:
             good = self._find(replace(question, sort=Sort.RELEVANCE, n=query_expansion.FEEDBACK_PAGES, offset=0), good)
         extras = self._extras(
@@ -185,8 +186,10 @@ class Searcher:
         return _SearchOutcome(self._find(replace(question, extras=extras), good), [extra.word for extra in extras])
 
     def _instead(self, first: ScatterGather, correction: Correction | None) -> "_SearchOutcome":
-        """Nothing was found: another spelling for what no page holds, else some of the words, where all were wanted by
-        a switch. What a sign, quotation marks or a condition ask for is never given up: nothing is the answer then."""
+        """Fallback if nothing was found: another spelling for a word that no page holds, else some of the words, where
+        an option required all. Parts required by a sign, quotation marks or a filter are never dropped: the result is
+        then empty.
+        """
         question = first.question
         if correction is not None and correction.is_needed:
             spelled = self._find(replace(question, text=correction.text), first)
@@ -199,7 +202,7 @@ class Searcher:
         )
 
     def _related(self, question: SearchRequest) -> SearchRequest:
-        """The words of a page, as a question."""
+        """The words of a page, as a request."""
         url = canonical(question.related) or question.related
         asking = self._scatter(replace(question, related=url))
         if not any(
@@ -213,7 +216,7 @@ class Searcher:
         return replace(asking.question, extras=self._extras(asking, own, query_expansion.RELATED_WORDS, 1.0))
 
     def _extras(self, good: ScatterGather, own: frozenset[str], limit: int, share: float) -> tuple[ExpansionTerm, ...]:
-        """The words that tell the best pages of an answer, or the page that others are to be like."""
+        """The words that distinguish the best pages of a result, or the words of the page in `related`."""
         told = query_expansion.sum_evidence(
             good.expansion_terms(query_expansion.FEEDBACK_PAGES, query_expansion.WORDS_PER_SHARD), own
         )
@@ -222,7 +225,7 @@ class Searcher:
         return query_expansion.choose_terms({extra.word: told[extra.word] for extra in some}, counts, limit, share)
 
     def _correction(self, first: ScatterGather) -> Correction | None:
-        """Another spelling, where next to nothing is found or a word is not known."""
+        """Another spelling, where next to nothing is found or a word is unknown."""
         question = first.question
 
         def alike(word: str) -> list[SimilarWord]:
@@ -244,16 +247,17 @@ class Searcher:
         checked = not beginning.is_plain
         try:
             parse(before)
-        except QueryError:  # nothing by itself: a sign, or only what is to be left out
+        except QueryError:  # a sign, or only an exclusion: no query by itself
             checked, before = checked or bool(before.strip()), ""
-        answers = asking.ask_each(lambda shard: shard.complete(beginning.typed, before, limit + 1))  # one may be there
+        # one of them may be the typed word
+        answers = asking.ask_each(lambda shard: shard.complete(beginning.typed, before, limit + 1))
         words = autocomplete.merge_completions(beginning.typed, answers.values(), limit + 1)
         found = [said for word, _ in words if (said := completed_text(beginning, word)) != text]
         return [said for said in found if not checked or self._count(SearchRequest(said, all_words=True), asking)][
             :limit
         ]
 
-    # -- asking ----------------------------------------------------------------------------------------------------
+    # -- scatter-gather --------------------------------------------------------------------------------------------
 
     def _scatter(self, question: SearchRequest, before: ScatterGather | None = None) -> ScatterGather:
         if before is not None:
@@ -272,7 +276,7 @@ class Searcher:
 
 
 def _may_answer(data: DataDirectory) -> bool:
-    """Whether anything is indexed here. What is damaged says so when it is asked."""
+    """Whether this index holds anything. A damaged index reports its error when it is searched."""
     try:
         return shards.exists(data)
     except DataError:
@@ -281,8 +285,7 @@ def _may_answer(data: DataDirectory) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _SearchOutcome:
-    """The question that found something in the end, the words that it holds and nobody typed, what may have been meant,
-    and what was done because nothing was found."""
+    """The request that found the result, its added words, the suggested spelling, and the fallback that was used."""
 
     asking: ScatterGather
     expanded: list[str] = field(default_factory=list)
@@ -294,7 +297,7 @@ class TermMarker:
     """Marks a query's words in titles and snippets."""
 
     def __init__(self, text: str, others: Iterable[str] = ()) -> None:
-        """`others` are words that were added to it; the text may be empty then."""
+        """`others` are the added words; the text may then be empty."""
         self._wanted = (query_terms(parse(text)) if text.strip() else frozenset()) | terms_of_texts(others)
 
     def __call__(self, text: str, language: str) -> MarkedPieces:
@@ -302,12 +305,12 @@ class TermMarker:
 
 
 def search(data: DataDirectory, question: SearchRequest) -> SearchResult:
-    """One question, for those who have only one."""
+    """One search, for a process that makes only one."""
     return Searcher.open(data, patience_s=ONE_SEARCH_WAIT_S).search(question)
 
 
 def exact_copies(data: DataDirectory, url: str, collection: str | None, limit: int = 10) -> list[str]:
-    """The URLs whose page is an exact copy of this URL's page, the shortest first; none where nothing is indexed."""
+    """The URLs whose page is an exact copy of this URL's page, the shortest first; empty without an index."""
     parts, identity, blocked = shards.parts(data), url_id(canonical(url) or url), Curation(data).rules().blocked
     left_out = [clause for part in parts for clause in ExclusionFilter(part).clauses(blocked)]
     snapshots = [IndexReader(part).snapshot() for part in parts if schema.exists(part)]

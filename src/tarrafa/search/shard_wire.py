@@ -1,12 +1,11 @@
 """Wire format of the Shard protocol between machines: msgpack over HTTP, with a version check.
 
     POST URL/shard/VERSION/METHOD    the arguments in msgpack; the result in msgpack, or a message and a code:
-                                     400 the question, 401 the token, 409 the version, 413 too long, 503 the index
+                                     400 the request, 401 the token, 409 the version, 413 too long, 503 the index
 
-Promises: every method of `Shard` is known here by its own annotations, bounds included; what does not fit them is
-refused before anything happens, at either end. VERSION is made of those shapes and of what words become, so that two
-ends that would misunderstand each other say so instead.
-Knows nothing of sockets.
+Promises: every method of `Shard` is known here by its own annotations, bounds included; a value that does not fit is
+refused at either end before any other step. VERSION is made of these structs and of a sample of the text analysis, so
+that two machines that would misunderstand each other report it. Knows nothing of sockets.
 """
 
 import inspect
@@ -28,7 +27,7 @@ REQUEST_BYTES_MAX = 1 << 20
 RESPONSE_BYTES_MAX = 8 << 20
 MESSAGE_CHARS_MAX = 300
 MESSAGE_VALUES_MAX = 10
-DECODE_ERRORS = (ValueError, RecursionError)  # what decoding raises on bytes that are none of ours
+DECODE_ERRORS = (ValueError, RecursionError)  # errors of decoding foreign bytes
 STATUS_BAD_QUERY, STATUS_WRONG_TOKEN, STATUS_OTHER_VERSION, STATUS_TOO_LONG, STATUS_INDEX_ERROR = (
     400,
     401,
@@ -40,7 +39,7 @@ ANALYSIS_SAMPLE = "as funções do guarda-chuva, libraries, Straße: 日本語 �
 
 
 class ShardMethod:
-    """One method of the Protocol, as it crosses the network."""
+    """One method of the Shard protocol, as sent over the network."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         hints = typing.get_type_hints(function, include_extras=True)
@@ -79,7 +78,7 @@ _decode_reason = msgspec.msgpack.Decoder(ShardReason | str).decode
 
 
 def decode_reason(content: bytes) -> Message | str:
-    """Why a shard does not answer, as it says."""
+    """The reason that a shard gives for not answering."""
     reason = _decode_reason(content)
     if isinstance(reason, str):
         return one_line(reason)
@@ -100,5 +99,5 @@ def other_version(theirs: str) -> Message:
 
 
 def one_line(text: str) -> str:
-    """What somebody else says, fit to be shown."""
+    """A foreign message as one printable line."""
     return " ".join(text.split())[:MESSAGE_CHARS_MAX]

@@ -1,16 +1,16 @@
 """Spelling correction ("Did you mean"): similar words of the vocabulary, ranked by edit cost and frequency.
 
-Promises: a suggestion finds at least one page, and clearly more than what was typed; signs, quotation marks,
-conditions and all other words stay as they are. Accents and case never count as a difference. Only words that no page
-holds are doubted, or, where next to nothing is found, those that next to none does; words with digits never are.
-Pure: whoever knows words, counts pages and asks shards, does it for us. Knows nothing of tantivy.
+Promises: a suggestion finds at least one page, and clearly more than the typed text; signs, quotation marks, filters
+and all other words stay as they are. Accents and case never count as a difference. Only words that no page holds are
+doubted or, where next to nothing is found, words that few pages hold; words with digits never are. Pure: functions for
+looking up words, counting pages and asking shards are arguments. Knows nothing of tantivy.
 
-Candidates come from the crawl's own vocabulary: words that one or two changes lead to, and what was written together
-or apart by mistake. The likeliest is the one whose changes cost least, where ten times the documents make up for a
-third of a change (the noisy channel). Neighbours on the keyboard, sounds that Portuguese writes in two ways, doubled
-and exchanged letters cost less than other changes, the first letter costs more. Among the three likeliest, those
-documents count that also hold the other words. Of 400 misspellings of words of a real vocabulary, drawn at random,
-the right word comes first for 88 %, a word of the same stem for 92 %, and is one of three for 99 %.
+Candidates come from the crawl's own vocabulary: words at one or two changes, and words that were joined or split by
+mistake. The likeliest one has the lowest edit cost, where ten times the documents offset a third of a change (the noisy
+channel). Adjacent keys of the keyboard, sounds that Portuguese writes in two ways, doubled and exchanged letters cost
+less than other changes, the first letter costs more. Among the three likeliest, the documents that also hold the other
+words decide. Of 400 misspellings of words of a real vocabulary, drawn at random, the right word comes first for 88 %, a
+word of the same stem for 92 %, and is one of three for 99 %.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,17 +23,17 @@ from tarrafa.index.text_analysis import WORD_CHARS_MAX, compose, fold, word_span
 from tarrafa.search.query_parser import ScoringSpan, scoring_spans
 from tarrafa.search.vocabulary import IndexVocabulary
 
-FEW_PAGES = 5  # pages: who finds fewer may have meant something else
-BETTER_TIMES = 5  # so many times the pages of what was typed
+FEW_PAGES = 5  # pages: a search that finds fewer may be misspelt
+BETTER_TIMES = 5  # times the pages that the typed text finds
 DOUBTED_MAX = 3  # words of a search
 TRIED_MAX = 3  # candidates for each
-COMPARED_MAX = 60  # near words whose cost is worked out
+COMPARED_MAX = 60  # similar words whose edit cost is computed
 CHARS_MIN = 3
 PIECES_MAX = 3
 PIECE_CHARS_MIN = 3
-PIECE_SHARE_MIN = 0.05  # of the documents: what a shorter piece must be in; "de" and "o" are
-FREQUENCY_SHARE = 0.35  # of a change: what ten times the documents make up for
-LIKELY_CHANGE_COST, FIRST_LETTER_COST = 0.8, 0.5  # what a likely change costs; what the first letter costs beside
+PIECE_SHARE_MIN = 0.05  # of the documents: the minimum for a shorter piece, such as "de" and "o"
+FREQUENCY_SHARE = 0.35  # of a change: offset by ten times the documents
+LIKELY_CHANGE_COST, FIRST_LETTER_COST = 0.8, 0.5  # cost of a likely change; extra cost of the first letter
 
 SimilarWord = tuple[str, int, int]  # a word, how many letters differ, and how many documents hold it
 FindSimilarWords = Callable[[str], list[SimilarWord]]
@@ -41,15 +41,15 @@ CountPages = Callable[[str, bool], int]  # pages that a text finds; whether they
 
 
 def distance_max(word: str) -> int:
-    """How many letters of a word may be wrong."""
+    """The maximum edit distance for a word."""
     return 0 if len(word) < CHARS_MIN else 1 if len(word) <= 5 else 2
 
 
-# -- near words --------------------------------------------------------------------------------------------------------
+# -- similar words -----------------------------------------------------------------------------------------------------
 
 
 def similar_words(vocabulary: IndexVocabulary, word: str, limit: int) -> list[SimilarWord]:
-    """The word itself, if it is known, and those that are nearly written so, the likeliest first."""
+    """The word itself, if it is known, and words of similar spelling, the likeliest first."""
     folded = fold(word)
     own = vocabulary.lookup(folded)
     found = [
@@ -63,7 +63,7 @@ def similar_words(vocabulary: IndexVocabulary, word: str, limit: int) -> list[Si
 
 
 def merge_similar_words(word: str, answers: Iterable[list[SimilarWord]], limit: int) -> list[SimilarWord]:
-    """What several know of words like this one, the likeliest first."""
+    """Merge the similar words of several shards, the likeliest first."""
     found: dict[str, SimilarWord] = {}
     for answer in answers:
         for other, distance, documents in answer:
@@ -74,14 +74,15 @@ def merge_similar_words(word: str, answers: Iterable[list[SimilarWord]], limit: 
 
 
 def likelihood_key(typed: str, candidate: SimilarWord) -> tuple[float, str]:
-    """The smaller, the likelier."""
+    """Sort key: the smaller, the likelier."""
     word, _, documents = candidate
     return edit_cost(typed, fold(word.replace(" ", "")), word.count(" ")) - FREQUENCY_SHARE * log10(1 + documents), word
 
 
 def edit_cost(typed: str, meant: str, spaces: int = 0) -> float:
-    """What the changes from one folded word to another cost, the cheapest way: letters put in, left out, exchanged for
-    others or with their neighbours."""
+    """The lowest cost of the changes from one folded word to another: insertions, deletions, substitutions and
+    transpositions.
+    """
     before: list[float] = []
     row = [float(place) for place in range(len(meant) + 1)]
     for i, letter in enumerate(typed, 1):
@@ -100,7 +101,7 @@ def edit_cost(typed: str, meant: str, spaces: int = 0) -> float:
 
 
 def _likely() -> dict[str, str]:
-    """Which letter is easily put for which: neighbours on the keyboard, and sounds with two writings."""
+    """The letters that are easily confused: adjacent keys, and sounds with two spellings."""
     pairs = {"sz", "sc", "cs", "cq", "ck", "kq", "gj", "mn", "ei", "ou", "lu", "vw", "xs", "iy", "xz", "zs"}
     rows = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
     for row in rows:
@@ -119,8 +120,7 @@ _LIKELY = _likely()
 
 
 def _split_words(vocabulary: IndexVocabulary, folded: str) -> list[SimilarWord]:
-    """The word as two that were written together, and as three; of each, the division whose rarest word is the most
-    frequent."""
+    """The word split into two words, and into three; of each, the split whose rarest word is the most frequent."""
     most = vocabulary.documents_max
     best: dict[tuple[int, int], tuple[int, tuple[str, ...]]] = {(0, 0): (most, ())}  # by its end and number of pieces
     for end in range(1, len(folded) + 1):
@@ -140,7 +140,7 @@ def _split_words(vocabulary: IndexVocabulary, folded: str) -> list[SimilarWord]:
 
 
 class TypedWord(NamedTuple):
-    """A word of a text, where it stands, and how many documents hold it."""
+    """A word of a text, its position, and the number of documents that hold it."""
 
     start: int
     end: int
@@ -154,7 +154,7 @@ class TypedWord(NamedTuple):
 
 
 class Correction(NamedTuple):
-    """Another text, the words of it that were not typed, and whether one stands for a word that no page holds."""
+    """Another text, its words that were not typed, and whether one replaces a word that no page holds."""
 
     text: str
     words: list[str]
@@ -162,8 +162,9 @@ class Correction(NamedTuple):
 
 
 def typed_words(text: str, documents: Callable[[str, str], int]) -> list[TypedWord]:
-    """The words of a composed text that speak for pages; `documents` says how many hold a word, in a field if one is
-    named."""
+    """The scoring words of a composed text; `documents` counts the documents that hold a word, in a field if one is
+    named.
+    """
     return [
         TypedWord(start, end, text[start:end], within, documents(text[start:end], within.name))
         for within in scoring_spans(text)
@@ -172,7 +173,7 @@ def typed_words(text: str, documents: Callable[[str, str], int]) -> list[TypedWo
 
 
 class SpellingChange(NamedTuple):
-    """What to put where. Several words for one are in quotation marks: they must stand next to each other somewhere."""
+    """A replacement and its position. Several words for one are in quotation marks: they must be adjacent."""
 
     start: int
     end: int
@@ -181,12 +182,12 @@ class SpellingChange(NamedTuple):
 
     @property
     def is_sure(self) -> bool:
-        """Whether it is known to stand somewhere: each word is, but several in a row need not be."""
+        """Whether the replacement is known to occur: each single word is, several adjacent words need not be."""
         return not self.text.startswith('"')
 
 
 class SpellingCorrector:
-    """Goes through the doubtful words of one text."""
+    """Checks the doubtful words of one text."""
 
     def __init__(
         self, text: str, found: int, documents: Callable[[str, str], int], alike: FindSimilarWords, count: CountPages
@@ -197,7 +198,7 @@ class SpellingCorrector:
 
     @property
     def doubtful_words(self) -> list[TypedWord]:
-        """The words that may be wrong."""
+        """The words that may be misspelt."""
         rare = FEW_PAGES if self._found < FEW_PAGES else 1
         return [
             word
@@ -213,7 +214,7 @@ class SpellingCorrector:
         unsure = self.doubtful_words
         while unsure:
             word = unsure.pop(0)
-            if not changes or changes[-1].end <= word.start:  # else it went with its neighbour
+            if not changes or changes[-1].end <= word.start:  # else it was joined with the word before
                 left_out = [SpellingChange(other.start, other.end, "", 0.0) for other in unsure if not other.documents]
                 best = self._best(word, [*changes, *left_out])
                 changes += [best] if best is not None else []
@@ -227,14 +228,16 @@ class SpellingCorrector:
         return Correction(text, [word for one in changes for word in one.text.strip('"').split()], bool(needed))
 
     def _is_better(self, text: str, needed: list[SpellingChange]) -> bool:
-        """It finds clearly more; or something by a word for which nothing was found, though others found something."""
+        """Whether the correction finds clearly more; or finds something for a word that matched nothing beside others
+        that did.
+        """
         if self._count(text, False) >= max(1, BETTER_TIMES * self._found):
             return True
         must = [self._with([one._replace(text=f"+{one.text}")]) for one in needed]
         return self._found > 0 and any(self._count(one, False) for one in must)
 
     def _best(self, word: TypedWord, others: list[SpellingChange]) -> SpellingChange | None:
-        """The likeliest, by what is held together with the other words; where nothing is, by itself."""
+        """The likeliest candidate, by the documents that also hold the other words, else by its own frequency."""
         tried = [*self._joined(word), *self._spelled(word)][:TRIED_MAX]
         if len(tried) < 2 and all(change.is_sure for change in tried):
             return tried[0] if tried else None
@@ -258,7 +261,7 @@ class SpellingCorrector:
                 yield SpellingChange(word.start, word.end, bound, price)
 
     def _joined(self, word: TypedWord) -> Iterator[SpellingChange]:
-        """The word and a neighbour as one, where that is a word."""
+        """The word joined with the next or the previous one, where the vocabulary knows the result."""
         place = self._words.index(word)
         for left, right in pairwise(self._words[max(0, place - 1) : place + 2]):
             if left.is_plain and right.is_plain and not self._text[left.end : right.start].strip():
@@ -267,7 +270,7 @@ class SpellingCorrector:
                     yield SpellingChange(left.start, right.end, left.text + right.text, LIKELY_CHANGE_COST)
 
     def _with(self, changes: Iterable[SpellingChange]) -> str:
-        """The text, changed."""
+        """The text with these changes."""
         pieces, at = [], 0
         for change in sorted(changes):
             pieces += [self._text[at : change.start], change.text]
@@ -276,7 +279,7 @@ class SpellingCorrector:
 
 
 def _as_typed(word: str, typed: str) -> str:
-    """In the case of what was typed."""
+    """The replacement in the case of the typed word."""
     if typed.isupper() and len(typed) > 1:
         return word.upper()
     return word[:1].upper() + word[1:] if typed[:1].isupper() else word

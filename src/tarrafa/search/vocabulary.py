@@ -1,11 +1,11 @@
 """Vocabulary of an index in memory: looks words up by prefix and by edit distance.
 
 Promises: at most WORDS_MAX words, the most frequent ones, in some 100 bytes each. They are read from the index in the
-background, letter by letter: no search waits for more than it wants to, and none is held up by more than the turning
-of one letter's words into Python's (PER_LETTER_MAX, some 15 ms). They are read again when somebody asks after a
-commit, but never more often than every RENEWED_S, and never for more than one part in RESTED of the time. So a word
-may be some minutes old or new here; whoever wants to be sure asks the index. Knows nothing of queries. Known
-weakness: scripts beyond ALPHABETS (they write no spaces) are not known here.
+background, letter by letter: no search waits longer than its own limit, and none is delayed by more than the conversion
+of one letter's words to Python (PER_LETTER_MAX, some 15 ms). They are read again at the first request after a commit,
+but never more often than every RENEWAL_S_MIN, and never for more than one part in REST_TIMES of the time. So a word may
+be missing or outdated here for some minutes; exact answers come from the index. Knows nothing of queries. Known
+weakness: scripts beyond ALPHABETS (they write no spaces) are not covered.
 """
 
 import atexit
@@ -32,13 +32,13 @@ RENEWAL_S_MIN = 60.0
 REST_TIMES = 100
 ALPHABETS = range(0x30, 0x1000)  # Latin, Greek, Cyrillic, Hebrew, Arabic, those of India
 LETTERS = [letter for letter in map(chr, ALPHABETS) if letter.isalnum() and fold(letter) == letter]
-LAST_CHARACTER = "\U0010ffff"  # behind every word that begins so
+LAST_CHARACTER = "\U0010ffff"  # sorts after every word with the prefix
 
 Now = Callable[[], float]
 
 
 class KnownWord(NamedTuple):
-    """A word as it is mostly written, and how many documents hold it in any writing."""
+    """A word in its most frequent spelling, and the number of documents that hold it in any spelling."""
 
     word: str
     documents: int
@@ -46,16 +46,16 @@ class KnownWord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _WordsOfLength:
-    """The words of one length, folded, in their order."""
+    """The folded words of one length, sorted."""
 
     folded: list[str]
     written: list[str]
     documents: NDArray[np.int32]
-    letters: NDArray[np.uint32]  # which letters each has, a bit for each
+    letters: NDArray[np.uint32]  # the set of letters of each word, one bit per letter
 
 
 class IndexVocabulary:
-    """Stays as it was made."""
+    """An immutable vocabulary."""
 
     def __init__(self, letters: Iterable[Iterable[tuple[str, int]]], words_max: int = WORDS_MAX) -> None:
         """From the entries of the index, letter by letter: folded and written words, each with its documents."""
@@ -81,11 +81,11 @@ class IndexVocabulary:
 
     @property
     def documents_max(self) -> int:
-        """How many documents hold the most frequent word."""
+        """The document frequency of the most frequent word."""
         return max((int(shelf.documents.max()) for shelf in self._shelves.values()), default=0)
 
     def lookup(self, folded: str) -> KnownWord:
-        """A word by its folded form; one that is not known is in no document."""
+        """Look up a word by its folded form; an unknown word is in no document."""
         shelf = self._shelves.get(len(folded))
         if shelf is not None:
             place = bisect_left(shelf.folded, folded)
@@ -94,11 +94,11 @@ class IndexVocabulary:
         return KnownWord(folded, 0)
 
     def count_with_prefix(self, beginning: str) -> int:
-        """How many words begin so."""
+        """The number of words with this prefix."""
         return sum(last - first for _, first, last in self._ranges(beginning))
 
     def with_prefix(self, beginning: str, limit: int) -> list[KnownWord]:
-        """The most frequent words that begin so."""
+        """The most frequent words with this prefix."""
         found: list[tuple[int, str, str]] = []
         for shelf, first, last in self._ranges(beginning):
             counts = shelf.documents[first:last]
@@ -108,10 +108,11 @@ class IndexVocabulary:
         return [KnownWord(word, documents) for documents, _, word in found[:limit]]
 
     def similar(self, folded: str, distance_max: int) -> Iterator[tuple[str, KnownWord, int]]:
-        """The words that so few changes lead to (a letter more, less or other, or two neighbours exchanged), each
-        folded, as written, and with the number of changes; none is the word itself.
+        """The words within this many changes (a letter inserted, deleted or replaced, or two adjacent letters
+        exchanged), each folded, as written, and with the number of changes; the word itself is not included.
 
-        A change gives or takes at most two different letters: most words are ruled out by that alone."""
+        A change adds or removes at most two different letters: that alone excludes most words.
+        """
         bits = _letters(folded)
         for length in range(len(folded) - distance_max, len(folded) + distance_max + 1):
             shelf = self._shelves.get(length)
@@ -138,7 +139,7 @@ class IndexVocabulary:
 
 
 def _merged(entries: Iterable[tuple[str, int]]) -> tuple[list[str], list[str], NDArray[np.int32]]:
-    """The folded words in their order, how each is written most, and in how many documents in any writing."""
+    """The folded words, sorted, with the most frequent spelling and the document frequency in any spelling."""
     most: dict[str, tuple[int, str]] = {}
     together: dict[str, int] = {}
     for entry, documents in entries:
@@ -153,12 +154,12 @@ def _merged(entries: Iterable[tuple[str, int]]) -> tuple[list[str], list[str], N
 
 
 def _least(documents: NDArray[np.int32], most: int) -> int:
-    """How many documents a word must be in, to be one of so many most frequent."""
+    """The document frequency that a word needs to be among the most frequent ones."""
     return int(np.partition(documents, -most)[-most]) if len(documents) > most else 0
 
 
 def _shelf(folded: list[str], words: list[str], counts: list[int]) -> _WordsOfLength:
-    """The letters of all words at once: a bit for each, by the last five bits of its number."""
+    """The sets of letters of all words at once: a bit per letter, by the last five bits of its code."""
     codes = np.array(folded).view(np.uint32).reshape(len(folded), -1)
     letters = np.bitwise_or.reduce(np.uint32(1) << (codes & np.uint32(31)), axis=1)
     return _WordsOfLength(folded, words, np.array(counts, np.int32), letters)
@@ -172,19 +173,19 @@ def _letters(word: str) -> int:
 
 
 class VocabularyCache:
-    """Has the newest vocabulary that could be made, and has the next one made."""
+    """Holds the newest vocabulary, and starts the reading of the next one."""
 
     def __init__(self, words_max: int = WORDS_MAX, now: Now = time.monotonic) -> None:
         self._words_max, self._now = words_max, now
         self._newest: IndexVocabulary | None = None
-        self._of: IndexSnapshot | None = None  # what it was made of
+        self._of: IndexSnapshot | None = None  # the snapshot that it was read from
         self._not_before = float("-inf")
         self._ready = threading.Event()
         self._lock = threading.Lock()
         self._maker: threading.Thread | None = None
 
     def newest(self, snapshot: IndexSnapshot, patience_s: float) -> IndexVocabulary | None:
-        """A vocabulary of this commit or of one before it; None, if none is ready in time."""
+        """A vocabulary of this commit or an earlier one; None, if none is ready in time."""
         with self._lock:
             making = self._maker is not None and self._maker.is_alive()
             if not making and snapshot is not self._of and self._now() >= self._not_before:
@@ -199,7 +200,7 @@ class VocabularyCache:
         started = self._now()
         try:
             made = IndexVocabulary(read_words(snapshot), self._words_max)
-        except DataError:  # the index is being made again: another time
+        except DataError:  # the index is being rebuilt: retry later
             made = self._newest or IndexVocabulary(())
         took_s = self._now() - started
         self._newest, self._of = made, snapshot
@@ -208,7 +209,9 @@ class VocabularyCache:
 
 
 def read_words(snapshot: IndexSnapshot) -> Iterator[list[tuple[str, int]]]:
-    """The entries of the index, letter by letter: tantivy lets others work while it reads, Python does not."""
+    """The entries of the index, letter by letter: tantivy releases Python's lock while it reads, the conversion does
+    not.
+    """
     for letter in LETTERS:
         if _ENDING.is_set():
             return
@@ -221,7 +224,7 @@ _ENDING = threading.Event()
 
 @atexit.register
 def _end() -> None:
-    """A thread that comes back from tantivy while Python shuts down would take the process with it."""
+    """A thread that returns from tantivy while Python shuts down would crash the process."""
     _ENDING.set()
     for maker in list(_MAKERS):
         maker.join()

@@ -1,22 +1,22 @@
 """Draws when documents change: Poisson, Pareto, regular, or a mixture.
 
-Promises: whatever the process, a document of rate lambda changes lambda times per unit of time in the mean, from time
-0 on: nobody can tell from the changes when the simulation began. Chance comes in as an argument. Knows nothing of
-crawlers or visits; any unit of time will do.
+Promises: under every process, a document of rate lambda changes lambda times per unit of time on average, from time 0
+on: the changes do not reveal when the simulation began. Randomness is an argument.
+Knows nothing of crawlers or visits; any unit of time will do.
 
-A renewal process that begins at a change is not stationary: regular documents would all change in step. What an
-observer who arrives at time 0 meets is the gap that covers his arrival, and long gaps cover more arrivals than short
-ones: its length has the density x f(x) / mean, and time 0 falls anywhere in it. So one such gap is drawn and cut at a
-uniform place; the left end is the last change before 0 (what Last-Modified says at the first visit), the right end
-the first one after. All later gaps are ordinary.
+A renewal process that begins at a change is not stationary: regular documents would all change in step. An observer who
+arrives at time 0 meets the gap that covers time 0, and long gaps cover more arrivals than short ones: its length has
+the density x f(x) / mean, and time 0 falls anywhere in it. So one such gap is drawn and cut at a uniform place; the
+left end is the last change before 0 (the Last-Modified of the first visit), the right end the first change after. All
+later gaps are ordinary.
 
     poisson   exponential gaps: the part on either side of 0 is exponential again
     pareto    P(gap > x) = (least / x)^shape: bursts, then silence. Covering gap: Pareto again, its shape less by one
-    regular   1 / lambda, give or take JITTER of it, evenly. Covering gap: density x on the same range
+    regular   1 / lambda, plus or minus JITTER of it, evenly. Covering gap: density x on the same range
     mixture   each document one of the three: 60, 30 and 10 of a hundred
 
-Known weakness: with a shape of 2 or less the covering gap has no mean. Counts over any finite time are right in the
-mean all the same, but a sample of documents needs to be large to show it.
+Known weakness: with a shape of 2 or less the covering gap has no mean. Counts over any finite time are still right on
+average, but a sample of documents needs to be large to show it.
 """
 
 import enum
@@ -37,7 +37,7 @@ MIXTURE = (0.6, 0.3, 0.1)  # poisson, pareto, regular
 
 
 class ChangeProcess(enum.StrEnum):
-    """How the gaps between two changes of a document are distributed."""
+    """The distribution of the gaps between two changes of a document."""
 
     POISSON = "poisson"
     PARETO = "pareto"
@@ -56,14 +56,14 @@ class ChangeTimes:
 
 
 def choose_process(choice: str, chance: Rng) -> ChangeProcess:
-    """The process of one document; a mixture rolls a die."""
+    """The process of one document; a mixture chooses at random."""
     if choice != "mixture":
         return ChangeProcess(choice)
     return list(ChangeProcess)[int(np.searchsorted(np.cumsum(MIXTURE[:-1]), chance.random(), side="right"))]
 
 
 def draw_changes(process: ChangeProcess, rate: float, until: float, chance: Rng) -> ChangeTimes:
-    """One document from time 0 to `until`; a rate of 0 never changes."""
+    """The changes of one document from time 0 to `until`; a rate of 0 never changes."""
     if rate <= 0.0:
         return ChangeTimes(-math.inf, np.empty(0))
     covering = _COVERING[process](rate, chance)
@@ -81,7 +81,9 @@ def draw_changes(process: ChangeProcess, rate: float, until: float, chance: Rng)
 def draw_all_changes(
     processes: Sequence[ChangeProcess], rates: Sequence[float], until: float, seed: int
 ) -> list[ChangeTimes]:
-    """Every document with chance of its own: what one does depends on the seed and its number alone."""
+    """The changes of every document, each with its own random stream: they depend on the seed and the document's number
+    alone.
+    """
     return [
         draw_changes(process, rate, until, np.random.default_rng((seed, number)))
         for number, (process, rate) in enumerate(zip(processes, rates, strict=True))
@@ -89,12 +91,12 @@ def draw_all_changes(
 
 
 def draw_gaps(process: ChangeProcess, rate: float, count: int, chance: Rng) -> Floats:
-    """So many ordinary gaps, their mean 1 / rate."""
+    """`count` ordinary gaps with mean 1 / rate."""
     return _GAPS[process](rate, count, chance)
 
 
 def _gaps_to_draw(expected: float) -> int:
-    """How many gaps to draw at once: hardly ever too few, never many too many."""
+    """How many gaps to draw at once: hardly ever too few, never far too many."""
     return int(expected + 4.0 * math.sqrt(expected)) + 4
 
 

@@ -1,16 +1,16 @@
 """Compares the classic policies PSP, MP2 and M-Wolf with their bounds on one planned day.
 
-Each policy plans one day from two decisions: how many visits a page gets, and when. Then one queue, the same for all,
-walks the plan.
+Each policy plans one day by two decisions: how many visits a page gets, and when. Then one queue, the same for all,
+executes the plan.
 
-    psp           visits with caps (no server gets more than politeness lets through), MERGE: evenly spaced slots
+    psp           visits with caps (no server gets more than politeness allows), MERGE: evenly spaced slots
     mp2           visits with caps, each page at its own ideal times
     m_wolf        visits without caps, each page at its own ideal times
-    inf_crawlers  psp's plan met to the second: what PSP would be with any number of crawlers
+    inf_crawlers  psp's plan met to the second: PSP with any number of crawlers
     wp            mp2's plan met to the second: no polite policy does better
     non_polite    m_wolf's plan met to the second: no policy with this budget does better
 
-A number is the mean staleness over pages (weighted) and over [0, T], expected, in closed form from the visits' times:
+A result is the expected mean staleness over pages (weighted) and over [0, T], in closed form from the visits' times:
 every copy is fresh at 0, and the last gap of a page ends at T.
 
 Known weakness: one day that starts fresh. Repeated day after day such plans do worse than an index policy.
@@ -33,10 +33,10 @@ from tarrafa.simulate.workload import Floats, Numbers, Workload, make_workload
 
 THETAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 THETA_MAX = 10.0
-SERVERS_THETA = 1.0  # where it is not what varies
+SERVERS_THETA = 1.0  # unless it is the parameter that varies
 DOCUMENTS_MAX = 20_000_000
 BUDGET_MAX = 100_000_000  # a visit takes some 60 bytes of memory
-STEPS_PER_ROW = 5  # of work in a row, for progress
+STEPS_PER_ROW = 5  # progress steps per row
 
 staleness = register_jitable(formulas.staleness)
 stale_time = register_jitable(formulas.stale_time)
@@ -60,17 +60,17 @@ class ClassicResult(msgspec.Struct, frozen=True):
 class MWolfExcess(msgspec.Struct, frozen=True):
     """By how much M-Wolf is staler than PSP: the mean of m_wolf / psp - 1 over rows of a range of theta."""
 
-    whole: float | None  # 0 … 1.5; None when rows are missing
+    whole: float | None  # 0 … 1.5; None if rows are missing
     inner: float | None  # 0.25 … 1.25
 
 
 @dataclass(slots=True, frozen=True)
 class ClassicSetting:
-    """What does not vary within an experiment; the defaults are the study's, as we read it."""
+    """The fixed parameters of an experiment; the defaults are the study's, as we read it."""
 
     documents: int = 1_000_000
     servers: int = 2_000
-    budget: int = 8_640_000  # visits in all: what ten crawlers at ten pages a second do in a day
+    budget: int = 8_640_000  # total visits: ten crawlers at ten pages a second for a day
     politeness_s: float = 15.0
     horizon_s: float = 86_400.0
     crawlers: int = 10
@@ -84,7 +84,7 @@ class ClassicSetting:
 
     @property
     def caps(self) -> Numbers:
-        """The most visits that politeness lets through, of each server."""
+        """The most visits that politeness allows, of each server."""
         return np.full(self.servers, int(self.horizon_s // self.politeness_s), dtype=np.int64)
 
 
@@ -99,7 +99,7 @@ class ClassicPoint:
 
 @dataclass(slots=True, frozen=True)
 class ClassicExperiment:
-    """Which theta varies, and the Webs that it makes."""
+    """Which theta varies, and the Webs of the experiment."""
 
     axis: Axis
     thetas: tuple[float, ...]
@@ -109,9 +109,10 @@ class ClassicExperiment:
 def make_experiment(
     servers: Sequence[float] = (), rates: Sequence[float] = (), weights: Sequence[float] = ()
 ) -> ClassicExperiment:
-    """From thetas of server sizes, rates and weights, at most one of them several: that one varies.
+    """Make an experiment from thetas of server sizes, rates and weights; at most one of them has several values, and
+    varies.
 
-    Nothing given: the study's first experiment. Rates or weights given: server sizes stay at theta 1 unless told.
+    Without arguments: the study's first experiment. With rates or weights, server sizes stay at theta 1 unless given.
     """
     for name, thetas in (("theta", servers), ("rates-theta", rates), ("weights-theta", weights)):
         for theta in thetas:
@@ -137,7 +138,7 @@ def make_experiment(
 def run_experiment(
     what: ClassicExperiment, setting: ClassicSetting, progress: Progress = lambda done, total: None
 ) -> list[ClassicResult]:
-    """One row for each theta; `progress` hears of steps done and steps in all."""
+    """One row for each theta; `progress` is called with steps done and steps in all."""
     total = STEPS_PER_ROW * len(what.points)
     done = 0
     rows = []
@@ -175,7 +176,7 @@ def compare_policies(web: Workload, setting: ClassicSetting) -> Iterator[dict[st
 
 
 def _executed_staleness(web: Workload, plan: VisitSchedule, setting: ClassicSetting) -> float:
-    """Mean staleness when the queue has walked the plan."""
+    """Mean staleness after the queue has executed the plan."""
     done = execute_plan(
         plan.start, plan.due, setting.politeness_s, setting.crawlers, setting.download_s, setting.horizon_s
     )
@@ -183,12 +184,14 @@ def _executed_staleness(web: Workload, plan: VisitSchedule, setting: ClassicSett
 
 
 def _ideal_staleness(web: Workload, visits: Numbers, horizon_s: float) -> float:
-    """Mean staleness when every page is visited at its own ideal times: evenly spaced, all gaps alike."""
+    """Mean staleness if every page is visited at its own ideal times: evenly spaced, all gaps alike."""
     return float(np.average(_even_staleness(web.rates_per_s, visits, horizon_s), weights=web.weights))
 
 
 def mean_staleness(web: Workload, pages: Pages, starts_s: Floats, horizon_s: float) -> float:
-    """Mean staleness from the visits' times, each page's in ascending order; infinite ones were not made."""
+    """Mean staleness from the visits' times, each page's in ascending order; infinite times are visits that were not
+    made.
+    """
     stale_s = _stale_seconds(web.rates_per_s, pages, starts_s, horizon_s)
     return float(np.average(stale_s, weights=web.weights)) / horizon_s
 
@@ -217,7 +220,7 @@ def _stale_seconds(rates_per_s, pages, starts_s, horizon_s):  # type: ignore[no-
 
 
 def m_wolf_excess(rows: Sequence[ClassicResult]) -> MWolfExcess:
-    """A published study says 9.5 % without saying over which range: both that it may mean."""
+    """A published study reports 9.5 % without naming the range: these are the two ranges that it may mean."""
 
     def mean(low: float, high: float) -> float | None:
         wanted = {theta for theta in THETAS if low <= theta <= high}

@@ -1,17 +1,17 @@
 """Forecasts the freshness of a live collection under each policy and visit budget.
 
-Promises: answers from what the frontier has learned of the collection's own pages (their rates, weights, hosts and
-delays), by the live crawl's own policies on a false clock; asks no other machine and changes nothing.
+Promises: the forecast uses what the frontier has learned of the collection's own pages (their rates, weights, hosts and
+delays) and the live crawl's own policies on a simulated clock. It contacts no other machine and changes nothing.
 Knows nothing of how it is printed.
 
-Two ways to the same question. The policies are compared by the event-driven simulator, on a sample where there are
-many pages: of each host so many that its slots per page stay what they are. What a budget buys is told in closed
-form, for all pages, by the long-run bound that the index policy stays within half a percent of.
+Two methods. The policies are compared by the event-driven simulator, on a sample if there are many pages: of each host
+as many pages as keep its slots per page unchanged. The effect of a budget is computed in closed form, for all pages, by
+the long-run bound, from which the index policy stays within half a percent.
 
-A page is never taken to be visited more often than every five minutes here, whatever `interval_min` says.
+A page is never assumed to be visited more often than every five minutes here, whatever `interval_min` says.
 
-Known weakness: rates are taken as estimated, not as uncertain; a collection that has seen each page once believes its
-prior, and so does this.
+Known weakness: rates are taken as estimated, not as uncertain; a collection that has seen each page once relies on its
+prior, and so does this forecast.
 """
 
 import math
@@ -38,18 +38,18 @@ from tarrafa.simulate.web_model import SimulatedCrawler, SimulatedDocument, Simu
 
 SAMPLE_MIN, SAMPLE_MAX = 50, 1_500
 DAYS_MIN, DAYS_MAX = 3.0, 365.0
-ROUNDS = 8.0  # so many visits to each page, in the mean; the first half of them is not measured
+ROUNDS = 8.0  # visits to each page, on average; the first half of them is not measured
 PAUSE_MIN_S = 0.05
 MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 VISITS_MAX, CHANGES_MAX = 60_000, 300_000  # in one run: beyond them the sample shrinks
-INTERVAL_MIN_S = 300.0  # visits that follow each other faster than this are not simulated: it is fresh enough by then
+INTERVAL_MIN_S = 300.0  # faster visits are not simulated: such pages are fresh enough
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 
 class PolicyForecast(msgspec.Struct, frozen=True):
-    """What to expect of one policy."""
+    """The forecast of one policy."""
 
     policy: str
     freshness: float
@@ -57,7 +57,7 @@ class PolicyForecast(msgspec.Struct, frozen=True):
 
 
 class BudgetForecast(msgspec.Struct, frozen=True):
-    """What a budget buys, in the long run."""
+    """The long-run effect of a budget."""
 
     visits_per_day: float
     index: float
@@ -65,7 +65,7 @@ class BudgetForecast(msgspec.Struct, frozen=True):
 
 
 class CollectionForecast(msgspec.Struct, frozen=True):
-    """The answer of `simulate --collection --json`."""
+    """The output of `simulate --collection --json`."""
 
     collection: str
     policy: str
@@ -109,13 +109,13 @@ class PageArrays:
         )
 
     def caps(self, interval_min: float) -> Floats:
-        """Visits a second that each host takes at most."""
+        """The most visits per second that each host accepts."""
         often = np.bincount(self.servers) / interval_min if interval_min > 0 else math.inf
         return np.minimum(1.0 / self.pauses, often)
 
 
 async def read_collection_pages(data: DataDirectory, name: str) -> tuple[Collection, list[RevisitPage]]:
-    """The collection and what was learned of its pages: from whoever owns the frontier, else from its file."""
+    """The collection and its learned pages: from the process that owns the frontier, else from its file."""
     data.check_version()
     try:
         frontier = await connect(local_address(data))
@@ -140,7 +140,7 @@ def forecast(
     per_day: float | None = None,
     progress: Progress = lambda done, total: None,
 ) -> CollectionForecast:
-    """`policy` and `per_day` stand in for what the collection says."""
+    """Forecast a collection; `policy` and `per_day` replace the collection's own settings."""
     if not pages:
         raise DataError(f"{collection.name}: no page of it is kept fresh yet: give it a [revisit] section and crawl")
     stock, least = PageArrays.of(pages, now), max(INTERVAL_MIN_S, float(collection.revisit.interval_min))
@@ -181,7 +181,7 @@ def _mean(values: Floats, weights: Floats) -> float:
 
 
 def _sample(stock: PageArrays, days: float, per_day: float) -> PageArrays:
-    """Some pages of each host, spread evenly over its rates; a host's pause grows as its pages become fewer."""
+    """A sample of each host's pages, spread evenly over its rates; a host's pause grows as its pages become fewer."""
     expected = float(stock.rates.sum()) * days * DAY_S
     part = min(CHANGES_MAX / max(expected, 1.0), VISITS_MAX / max(per_day * days, 1.0), 1.0)
     most = min(SAMPLE_MAX, max(SAMPLE_MIN, int(part * len(stock.rates))))
@@ -206,7 +206,7 @@ def _sample(stock: PageArrays, days: float, per_day: float) -> PageArrays:
 def _simulated_freshness(
     stock: PageArrays, policy: PolicyName, share: float, interval_min: float, days: float
 ) -> float:
-    """Freshness in the long run, with so much of what politeness allows."""
+    """Long-run freshness, with this share of the visits that politeness allows."""
     servers = [
         SimulatedServer(float(pause), dated=bool(dated)) for pause, dated in zip(stock.pauses, stock.dated, strict=True)
     ]
@@ -224,7 +224,7 @@ def _simulated_freshness(
 
 
 def _level(most: Floats, sizes: npt.NDArray[np.int64], rate: float) -> Floats:
-    """All pages equally often, but no host beyond what it takes; what it cannot take goes to the others."""
+    """All pages equally often, but no host beyond its maximum; the excess goes to the other hosts."""
     low, high = 0.0, float(most.max())
     for _ in range(60):
         level = (low + high) / 2

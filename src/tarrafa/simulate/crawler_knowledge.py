@@ -1,12 +1,12 @@
 """What the simulated crawler knows of each document: true change rates, or rates learned from visits.
 
-Promises: `Learning` starts from the prior of the document's server and learns by the very code of the live crawl
-(`policy.meet`, `policy.see`, `belief.Record`); `Knowing` is told the true rate and learns nothing. Either gives the
-`History` by which a policy places the document.
+Promises: `LearnedKnowledge` starts from the prior of the document's server and learns by the code of the live crawl
+(`policy.record_first_visit`, `policy.record_visit`, `date_trust.DateTrust`). `TrueKnowledge` is given the true rate and
+learns nothing. Both give the `PageHistory` by which a policy places the document.
 Knows nothing of policies, nor of when visits happen.
 
-Servers that are `dated` send a truthful Last-Modified. As in the live crawl it is believed once it was right a few
-times; a visit that finds nothing new is a 304 and proves nothing.
+Servers that are `dated` send a truthful Last-Modified. As in the live crawl it is trusted after it was right a few
+times; a visit that finds no change is a 304 and proves nothing.
 """
 
 import math
@@ -19,29 +19,29 @@ from tarrafa.revisit.change_rate import AGE_MAX_S, ALPHA_MAX, DAY_S
 from tarrafa.revisit.policy import PageHistory
 from tarrafa.simulate.web_model import WebModel
 
-RATE_LEAST = policy.RATE_CHANGES_MIN / policy.RATE_DAYS_MAX  # between these rateupdate holds its rates, a day
+RATE_LEAST = policy.RATE_CHANGES_MIN / policy.RATE_DAYS_MAX  # rateupdate keeps its rates between these, per day
 RATE_MOST = policy.RATE_CHANGES_MAX / policy.RATE_DAYS_MIN
 
 
 class CrawlerKnowledge(Protocol):
-    """Of all documents; None of one that was never visited."""
+    """Knowledge of all documents; None for a document that was never visited."""
 
     pages: list[PageHistory | None]
 
     def record_visit(self, document: int, at_s: float, changed: bool, modified_s: float) -> PageHistory:
-        """After a visit that found a version made at `modified_s`."""
+        """Record a visit that found a version made at `modified_s`."""
 
 
 class LearnedKnowledge:
-    """Rates from what visits saw."""
+    """Rates learned from visits."""
 
     def __init__(self, web: WebModel) -> None:
         self.pages: list[PageHistory | None] = [None] * len(web.documents)
         self._web = web
-        self._dates_s = [0.0] * len(web.documents)  # as the last visit gave them
+        self._dates_s = [0.0] * len(web.documents)  # as given by the last visit
         self._records = [date_trust.DateTrust()] * len(web.servers)
         self._counts = [0] * len(web.servers)
-        self._means = [0.0] * len(web.servers)  # sums over the pages of a server, as `estimate.prior` wants them
+        self._means = [0.0] * len(web.servers)  # sums over the pages of a server, for `change_rate.site_prior`
         self._squares = [0.0] * len(web.servers)
 
     def record_visit(self, document: int, at_s: float, changed: bool, modified_s: float) -> PageHistory:
@@ -67,9 +67,9 @@ class LearnedKnowledge:
 
 
 class TrueKnowledge:
-    """The true rates, as histories that every policy reads them from.
+    """The true rates, as page histories from which every policy reads them.
 
-    `stretch` is for `proportional`, which has no budget of its own: it is shown so many times the true intervals.
+    `stretch` is for `proportional`, which has no budget of its own: it sees this multiple of the true intervals.
     """
 
     def __init__(self, web: WebModel, stretch: float = 1.0) -> None:

@@ -1,28 +1,28 @@
 """Event-driven simulation of a crawl under a revisit policy, with politeness checked from its log.
 
-Promises: the decisions are made by the live crawl's own code; a server is never asked for two documents at once nor
-before its pause has passed, and every run checks that from its log; one Web and one setting give one result.
+Promises: the decisions are made by the live crawl's own code. A server never gets two requests at once nor one before
+its pause has passed, and every run checks that from its log. One Web and one setting give one result.
 Knows nothing of files, HTTP or URLs, and nothing of how a policy decides.
 
-One heap holds what will happen next, in five kinds of events:
+One heap holds the coming events, of five kinds:
 
     modified    a document changes
-    statistic   an interval of measuring ends
+    statistic   a measuring interval ends
     end         the simulation ends
     free        a crawler has finished a download
-    ready       the scheduler may act: a server's pause is over and something there is due (its number), there is
-                a token of the budget again (TOKEN), or the policy is to be made anew (RENEW)
+    ready       the scheduler may act: a server's pause is over and a document there is due (its number), there is
+                a token of the budget again (TOKEN), or the policy is renewed (RENEW)
 
-At one moment they happen in this order: a change at the start of a download is still seen, and a visit that would
-start when a plan ends is not made. What a visit sees is the document as it stands when the download *starts*, and
-from then on that copy counts; a change while it is under way is one that the copy does not have.
+Events at the same time happen in this order: a change at the start of a download is still seen, and a visit that would
+start when a plan ends is not made. A visit sees the document at the *start* of the download, and that copy counts from
+then on; a change during the download is not in the copy.
 
-A free crawler and a ready server make a visit; documents never visited go first, in the order of their numbers, save
-for the `share` of the slots that revisits may take while both are there. Of several ready servers the one goes whose
-document the policy finds most urgent, of several free crawlers the fastest.
+A free crawler and a ready server make a visit. Documents never visited go first, in the order of their numbers, except
+for the `share` of the slots that revisits may take while there are both. Of several ready servers the one goes first
+whose document the policy finds most urgent, of several free crawlers the fastest.
 
-Known weakness: all crawlers take from one scheduler that knows everything at once. Downloads never fail, and a
-document that did not change costs its whole size.
+Known weakness: all crawlers share one scheduler that knows everything at once. Downloads never fail, and a document
+that did not change costs its whole size.
 """
 
 import enum
@@ -48,11 +48,11 @@ from tarrafa.simulate.scheduler import BudgetBucket, CachedPolicy, ServerShelves
 from tarrafa.simulate.web_model import SimulatedCrawler, SimulatedDocument, SimulatedServer, WebModel
 
 RENEW, TOKEN = -2, -1  # in place of a server's number
-ONCE = 1  # a statistic that no other follows
+ONCE = 1  # a statistic that is not repeated
 
 
 class EventKind(enum.IntEnum):
-    """Of events; the order of those at one moment."""
+    """Kinds of events; their order at the same time."""
 
     MODIFIED = 0
     STATISTIC = 1
@@ -63,14 +63,14 @@ class EventKind(enum.IntEnum):
 
 @dataclass(slots=True, frozen=True)
 class SimulationResult:
-    """What became of a run."""
+    """The result of a run."""
 
     summary: SimulationSummary
     log: VisitLog
 
 
 def run(web: WebModel, settings: SimulationSettings, by: PolicyController | None = None) -> SimulationResult:
-    """Crawl a Web until its end; `by` stands in for the policy that the settings name."""
+    """Simulate a crawl until the Web's end; `by` replaces the policy that the settings name."""
     if not settings.from_s < web.until_s:
         raise ConfigError(f"nothing is left to measure from {settings.from_s:g} s on: the end is at {web.until_s:g} s")
     knowledge: CrawlerKnowledge = (
@@ -98,18 +98,18 @@ class _Simulation:
         self._events: list[tuple[float, EventKind, int]] = []
         self._gauge = FreshnessGauge([document.weight for document in web.documents])
         self._coming = [iter(life.after.tolist()) for life in web.lives]
-        self._modified_s = [life.before for life in web.lives]  # the version that stands there now
-        self._copied_s: list[float | None] = [None] * documents  # the version that there is a copy of
+        self._modified_s = [life.before for life in web.lives]  # current version on the Web
+        self._copied_s: list[float | None] = [None] * documents  # version of the copy
         self._new: list[deque[int]] = [deque() for _ in range(servers)]  # never visited, of each server
         self._shelves = [ServerShelves() for _ in range(servers)]
         self._pool = WaitingServers(self._shelves)  # ready for a revisit
-        self._spare: dict[int, None] = {}  # those of the pool that have new documents, too
+        self._spare: dict[int, None] = {}  # servers of the pool that also have new documents
         self._ready: dict[int, None] = {}  # for a new document
         self._credit = [0.0] * servers  # towards the next revisit, while there are new documents
-        self._may_s = [0.0] * servers  # by politeness
-        self._wake_s = [math.nan] * servers  # when its ready event is
+        self._may_s = [0.0] * servers  # earliest time by politeness
+        self._wake_s = [math.nan] * servers  # time of its ready event
         self._revisits = 0
-        self._policy: CachedPolicy  # the first renewal makes it
+        self._policy: CachedPolicy  # made by the first renewal
         self._idle = [(-crawler.speed, number) for number, crawler in enumerate(web.crawlers)]
         self._bucket = BudgetBucket(settings.budget_per_s if by.is_metered else math.inf)
         self._token_s = math.nan
@@ -117,7 +117,7 @@ class _Simulation:
         self._counted = 0
 
     def run(self) -> None:
-        """From the first event to the end."""
+        """Process all events from the first to the end."""
         self._begin()
         events, modified_s, coming, gauge = self._events, self._modified_s, self._coming, self._gauge
         while True:
@@ -144,7 +144,7 @@ class _Simulation:
                 self._measure(now_s)
                 return
             if self._idle and (self._ready or self._pool) and events[0][0] > now_s:
-                self._dispatch(now_s)  # once all that happens at this moment has happened
+                self._dispatch(now_s)  # once all events of this time have happened
 
     def _begin(self) -> None:
         heapq.heapify(self._idle)
@@ -170,12 +170,12 @@ class _Simulation:
             self._renew(now_s)
         elif number == TOKEN:
             self._token_s = math.nan
-        elif self._wake_s[number] == now_s:  # else an event that was overtaken
+        elif self._wake_s[number] == now_s:  # otherwise a later event replaced this one
             self._wake_s[number] = math.nan
             self._enter(number, now_s)
 
     def _renew(self, now_s: float, place_all: bool = False) -> None:
-        """A new policy: what is due, and when, may all be different."""
+        """Renew the policy: all due times may change."""
         turn = self._scheme.renew(now_s, self._knowledge.pages, self._revisits)
         if turn.again_s < math.inf:
             self._push(turn.again_s, EventKind.READY, RENEW)
@@ -196,14 +196,14 @@ class _Simulation:
             self._sleep(server, now_s)
 
     def _sleep(self, server: int, now_s: float) -> None:
-        """Until there is something to do."""
+        """Schedule the server's next ready event."""
         due_s = 0.0 if self._new[server] else self._shelves[server].due(self._policy)
         self._wake_s[server] = max(self._may_s[server], due_s, now_s)
         if self._wake_s[server] < math.inf:
             self._push(self._wake_s[server], EventKind.READY, server)
 
     def _enter(self, server: int, now_s: float) -> None:
-        """A server is ready: for a new document, or for a revisit?"""
+        """A server is ready: decide between a new document and a revisit."""
         if not self._new[server]:
             self._pool.enter(server)
         elif self._shelves[server].due(self._policy) > now_s:
@@ -222,7 +222,7 @@ class _Simulation:
         self._pool.leave(server)
 
     def _dispatch(self, now_s: float) -> None:
-        """Crawlers to servers, as long as there are both."""
+        """Assign crawlers to servers, as long as there are both."""
         while self._idle:
             if self._ready:
                 self._visit(next(iter(self._ready)), now_s, is_new=True)
@@ -245,7 +245,7 @@ class _Simulation:
                 return
 
     def _visit(self, server: int, now_s: float, is_new: bool) -> None:
-        """One download, from its start on."""
+        """Start one download."""
         self._leave(server)
         if is_new:
             document = self._new[server].popleft()
@@ -270,7 +270,7 @@ class _Simulation:
         self._sleep(server, now_s)
 
     def _copy(self, document: int, now_s: float) -> bool:
-        """Take a copy, learn from it; did it differ from the last one?"""
+        """Take a copy and learn from it. Returns whether it differed from the last one."""
         found_s, had_s = self._modified_s[document], self._copied_s[document]
         changed = had_s is not None and found_s != had_s
         self._copied_s[document] = found_s
@@ -304,9 +304,10 @@ def predict_crawl(
     seed: int = 0,
     lives: list[ChangeTimes] | None = None,
 ) -> SimulationResult:
-    """What a live crawl of so many hosts will do: one request at a time to each, `delay_s` from the end of an answer to
-    the next request, answers that take no time, a crawler for every host. `dated` hosts send a truthful Last-Modified;
-    `lives` are the changes of each page where they are known beforehand."""
+    """Predict a live crawl of some hosts: one request at a time to each, `delay_s` from the end of a response to the
+    next request, responses that take no time, a crawler for every host. `dated` hosts send a truthful Last-Modified;
+    `lives` are the changes of each page if they are known beforehand.
+    """
     servers = [SimulatedServer(delay_s, pause_from="end", dated=host in dated) for host in range(hosts)]
     web = web_model.make_web_model([SimulatedCrawler()] * hosts, servers, pages, days * DAY_S, seed)
     return run(web if lives is None else replace(web, lives=lives), settings)

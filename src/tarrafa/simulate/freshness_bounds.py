@@ -2,10 +2,10 @@
 
 Promises: the least mean staleness, weighted by importance, that visits at the best frequencies reach in the long run:
 `wp` under the politeness of each server and the budget, `non_polite` under the budget alone.
-Knows nothing of policies; crawlers it takes for fast enough.
+Knows nothing of policies; crawlers are assumed to be fast enough.
 
-Bounds hold for Poisson documents whose rates are known, in the long run. A run that starts with fresh copies of
-everything is below them at first, by no merit of its policy: leave its beginning out of the means.
+The bounds hold for Poisson documents with known rates, in the long run. A run that starts with fresh copies of
+everything is below them at first, whatever its policy: leave its beginning out of the means.
 """
 
 import msgspec
@@ -18,14 +18,14 @@ from tarrafa.simulate.web_model import WebModel
 
 
 class FreshnessBounds(msgspec.Struct, frozen=True):
-    """The least staleness in the long run; None where nothing can be said."""
+    """The least staleness in the long run; None where there is no bound."""
 
     non_polite: float | None = None
     wp: float | None = None
 
 
 def freshness_bounds(web: WebModel, budget: float | None) -> FreshnessBounds:
-    """For a budget in visits a day; without one only politeness bounds."""
+    """The bounds for a budget in visits per day; without a budget only politeness limits the visits."""
     if not web.is_poisson:
         return FreshnessBounds()
     rates = np.array([document.rate for document in web.documents])

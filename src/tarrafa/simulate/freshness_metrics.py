@@ -1,17 +1,18 @@
 """Measures freshness, staleness and age over simulated time, counted and in closed form.
 
-Promises: freshness is the share of all documents, by importance, whose copy is what stands on the Web; staleness is
-the rest; age is how long ago the first change happened that a copy does not have (0 for a fresh one), over the
-documents fetched so far. All are means over time, exact to the moment of each event. A document never fetched is not
-fresh and has no age; `fetched` tells how many are there. Knows nothing of policies.
+Promises: freshness is the share of all documents, by importance, whose copy equals the document on the Web; staleness
+is the rest; age is the time since the first change that a copy does not have (0 for a fresh one), over the documents
+fetched so far. All are means over time, exact to the time of each event. A document never fetched is not fresh and has
+no age; `fetched` is the share of documents with a copy.
+Knows nothing of policies.
 
-Two ways to the same numbers, sharing no code. `Gauge` follows the changes that happened: a few running sums, moved by
-each event. `expect` knows only when each document was visited and how fast it changes: a Poisson document is still
-fresh t after a visit with probability e^(-rate t). That holds under policies that learn, too: when a document is
-visited next depends on what its earlier visits saw, and a Poisson process forgets; so each gap between two visits has
-the expected freshness of any gap of its length. Their difference is luck; what `expect` gives has less of it.
+Two methods give the same numbers and share no code. `FreshnessGauge` follows the actual changes: a few running sums,
+updated by each event. `expected_means` uses only the visit times and change rate of each document: a Poisson document
+is still fresh t after a visit with probability e^(-rate t). That holds under learning policies, too: the time of the
+next visit depends on what earlier visits saw, and a Poisson process has no memory; so each gap between two visits has
+the expected freshness of any gap of its length. Their difference is chance; `expected_means` has less of it.
 
-Known weakness: `expect` is wrong for other processes, and is not computed when there are any.
+Known weakness: `expected_means` is wrong for other processes, and is not computed if there are any.
 """
 
 import math
@@ -28,19 +29,19 @@ SMALL = 1e-2  # expected changes below which differences of exponentials lose di
 
 
 class IntervalMeans(msgspec.Struct, frozen=True):
-    """Means over the time since the interval before."""
+    """Means over the time since the previous interval."""
 
     until_s: float
     freshness: float
     age_s: float
-    fetched: float  # share of the documents, by importance, that there is a copy of
+    fetched: float  # share of the documents, by importance, with a copy
     visits: int
-    expected_freshness: float | None = None  # in closed form, where all documents are Poisson
+    expected_freshness: float | None = None  # in closed form, if all documents are Poisson
     expected_age_s: float | None = None
 
 
 class SimulationSummary(msgspec.Struct, frozen=True):
-    """One policy's run; the means are over the time from `from_s` on."""
+    """The run of one policy; the means are over the time from `from_s` on."""
 
     policy: str
     freshness: float
@@ -57,7 +58,7 @@ class SimulationSummary(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, frozen=True)
 class VisitLog:
-    """Every visit, in the order of starts."""
+    """All visits, in the order of their starts."""
 
     documents: np.ndarray[tuple[int], np.dtype[np.int64]]
     starts_s: Floats
@@ -65,7 +66,7 @@ class VisitLog:
     changed: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
     def visits_of(self, document: int) -> Floats:
-        """When a document was visited."""
+        """The visit times of a document."""
         found: Floats = self.starts_s[self.documents == document]
         return found
 
@@ -115,7 +116,7 @@ class FreshnessGauge:
             self._stale_since -= weight * since_s
 
     def close(self, now_s: float, visits: int) -> IntervalMeans:
-        """The means since the last close."""
+        """The means since the last call."""
         self.advance(now_s)
         whole = self._total * (now_s - self._opened_s)
         age_s = max(0.0, self._age_area / self._kept_area) if self._kept_area else 0.0
@@ -126,7 +127,7 @@ class FreshnessGauge:
 
 
 def expected_means(web: WebModel, log: VisitLog, edges_s: Floats, fetched_at_0: bool) -> tuple[Floats, Floats]:
-    """Expected freshness and age of each interval between two edges, from the times of the visits alone.
+    """Expected freshness and age of each interval between two edges, from the visit times alone.
 
     Every document's visits and all edges are put in order; between two neighbours nothing happens but time.
     """
@@ -152,8 +153,9 @@ def expected_means(web: WebModel, log: VisitLog, edges_s: Floats, fetched_at_0: 
 
 
 def _areas(rates: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """The integrals of expected freshness, e^(-rate t), and of expected age, t - (1 - e^(-rate t)) / rate, over time
-    since the visit from `low` to `high`."""
+    """The integrals of expected freshness, e^(-rate t), and of expected age, t - (1 - e^(-rate t)) / rate, over the
+    time since the visit from `low` to `high`.
+    """
     safe = np.where(rates > 0.0, rates, 1.0)
     span = high - low
     fresh = np.where(rates > 0.0, np.exp(-rates * low) * -np.expm1(-rates * span) / safe, span)
@@ -168,7 +170,7 @@ def _areas(rates: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 
 def count_violations(servers: tuple[SimulatedServer, ...], server_of: Floats, log: VisitLog) -> int:
-    """Downloads that started too soon after the one before on the same server. Shares no code with the scheduling."""
+    """Downloads that started too soon after the previous one on the same server. Shares no code with the scheduler."""
     order = np.lexsort((log.starts_s, server_of))
     server, start_s, end_s = server_of[order].astype(np.int64), log.starts_s[order], log.ends_s[order]
     same = server[1:] == server[:-1]

@@ -1,21 +1,21 @@
 """The index policy on compiled arrays: queues of pages by server and class, millions of decisions a second.
 
-Promises: the decisions of `tarrafa.revisit.policy.choose` with `policy.Index`, the same formulas and classes
-compiled; a decision looks at the heads of one server's classes and at nothing else. Knows nothing of budgets,
-experiments or chance: whoever calls brings the moment and the price.
+Promises: the decisions of `tarrafa.revisit.policy.choose_shelf` with `policy.IndexPolicy`, by the same formulas and
+classes, compiled. A decision looks only at the heads of one server's classes.
+Knows nothing of budgets, experiments or randomness: the caller passes the time and the price.
 
 A server has one queue per class of pages (rate in steps of 1.25, weight in steps of 2). All pages of a class are
-taken to have its rate and weight, so the one visited longest ago is worth the most, at every moment: it stands at the
-head. A visited page goes to the tail of its class, or of another one if its estimate moved; either way that queue
-stays in the order of last visits, because time does not go back. The queues are linked lists in flat arrays: three
-numbers a class, two a page, and no decision moves more than one page. A class whose pages can never be worth as much
-as what was found already costs one comparison.
+assumed to have its rate and weight, so the one visited longest ago is always worth the most: it is the head. A visited
+page goes to the tail of its class, or of another class if its estimate moved; either way that queue stays in the order
+of last visits, because time does not go back. The queues are linked lists in flat arrays: three numbers per class, two
+per page, and no decision moves more than one page. A class whose pages can never be worth as much as the best one found
+so far costs one comparison.
 
 Known weakness: the index is compared in steps. Two pages at the borders of a class differ by a quarter in their rates
-and are treated alike; that costs 0.01 to 0.15 % of staleness (benchmarks/decisions.py prints it). Pages of which it
-is announced that they changed (`policy.ANNOUNCED`) do not exist here.
+and are treated alike; that costs 0.01 to 0.15 % of staleness (benchmarks/decisions.py prints it). Pages with an
+announced change (`policy.ANNOUNCED_SHELF`) do not exist here.
 
-numba keeps what it compiled by the date of this file alone: after a change of the formulas in tarrafa.revisit delete
+numba caches compiled code by the date of this file alone: after a change of the formulas in tarrafa.revisit delete
 __pycache__, or touch this file.
 """
 
@@ -29,7 +29,7 @@ from tarrafa.revisit import policy, visit_value
 from tarrafa.simulate.workload import Floats, Numbers
 
 NO_PAGE = -1
-LONG_AGO_S = -1e9  # the last visit of a page never visited: thirty years before the start
+LONG_AGO_S = -1e9  # last visit of a page never visited: thirty years before the start
 
 compiled = njit(cache=True, nogil=True)
 
@@ -44,12 +44,12 @@ shelf_of = compiled(policy.shelf_of)
 class PageClasses(NamedTuple):
     """The classes in use, numbered from 0 by rate, then weight."""
 
-    shelves: Numbers  # what the policy calls each
-    rates: Floats  # that all its pages are taken to have
+    shelves: Numbers  # the policy's shelf of each class
+    rates: Floats  # assumed rate of all its pages
     weights: Floats
-    ceilings: Floats  # weight / rate: more a visit is never worth
+    ceilings: Floats  # weight / rate: the most that a visit can be worth
     first: int  # the smallest shelf
-    numbers: Numbers  # shelf - first -> number of the class; NOBODY where there is none
+    numbers: Numbers  # shelf - first -> number of the class; NOBODY if there is none
 
 
 class IndexQueues(NamedTuple):
@@ -57,14 +57,14 @@ class IndexQueues(NamedTuple):
 
     classes: PageClasses
     heads: Numbers  # [server, class] -> page visited longest ago, or NOBODY
-    tails: Numbers  # [server, class] -> page visited last; says nothing where the class is empty
-    oldest_s: Floats  # [server, class] -> last visit of the head, so that a decision reads side by side what it needs
+    tails: Numbers  # [server, class] -> page visited last; meaningless where the class is empty
+    oldest_s: Floats  # [server, class] -> last visit of the head, so that a decision reads adjacent memory
     following: Numbers  # page -> the next one of its class, or NOBODY
     last_s: Floats  # page -> when it was last visited
 
 
 def classes_between(rate_min: float, rate_max: float, weight: float = 1.0) -> PageClasses:
-    """Every class from one rate to the other: for rates that are not known yet."""
+    """Every class from one rate to the other, for rates that are not known yet."""
     low, high = policy.shelf_of(rate_min, weight), policy.shelf_of(rate_max, weight)
     return _classes(np.arange(low, high + 1, policy.WEIGHT_CLASSES, dtype=np.int64))
 
@@ -85,8 +85,9 @@ def _classes(shelves: Numbers) -> PageClasses:
 def make_queues(
     classes: PageClasses, numbers: Numbers, servers: Numbers, n_servers: int, last_s: Floats
 ) -> IndexQueues:
-    """Put every page into the queue of its class (`numbers`) and server, the one visited longest ago first; of equals
-    the first."""
+    """Put every page into the queue of its class (`numbers`) and server, the one visited longest ago first; ties in
+    page order.
+    """
     heads = np.full((n_servers, len(classes.shelves)), NO_PAGE, np.int64)
     following = np.full(len(last_s), NO_PAGE, np.int64)
     shelves = IndexQueues(classes, heads, heads.copy(), np.zeros(heads.shape), following, last_s.copy())
@@ -101,14 +102,14 @@ def class_numbers(classes: PageClasses, rates_per_s: Floats, weights: Floats) ->
 
 @compiled
 def class_number(classes, rate, weight):  # type: ignore[no-untyped-def]
-    """The class of a page; the nearest one of this weight, if there is none of its rate."""
+    """The class of a page; the nearest one of this weight, if its rate has none."""
     rate = min(max(rate, classes.rates[0]), classes.rates[-1])
     return classes.numbers[shelf_of(rate, weight) - classes.first]
 
 
 @compiled
 def best_class(shelves, server, now_s, price):  # type: ignore[no-untyped-def]
-    """The class whose head is worth most, and at least the price; NOBODY if there is none. Of equals the first."""
+    """The class whose head is worth most, and at least the price; NOBODY if there is none. Ties go to the first."""
     chosen, most = NO_PAGE, -1.0
     classes, heads, oldest_s = shelves.classes, shelves.heads[server], shelves.oldest_s[server]
     for number in range(len(heads)):
@@ -122,7 +123,7 @@ def best_class(shelves, server, now_s, price):  # type: ignore[no-untyped-def]
 
 @compiled
 def oldest_class(shelves, server):  # type: ignore[no-untyped-def]
-    """The class whose head was left alone longest, whatever it is worth; NOBODY if there are no pages."""
+    """The class whose head was visited longest ago, whatever it is worth; NOBODY if there are no pages."""
     chosen, oldest_s = NO_PAGE, np.inf
     for number in range(shelves.heads.shape[1]):
         if shelves.heads[server, number] != NO_PAGE and shelves.oldest_s[server, number] < oldest_s:
@@ -132,7 +133,7 @@ def oldest_class(shelves, server):  # type: ignore[no-untyped-def]
 
 @compiled
 def take_head(shelves, server, number):  # type: ignore[no-untyped-def]
-    """Take the head of a class off its queue."""
+    """Remove the head of a class from its queue."""
     page = shelves.heads[server, number]
     following = shelves.following[page]
     shelves.heads[server, number] = following
@@ -143,7 +144,7 @@ def take_head(shelves, server, number):  # type: ignore[no-untyped-def]
 
 @compiled
 def append_page(shelves, server, number, page, now_s):  # type: ignore[no-untyped-def]
-    """A page was visited now, and no page of this class later: to the tail."""
+    """Append a page that was visited now, later than all other pages of this class."""
     shelves.last_s[page] = now_s
     shelves.following[page] = NO_PAGE
     if shelves.heads[server, number] == NO_PAGE:

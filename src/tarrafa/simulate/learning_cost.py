@@ -1,25 +1,25 @@
 """Measures how much staleness it costs that change rates must be learned.
 
-Promises: the beliefs are those of `tarrafa.revisit.change_rate`, the decisions those of the index policy; the same
-arguments give the same numbers. What is measured is expected staleness, in closed form from the *true* rates and the
-times of the visits; chance decides only what the visits see.
+Promises: the beliefs are those of `tarrafa.revisit.change_rate`, the decisions those of the index policy. The same
+arguments give the same numbers. The result is expected staleness, in closed form from the *true* rates and the visit
+times; randomness decides only what the visits see.
 Knows nothing of politeness: one pool of pages, slots evenly spaced at the rate that the budget gives.
 
-Rates are spread evenly from 0.01 to 1 change an hour (`workload`). The first round visits every page once, in order,
-as a crawl that discovers does. Before it every page is believed to have the Gamma with the mean and variance of that
-even spread: what a site's other pages would teach (`estimate.prior`), without the trouble of learning it. From the
-second round on the index policy chooses, by rates that are estimated so far. The peer is the same policy, on the same
-classes, after the same first round, that knows the true rates from then on.
+Rates are spread evenly from 0.01 to 1 change per hour (`workload`). The first round visits every page once, in order,
+as a discovering crawl does. Before it the belief about every page is the Gamma with the mean and variance of that even
+spread: what a site's other pages would teach (`change_rate.site_prior`), without having to learn it. From the second
+round on the index policy chooses, by the rates estimated so far. The peer is the same policy, on the same classes,
+after the same first round, and knows the true rates from then on.
 
-After n mean visits: rounds are of one visit a page in the mean, the excess after n of them is the staleness over the
-WINDOW rounds that follow (from n to n + WINDOW) against the peer's over the same rounds, less one. One round would be
-too few: pages visited together in the first round come round together, and the peer itself swings by 0.4 % from one
+After n mean visits: rounds are of one visit per page on average. The excess after n of them is the staleness over the
+WINDOW rounds that follow (from n to n + WINDOW) against the peer's over the same rounds, minus one. One round would be
+too few: pages visited together in the first round are due together again, and the peer itself swings by 0.4 % from one
 round to the next. The first round counts: after it n is 1.
 
-At 8.64 visits a page a day, without dates, the excess after 9 is 0.68 % (windows of 3 to 8 rounds: 0.72 to 0.59),
-with one visit in 50 exploring; the mean in the place of the cautious estimate gives 0.85 %, the exact posterior under
-the true spread of rates 0.6 %. At 2 a day it is 0.9 % after 22 with dates, and 3.4 % without: there most visits find
-a change and cannot tell how many.
+At 8.64 visits per page and day, without dates, the excess after 9 is 0.68 % (windows of 3 to 8 rounds: 0.72 to 0.59),
+with one visit in 50 exploring; the mean instead of the cautious estimate gives 0.85 %, the exact posterior under the
+true spread of rates 0.6 %. At 2 per day it is 0.9 % after 22 with dates, and 3.4 % without: there most visits find a
+change and cannot tell how many.
 """
 
 import math
@@ -51,7 +51,7 @@ WINDOW = 4  # rounds
 MEAN_PER_S = (RATE_MIN_PER_HOUR + RATE_SPAN_PER_HOUR / 2) / HOUR_S  # of an even spread, and its variance below
 VARIANCE = (RATE_SPAN_PER_HOUR / HOUR_S) ** 2 / 12
 PRIOR_ALPHA = MEAN_PER_S**2 / VARIANCE  # 3.12
-ESTIMATE_MIN_PER_S, ESTIMATE_MAX_PER_S = 1e-5 / HOUR_S, 20 / HOUR_S  # estimates beyond are taken for these
+ESTIMATE_MIN_PER_S, ESTIMATE_MAX_PER_S = 1e-5 / HOUR_S, 20 / HOUR_S  # estimates are clamped to these
 WEIGHT = 1.0
 ROUNDS_MAX = 10_000
 
@@ -67,7 +67,7 @@ class LearningCurve(msgspec.Struct, frozen=True):
     """How much staler learned rates leave the pages than known ones, as the visits add up."""
 
     pages: int
-    visits_per_day: float  # of a page, in the mean
+    visits_per_day: float  # of a page, on average
     last_modified: bool
     explore_every: int  # 0: never
     caution: float
@@ -75,10 +75,10 @@ class LearningCurve(msgspec.Struct, frozen=True):
     seeds: int
     known: float  # staleness of the peer, mean over all rounds after the first
     curve: tuple[tuple[int, float], ...]  # mean visits, excess in percent
-    errors: tuple[float, ...]  # standard error of each, over the seeds; none where there is one seed only
+    errors: tuple[float, ...]  # standard error of each, over the seeds; empty for one seed
 
     def excess_after(self, visits: int) -> float:
-        """In percent, after so many mean visits."""
+        """The excess in percent, after this many mean visits."""
         return dict(self.curve)[visits]
 
 
@@ -94,7 +94,7 @@ def measure_learning_cost(
     first_seed: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> LearningCurve:
-    """The excess after 1, 2, 3 … mean visits; `progress` hears of runs done and runs in all."""
+    """The excess after 1, 2, 3 … mean visits; `progress` is called with runs done and runs in all."""
     rounds = int(visits_per_day * days)
     if not WINDOW < rounds <= ROUNDS_MAX:
         raise ConfigError(f"days x visits a day must be {WINDOW + 1} to {ROUNDS_MAX:,} rounds, got {rounds:,}")
@@ -137,7 +137,7 @@ def _window_means(staleness: Floats) -> Floats:
 
 @compiled
 def _updated_belief(alpha, beta, gap_s, quiet_s, is_first, last_modified):  # type: ignore[no-untyped-def]
-    """What is believed after a visit; the page last changed `quiet_s` ago. A first visit learns from a date only."""
+    """The belief after a visit; the page last changed `quiet_s` ago. A first visit learns only from a date."""
     if not is_first and quiet_s >= gap_s:
         return update_unchanged(alpha, beta, gap_s)
     if last_modified:
@@ -149,8 +149,9 @@ def _updated_belief(alpha, beta, gap_s, quiet_s, is_first, last_modified):  # ty
 
 @compiled
 def _run_rounds(shelves, rates_per_s, slot_s, rounds, learner, belief, rng):  # type: ignore[no-untyped-def]
-    """Mean staleness of each round. A Poisson process looks the same backwards: one exponential draw says when a page
-    last changed, and so whether it did since the last visit."""
+    """Mean staleness of each round. A Poisson process looks the same backwards: one exponential draw gives the time of
+    a page's last change, and so whether it changed since the last visit.
+    """
     is_learning, last_modified, explore_every, caution = learner
     pages = len(rates_per_s)
     alphas, betas = np.full(pages, belief[0]), np.full(pages, belief[1])

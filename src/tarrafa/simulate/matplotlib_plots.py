@@ -1,10 +1,11 @@
 """Draws line and bar plots with matplotlib as PNG and SVG.
 
 Promises: one call draws a figure and writes it as PNG and as SVG; the same numbers give the same bytes, with the same
-matplotlib. Colours are Okabe and Ito's, which colour-blind readers tell apart; what no policy can reach is dashed.
-Knows nothing of how numbers came about.
+matplotlib. Colours are Okabe and Ito's, which colour-blind readers can tell apart; bounds that no policy can reach are
+dashed.
+Knows nothing of how the numbers were computed.
 
-matplotlib is the only optional library here, and slow to import: nothing of it is touched before something is drawn.
+matplotlib is the only optional library here, and slow to import: it is imported only when something is drawn.
 """
 
 import math
@@ -53,7 +54,7 @@ class Series:
     label: str
     x: Sequence[float]
     y: Sequence[float]
-    bound: bool = False  # dashed and without markers: nothing that a policy can do
+    bound: bool = False  # dashed and without markers: no policy reaches it
     markers: bool = True  # False for curves of many points
 
     @property
@@ -62,7 +63,7 @@ class Series:
 
 
 def check_can_plot(stem: Path) -> None:
-    """Say what is missing before a long computation, not after it."""
+    """Report what is missing before a long computation, not after it."""
     try:
         import matplotlib as _  # noqa: F401
     except ImportError:
@@ -73,13 +74,13 @@ def check_can_plot(stem: Path) -> None:
 
 @contextmanager
 def figure_axes(stem: Path, title: str, x_label: str, y_label: str, *, percent: bool = False) -> Iterator[Any]:
-    """Axes in the house's style; when the block ends, STEM.png and STEM.svg are written."""
+    """Axes in the common style; when the block ends, STEM.png and STEM.svg are written."""
     check_can_plot(stem)
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
-    settings: Any = {}  # not what the user's own matplotlibrc says
+    settings: Any = {}  # not the settings of the user's own matplotlibrc
     settings.update(mpl.rcParamsDefault)
     settings.update(STYLE)
     with mpl.rc_context(settings):
@@ -110,7 +111,7 @@ def draw_lines(
     percent: bool = False,
     x_ticks: Sequence[float] | None = None,
 ) -> None:
-    """Draw curves, each labelled at its right end; `y_from` None lets the axis begin where the numbers do."""
+    """Draw curves, each labelled at its right end; with `y_from` None the axis begins at the lowest number."""
     with figure_axes(stem, title, x_label, y_label, percent=percent) as axes:
         for number, one in enumerate(series):
             axes.plot(
@@ -160,7 +161,7 @@ def _label_ends(axes: Any, series: Sequence[Series]) -> None:
 
     low, high = axes.get_ylim()
     axes.set_ylim(low, high)
-    height_points = SIZE_INCHES[1] * 72 * 0.78  # of the axes, about: title and labels take the rest
+    height_points = SIZE_INCHES[1] * 72 * 0.78  # approximate height of the axes: title and labels take the rest
     per_point = (high - low) / height_points
     places = spread_labels([one.y[-1] for one in series], LABEL_POINTS * 1.3 * per_point, low)
     for number, (one, place) in enumerate(zip(series, places, strict=True)):
@@ -177,7 +178,7 @@ def _label_ends(axes: Any, series: Sequence[Series]) -> None:
 
 
 def spread_labels(places: Sequence[float], least: float, lowest: float = -math.inf) -> list[float]:
-    """The same places in the same order, at least so far apart, each group centred on where it wanted to be.
+    """The same positions in the same order, at least `least` apart, each group centred on its original positions.
 
     None lies lower than `lowest`.
     """
@@ -228,7 +229,7 @@ def draw_classic(rows: "Sequence[ClassicResult]", stem: Path, title: str, x_labe
         y_label,
         y_from=max(
             0.0, math.floor((lowest - 0.01) * 10) / 10
-        ),  # the whole tenth below, so that the curves are told apart
+        ),  # the next tenth below, so that the curves can be told apart
         percent=True,
         x_ticks=thetas if len(thetas) <= TICKS_MAX else None,
     )

@@ -1,25 +1,25 @@
 """Freshness of periodic (batch) crawling against steady crawling, in closed form.
 
-Promises: the expected freshness at every moment, in closed form, of crawlers that make the same number of visits:
-each document once a period. No chance, no simulation. Knows nothing of servers or politeness: a crawl is as long as
-it is said to be.
+Promises: the expected freshness at every time, in closed form, of crawlers that make the same number of visits: each
+document once per period. No randomness, no simulation.
+Knows nothing of servers or politeness: the length of a crawl is an argument.
 
-The question is Cho's and Garcia-Molina's (The Evolution of the Web and Implications for an Incremental Crawler,
-2000). A document of rate r is still fresh t after its visit with probability e^(-r t); a curve is the mean of that
-over the documents and over when each was visited. A batch crawler visits document after document during a `burst` at
-the beginning of each period, in the same order every time, so that at one moment the times since the last visit are
-spread evenly from `low` to `high`, and the mean is (e^(-r low) - e^(-r high)) / (r (high - low)).
+The question is Cho's and Garcia-Molina's (The Evolution of the Web and Implications for an Incremental Crawler, 2000).
+A document of rate r is still fresh t after its visit with probability e^(-r t); a curve is the mean of that over the
+documents and over their visit times. A batch crawler visits document after document during a `burst` at the beginning
+of each period, in the same order every time, so that at one time the ages of the copies are spread evenly from `low` to
+`high`, and the mean is (e^(-r low) - e^(-r high)) / (r (high - low)).
 
-    in place     each new copy is shown at once: during the burst freshness climbs, then it decays: the saw-tooth
+    in place     each new copy is shown at once: freshness climbs during the burst, then decays: a saw-tooth
     shadow       the new copies are shown all together when the burst is over; until then the old ones grow older
     steady       visits spread over the whole period: no burst, the same freshness at all times
-    best         steady, and each document as often as it is worth: what the index policy comes close to
+    best         steady, and each document as often as it is worth: the index policy comes close to it
 
-In the mean over a period `in place` and `steady` are equal: how visits of one document are spaced matters, not when
-those of others are. A shadow costs freshness, the more the longer the burst.
+On average over a period `in place` and `steady` are equal: the spacing of the visits of one document matters, not the
+times of the others. A shadow costs freshness, the more the longer the burst.
 
-Known weakness: pages are all known, none is born and none dies; and a crawler with bursts needs period / burst times
-the bandwidth of a steady one, which no freshness shows.
+Known weakness: all pages are known, none is born and none dies; and a crawler with bursts needs period / burst times
+the bandwidth of a steady one, which freshness does not show.
 """
 
 from dataclasses import dataclass
@@ -34,13 +34,13 @@ from tarrafa.revisit.visit_value import age_at_price, staleness
 from tarrafa.simulate import matplotlib_plots
 from tarrafa.simulate.change_process import Floats
 
-GROUPS_MAX = 1000  # of documents of nearly the same rate: a million rates would say no more
-POINTS = 240  # of a period
+GROUPS_MAX = 1000  # of documents with nearly the same rate: a million rates would give the same result
+POINTS = 240  # per period
 
 
 @dataclass(slots=True, frozen=True)
 class FreshnessCurves:
-    """Freshness over time; steady and best do not move."""
+    """Freshness over time; steady and best are constant."""
 
     times_s: Floats
     in_place: Floats
@@ -49,14 +49,14 @@ class FreshnessCurves:
     best: float
 
     def mean(self, curve: Floats) -> float:
-        """Over the whole time, by trapezoids."""
+        """The mean over the whole time, by trapezoids."""
         return float(np.trapezoid(curve, self.times_s) / (self.times_s[-1] - self.times_s[0]))
 
 
 def periodic_freshness(
     rates: ArrayLike, period_s: float, burst_s: float, periods: int = 3, *, from_empty: bool = False
 ) -> FreshnessCurves:
-    """The curves of several periods. `from_empty` begins before the first crawl, else as if it had gone on for ever."""
+    """The curves of several periods. `from_empty` begins before the first crawl, otherwise in the steady state."""
     values, counts = _groups(np.asarray(rates, np.float64))
     if not 0.0 < burst_s <= period_s:
         raise ConfigError(f"burst must be above 0 and at most the period ({period_s:g} s), got {burst_s:g} s")
@@ -83,8 +83,9 @@ def periodic_freshness(
 
 
 def best_freshness(rates: Floats, counts: Floats, visits_per_s: float) -> float:
-    """The highest freshness that so many visits can buy: at one price for all, each document is visited whenever a
-    visit is worth it. The price is found by bisection of its logarithm."""
+    """The highest freshness that this many visits can reach: at one price for all, each document is visited whenever a
+    visit is worth it. The price is found by bisection of its logarithm.
+    """
 
     def ages(price: float) -> Floats:
         return np.array([age_at_price(rate, 1.0, price) for rate in rates])
@@ -102,8 +103,9 @@ def best_freshness(rates: Floats, counts: Floats, visits_per_s: float) -> float:
 
 
 def _moments(period_s: float, burst_s: float, periods: int) -> tuple[Floats, Floats]:
-    """When a curve is drawn, and how long into its period that is. The moment of the swap is there twice, just before
-    and just after, or the jump would be a slope."""
+    """The times at which a curve is drawn, and their offsets in the period. The time of the swap occurs twice, just
+    before and just after, or the jump would be a slope.
+    """
     even = np.linspace(0.0, period_s, POINTS + 1)
     phases = np.unique(np.concatenate([even, [np.nextafter(burst_s, 0.0), burst_s]]))
     whole = np.tile(phases, periods)
@@ -112,7 +114,7 @@ def _moments(period_s: float, burst_s: float, periods: int) -> tuple[Floats, Flo
 
 
 def _mean(rates: Floats, counts: Floats, low: float, high: float) -> float:
-    """Freshness of documents visited `low` to `high` ago, evenly."""
+    """Freshness of documents visited evenly between `low` and `high` ago."""
     y = rates * (high - low)
     spread = np.where(y > 1e-9, -np.expm1(-y) / np.where(y > 1e-9, y, 1.0), 1.0)
     return float(np.average(np.exp(-rates * low) * spread, weights=counts))
@@ -129,7 +131,7 @@ def _groups(rates: Floats) -> tuple[Floats, Floats]:
 
 
 def draw_curves(curves: FreshnessCurves, stem: Path, title: str = "The same visits, in bursts or all the time") -> None:
-    """As STEM.png and STEM.svg."""
+    """Draw the curves as STEM.png and STEM.svg."""
     days = (curves.times_s / DAY_S).tolist()
     ends = [days[0], days[-1]]
     matplotlib_plots.draw_lines(

@@ -1,7 +1,7 @@
 """Runs every policy of a scenario on the same changes and reports their freshness.
 
-Promises: every policy meets the very same changes; the same scenario gives the same report.
-Knows nothing of TOML, nor of how it is printed.
+Promises: every policy sees exactly the same changes; the same scenario gives the same report.
+Knows nothing of TOML, nor of how the report is printed.
 """
 
 import math
@@ -18,7 +18,7 @@ from tarrafa.simulate.policy_controllers import PolicyName, SimulationSettings
 from tarrafa.simulate.scenario import Scenario
 from tarrafa.simulate.web_model import SimulatedCrawler, SimulatedDocument, SimulatedServer, WebModel
 
-MIXTURE_SEED = 0x6D6978  # sets the dice for mixtures apart from those for changes
+MIXTURE_SEED = 0x6D6978  # separates the random numbers for mixtures from those for changes
 
 HEADINGS = ("policy", "freshness", "staleness", "expected staleness", "age", "visits", "violations")
 
@@ -26,7 +26,7 @@ Progress = Callable[[int, int], None]
 
 
 class ScenarioReport(msgspec.Struct, frozen=True):
-    """What became of a scenario."""
+    """The results of a scenario."""
 
     days: float
     seed: int
@@ -40,7 +40,7 @@ class ScenarioReport(msgspec.Struct, frozen=True):
 
 
 def run_scenario(scenario: Scenario, progress: Progress = lambda done, total: None) -> ScenarioReport:
-    """Run each policy of a scenario; `progress` hears of policies done and policies in all."""
+    """Run each policy of a scenario; `progress` is called with policies done and policies in all."""
     run, web = scenario.run, build_web(scenario)
     progress(0, len(run.policies))
     runs = []
@@ -76,7 +76,9 @@ def settings_of(scenario: Scenario, policy: PolicyName) -> SimulationSettings:
 
 
 def build_web(scenario: Scenario) -> WebModel:
-    """Crawlers, servers and documents one by one; those of a group are dealt to the servers of a name in turn."""
+    """Make crawlers, servers and documents; the documents of a group are distributed in turn over the servers of a
+    name.
+    """
     crawlers = [SimulatedCrawler(group.speed or math.inf) for group in scenario.crawlers for _ in range(group.count)]
     servers: list[SimulatedServer] = []
     numbers: dict[str, range] = {}
@@ -100,7 +102,7 @@ def build_web(scenario: Scenario) -> WebModel:
 
 
 def report_rows(report: ScenarioReport) -> list[tuple[str, ...]]:
-    """Lines of a table under `HEADINGS`, the freshest first; bounds stand among them."""
+    """Lines of a table under `HEADINGS`, the freshest first; bounds are among them."""
     found: list[tuple[float, tuple[str, ...]]] = []
     for run in report.runs:
         expected = "" if run.expected_freshness is None else f"{1.0 - run.expected_freshness:.4f}"
@@ -117,6 +119,6 @@ def format_hours(seconds: float) -> str:
 
 
 def markdown_table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table for people who read text."""
+    """A Markdown table."""
     ruled = [headings, ["---"] * len(headings), *lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in ruled)

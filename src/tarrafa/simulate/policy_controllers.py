@@ -1,20 +1,20 @@
 """Controllers that set and renew the parameters of a revisit policy during a simulation.
 
-Promises: the policies are those of `tarrafa.revisit`; nothing here decides about a visit. What a policy needs to be
-told (an interval, a scale, a price, a plan) is computed from what the crawler knows of the documents at that moment.
+Promises: the policies are those of `tarrafa.revisit`; nothing here decides about a visit. The parameters of a policy
+(an interval, a scale, a price, a plan) are computed from what the crawler knows of the documents at that time.
 Knows nothing of events.
 
-    index         the price that spends the budget in the long run, corrected every hour by what was spent;
+    index         the price that spends the budget in the long run, corrected every hour by the actual spending;
                   no budget: no price, every slot that politeness gives is used
     psp           allocation with caps, MERGE; a new plan every horizon
     mp2           allocation with caps, each document at its own ideal times
     m-wolf        allocation without caps, each document at its own ideal times
     uniform       the interval at which all documents known so far together spend the budget
-    proportional  as it is; of documents whose rates are known, intervals stretched until they spend the budget
+    proportional  unchanged; for documents with known rates, intervals stretched until they spend the budget
     rateupdate    the scale at which the rates known now spend the budget
 
-Known weakness: proportional has no price. While it learns it asks for what it sees change, be that less than the
-budget (the rest is wasted) or more (the bucket lets the latest go first).
+Known weakness: proportional has no price. While it learns it demands visits by the changes that it sees, be that less
+than the budget (the rest is wasted) or more (the bucket lets the most overdue go first).
 """
 
 import math
@@ -40,10 +40,8 @@ from tarrafa.revisit.policy import (
 )
 from tarrafa.simulate.web_model import WebModel
 
-RENEW_EVERY_S = (
-    3600.0  # prices and scales; the live frontier does it six times as often, which costs more than it tells
-)
-EXPERIENCE_MIN = 10.0  # revisits to be expected before what was made of them says anything
+RENEW_EVERY_S = 3600.0  # prices and scales; the live frontier renews six times as often, which costs more than it shows
+EXPERIENCE_MIN = 10.0  # expected revisits before the actual spending is meaningful
 SPENT_GOAL = 0.97  # of the budget
 FACTOR_STEP, FACTOR_MIN, FACTOR_MAX = 1.25, 0.01, 10.0
 
@@ -57,13 +55,13 @@ class SimulationSettings:
     """How a Web is crawled."""
 
     policy: PolicyName = "index"
-    budget: float | None = None  # revisits a day; None: what politeness allows
-    learn: bool = True  # or are the true rates known?
-    start: Literal["sweep", "fresh"] = "sweep"  # nothing is there yet, or a copy of everything was made at time 0
+    budget: float | None = None  # revisits per day; None: as many as politeness allows
+    learn: bool = True  # False: the true rates are known
+    start: Literal["sweep", "fresh"] = "sweep"  # start without copies, or with a copy of everything made at time 0
     share: float = 0.5  # of a server's slots for revisits, while it has documents never visited
     horizon_s: float = DAY_S  # of the plans
-    interval_min_s: float = 0.0  # no document is visited more often, but by a plan
-    scale_s: float | None = None  # of rateupdate; None: what spends the budget, or a day
+    interval_min_s: float = 0.0  # no document is visited more often, except by a plan
+    scale_s: float | None = None  # of rateupdate; None: the scale that spends the budget, or a day
     statistic_s: float = 6 * 3600.0
     from_s: float = 0.0  # where the means of the whole run begin
 
@@ -86,7 +84,7 @@ class SimulationSettings:
 
 @dataclass(slots=True, frozen=True)
 class PolicyTurn:
-    """What the scheduler goes by until it asks again."""
+    """The parameters that the scheduler uses until the next renewal."""
 
     policy: RevisitPolicy
     plan: Sequence[tuple[float, int]] | None = None  # all visits of a plan, due and document; None: no plan
@@ -94,17 +92,17 @@ class PolicyTurn:
 
 
 class PolicyController(Protocol):
-    """Makes policies."""
+    """Makes and renews the policy of a simulation."""
 
-    explores: bool  # does every so many-th visit explore?
-    is_metered: bool  # or does the plan keep to the budget by itself?
+    explores: bool  # whether one visit in EXPLORE_EVERY explores
+    is_metered: bool  # False: the plan keeps to the budget by itself
 
     def renew(self, now_s: float, pages: Pages, revisits: int) -> PolicyTurn:
-        """`revisits` is how many were made so far."""
+        """The policy from now on; `revisits` is how many were made so far."""
 
 
 def make_controller(web: WebModel, settings: SimulationSettings) -> PolicyController:
-    """The one that the settings name."""
+    """The controller that the settings name."""
     if settings.policy == "index":
         return PriceController(web, settings)
     if settings.policy in ("psp", "mp2", "m-wolf"):
@@ -113,12 +111,12 @@ def make_controller(web: WebModel, settings: SimulationSettings) -> PolicyContro
 
 
 def interval_stretch(web: WebModel, settings: SimulationSettings) -> float:
-    """By which proportional's true intervals are multiplied to spend the budget."""
+    """The factor for proportional's true intervals at which they spend the budget."""
     return math.fsum(one.rate for one in web.documents) / settings.budget_per_s if settings.budget else 1.0
 
 
 def server_intervals_s(web: WebModel) -> list[float]:
-    """How long a server's visits follow each other at the soonest, start to start, in the mean over its documents."""
+    """The shortest time between two visits of each server, start to start, on average over its documents."""
     fastest = max(crawler.speed for crawler in web.crawlers)
     sizes, counts = [0.0] * len(web.servers), [0] * len(web.servers)
     for one in web.documents:
@@ -131,7 +129,7 @@ def server_intervals_s(web: WebModel) -> list[float]:
 
 
 class IntervalController:
-    """uniform, proportional and rateupdate."""
+    """The controller of uniform, proportional and rateupdate."""
 
     explores = False
     is_metered = True
@@ -155,8 +153,9 @@ class IntervalController:
 
 
 class PlanController:
-    """psp, mp2 and m-wolf. A plan takes every copy for fresh when it begins; that none is, is what it pays for being a
-    plan."""
+    """The controller of psp, mp2 and m-wolf. A plan assumes that every copy is fresh when it begins; that none is, is
+    the cost of planning.
+    """
 
     explores = False
     is_metered = False
@@ -199,11 +198,12 @@ class PlanController:
 
 
 class PriceController:
-    """index. Documents of one server and class are one row to the long run, so that a price costs milliseconds.
+    """The controller of index. Documents of one server and class are one row of the optimum, so that a price costs
+    milliseconds.
 
-    The long run knows neither of exploring, which comes on top, nor that a document which is due waits for its server's
-    next slot and is visited a little less often for it. So the price is multiplied by a factor that grows and shrinks
-    with what was spent, as the live frontier does it (store/planning.py; a test compares the numbers).
+    The long-run optimum knows neither of exploring, which is added, nor that a due document waits for its server's next
+    slot and is visited a little less often. So the price is multiplied by a factor that grows and shrinks with the
+    actual spending, as in the live frontier (frontier/store/revisit_plans.py; a test compares the numbers).
     """
 
     explores = True
@@ -237,7 +237,7 @@ class PriceController:
             self._at_s, self._revisits = now_s, revisits
 
     def _price(self, pages: Pages) -> float:
-        """At which the visits worth it add up to the budget, in the long run."""
+        """The price at which the visits worth it add up to the budget, in the long run."""
         counts = Counter(
             (server, page.shelf) for server, page in zip(self._servers, pages, strict=True) if page is not None
         )

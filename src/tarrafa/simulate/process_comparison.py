@@ -1,15 +1,15 @@
 """Compares all policies under four change processes with the same mean rates.
 
-Promises: all policies, all processes, the same documents on the same servers with the same mean rates; only when the
-changes fall differs between processes. The same arguments give the same table.
+Promises: all policies, all processes, the same documents on the same servers with the same mean rates; only the times
+of the changes differ between processes. The same arguments give the same table.
 Knows nothing of how a simulation runs.
 
-Every policy here thinks of Poisson changes, most loudly index and the plans, which weigh visits by that formula. What
-a visit is really worth depends on the gaps: a regular document is certainly fresh for a while after a change and
-certainly stale later; a Pareto one changes in bursts, and after a long silence hardly at all. Staleness is therefore
-counted from the changes that happened, never in closed form.
+Every policy here assumes Poisson changes, most of all index and the plans, which weigh visits by that formula. The true
+value of a visit depends on the gaps: a regular document is certainly fresh for a while after a change and certainly
+stale later; a Pareto document changes in bursts, and after a long silence hardly at all. Staleness is therefore counted
+from the actual changes, never in closed form.
 
-Known weakness: rates are drawn from one distribution (log-even from a change a month to ten a day), chosen because it
+Known weakness: rates are drawn from one distribution (log-even from one change a month to ten a day), chosen because it
 is wide; the order of the policies depends on the budget more than on the process.
 """
 
@@ -59,8 +59,9 @@ def compare_processes(
     seed: int = 1,
     progress: Progress = lambda done, total: None,
 ) -> list[ComparisonCell]:
-    """Every policy under every process; `budget` is in visits a day, server sizes follow Zipf(servers_theta). Where the
-    process is Poisson a last cell is the bound."""
+    """Run every policy under every process; `budget` is in visits per day, server sizes follow Zipf(servers_theta). For
+    the Poisson process a last cell is the bound.
+    """
     chance = np.random.default_rng((seed, MIXTURE_SEED))
     span = np.log(RATE_MAX_PER_DAY / RATE_MIN_PER_DAY)
     rates = RATE_MIN_PER_DAY * np.exp(span * chance.random(documents)) / DAY_S
@@ -89,7 +90,7 @@ def compare_processes(
 
 
 def comparison_table(cells: Sequence[ComparisonCell]) -> str:
-    """Markdown: a row for each policy, a column for each process, staleness (and freshness)."""
+    """A Markdown table: a row for each policy, a column for each process, staleness (and freshness)."""
     policies = list(dict.fromkeys(cell.policy for cell in cells))
     processes = list(dict.fromkeys(cell.process for cell in cells))
     found = {(cell.policy, cell.process): cell for cell in cells}

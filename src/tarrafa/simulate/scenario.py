@@ -1,8 +1,8 @@
 """Reads and checks a simulation scenario file (TOML).
 
-Promises: an unknown key, a wrong type or a value that cannot be meant is refused with the file, the section, the key
-and what is allowed, before anything is simulated. All policies of a file run on the same Web, changes included.
-Knows nothing of how a simulation runs; docs/simulate/example.toml shows all there is to write.
+Promises: an unknown key, a wrong type or an impossible value is refused with the file, the section, the key and the
+allowed values, before anything is simulated. All policies of a file run on the same Web, with the same changes.
+Knows nothing of how a simulation runs; docs/simulate/example.toml shows every key.
 """
 
 import csv
@@ -23,7 +23,7 @@ from tarrafa.simulate.policy_controllers import PolicyName
 
 DAYS_MAX = 3650.0
 CRAWLERS_MAX, SERVERS_MAX, DOCUMENTS_MAX = 100_000, 100_000, 1_000_000
-COLUMNS = ("server", "rate_per_day", "size", "importance")  # of a documents file, and perhaps:
+COLUMNS = ("server", "rate_per_day", "size", "importance")  # required columns of a documents file; optional ones:
 COLUMN_PROCESS = "process"
 
 
@@ -52,14 +52,14 @@ class ScenarioRun(_ScenarioSection, frozen=True):
 
 
 class ScenarioCrawlers(_ScenarioSection, frozen=True):
-    """So many alike; speed in bytes a second, absent: no limit."""
+    """A number of equal crawlers; speed in bytes per second, absent: no limit."""
 
     count: int = 1
     speed: ByteSize | None = None
 
 
 class ScenarioServers(_ScenarioSection, frozen=True):
-    """So many alike, under one name: documents of that name are dealt out to them in turn."""
+    """A number of equal servers under one name: documents of that name are distributed over them in turn."""
 
     name: str
     pause: Seconds
@@ -70,7 +70,7 @@ class ScenarioServers(_ScenarioSection, frozen=True):
 
 
 class ScenarioDocuments(_ScenarioSection, frozen=True):
-    """So many alike; either rate, in changes a day, or interval, the mean time between two changes."""
+    """A number of equal documents; either rate, in changes per day, or interval, the mean time between two changes."""
 
     server: str
     count: int = 1
@@ -86,7 +86,7 @@ class ScenarioDocuments(_ScenarioSection, frozen=True):
 
 
 class Scenario(_ScenarioSection, frozen=True):
-    """A file, defaults filled in; the documents of a documents file are among the others."""
+    """A scenario file with its defaults filled in; it includes the documents of a documents file."""
 
     run: ScenarioRun
     servers: tuple[ScenarioServers, ...]
@@ -96,7 +96,7 @@ class Scenario(_ScenarioSection, frozen=True):
 
 
 def read_scenario(path: Path) -> Scenario:
-    """The scenario that a file describes."""
+    """Read the scenario of a file."""
     try:
         table = tomllib.loads(read_user_file(path))
     except tomllib.TOMLDecodeError as error:
@@ -123,7 +123,7 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def _decode(kind: type, value: Any) -> Any:
-    """As collections have them, but never below zero."""
+    """Decode quantities as in collection files, but never below zero."""
     amount = decode_quantity(kind, value)
     if amount < 0:
         raise ValueError(f"expected 0 or more, got {amount:g}")
@@ -186,7 +186,7 @@ SECTIONS: dict[str, type[_ScenarioSection]] = {
 
 
 def _explain(message: str) -> str:
-    """msgspec's sentence, with section and key in front as they stand in the file."""
+    """msgspec's message, with section and key in front as they are written in the file."""
     place = ERROR_PLACE.match(message)
     assert place is not None
     step = ERROR_STEP.match(place["path"] or "")
@@ -208,14 +208,14 @@ def _explain(message: str) -> str:
 
 
 def _choices(kind: Any) -> list[str]:
-    """The words that stand in a type."""
+    """The literal values that a type allows."""
     if isinstance(kind, str):
         return [kind]
     return list(dict.fromkeys(word for part in get_args(kind) for word in _choices(part)))
 
 
 def _complaints(scenario: Scenario) -> Iterator[tuple[bool, str]]:
-    """What the types alone cannot say. The first true one is told."""
+    """The rules that types alone cannot express. The first that is broken is reported."""
     run = scenario.run
 
     def between(where: str, value: float | None, low: float, high: float) -> tuple[bool, str]:

@@ -1,12 +1,12 @@
 """Scheduler of the event-driven simulator: chooses the next server and document within the visit budget.
 
-Promises: what `policy.choose` would choose from all documents of all servers that may be visited, seen at the heads
-of shelves only; never more revisits than the budget. Knows nothing of events, nor of what a visit finds.
+Promises: the choice that `policy.choose_shelf` would make from all documents of all servers that may be visited, found
+by looking only at the heads of shelves; never more revisits than the budget.
+Knows nothing of events, nor of what a visit finds.
 
-On one shelf the smallest key is the best, whatever the moment. So each server keeps its documents in a heap per
-shelf, and while several servers wait for a crawler (or for the budget) their heads lie again in one heap per shelf,
-common to them all: a decision compares one head per shelf, not one per server and shelf. Servers that have left are
-struck out when they come to the top.
+On one shelf the smallest key is the best at any time. So each server keeps its documents in a heap per shelf. While
+several servers wait for a crawler (or for the budget) their heads are also in one common heap per shelf: a decision
+compares one head per shelf, not one per server and shelf. Servers that have left are removed when they reach the top.
 
 Known weakness: an exploring visit explores the server that the others' urgencies chose, not the whole Web.
 """
@@ -17,13 +17,14 @@ from collections.abc import Iterator
 
 from tarrafa.revisit.policy import PageHistory, RevisitPolicy, choose_shelf
 
-BUCKET_S, BUCKET_MIN = 3600.0, 2.0  # so much of the budget may be saved for later, as the live frontier has it
-WHOLE_TOKEN = 1.0 - 1e-9  # a token, but for rounding
+BUCKET_S, BUCKET_MIN = 3600.0, 2.0  # this much of the budget may be saved for later, as in the live frontier
+WHOLE_TOKEN = 1.0 - 1e-9  # a token, up to rounding
 
 
 class CachedPolicy:
-    """A policy that remembers when shelves are due. Every policy's due moment moves with the key alone; `Index`
-    inverts a function to find it, once here instead of once per head and decision."""
+    """A policy that caches when shelves are due. Every policy's due time depends on the key alone; `IndexPolicy`
+    inverts a function to find it, once here instead of once per head and decision.
+    """
 
     def __init__(self, policy: RevisitPolicy) -> None:
         self.behind = policy
@@ -46,7 +47,7 @@ class CachedPolicy:
 
 
 class ServerShelves:
-    """The documents of one server that were visited before."""
+    """The visited documents of one server."""
 
     def __init__(self) -> None:
         self._heaps: dict[int, list[tuple[float, int]]] = {}
@@ -55,7 +56,7 @@ class ServerShelves:
         heapq.heappush(self._heaps.setdefault(shelf, []), (key, document))
 
     def take(self, shelf: int) -> int:
-        """The document at the head."""
+        """Remove and return the document at the head."""
         heap = self._heaps[shelf]
         document = heapq.heappop(heap)[1]
         if not heap:
@@ -69,7 +70,7 @@ class ServerShelves:
         return ((shelf, heap[0][0]) for shelf, heap in self._heaps.items())
 
     def due(self, policy: RevisitPolicy) -> float:
-        """From when on a head is worth a visit."""
+        """The time from which a head is worth a visit."""
         soonest_s, due = math.inf, policy.due
         for shelf, heap in self._heaps.items():
             soonest_s = min(soonest_s, due(shelf, heap[0][0]))
@@ -83,7 +84,7 @@ class WaitingServers:
         self._shelves = shelves
         self._stamps = [0] * len(shelves)
         self._waiting: dict[int, None] = {}
-        self._arrived: list[tuple[int, int]] = []  # not on the common shelves yet: mostly they need not
+        self._arrived: list[tuple[int, int]] = []  # not yet on the common shelves: mostly that is not needed
         self._common: dict[int, list[tuple[float, int, int]]] = {}
 
     def __len__(self) -> int:
@@ -101,7 +102,7 @@ class WaitingServers:
             self._common.clear()
 
     def best(self, policy: RevisitPolicy, now_s: float) -> int | None:
-        """The server with the most urgent document, if any is due; alone, a server would not be here without."""
+        """The server with the most urgent document, if any is due; a single waiting server always has one."""
         if len(self._waiting) == 1:
             (server,) = self._waiting
             return server
@@ -125,7 +126,7 @@ class WaitingServers:
 
 
 class BudgetBucket:
-    """The budget: tokens drop in evenly, a visit takes one, few are kept."""
+    """The budget as a token bucket: tokens arrive evenly, a visit takes one, few are kept."""
 
     def __init__(self, per_s: float) -> None:
         self._per_s = per_s
@@ -134,7 +135,7 @@ class BudgetBucket:
         self._at_s = 0.0
 
     def next_s(self, now_s: float) -> float:
-        """When the next token is there: now, if one is."""
+        """The time of the next token: now, if there is one."""
         if self._per_s == math.inf:
             return now_s
         self._tokens = min(self._most, self._tokens + (now_s - self._at_s) * self._per_s)

@@ -1,24 +1,24 @@
 """Compares policies day after day in the steady state against the bound that no policy can beat.
 
-Promises: staleness is expected staleness, in closed form from the times of the visits; a judge who shares no code
-with the policies computes it, and counts every gap between two visits of one server that is shorter than politeness
-allows: one is enough to refuse the whole result. The same arguments give the same numbers. Knows nothing of learning:
-all rates are known. Nothing of crawlers either: a server is visited whenever it is its turn.
+Promises: the result is expected staleness, in closed form from the visit times. It is computed by code that shares
+nothing with the policies, which also counts every gap between two visits of one server that is shorter than politeness
+allows: one violation is enough to refuse the whole result. The same arguments give the same numbers.
+Knows nothing of learning: all rates are known. Nothing of crawlers either: a server is visited whenever it is its turn.
 
-    index         at each slot of a server the page worth most, if it is worth the price (`shelves`)
+    index         at each slot of a server the page worth most, if it is worth the price (`index_queues`)
     psp           the day's plan of the classic study (allocation, MERGE, T = 24 h), the same every day
     uniform       round robin
     proportional  as often as it changes
 
-All begin with nothing visited, and none is told what the bound does, but for the price where the budget is below what
-politeness allows. The first half of the days is not measured: by then the index policy has long forgotten how it
-began (with a quarter or three quarters instead, the figures move by less than 0.1 %).
+All begin with nothing visited, and none knows the solution of the bound, except for the price where the budget is below
+what politeness allows. The first half of the days is not measured: by then the index policy has long forgotten its
+start (with a quarter or three quarters instead, the figures move by less than 0.1 %).
 
-The bound is the mean staleness if every page could be visited at its own best regular interval, however the visits of
-other pages fall (`revisit.longrun`). A window of some days may end up a little below it: what is saved in it is paid
-for outside.
+The bound is the mean staleness if every page could be visited at its own best regular interval, whatever the visits of
+other pages (`revisit.optimal_frequency`). A window of some days may end up a little below it: what is saved inside it
+is paid for outside.
 
-Known weakness: where pages are few, slots are coarse against their intervals, and the bound itself is out of reach.
+Known weakness: with few pages, slots are coarse against their intervals, and the bound itself cannot be reached.
 """
 
 from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ from tarrafa.simulate.workload import (
 WARMUP_SHARE = 0.5  # share of the days that is not measured
 TOLERANCE_S = 1e-6  # seconds of forty days are kept to some 1e-9 s
 DAYS_MIN = 4
-ROUNDS_MIN = 2.0  # of round robin in the measured days: else nothing is steady
+ROUNDS_MIN = 2.0  # of round robin in the measured days: otherwise there is no steady state
 VISITS_MAX = 200_000_000
 TRIES, STRIDE, SPENT_TOLERANCE = 16, 0.01, 1e-3  # to find the price that spends the budget
 
@@ -74,12 +74,12 @@ class SteadyStateResult(msgspec.Struct, frozen=True):
     bound: float
     policies: dict[str, float]
     excess: dict[str, float]  # above the bound, in percent
-    visits_per_day: dict[str, float]  # really made
-    violations: int  # of politeness; always 0, for the judge refuses any
+    visits_per_day: dict[str, float]  # actual
+    violations: int  # of politeness; always 0, because any violation is refused
 
 
 class ServerVisits(NamedTuple):
-    """Of one server, in the order of time."""
+    """The visits of one server, in order of time."""
 
     times_s: Floats
     pages: Numbers
@@ -87,13 +87,13 @@ class ServerVisits(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class SteadyWeb:
-    """Pages, contiguous by server, and what may be asked of the servers."""
+    """Pages, contiguous by server, and the limits of the servers."""
 
     rates_per_s: Floats
     servers: Numbers  # of each page
     offsets: Numbers  # the pages of server s are offsets[s] … offsets[s + 1]
     slots_per_day: int  # of each server
-    budget_per_day: float  # of all together
+    budget_per_day: float  # total
     days: int
 
     @property
@@ -102,7 +102,7 @@ class SteadyWeb:
 
     @property
     def capacity_per_day(self) -> int:
-        """What politeness allows."""
+        """The visits per day that politeness allows."""
         return self.slots_per_day * int(np.count_nonzero(np.diff(self.offsets)))
 
     @property
@@ -124,8 +124,9 @@ def compare_steady(
     theta: float = 0.0,
     progress: Progress = lambda done, total: None,
 ) -> SteadyStateResult:
-    """Compare the policies; `budget` is visits a day in all, by default what politeness allows; `theta` makes some
-    servers larger than others; `progress` hears of servers done and servers in all, over all policies."""
+    """Compare the policies; `budget` is the total of visits per day, by default what politeness allows; `theta` makes
+    some servers larger than others; `progress` is called with servers done and servers in all, over all policies.
+    """
     web = make_web(pages, slots_per_day, rates, servers, days, budget, theta)
     bound = float(solve_frequencies(web, web.rates_per_s, web.servers).staleness)
     timetables = {
@@ -166,7 +167,7 @@ def make_web(
 
 
 def measure_staleness(web: SteadyWeb, timetable: Iterator[ServerVisits]) -> tuple[float, float]:
-    """Mean staleness over the measured days, and visits a day in them; an impolite visit is an error."""
+    """Mean staleness over the measured days, and visits per day in them; an impolite visit is an error."""
     stale_s, visits = np.zeros(len(web.rates_per_s)), 0
     last_s = np.full(len(web.rates_per_s), LONG_AGO_S)
     from_s = web.end_s * WARMUP_SHARE
@@ -182,7 +183,7 @@ def measure_staleness(web: SteadyWeb, timetable: Iterator[ServerVisits]) -> tupl
 
 
 def count_violations(times_s: Floats, politeness_s: float) -> int:
-    """How many visits of a server started too soon after the one before."""
+    """How many visits of a server started too soon after the previous one."""
     return int(np.count_nonzero(np.diff(times_s) < politeness_s - TOLERANCE_S))
 
 
@@ -205,11 +206,11 @@ def index_timetable_at_price(web: SteadyWeb, price: float) -> Iterator[ServerVis
         yield ServerVisits(times_s[pages != NO_PAGE], pages[pages != NO_PAGE])
 
 
-# What a visit must be worth, so that the budget is spent. The first guess is the long run's price for the classes'
-# rates (the true rates' price errs by a few percent: a class is visited or not where the true rates would part it).
-# That ignores that a page waits for a slot while others are served; where nearly all slots are needed the wait is
-# long and the visits too few. So the price is corrected by what it spent, as a live crawl corrects its own: strides
-# that double until one price spends too much and another does not, then halves. Weakness: that takes whole runs.
+# The price of a visit at which the budget is spent. The first guess is the long-run price for the classes' rates (the
+# true rates' price errs by a few percent: a class is visited or not as a whole, where the true rates would divide it).
+# That ignores that a page waits for a slot while others are served; where nearly all slots are needed the wait is long
+# and the visits too few. So the price is corrected by the actual spending, as in a live crawl: steps that double until
+# one price spends too much and another does not, then halves. Weakness: that takes whole runs.
 def spending_price(web: SteadyWeb) -> float:
     price, stride = class_price(web), STRIDE
     dear: float | None = None  # spends no more than the budget
@@ -231,7 +232,7 @@ def spending_price(web: SteadyWeb) -> float:
 
 
 def class_price(web: SteadyWeb) -> float:
-    """The long run's price if every page had the rate of its class."""
+    """The long-run price if every page had the rate of its class."""
     weights = np.ones(len(web.rates_per_s))
     classes = classes_of(web.rates_per_s, weights)
     rows = web.servers * len(classes.rates) + class_numbers(classes, web.rates_per_s, weights)
@@ -247,10 +248,10 @@ def solve_frequencies(
     return solve(rates_per_s, np.ones(len(rates_per_s)), servers, caps, web.budget_per_day / DAY_S, counts)
 
 
-# A plan for one day that starts fresh and ends at midnight, repeated. It suffers from what it ignores: a page that gets
-# no visit in the plan never gets one, and a page with x visits has gaps of T/(x+1) but one, over midnight, that is
-# twice as long. Where a server's slots are all used MERGE asks for a little more than politeness gives; the classic
-# queue then delays visits, never beyond midnight.
+# A plan for one day that starts fresh and ends at midnight, repeated. It ignores two things: a page without a visit in
+# the plan never gets one, and a page with x visits has gaps of T/(x+1) but one, over midnight, that is twice as long.
+# Where a server's slots are all used MERGE asks for a little more than politeness gives; the classic queue then delays
+# visits, never beyond midnight.
 def psp_timetable(web: SteadyWeb) -> Iterator[ServerVisits]:
     caps = np.full(web.n_servers, web.slots_per_day)
     visits = allocate(web.rates_per_s, web.servers, caps, int(web.budget_per_day), DAY_S)
@@ -286,7 +287,7 @@ def proportional_timetable(web: SteadyWeb) -> Iterator[ServerVisits]:
 
 
 def share_budget(web: SteadyWeb, demands: Floats) -> Floats:
-    """Visits a day of each server: in proportion to its demand, as far as politeness allows, the budget in all."""
+    """Visits per day of each server: in proportion to its demand, as far as politeness allows, the budget in all."""
     low, high = 0.0, web.slots_per_day / demands[demands > 0].min()
     for _ in range(100):
         factor = (low + high) / 2
@@ -298,7 +299,7 @@ def share_budget(web: SteadyWeb, demands: Floats) -> Floats:
 
 
 def _even_times_s(web: SteadyWeb, per_day: float) -> Floats:
-    """The moments of a server's visits."""
+    """The times of a server's visits."""
     if per_day * web.days < 1e-9:
         return np.empty(0)
     times_s = np.arange(np.ceil(per_day * web.days - 1e-6)) * (DAY_S / per_day)
@@ -328,7 +329,7 @@ def _index(shelves, numbers, server, times_s, price):  # type: ignore[no-untyped
 
 @compiled
 def _in_turn(intervals, phases, slots):  # type: ignore[no-untyped-def]
-    """Every page at its own interval, as nearly as one page a slot allows: at each slot the one most overdue."""
+    """Every page at its own interval, as nearly as one page per slot allows: at each slot the most overdue one."""
     heap = [(intervals[page] * phases[page], page) for page in range(len(intervals))]
     heapify(heap)
     pages = np.empty(slots, np.int64)

@@ -1,7 +1,7 @@
 """Model of the simulated Web: crawlers, servers, documents and all their changes drawn in advance.
 
-Promises: crawlers, servers and documents that can be meant, with every change that will ever happen to a document
-drawn beforehand: two policies on one `Web` see the very same changes, so they differ by what they do and not by luck.
+Promises: validated crawlers, servers and documents, with every change of a document drawn beforehand: two policies on
+one `WebModel` see exactly the same changes, so they differ by their decisions and not by chance.
 Knows nothing of policies or visits.
 
 Seconds and bytes throughout; rates are changes per second.
@@ -16,32 +16,33 @@ from tarrafa.errors import ConfigError
 from tarrafa.simulate import change_process
 from tarrafa.simulate.change_process import ChangeProcess, ChangeTimes
 
-CHANGES_MAX = 50_000_000  # in all, expected: eight bytes each, and an event
+CHANGES_MAX = 50_000_000  # expected total: eight bytes each, and an event
 
 
 @dataclass(slots=True, frozen=True)
 class SimulatedCrawler:
-    """One that downloads, one document at a time."""
+    """A crawler that downloads one document at a time."""
 
-    speed: float = math.inf  # bytes a second
+    speed: float = math.inf  # bytes per second
 
 
 @dataclass(slots=True, frozen=True)
 class SimulatedServer:
-    """Never asked for two documents at once. The pause between two is counted from where the last one started, as the
-    classic study has it, or from where it ended, as the live crawl does."""
+    """A server that never gets two requests at once. The pause between two is counted from the start of the last one,
+    as in the classic study, or from its end, as in the live crawl.
+    """
 
     pause_s: float
-    speed: float = math.inf  # bytes a second
+    speed: float = math.inf  # bytes per second
     pause_from: Literal["start", "end"] = "end"
-    dated: bool = False  # its Last-Modified is believed
+    dated: bool = False  # its Last-Modified is trusted
 
     def next_start_s(self, start_s: float, end_s: float) -> float:
         """The earliest start of the next download."""
         return end_s + self.pause_s if self.pause_from == "end" else max(end_s, start_s + self.pause_s)
 
     def shortest_interval_s(self, download_s: float) -> float:
-        """From one start to the next at full speed."""
+        """The time from one start to the next at full speed."""
         return self.next_start_s(0.0, download_s)
 
 
@@ -56,7 +57,7 @@ class SimulatedDocument:
 
 @dataclass(slots=True, frozen=True)
 class WebModel:
-    """Everything that is there, and all that will happen to it until `until_s`."""
+    """The Web and all its changes until `until_s`."""
 
     crawlers: tuple[SimulatedCrawler, ...]
     servers: tuple[SimulatedServer, ...]
@@ -76,7 +77,7 @@ def make_web_model(
     until_s: float,
     seed: int,
 ) -> WebModel:
-    """Draw all changes. To replay changes that really happened, give `Web` their `Life`s instead."""
+    """Draw all changes. To replay real changes, pass their `ChangeTimes` to `WebModel` instead."""
     _check(crawlers, servers, documents, until_s)
     drawn = change_process.draw_all_changes(
         [one.process for one in documents], [one.rate for one in documents], until_s, seed

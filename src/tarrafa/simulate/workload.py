@@ -1,7 +1,8 @@
 """Portable synthetic workload: pages with change rates, weights and servers from SplitMix64 and Zipf.
 
-Promises: a workload is a function of its arguments alone. Chance is splitmix64 of the page's number, which any
-language computes in five lines, so that others can check our figures page by page. Knows nothing of policies or time.
+Promises: a workload depends on its arguments alone. Randomness is splitmix64 of the page's number, which any language
+computes in five lines, so that others can check our figures page by page.
+Knows nothing of policies or time.
 
 Rates are per second inside; the study that this workload follows gives them per hour (our reading: it names no unit).
 """
@@ -26,7 +27,7 @@ class Workload:
     rates_per_s: Floats  # of each page
     servers: Numbers  # number of each page's server, ascending
     n_servers: int  # the last ones may be empty
-    weights: Floats  # what a page matters; their mean is 1
+    weights: Floats  # importance of each page; the mean is 1
 
 
 def splitmix64(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -74,7 +75,8 @@ def zipf_rates(pages: int, theta: float) -> Floats:
 
 
 def zipf_weights(pages: int, theta: float) -> Floats:
-    """Third experiment: a page matters like rank^-theta, mean 1, whatever its rate and its server.
+    """Third experiment: a page's importance is proportional to rank^-theta, mean 1, independent of its rate and its
+    server.
 
     Ranks are the order of splitmix64 of the numbers after the rates' own (N+1 … 2N), so the two are independent.
     """
@@ -91,7 +93,7 @@ def make_workload(
     rates_theta: float | None = None,
     weights_theta: float = 0.0,
 ) -> Workload:
-    """A Web of so many pages; server sizes follow Zipf(servers_theta), rates are even unless `rates_theta` is given."""
+    """A Web of `pages` pages; server sizes follow Zipf(servers_theta), rates are even unless `rates_theta` is given."""
     sizes = largest_remainder(pages, zipf_shares(n_servers, servers_theta))
     rates = uniform_rates(pages) if rates_theta is None else zipf_rates(pages, rates_theta)
     servers = np.repeat(np.arange(n_servers, dtype=np.int64), sizes)

@@ -1,5 +1,5 @@
 """Triple store: the RDF statements of pages, in one named graph per page; follows the archive.
 
-What pages state in RDFa, JSON-LD and microdata, each page a named graph under its URL. It follows the archive and can
-be made again from it. Only the follower opens the store; everybody else reads what it has published.
+Holds the RDFa, JSON-LD and microdata of pages, each page as a named graph under its URL. The store can be rebuilt from
+the archive. Only the follower opens it; all other processes read published snapshots.
 """

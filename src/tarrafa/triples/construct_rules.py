@@ -1,11 +1,11 @@
 """Runs the CONSTRUCT rules of the user over the triple store, in a child process.
 
-Rules are CONSTRUCT queries; what they construct stands in the graph urn:tarrafa:rules, and nowhere else. They are run
-one after the other, in the file's order, over all pages and what was inferred from them, as one graph (`GRAPH` tells
-pages apart); each also sees what the earlier ones have constructed in the same run, and nothing of former runs: so
-nothing stands that does not follow any more. Promises: the follower is never held up. Rules run in a child process,
-on a checkpoint of its own, in bounded time and memory, and construct a bounded number of statements; there is a pause
-between two runs of several times what the last one took. A rule that fails is said once, and the others go on.
+Rules are CONSTRUCT queries; their results are in the graph urn:tarrafa:rules, and nowhere else. They run one after the
+other, in the file's order, over all pages and the statements inferred from them, as one graph (`GRAPH` separates
+pages). Each rule also sees the results of the earlier ones in the same run, and none of former runs: so no result
+outlives its premises. Promises: the follower is never delayed. Rules run in a child process, on a checkpoint of its
+own, in bounded time and memory, and construct a bounded number of statements; the pause between two runs is several
+times the duration of the last one. A rule that fails is reported once, and the others continue.
 
 `python -m tarrafa.triples.construct_rules` is the child.
 """
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class RuleReport(msgspec.Struct, frozen=True):
-    """What became of a run: why rules failed, by their names."""
+    """The result of a run: the errors of failed rules, by name."""
 
     failed: dict[str, str] = {}
 
@@ -49,7 +49,7 @@ def folder(data: DataDirectory) -> Path:
 
 
 class RuleRunner:
-    """Has rules run. `turned`: how often pages were written; a run covers what there was when it began."""
+    """Runs rules. `turned` counts the writes of pages; a run covers the state at its start."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
@@ -62,7 +62,7 @@ class RuleRunner:
         self._said: set[tuple[str, str]] = set()
 
     def set_rules(self, rules: tuple[ConstructRule, ...]) -> None:
-        """These hold from now on."""
+        """Set the rules in force."""
         if rules != self._rules:
             self._rules, self._covered = rules, -1
             self._ended = -1e9
@@ -74,7 +74,7 @@ class RuleRunner:
         return at_once or now - self._ended >= max(PAUSE_S_MIN, PAUSE_TIMES * self._took_s)
 
     def begin(self, store: Store, turned: int) -> None:
-        """Start a run on the store as it is now."""
+        """Start a run on the present store."""
         place = folder(self._data)
         self._clear()
         try:
@@ -92,7 +92,7 @@ class RuleRunner:
         self._covers, self._began = turned, boottime()
 
     def result(self) -> list[Quad] | None:
-        """What a run has constructed, if one has just come to its end; one that takes too long is ended."""
+        """The statements of a run that has just ended, if any; a run that takes too long is ended."""
         if self._child is None:
             return None
         code = self._child.poll()
@@ -104,7 +104,7 @@ class RuleRunner:
         return self._ended_with(code)
 
     def wait(self) -> list[Quad] | None:
-        """The same, for whoever has time."""
+        """The same, blocking."""
         while self._child is not None:
             with suppress(subprocess.TimeoutExpired):
                 self._child.wait(max(0.01, TIME_S_MAX - (boottime() - self._began)))
@@ -114,7 +114,7 @@ class RuleRunner:
         return None
 
     def _ended_with(self, code: int | None) -> list[Quad] | None:
-        """`code` is None for one that took too long."""
+        """`code` is None for a run that took too long."""
         self._child, self._covered, self._ended = None, self._covers, boottime()
         self._took_s = self._ended - self._began
         found: list[Quad] | None = None
@@ -141,7 +141,7 @@ class RuleRunner:
             log.warning("ontology.toml: [[rule]] %s: %s", name, why)
 
     def stop(self) -> None:
-        """End a run that goes on."""
+        """End a run in progress."""
         if self._child is not None:
             self._child.kill()
             self._child.wait()
@@ -153,7 +153,7 @@ class RuleRunner:
 
 
 def write_rule_graph(store: Store, wanted: list[Quad]) -> bool:
-    """The graph of the rules is this from now on; whether it was another."""
+    """Replace the graph of the rules; whether it has changed."""
     fresh, there = set(wanted), set(store.quads_for_pattern(None, None, None, RULES_GRAPH))
     if fresh == there and (fresh or not store.contains_named_graph(RULES_GRAPH)):
         return False
@@ -166,7 +166,7 @@ def write_rule_graph(store: Store, wanted: list[Quad]) -> bool:
 
 
 def run_rules(place: Path) -> RuleReport:
-    """Run all rules on the checkpoint that was laid there, and lay what they construct beside it."""
+    """Run all rules on the given checkpoint, and write their results beside it."""
     rules = msgspec.msgpack.decode((place / "rules").read_bytes(), type=tuple[ConstructRule, ...])
     store, failed = Store(str(place / "store")), dict[str, str]()
     store.remove_graph(RULES_GRAPH)
@@ -202,7 +202,9 @@ def _constructed(store: Store, rule: ConstructRule, most: int) -> list[Triple]:
 
 
 def _check_known(store: Store, node: BlankNode) -> None:
-    """A blank node that a rule makes would have another name in every run: nothing would ever stand still."""
+    """Refuse blank nodes made by a rule: they would have another name in every run, so the graph would always
+    change.
+    """
     if not any(store.quads_for_pattern(node, None, None)) and not any(store.quads_for_pattern(None, None, node)):
         raise ValueError("makes a blank node; give it an IRI, as in BIND(IRI(CONCAT('urn:x:', STR(?n))) AS ?new)")
 

@@ -1,8 +1,8 @@
 """Parses ISO 8601 dates and times into ranges of seconds.
 
-Promises: a date or a time as pages write them (ISO 8601: a year, a month, a day, a minute, a second, with or without
-a zone) as a span of seconds since 1970, from its first moment to the first one after it; a text that is none as None.
-Without a zone it is taken for UTC. Unlike a sitemap's, a date may lie before 1970. Pure.
+Promises: a date or a time as pages write them (ISO 8601: a year, a month, a day, a minute, a second, with or without a
+zone) becomes a range of seconds since 1970, from its first second to the first one after it; any other text becomes
+None. Without a zone it is UTC. Unlike a sitemap's, a date may lie before 1970. Pure.
 """
 
 import re
@@ -19,13 +19,13 @@ _iso = re.compile(
 
 
 def date_range(text: str) -> tuple[float, float] | None:
-    """When that begins, and when it has ended; None if it is no date."""
+    """The start and the end of a date; None if the text is no date."""
     found = _iso(text) if 4 <= len(text) <= DATE_CHARS_MAX else None
     if found is None:
         return None
     year, month, day, hour, minute, second, zone = found.groups()
     if zone and day is None and zone.upper() != "Z":
-        return None  # 2026-05 with a zone would be "2026-05-03:00": nobody means that
+        return None  # 2026-05 with a zone would be "2026-05-03:00": no page means that
     first = _moment(int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0))
     if first is None:
         return None

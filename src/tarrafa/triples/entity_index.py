@@ -1,10 +1,9 @@
 """Entity index in SQLite: the entities of a page, their labels, facts and searchable words.
 
-A *thing* is what statements are about. One with an IRI is the same thing on every page; a blank node belongs to its
-page. Promises: what is written of a page can be taken out again whole; each value is found by its words, without
-accents, by its number and by its date, if it is one; an IRI by the words in it. Their number is bounded: what a page
-says beyond that is in the store, and not found as a thing.
-Knows nothing of the store.
+An *entity* is the subject of statements. An entity with an IRI is the same on every page; a blank node belongs to its
+page. Promises: the entries of a page can be removed completely; each value is found by its words, without accents, by
+its number and by its date, if it is one; an IRI by the words in it. The number of entries is bounded: statements beyond
+that are in the store, and not in the index. Knows nothing of the store.
 """
 
 import re
@@ -24,21 +23,21 @@ from tarrafa.triples.storage import PAGE_SHIFT, SAID_SHIFT
 from tarrafa.triples.usage_counts import EntityUsage, PageUsage, TermNumbers, apply_usage
 
 ENTITIES_PER_PAGE_MAX = (1 << PAGE_SHIFT) - 1  # of a page
-FACTS_PER_ENTITY_MAX = (1 << SAID_SHIFT) - 1  # of a thing on a page
-TERM_CHARS_MAX = 1_000  # that are shown; the store has the whole
-WORDS_CHARS_MAX = 4_000  # that are found by
+FACTS_PER_ENTITY_MAX = (1 << SAID_SHIFT) - 1  # of an entity on a page
+TERM_CHARS_MAX = 1_000  # that are shown; the store has the whole term
+WORDS_CHARS_MAX = 4_000  # that are indexed
 LABEL_CHARS_MAX = 200
 NUMBER_CHARS_MAX = 40
 TYPE_IRI = f"{RDF}type"
 
 _rank = {name: place for place, name in enumerate(NAME_PROPERTIES)}
 _number = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII).fullmatch
-_BEGINNINGS = frozenset("0123456789+-.")  # of numbers and dates
+_BEGINNINGS = frozenset("0123456789+-.")  # first characters of numbers and dates
 _BLIND = frozenset(f"{XSD}{name}" for name in ("base64Binary", "hexBinary"))
 
 
 class EntityFact(NamedTuple):
-    """One statement of a thing, in words."""
+    """One statement about an entity, as text."""
 
     property: str
     term: str
@@ -46,14 +45,14 @@ class EntityFact(NamedTuple):
 
 
 class EntityMention(NamedTuple):
-    """What a page says of one thing."""
+    """The statements of a page about one entity."""
 
     key: str
     facts: list[EntityFact]
 
 
 def page_entities(statements: Iterable[Statement], inferred: Iterable[Statement] = ()) -> list[EntityMention]:
-    """The things of a page, those that it says itself and those that follow from it."""
+    """The entities of a page, from its own statements and from inferred ones."""
     found: dict[str, EntityMention] = {}
     for guessed, some in ((False, statements), (True, inferred)):
         for one in some:
@@ -69,7 +68,7 @@ def page_entities(statements: Iterable[Statement], inferred: Iterable[Statement]
 
 
 def label_of(facts: Sequence[EntityFact]) -> str:
-    """What to call it: its name, its title; else the first text there is."""
+    """The label of an entity: its name, its title; else its first text."""
     best, found = len(NAME_PROPERTIES) + 1, ""
     for fact in facts:
         rank = _rank.get(fact.property, len(NAME_PROPERTIES))
@@ -89,7 +88,7 @@ class EntityIndex:
         self.names = TermNumbers(connection)
 
     def add_page(self, page: int, statements: Sequence[Statement], inferred: Sequence[Statement]) -> PageUsage:
-        """Write what a page says; there is nothing of it yet. What it adds to the counts."""
+        """Write the entities of a page that has no entries yet; its contribution to the usage counts."""
         some = page_entities(statements, inferred)
         numbers, fresh = self._numbers([thing.key for thing in some])
         first = page << PAGE_SHIFT
@@ -104,7 +103,7 @@ class EntityIndex:
         return share
 
     def _numbers(self, keys: list[str]) -> tuple[dict[str, int], set[int]]:
-        """The numbers of things, and which of them nobody spoke of before."""
+        """The numbers of entities, and which of them are new."""
         numbers: dict[str, int] = {}
         fresh: set[int] = set()
         for key in keys:
@@ -146,7 +145,7 @@ class EntityIndex:
         )
 
     def remove_page(self, page: int, share: PageUsage) -> None:
-        """Take away all that a page said."""
+        """Remove all entries of a page."""
         run, said = self._connection.execute, (page << PAGE_SHIFT, (page + 1) << PAGE_SHIFT)
         facts = tuple(end << SAID_SHIFT for end in said)
         run("DELETE FROM words WHERE rowid >= ? AND rowid < ?", facts)
@@ -178,7 +177,7 @@ def _shown(term: str) -> str:
 
 
 def search_keys(fact: EntityFact) -> tuple[str, float | None, float | None]:
-    """The words, the number and the moment by which a value is found."""
+    """The words, the number and the date by which a value is found."""
     if _is_class(fact) or fact.term.startswith("_:"):
         return "", None, None
     said = literal_value(fact.term)

@@ -1,10 +1,9 @@
 """Plans an entity query as SQL over the entity index.
 
-One part of the question *drives*: it names candidates in their order, from the index that has fewest of them (words
-before dates and numbers, these before a class, that before a vocabulary). Every other part is looked up for one
-candidate at a time. So a question costs what its answer costs, and not what the books hold: nothing is sorted, and
-counting ends at a bound. Texts are only ever bound, never part of what SQLite reads as SQL.
-Knows nothing of what a thing looks like.
+One part of the query *drives*: it lists candidates in order, from the index with the fewest of them (words before dates
+and numbers, these before a class, that before a vocabulary). Every other part is checked for one candidate at a time.
+So the cost of a query grows with its result, and not with the size of the index: nothing is sorted, and counting ends
+at a bound. Texts are always bound parameters, never part of the SQL. Knows nothing of how an entity is shown.
 """
 
 import re
@@ -25,8 +24,9 @@ from tarrafa.triples.usage_counts import ANY, CLASS, PROPERTY, VOCABULARY
 
 
 class EntityCondition(msgspec.Struct, frozen=True):
-    """A thing has that property, with these words in one value of it. No words: with whatever value; no property: in
-    whichever. `=` is a whole text, IRI, number or date; the others are for numbers and dates (2026, 2026-01-31...)."""
+    """An entity has that property, with these words in one value of it. No words: any value; no property: any property.
+    `=` compares a whole text, IRI, number or date; the other operators are for numbers and dates (2026, 2026-01-31...).
+    """
 
     property: str = ""
     words: str = ""
@@ -34,7 +34,7 @@ class EntityCondition(msgspec.Struct, frozen=True):
 
 
 class EntityQuery(msgspec.Struct, frozen=True, rename={"of_class": "class"}):
-    """All of it must hold. `not_class`: things that do have classes, but not that one."""
+    """All conditions must hold. `not_class`: entities with classes, but not that one."""
 
     of_class: str = ""
     not_class: str = ""
@@ -55,7 +55,7 @@ CLASS_PROPERTIES_SQL = (
     " AND (?2 IS NULL OR n.vocabulary = (SELECT name FROM names WHERE iri = ?2))"
 )
 
-# Where a fact is looked for: `f` is the fact, `s` who is spoken of.
+# The tables of a fact: `f` is the fact, `s` its subject.
 _BY_WORDS = (
     "SELECT DISTINCT s.thing AS thing FROM words w CROSS JOIN facts f ON f.fact = w.rowid"
     " CROSS JOIN said s ON s.said = f.fact >> 12 WHERE words MATCH ?"
@@ -84,19 +84,21 @@ Bindings = tuple[object, ...]
 
 
 class EntityQueryPart(NamedTuple):
-    """A part of a question: who it names, and how it is asked of one; the smaller `rank`, the fewer it names."""
+    """A part of a query: the SQL that lists its entities, and the SQL that checks one; the smaller `rank`, the fewer
+    entities.
+    """
 
     rank: int
     driver: str
     driving: Bindings
     test: str
     testing: Bindings
-    things: int | None = None  # how many it names, where that is known
+    things: int | None = None  # the number of its entities, if known
 
 
 @dataclass(frozen=True, slots=True)
 class EntityQueryPlan:
-    """A question as SQLite reads it."""
+    """A query as SQL."""
 
     sql: str
     bindings: Bindings
@@ -104,7 +106,7 @@ class EntityQueryPlan:
 
     @property
     def is_known(self) -> bool:
-        """Whether the number of answers is known without counting them."""
+        """Whether the number of results is known without counting them."""
         return self.known is not None
 
     def count(self, connection: apsw.Connection, most: int) -> int:
@@ -119,7 +121,7 @@ class EntityQueryPlan:
 
 
 def plan_query(connection: apsw.Connection, query: EntityQuery) -> EntityQueryPlan | None:
-    """What to ask a part of the store; None: it can have no answer."""
+    """The plan for one part of the store; None: there can be no result."""
     pieces: list[EntityQueryPart] = []
     for kind, text in ((CLASS, query.of_class), (VOCABULARY, query.vocabulary)):
         if text:
@@ -183,7 +185,7 @@ def _condition_part(connection: apsw.Connection, condition: EntityCondition) -> 
 
 
 def _matched(name: int | None, match: str, more: str = "", bound: Bindings = ()) -> EntityQueryPart:
-    """Words are looked up once for all candidates, whoever drives."""
+    """Words are looked up once for all candidates, whichever part drives."""
     of = " AND f.property = ?" if name is not None else ""
     driver, driving = f"{_BY_WORDS}{of}{more}", (match, *(() if name is None else (name,)), *bound)
     return EntityQueryPart(0, driver, driving, f"t.thing IN ({driver})", driving)
@@ -193,7 +195,7 @@ _MOMENTS = {"<": ("<", 0), "<=": ("<", 1), ">": (">=", 1), ">=": (">=", 0)}
 
 
 def _compared(name: int | None, operator: str, text: str) -> EntityQueryPart:
-    """A number is compared with numbers, a date with dates; a year with both."""
+    """Compare a number with numbers, a date with dates; a year with both."""
     number, when = parse_number(text), date_range(text)
     if number is None and when is None:
         if operator == "=":
@@ -222,7 +224,8 @@ def _compared(name: int | None, operator: str, text: str) -> EntityQueryPart:
             bound.append(when[end])
     of, whose = ("f.property = ? AND ", (name,)) if name is not None else ("", ())
     test = " OR ".join(tests)
-    looked_up = f"{_OF_THING} AND {of}({test}))".replace("f.property", "+f.property")  # + : by no index of all things
+    # + : not by an index over all entities
+    looked_up = f"{_OF_THING} AND {of}({test}))".replace("f.property", "+f.property")
     looked_up = looked_up.replace("f.number", "+f.number").replace("f.moment", "+f.moment")
     if len(tests) == 1 and name is not None:
         driver = f"{_BY_NUMBER if when is None else _BY_MOMENT} AND {of}{tests[0]}"
@@ -235,13 +238,13 @@ def _compared(name: int | None, operator: str, text: str) -> EntityQueryPart:
 
 
 def _either(of: str, tests: list[str], whose: Bindings, bound: list[object], looked_up: str) -> EntityQueryPart:
-    """What may be meant as a number or as a date: both indices are asked."""
+    """A value that may be a number or a date: both indexes are used."""
     driver = f"{_BY_NUMBER} AND {of}{tests[0]} UNION {_BY_MOMENT} AND {of}{tests[1]}"
     return EntityQueryPart(1, driver, (*whose, bound[0], *whose, *bound[1:]), looked_up, (*whose, *bound))
 
 
 def _equal(name: int | None, text: str) -> EntityQueryPart:
-    """The whole text, in whichever language; or the whole IRI."""
+    """The whole text, in any language; or the whole IRI."""
     words = _word.findall(text)
     if not words:
         raise QueryError(message("= {text}: there is no word in it", text=repr(text[:80])))

@@ -1,10 +1,9 @@
 """EntityReader: finds entities by vocabulary, class, property and words, with the pages that describe them.
 
-For people who choose a vocabulary, a class (or *not* that class), properties and words, from what was really crawled.
-Promises: reads what the follower has committed while it goes on; every answer is bounded, in length and in time;
-counts are exact, those of found things up to `TOTAL_MAX`. A thing with an IRI that several pages speak of is one
-thing (where the store is in several parts: in each of them); a blank node belongs to its page. Knows nothing of
-SPARQL.
+For people who choose a vocabulary, a class (or *not* that class), properties and words, from the crawled pages.
+Promises: reads committed data while the follower writes; every answer is bounded, in length and in time; counts are
+exact, those of found entities up to `TOTAL_MAX`. An entity with an IRI on several pages is one entity (where the store
+has several parts: in each of them); a blank node belongs to its page. Knows nothing of SPARQL.
 """
 
 from collections.abc import Iterator
@@ -30,11 +29,11 @@ from tarrafa.triples.usage_counts import CLASS, PROPERTY, VOCABULARY
 NAMES_MAX = 1_000  # that are listed at once
 ENTITIES_MAX = 100  # that are shown at once
 OFFSET_MAX = 100_000
-TOTAL_MAX = 10_000  # things that are counted one by one
+TOTAL_MAX = 10_000  # entities that are counted one by one
 CONDITIONS_MAX = 10
-TEXT_CHARS_MAX = 2_000  # of what is asked for
+TEXT_CHARS_MAX = 2_000  # of a search text
 TIME_S_MAX = 5.0
-STEPS = 20_000  # of SQLite's, between two looks at the clock
+STEPS = 20_000  # of SQLite, between two checks of the time limit
 
 __all__ = [
     "EntityCondition",
@@ -50,7 +49,7 @@ __all__ = [
 
 
 class TermCount(msgspec.Struct, frozen=True):
-    """A vocabulary, class or property: of how many things, on how many pages; a property also: how often."""
+    """A vocabulary, class or property: its number of entities and of pages; of a property also its number of uses."""
 
     iri: str
     things: int
@@ -59,14 +58,14 @@ class TermCount(msgspec.Struct, frozen=True):
 
 
 class TermCounts(msgspec.Struct, frozen=True):
-    """Some of them, those on most pages first, and how many there are."""
+    """Some of them, those on most pages first, and their total number."""
 
     total: int
     names: list[TermCount]
 
 
 class EntityResults(msgspec.Struct, frozen=True):
-    """`total` is exact unless `more`: then there are more than that."""
+    """`total` is exact unless `more`: then it is a lower bound."""
 
     total: int
     more: bool
@@ -74,24 +73,24 @@ class EntityResults(msgspec.Struct, frozen=True):
 
 
 class EntityReader:
-    """Any number of threads may ask."""
+    """Reads the entity index; for any number of threads."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
         self._taken_down = CurrentTakedowns(data)
 
     def vocabularies(self, offset: int = 0, n: int = 100, holding: str = "") -> TermCounts:
-        """The vocabularies that pages speak; those `holding` a text in their IRI."""
+        """The vocabularies of the pages; `holding`: those with a text in their IRI."""
         return self._named(entity_query.TERM_COUNTS_SQL, (VOCABULARY, None), offset, n, holding)
 
     def classes(self, vocabulary: str = "", offset: int = 0, n: int = 100, holding: str = "") -> TermCounts:
-        """The classes that things are of, in one vocabulary or in all."""
+        """The classes of the entities, in one vocabulary or in all."""
         return self._named(entity_query.TERM_COUNTS_SQL, (CLASS, normalize_iri(vocabulary) or None), offset, n, holding)
 
     def properties(
         self, of_class: str = "", vocabulary: str = "", offset: int = 0, n: int = 100, holding: str = ""
     ) -> TermCounts:
-        """The properties that things have; of one class, or of all."""
+        """The properties of the entities; of one class, or of all."""
         wanted = normalize_iri(vocabulary) or None
         if of_class:
             return self._named(entity_query.CLASS_PROPERTIES_SQL, (normalize_iri(of_class), wanted), offset, n, holding)
@@ -111,7 +110,7 @@ class EntityReader:
         return TermCounts(len(ordered), ordered[offset : offset + n])
 
     def entities(self, query: EntityQuery) -> EntityResults:
-        """The things that are so."""
+        """The entities that match a query."""
         offset, n = _bounded(query.offset, query.n, ENTITIES_MAX)
         _check(query)
         total, more, keys = 0, False, list[str]()
@@ -128,18 +127,18 @@ class EntityReader:
         return EntityResults(total, more, [one for one in found if one is not None])
 
     def entity(self, key: str) -> FoundEntity | None:
-        """What is said of a thing, by whom; None if nobody speaks of it. The key is its IRI, or a blank node's."""
+        """An entity with its statements and pages; None if it is unknown. The key is its IRI, or a blank node's."""
         with self._reading() as parts:
             return self._described(parts, key)
 
     def page_views(self, key: str) -> list[EntityPageView]:
-        """What each page says of a thing, the page fetched last first."""
+        """The statements of each page about an entity, the page fetched last first."""
         with self._reading() as parts:
             several = [view for some in self._views(parts, key) for view in some]
         return sorted(several, key=lambda view: (-view.at, view.url))
 
     def entities_of_page(self, url: str, n: int = 20) -> list[FoundEntity]:
-        """The first things that a page speaks of."""
+        """The first entities of a page."""
         _, n = _bounded(0, n, ENTITIES_MAX)
         with self._reading() as parts:
             keys = [key for part in parts for key in entity_view.entity_keys_of_page(part, url_id(url), n)]
@@ -151,14 +150,14 @@ class EntityReader:
         return entity_view.merge_views(key, views) if views else None
 
     def _views(self, parts: list[apsw.Connection], key: str) -> list[list[EntityPageView]]:
-        """What is taken down is not told, even before the follower has heard of it."""
+        """Taken-down pages are left out, even before the follower has removed them."""
         orders = self._taken_down.now()
         found = [[view for view in entity_view.page_views(part, key) if not orders.covers(view.url)] for part in parts]
         return [some for some in found if some]
 
     @contextmanager
     def _reading(self) -> Iterator[list[apsw.Connection]]:
-        """One state of the books of each part, for as long as a question may take."""
+        """One consistent state of each part, up to the time limit."""
         until = boottime() + TIME_S_MAX
         with ExitStack() as stack:
             try:

@@ -1,9 +1,8 @@
 """Entity view: label, classes, values and source pages of one entity.
 
-Its name, its classes, its properties with their values, and the pages that say so, those fetched last first.
-Promises: whatever pages say of it, the picture is of bounded size; what stands in a blank node is shown inside, one
-level deep, and a value that is a thing itself carries its name. What was inferred is not shown: nobody said it. Knows
-nothing of questions.
+An entity's name, its classes, its properties with their values, and its pages, those fetched last first. Promises: the
+view has a bounded size; the statements of a blank node are shown inside, one level deep, and a value that is an entity
+itself carries its label. Inferred statements are not shown: no page states them. Knows nothing of queries.
 """
 
 from datetime import UTC, datetime
@@ -16,16 +15,17 @@ from tarrafa.parse.rdf.nquads import XSD_STRING, LiteralValue, iri_of, literal_v
 from tarrafa.runtime.sqlite import rows
 from tarrafa.triples.entity_index import TYPE_IRI
 
-PAGES_MAX = 20  # of a thing, that are looked at: those fetched last
-PAGES_COMPARED_MAX = 1_000  # of those that speak of it, to find these; of more, the ones that were met last
-VALUES_MAX = 60  # of a thing
+PAGES_MAX = 20  # of an entity, that are read: those fetched last
+PAGES_COMPARED_MAX = 1_000  # of an entity, to find these; of more, the newest in the index
+VALUES_MAX = 60  # of an entity
 INSIDE_MAX = 12  # of a blank node among these
-OPENED_MAX = 60  # blank nodes that are looked into, for one thing
+OPENED_MAX = 60  # blank nodes that are expanded, for one entity
 
 
 class EntityValue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A value of a property. `thing` is the key of what it leads to, `label` its name; `inside`, what a blank node
-    says."""
+    """A value of a property. `thing` is the key of the entity that it leads to, `label` its name; `inside`, the
+    statements of a blank node.
+    """
 
     property: str
     text: str = ""
@@ -38,14 +38,14 @@ class EntityValue(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class EntitySource(msgspec.Struct, frozen=True):
-    """A page that speaks of a thing, and when it was fetched."""
+    """A page with statements about an entity, and when it was fetched."""
 
     url: str
     fetched: str
 
 
 class FoundEntity(msgspec.Struct, frozen=True):
-    """A thing; `key` asks for it again."""
+    """An entity; `key` requests it again."""
 
     key: str
     label: str
@@ -56,18 +56,18 @@ class FoundEntity(msgspec.Struct, frozen=True):
 
 
 class EntityPageView(msgspec.Struct, frozen=True):
-    """What one page says of a thing."""
+    """The statements of one page about an entity."""
 
     url: str
     at: float
     label: str
     classes: list[str]
     properties: list[EntityValue]
-    pages: int  # of its part, that speak of it
+    pages: int  # of its part, with statements about it
 
 
 def page_views(connection: apsw.Connection, key: str) -> list[EntityPageView]:
-    """What the pages say of a thing, the page fetched last first."""
+    """The statements of the pages about an entity, the page fetched last first."""
     found = rows(
         connection,
         "SELECT x.said, x.label, p.url, p.at, x.pages FROM (SELECT s.said, s.label, t.pages FROM things t JOIN said s"
@@ -83,7 +83,7 @@ def page_views(connection: apsw.Connection, key: str) -> list[EntityPageView]:
 
 
 def entity_keys_of_page(connection: apsw.Connection, page: UrlId, n: int) -> list[str]:
-    """The things that a page speaks of, in its order."""
+    """The entities of a page, in page order."""
     found = rows(
         connection,
         "SELECT t.key FROM pages p JOIN said s ON s.said >= p.page << 12 AND s.said < (p.page + 1) << 12"
@@ -119,7 +119,8 @@ def _shown(connection: apsw.Connection, name: str, term: str, page: int, opened:
         return _literal(name, said)
     key = iri_of(term) or term
     of_thing = "SELECT s.said, s.label FROM things t JOIN said s ON s.thing = t.thing WHERE t.key = ?"
-    here = " AND s.said >= ? << 12 AND s.said < (? + 1) << 12"  # not by sorting: every page may speak of a publisher
+    # without sorting: every page may describe the same publisher
+    here = " AND s.said >= ? << 12 AND s.said < (? + 1) << 12"
     other = rows(connection, f"{of_thing}{here} LIMIT 1", (key, page, page))
     other = other or rows(connection, f"{of_thing} ORDER BY s.said LIMIT 1", (key,))
     number, label = other[0] if other else (None, "")
@@ -134,7 +135,7 @@ def _shown(connection: apsw.Connection, name: str, term: str, page: int, opened:
 
 
 def _plain(connection: apsw.Connection, name: str, term: str) -> EntityValue:
-    """What stands in a blank node; a further one inside it is told by its name."""
+    """The statements of a blank node; a further one inside it is shown by its name."""
     said = literal_value(term)
     if said is None and term.startswith("_:"):
         labels = rows(
@@ -152,7 +153,7 @@ def _literal(name: str, said: LiteralValue) -> EntityValue:
 
 
 def merge_views(key: str, parts: list[list[EntityPageView]]) -> FoundEntity:
-    """One thing, from what all say of it, in whichever part of the store."""
+    """One entity, from the statements of all pages, in all parts of the store."""
     several = sorted((view for views in parts for view in views), key=lambda view: (-view.at, view.url))
     classes = dict.fromkeys(name for view in several for name in view.classes)
     properties = dict.fromkeys(shown for view in several for shown in view.properties)

@@ -1,13 +1,12 @@
 """Triples follower: applies archived statements to the triple store, commits and publishes it.
 
-Promises: follows the archive from where it stopped, whatever stopped it; what a page states can be asked for a few
-seconds after it became durable; updates and deletions go by URL and never back in time. Of several collections that
-have a URL, what was fetched last stands for it; when that goes, the other's is read again from the archive. A store
-that another version of Tarrafa laid out is refused, untouched.
-Store first, then cursor, visits and counts in one transaction: a crash repeats work and changes nothing. One process
-at a time for each part (they are those of the index). What is committed is published for others every few seconds;
-`behind` is 0 only when every durable record is committed and published, in every part that is kept here.
-Knows nothing of queries.
+Promises: follows the archive from where it stopped, after any kind of stop; the statements of a page can be queried a
+few seconds after it became durable; updates and deletions go by URL and never back in time. Of several collections with
+a URL, the version fetched last is used; when that one is removed, the other is read again from the archive. A store
+with the layout of another version of Tarrafa is refused and left unchanged. The store is written first, then cursor,
+visits and counts in one transaction: a crash repeats work and changes nothing. One process at a time for each part
+(they are those of the index). Commits are published for other processes every few seconds; `behind` is 0 only when
+every durable record is committed and published, in every part that is kept here. Knows nothing of queries.
 """
 
 import logging
@@ -55,18 +54,18 @@ POLL_S = 0.2
 PUBLISH_EVERY_S = 2.0
 OnProgress = Callable[[int], None]
 REWRITTEN_AT_ONCE = 200  # pages
-DROPPED_AT_ONCE = 1_000  # pages of a collection that was deleted
-SCANNED_AT_ONCE = 5_000  # pages that are looked at for takedowns
-HELD_CHARS_MAX = 8 << 20  # of statements that wait to be written
+DROPPED_AT_ONCE = 1_000  # pages of a deleted collection
+SCANNED_AT_ONCE = 5_000  # pages that are checked for takedowns
+HELD_CHARS_MAX = 8 << 20  # of statements waiting to be written
 
 
 class TriplesFollower:
-    """Reads, writes, commits and publishes when it is time. Use it in a `with`: it holds the lock and the store."""
+    """Reads, writes, commits and publishes at the right time. Use it in a `with`: it holds the lock and the store."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
         self._news: dict[UrlId, str] = {}  # pages to write
-        self._texts: dict[tuple[UrlId, str], str] = {}  # what they state, as far as we have just read it
+        self._texts: dict[tuple[UrlId, str], str] = {}  # their statements, if they were just read
         self._held = 0
         self._published_at = 0.0
         self._lock = storage.acquire_lock(data)
@@ -79,7 +78,7 @@ class TriplesFollower:
     def _open(self) -> None:
         data, found = self._data, storage.format_of(self._data)
         if not found or (found == storage.FORMAT and not storage.store_path(data).exists()):
-            storage.remove(data)  # one says nothing without the other
+            storage.remove(data)  # store and database are useless without each other
         self._connection = storage.open_database(data)
         self._store = storage.open_store(data)
         self._errors = storage.StorageErrors(data, self._connection)
@@ -93,7 +92,7 @@ class TriplesFollower:
             self._commits = rows(self._connection, "SELECT coalesce(max(commits), 0) FROM commits")[0][0]
         self._shown = status.published_commit(data) if newest_number(data) else -1
         self._ontology_seen: object = None
-        self._turned = 0  # how often pages were written
+        self._turned = 0  # counts the writes of pages
         self._rules = RuleRunner(data)
         self._rules.set_rules(self._pages.ontology.rules)
 
@@ -109,7 +108,7 @@ class TriplesFollower:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def read(self, now: float, stop: threading.Event | None = None, tell: OnProgress = lambda size: None) -> int:
-        """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
+        """Apply all durable records, committing whenever a batch is full; the number of records."""
         return self._projection.read(now, stop, partial(self.apply_all, tell=tell))
 
     def apply_all(
@@ -122,14 +121,14 @@ class TriplesFollower:
 
     def _apply(self, entry: ArchiveEntry) -> None:
         record, meaning = entry.record, index_action(entry.record)
-        # What changes nothing is not counted either: files are not read in the order of their visits.
+        # A visit without effect is not recorded either: files are not read in the order of their visits.
         if meaning is IndexAction.NOTHING or self._projection.deletions.covers(record):
             return
         key, name, visits = url_id(record.url), record.collection, self._projection.visits
         with self._errors:
             self._state.begin()
             if self._projection.takedowns.covers(record.url):
-                self._news[key] = record.url  # a follower that was killed may have written it just before
+                self._news[key] = record.url  # a killed follower may have written it just before
                 return
             if record.visit <= visits.newest(name, key):
                 return
@@ -145,7 +144,7 @@ class TriplesFollower:
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        """Write the pages that have news."""
+        """Write the changed pages."""
         news, texts = self._news, self._texts
         self._news, self._texts, self._held = {}, {}, 0
         with self._errors:
@@ -164,11 +163,11 @@ class TriplesFollower:
         return page.statements if page is not None else ""
 
     def is_due(self, now: float) -> bool:
-        """Whether what has been read should be committed now."""
+        """Whether the uncommitted records should be committed now."""
         return self._projection.pace.is_due(now)
 
     def commit(self) -> None:
-        """Save what has been read: the store first, then what speaks of it."""
+        """Commit the records that were read: the store first, then the state that describes it."""
         self._projection.commit()
 
     def commit_target(self) -> None:
@@ -181,7 +180,7 @@ class TriplesFollower:
             self._connection.execute("INSERT INTO commits VALUES (?)", (self._commits,))
 
     def publish(self, now: float, *, at_once: bool = False) -> None:
-        """Show others what is committed, if it is time and they have not seen it."""
+        """Publish the last commit, if it is due and not published yet."""
         if not self._commits or self._shown == self._commits or self._projection.pace.has_uncommitted:
             return
         if at_once or not self._published_at or now - self._published_at >= PUBLISH_EVERY_S:
@@ -192,11 +191,12 @@ class TriplesFollower:
             except OSError as error:
                 raise data_error_from_os(error, status.published_commit_path(self._data)) from None
 
-    # -- what follows ----------------------------------------------------------------------------------------------
+    # -- inference -------------------------------------------------------------------------------------------------
 
     def load_ontology(self) -> None:
-        """Look at the ontology. That another one is in force is saved before anything is written under it: pages that
-        were written under the former are then known for certain."""
+        """Reload the ontology if it has changed. The change is saved before any page is written under it: pages written
+        under the former ontology are then known for certain.
+        """
         seen = ontology.files_state(self._data)
         if seen == self._ontology_seen:
             return
@@ -224,7 +224,7 @@ class TriplesFollower:
         self.commit()
 
     def rewrite_outdated(self, now: float) -> bool:
-        """Write some pages anew that were written under another ontology; whether there may be more."""
+        """Write some pages again that were written under another ontology; whether there may be more."""
         with self._errors:
             outdated = self._pages.outdated(REWRITTEN_AT_ONCE)
         if outdated:
@@ -234,7 +234,7 @@ class TriplesFollower:
         return bool(outdated)
 
     def run_rules(self, now: float, *, at_once: bool = False) -> None:
-        """Take in what the rules have constructed, and have them run again when it is time; at once: now."""
+        """Store the results of the rules, and start the next run when it is due, or at once."""
         if self._rules.is_due(self._turned, now, at_once=at_once) and not self._projection.pace.has_uncommitted:
             with self._errors:
                 self._rules.begin(self._store, self._turned)
@@ -247,7 +247,7 @@ class TriplesFollower:
     # -- deletions and takedowns -----------------------------------------------------------------------------------
 
     def drop_deleted(self) -> None:
-        """Take out what only collections had that were deleted since."""
+        """Remove the statements that only deleted collections had."""
         self._projection.drop_deleted()
 
     def drop_collection(self, name: str, at: float) -> None:
@@ -263,7 +263,7 @@ class TriplesFollower:
             self.commit()
 
     def apply_takedowns(self) -> None:
-        """Take out what was taken down, and bring back what was lifted, if anything was since; it is published."""
+        """Remove pages that were taken down, and restore those that were lifted, if any, and publish."""
         self._projection.apply_takedowns()
 
     def take_out(self) -> None:
@@ -271,12 +271,12 @@ class TriplesFollower:
             self._state.begin()
             taken = dict(self._taken_down_pages())
             self._news.update(taken)
-            if taken:  # rules may have taken something from them
+            if taken:  # rules may have used their statements
                 self._rules.stop()
                 self._store.remove_graph(RULES_GRAPH)
 
     def _taken_down_pages(self) -> Iterator[tuple[UrlId, str]]:
-        """The pages that are there and must not be. Looks at every page that states something."""
+        """The stored pages that are taken down. Checks every page with statements."""
         after, orders = 0, self._projection.takedowns.orders
         while orders and (some := self._pages.pages_after(after, SCANNED_AT_ONCE)):
             after = some[-1][0]
@@ -286,12 +286,13 @@ class TriplesFollower:
         self.publish(boottime(), at_once=True)
 
 
-# -- what others call --------------------------------------------------------------------------------------------------
+# -- entry points ------------------------------------------------------------------------------------------------------
 
 
 def follow(data: DataDirectory, stop: threading.Event) -> None:
-    """Follow the archive until told to stop; what has been read by then is committed and published, and after that what
-    the rules make of it, if we are let."""
+    """Follow the archive until told to stop; all records read are committed and published at the end, and then the
+    results of the rules, if the time allows.
+    """
     with TriplesFollower(data) as follower:
         while not stop.is_set():
             follower.load_ontology()
@@ -311,12 +312,12 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
 
 
 def catch_up(data: DataDirectory) -> int:
-    """Take in everything that is durable now; the number of records read."""
+    """Store all durable records; the number of records read."""
     return sum(build_part(part) for part in shards.parts(data))
 
 
 def build_part(part: DataDirectory, tell: OnProgress = lambda size: None) -> int:
-    """Take in everything that is durable now, in one part; the number of records read."""
+    """Store all durable records of one part; the number of records read."""
     with TriplesFollower(part) as follower:
         follower.load_ontology()
         read = follower.read(boottime(), tell=tell)
@@ -330,8 +331,9 @@ def build_part(part: DataDirectory, tell: OnProgress = lambda size: None) -> int
 
 
 def rebuild(data: DataDirectory, tell: OnProgress = lambda size: None) -> int:
-    """Make the store again from the archive, from nothing, part by part; the number of records read. `tell` hears how
-    many bytes of the archive were read since it was called last."""
+    """Rebuild the store from the archive, part by part; the number of records read. `tell` receives the bytes of the
+    archive that were read since its last call.
+    """
     read = 0
     for part in shards.parts(data):
         remove_part(part)
@@ -340,13 +342,13 @@ def rebuild(data: DataDirectory, tell: OnProgress = lambda size: None) -> int:
 
 
 def remove_part(data: DataDirectory) -> None:
-    """Take a part of the store away: the archive has all that is needed to make it again."""
+    """Remove a part of the store; it can be rebuilt from the archive."""
     with storage.acquire_lock(data):
         storage.remove(data)
 
 
 def drop_deleted(data: DataDirectory) -> bool:
-    """Let the store drop what was deleted. False: there is none, or its follower runs and does it."""
+    """Remove deleted collections from the store. False: there is no store, or its follower is running and does it."""
 
     def drop(follower: TriplesFollower) -> None:
         follower.drop_deleted()
@@ -356,7 +358,7 @@ def drop_deleted(data: DataDirectory) -> bool:
 
 
 def apply_takedowns(data: DataDirectory) -> bool:
-    """Let the store keep to what was taken down and lifted. False: there is none, or its follower runs and does it."""
+    """Apply takedowns and lifts to the store. False: there is no store, or its follower is running and does it."""
 
     def apply(follower: TriplesFollower) -> None:
         follower.apply_takedowns()

@@ -1,11 +1,10 @@
 """Named graphs of pages in Oxigraph: their names, quads, metadata and replacement.
 
-A page is a named graph under its URL, which holds what the page states, and no more; groups that the page itself
-makes are not kept apart. Promises: classes and properties have one spelling; a blank node is named after its page,
-always the same, and no two pages share one; writing a page twice leaves what writing it once does, and of the page
-that was there before nothing is left. In the default graph stands of each page when it was fetched, which collections
-have it, and when it was changed, if that is known. What is inferred from a page stands beside it, in a graph of its
-own. Knows nothing of visits.
+A page is a named graph under its URL, which holds exactly the statements of the page; named graphs inside the page are
+not kept apart. Promises: classes and properties have one spelling; a blank node is named after its page, always the
+same, and no two pages share one; writing a page twice equals writing it once, and nothing of its former version is
+left. The default graph holds for each page when it was fetched, its collections, and when it was changed, if known.
+Statements inferred from a page are in a graph of their own beside it. Knows nothing of visits.
 """
 
 import re
@@ -23,12 +22,12 @@ from tarrafa.triples.page_versions import StoredVersion
 
 TARRAFA_NAMESPACE = "urn:tarrafa:"
 _SAID_BY_US = (
-    f"<{TARRAFA_NAMESPACE}"  # when a page was fetched, and for whom: no page can say that of itself or of others
+    f"<{TARRAFA_NAMESPACE}"  # fetch time and collections of a page: no page may state these, of itself or of others
 )
 FETCHED, COLLECTION, CHANGED = (
     NamedNode(f"{TARRAFA_NAMESPACE}{name}") for name in ("fetched", "collection", "changed")
 )
-INFERRED_PREFIX = f"{TARRAFA_NAMESPACE}inferred:"  # and the page's own name
+INFERRED_PREFIX = f"{TARRAFA_NAMESPACE}inferred:"  # followed by the page's own name
 RULES_GRAPH = NamedNode(f"{TARRAFA_NAMESPACE}rules")
 DATE_TIME = NamedNode(f"{XSD}dateTime")
 DEFAULT_GRAPH = DefaultGraph()
@@ -36,8 +35,9 @@ _unfit = re.compile(r"[^A-Za-z0-9\-._~:/?@!$&'()*+,;=%]|%(?![0-9A-Fa-f]{2})")
 
 
 def graph_of(url: str, key: UrlId) -> NamedNode:
-    """The name of a page's graph: its URL. The few that are no IRI ([, |, { as they stand) are escaped, and as that may
-    be another page's URL, end in what no page's does: a fragment."""
+    """The name of a page's graph: its URL. The few URLs that are no IRI ([, |, { unescaped) are escaped and, as the
+    result may be another page's URL, end in a fragment, which no page's URL does.
+    """
     with suppress(ValueError):
         return NamedNode(url)
     host = url.find("/", url.find("//") + 2)
@@ -51,12 +51,14 @@ def _percent(found: re.Match[str]) -> str:
 
 
 def inferred_graph_of(graph: NamedNode) -> NamedNode:
-    """The name of the graph beside. The brackets of an IPv6 address may stand in no other part of an IRI."""
+    """The name of the graph of inferred statements. The brackets of an IPv6 address are allowed in no other part of an
+    IRI.
+    """
     return NamedNode(f"{INFERRED_PREFIX}{graph.value.replace('[', '%5B').replace(']', '%5D')}")
 
 
 def statements_of(text: str, key: UrlId) -> list[Statement]:
-    """What a page states, as the store has it; each statement once."""
+    """The statements of a page in the form of the store, each once."""
     node = _renaming(key)
     spelled: dict[str, str] = {}
 
@@ -76,7 +78,7 @@ def statements_of(text: str, key: UrlId) -> list[Statement]:
 
 
 def _renaming(key: UrlId) -> Callable[[str], str]:
-    """Names blank nodes after their page. Oxigraph keeps those that are 32 hexadecimal digits as a number."""
+    """Names blank nodes after their page. Oxigraph keeps names of 32 hexadecimal digits as a number."""
     named: dict[str, str] = {}
 
     def rename(term: str) -> str:
@@ -91,7 +93,7 @@ def _renaming(key: UrlId) -> Callable[[str], str]:
 
 
 def quads_of(statements: Iterable[Statement], graph: NamedNode) -> list[Quad]:
-    """The statements in a graph; what is none after all (an archive may hold anything) is left out."""
+    """The statements as quads of a graph; invalid ones (an archive may hold anything) are left out."""
     lines = [f"{one.subject} {one.predicate} {one.object} {graph} .\n" for one in statements]
     try:
         return list(parse("".join(lines).encode("utf-8", "replace"), RdfFormat.N_QUADS))
@@ -107,7 +109,7 @@ def _one(line: str) -> Iterator[Quad]:
 
 
 def page_metadata_quads(graph: NamedNode, versions: Sequence[StoredVersion]) -> list[Quad]:
-    """What is known of a page itself, from what the collections have of it."""
+    """The metadata of a page, from its versions in the collections."""
     latest = versions[0]
     found = [Quad(graph, FETCHED, _moment(latest.at), DEFAULT_GRAPH)]
     found += [Quad(graph, COLLECTION, Literal(one.collection), DEFAULT_GRAPH) for one in versions]
@@ -121,8 +123,9 @@ def _moment(at: float) -> Literal:
 
 
 def remove_page_graph(store: Store, graph: NamedNode) -> None:
-    """Take away all that there is of a page. Its graph goes last: where that is not, nothing else is, and most pages
-    that a crawl meets have none."""
+    """Remove everything about a page. Its graph goes last: where it is missing, nothing else is left, and most crawled
+    pages have none.
+    """
     if not store.contains_named_graph(graph):
         return
     for quad in list(store.quads_for_pattern(graph, None, None, DEFAULT_GRAPH)):
@@ -132,24 +135,25 @@ def remove_page_graph(store: Store, graph: NamedNode) -> None:
 
 
 def write_page_graph(store: Store, graph: NamedNode, wanted: Iterable[Quad]) -> None:
-    """The page is exactly this from now on. What the store holds is looked at, not remembered: after a kill it may be
-    ahead of everybody's memory."""
+    """Replace the content of a page. The present content is read from the store, not remembered: after a kill the store
+    may be ahead of all other state.
+    """
     fresh = set(wanted)
     names = {quad.graph_name for quad in fresh}
-    if graph not in names:  # nothing that it states is a statement after all
+    if graph not in names:  # none of its statements is valid
         remove_page_graph(store, graph)
         return
     there = set(store.quads_for_pattern(graph, None, None, DEFAULT_GRAPH))
     for name in (graph, inferred_graph_of(graph)):
         there.update(store.quads_for_pattern(None, None, None, name))
     missing, stale = fresh - there, there - fresh
-    if len(stale) > len(there) // 4:  # at once, rather than one by one
+    if len(stale) > len(there) // 4:  # one call is faster than removing them one by one
         remove_page_graph(store, graph)
         missing = fresh
     else:
         for quad in stale:
             store.remove(quad)
     if inferred_graph_of(graph) not in names:
-        store.remove_graph(inferred_graph_of(graph))  # empty as it is by now, it would still be listed
+        store.remove_graph(inferred_graph_of(graph))  # an empty graph would still be listed
     if missing:
         store.extend(missing)

@@ -1,9 +1,8 @@
 """Exports the statements of all pages as N-Quads.
 
-Promises: valid N-Quads, the graph of each statement being the page that makes it; page after page in the order of
-their names, the statements of each in order: the same store gives the same bytes. One state of the store is written,
-as it was last published, whatever its follower does meanwhile. What was inferred is not among it: nobody stated that.
-Knows nothing of terminals.
+Promises: valid N-Quads, the graph of each statement being its page; pages in the order of their names, the statements
+of each sorted: the same store gives the same bytes. One published state of the store is written, whatever its follower
+does meanwhile. Inferred statements are not included: no page states them. Knows nothing of terminals.
 """
 
 import gzip
@@ -30,14 +29,14 @@ OnProgress = Callable[[int], None]
 
 
 class ExportSummary(msgspec.Struct, frozen=True):
-    """How much was written."""
+    """The number of pages and statements written."""
 
     pages: int
     statements: int
 
 
 class StatementExport:
-    """The store as it was last published, in all its parts. Use it in a `with`."""
+    """The last published state of the store, in all its parts. Use it in a `with`."""
 
     def __init__(self, data: DataDirectory, collection: str | None = None) -> None:
         self._data, self._collection = data, collection
@@ -68,7 +67,7 @@ class StatementExport:
         return sorted({_text(row["name"]) for store in self._stores for row in _solutions(store, asked)})
 
     def pages(self) -> list[tuple[str, int]]:
-        """The names of the graphs of pages, in order, and which part each is in."""
+        """The names of the graphs of pages, sorted, and the part of each."""
         return sorted(
             (graph.value, number)
             for number, store in enumerate(self._stores)
@@ -82,7 +81,7 @@ class StatementExport:
         return any(store.quads_for_pattern(graph, COLLECTION, Literal(self._collection), DEFAULT_GRAPH))
 
     def lines(self, page: str, number: int) -> list[str]:
-        """What a page states, a line each."""
+        """The statements of a page, one line each."""
         found = self._stores[number].quads_for_pattern(None, None, None, NamedNode(page))
         return sorted(f"{quad} .\n" for quad in found)
 
@@ -90,7 +89,7 @@ class StatementExport:
 def write_nquads(
     statements: StatementExport, output: IO[bytes], tell: OnProgress = lambda pages: None
 ) -> ExportSummary:
-    """Write them all; `tell` hears of so many more pages."""
+    """Write all pages; `tell` receives the number of further pages."""
     count = 0
     pages = statements.pages()
     for place, (page, number) in enumerate(pages, 1):
@@ -104,7 +103,7 @@ def write_nquads(
 
 @contextmanager
 def compressed(output: IO[bytes], name: str) -> Iterator[IO[bytes]]:
-    """Compressed as the end of the name says."""
+    """Compressed by the suffix of the file name."""
     if name.endswith(".gz"):
         with gzip.GzipFile("", "wb", GZIP_LEVEL, output, mtime=0) as file:
             yield file  # type: ignore[misc]  # it has all of IO[bytes] that is asked of it
@@ -118,7 +117,7 @@ def compressed(output: IO[bytes], name: str) -> Iterator[IO[bytes]]:
 
 
 def check_file_name(file: Path) -> None:
-    """Raise, if the name does not say how to write it."""
+    """Raise an error if the suffix of the name is unknown."""
     if not file.name.endswith(SUFFIXES):
         raise ConfigError(f"{file}: the name must end in {', '.join(SUFFIXES)}: it says how the file is compressed")
 

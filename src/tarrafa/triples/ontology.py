@@ -8,11 +8,11 @@
     name      = "colleagues"
     construct = "CONSTRUCT { ?a <urn:x:colleague> ?b } WHERE { ?a <urn:x:at> ?o . ?b <urn:x:at> ?o }"
 
-Promises: a thing of a class is also of every class above it (rdfs:subClassOf, owl:equivalentClass), and what has a
-property has every property above that one (rdfs:subPropertyOf, owl:equivalentProperty), however long the way and even
-if it goes in circles. The page alone decides: so what follows from it is replaced with it. Nothing is inferred twice,
-or that the page states itself. A file that cannot be meant is one `ConfigError`.
-Knows nothing of the store. What [[rule]] means is told in `rules`.
+Promises: an entity of a class is also of every class above it (rdfs:subClassOf, owl:equivalentClass), and an entity
+with a property has every property above that one (rdfs:subPropertyOf, owl:equivalentProperty), however long the chain
+and even if it is a cycle. Inference uses one page alone: so the inferred statements are replaced with it. Nothing is
+inferred twice, nor anything that the page states itself. An invalid file is one `ConfigError`. Knows nothing of the
+store. For [[rule]] see `construct_rules`.
 """
 
 import logging
@@ -57,7 +57,7 @@ class ConstructRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OntologyConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file as it was written."""
+    """The file as written."""
 
     enabled: bool = True
     files: tuple[str, ...] | None = None
@@ -72,7 +72,7 @@ class Ontology(msgspec.Struct, frozen=True):
     rules: tuple[ConstructRule, ...] = ()
 
     def infer(self, statements: Sequence[Statement]) -> list[Statement]:
-        """What follows from the statements of a page, and is not among them."""
+        """The statements that follow from those of a page, and are not among them."""
         if not (self.classes or self.properties):
             return []
         stated, found = set(statements), dict[Statement, None]()
@@ -92,7 +92,7 @@ class Ontology(msgspec.Struct, frozen=True):
         return list(found)[:INFERRED_MAX]
 
     def digest(self) -> str:
-        """What the classes and properties are known by; empty if there are none."""
+        """Identifies the classes and properties; empty if there are none."""
         if not (self.classes or self.properties):
             return ""
         return str(xxh3_128_hexdigest(msgspec.json.encode([self.classes, self.properties])))
@@ -113,7 +113,7 @@ def folder_of(data: DataDirectory) -> Path:
 
 
 def files_state(data: DataDirectory) -> object:
-    """Another one whenever one of the files is."""
+    """A value that changes whenever one of the files does."""
     return file_fingerprint(path_of(data)), [(path.name, file_fingerprint(path)) for path in _there(folder_of(data))]
 
 
@@ -125,7 +125,7 @@ def _there(folder: Path) -> list[Path]:
 
 
 def read_ontology(data: DataDirectory) -> Ontology:
-    """What holds; nothing does without a file that says so."""
+    """The ontology in force; an empty one, unless the file enables it."""
     path, folder = path_of(data), folder_of(data)
     try:
         content = path.read_bytes()
@@ -183,7 +183,7 @@ def _named(path: Path, folder: Path, name: str) -> Path:
 
 
 def _read_pairs(path: Path, pairs: dict[str, set[tuple[str, str]]]) -> None:
-    """Note who stands below whom in a file."""
+    """Collect the pairs of sub and super terms of a file."""
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
             raise ConfigError(f"{path}: larger than the {FILE_BYTES_MAX >> 20} MB allowed")
@@ -205,7 +205,7 @@ def _read_pairs(path: Path, pairs: dict[str, set[tuple[str, str]]]) -> None:
 
 
 def _transitive_closure(pairs: Iterable[tuple[str, str]]) -> Ancestors:
-    """Everybody with all above him, the nearest first."""
+    """Every term with all terms above it, the nearest first."""
     direct: dict[str, list[str]] = {}
     for below, above in sorted(pairs):
         if below != above:
@@ -223,7 +223,7 @@ def _transitive_closure(pairs: Iterable[tuple[str, str]]) -> Ancestors:
     return closed
 
 
-# -- what a rule may say -----------------------------------------------------------------------------------------------
+# -- allowed rules -----------------------------------------------------------------------------------------------------
 
 _token = re.compile(
     r"<[^<>\"{}|^`\\\x00-\x20]*>"
@@ -235,10 +235,10 @@ _escape = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 
 
 def rule_objection(construct: str) -> str:
-    """Why a rule is not run; empty: it is, and SPARQL itself will say the rest."""
+    """Why a rule is refused; empty: it is accepted, and SPARQL reports further errors."""
     if len(construct) > RULE_CHARS_MAX:
         return f"longer than the {RULE_CHARS_MAX:,} characters allowed"
-    if _escape.search(construct):  # SPARQL would read it as what it stands for, wherever it stands
+    if _escape.search(construct):  # SPARQL would unescape it anywhere in the query
         return "write characters as they are, not as \\u escapes"
     words = [found["word"].upper() for found in _token.finditer(construct) if found["word"]]
     if mentions_service(construct):

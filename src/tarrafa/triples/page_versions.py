@@ -1,7 +1,6 @@
 """Versions of a page in the triple store: what each collection has of it.
 
-Promises: where several collections have a URL, what was fetched last among them stands for it.
-Knows nothing of statements.
+Promises: where several collections have a URL, the version fetched last is used. Knows nothing of statements.
 """
 
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from tarrafa.runtime.sqlite import rows
 
 
 class StoredVersion(NamedTuple):
-    """A page as one visit found it, and where the archive has its record."""
+    """A page as one visit found it, and the position of its archive record."""
 
     collection: str
     at: float
@@ -23,7 +22,7 @@ class StoredVersion(NamedTuple):
 
 
 def page_versions(state: ProjectionState, key: UrlId) -> list[StoredVersion]:
-    """What the collections have of a page; what was fetched last comes first, of two at once always the same."""
+    """The versions of a page in the collections, the one fetched last first; ties have a fixed order."""
     found = rows(
         state.connection,
         "SELECT collection, at, changed, file, start FROM visits WHERE id = ? AND file IS NOT NULL"
@@ -34,6 +33,6 @@ def page_versions(state: ProjectionState, key: UrlId) -> list[StoredVersion]:
 
 
 def changed_at(outcome: Outcome) -> float | None:
-    """When the page was changed, as its server says; None, if it says nothing or the impossible."""
+    """When the page was changed, by its server; None, if it gives no date or an impossible one."""
     said = parse_date(outcome.last_modified) if outcome.last_modified else 0.0
     return said if 0 < said <= outcome.at else None

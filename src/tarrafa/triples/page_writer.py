@@ -1,9 +1,9 @@
 """PageWriter: writes the statements of a page into Oxigraph and its entities into SQLite.
 
-Promises: what stands of a page, in the store, in the counts and among the things, is what the visit that counts has
-found; a page that states nothing has no graph. The store is written first and the books with their own transaction
-afterwards, so that a kill in between only repeats work: whoever is told of the page again, writes it again.
-Knows nothing of cursors: the follower tells which pages have news.
+Promises: the content of a page, in the store, in the counts and in the entity index, is that of the visit that counts;
+a page without statements has no graph. The store is written first and the SQLite file afterwards, in a transaction of
+its own, so that a kill in between only repeats work: the page is written again when its record is read again. Knows
+nothing of cursors: the follower selects the changed pages.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from tarrafa.triples.page_versions import StoredVersion
 
 
 class StoredPage(NamedTuple):
-    """A page that states something, as the books have it."""
+    """A page with statements, as stored in SQLite."""
 
     page: int
     url: str
@@ -38,11 +38,12 @@ class PageWriter:
         self._store, self._connection = store, connection
         self._things = EntityIndex(connection)
         self.ontology: Ontology = EMPTY_ONTOLOGY
-        self.generation = 0  # of the ontology: one that comes again is another, so that a kill leaves no doubt
+        self.generation = 0  # of the ontology: one that returns gets a new number, so that a kill leaves no doubt
 
     def write(self, key: UrlId, url: str, versions: Sequence[StoredVersion], text: str) -> bool:
-        """The page is this from now on; `versions`: what the collections have of it, the one that counts first.
-        Whether it states anything, or did."""
+        """Replace the content of a page; `versions`: its versions in the collections, the one that counts first.
+        Whether it has statements, or had.
+        """
         statements = named_graphs.statements_of(text, key) if versions else []
         graph = named_graphs.graph_of(url, key)
         known = self._row(key)
@@ -91,12 +92,12 @@ class PageWriter:
         return StoredPage(*found[0]) if found else None
 
     def pages_after(self, page: int, limit: int) -> list[tuple[int, UrlId, str]]:
-        """Pages that state something, in the order of their numbers."""
+        """Pages with statements, in the order of their numbers."""
         sql = "SELECT page, id, url FROM pages WHERE page > ? ORDER BY page LIMIT ?"
         return rows(self._connection, sql, (page, limit))
 
     def urls(self, keys: Sequence[UrlId]) -> dict[UrlId, str]:
-        """Those of these pages that state something."""
+        """Those of these pages that have statements."""
         found = [rows(self._connection, "SELECT id, url FROM pages WHERE id = ?", (key,)) for key in keys]
         return dict(one for some in found for one in some)
 

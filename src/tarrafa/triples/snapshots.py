@@ -1,10 +1,10 @@
 """Published snapshots of the triple store, which other processes read while the follower writes.
 
-Oxigraph lets one process have a store. So its follower *publishes* it: a checkpoint (hard links, milliseconds) in a
-folder of its own, numbered. Promises: what is published is a state that the follower had committed, and is never
-changed; whoever holds a `Snapshot` has its files until he lets go, or is killed; of the others only the newest ones
-are kept. A crash while publishing leaves something that nobody takes for published and the next one removes.
-Knows nothing of queries.
+Oxigraph lets only one process open a store. So the follower *publishes* it: a checkpoint (hard links, milliseconds) in
+a numbered folder. Promises: a published snapshot is a committed state of the follower, and never changes; a process
+that holds a `TripleSnapshot` keeps its files until it closes it or is killed; of the others only the newest ones are
+kept. A crash while publishing leaves a folder that counts as unpublished and is removed by the next publication. Knows
+nothing of queries.
 """
 
 import fcntl
@@ -18,8 +18,8 @@ from pyoxigraph import Store
 from tarrafa.errors import DataError, data_error_from_os
 from tarrafa.runtime.data_dir import DataDirectory
 
-SNAPSHOTS_KEPT = 2  # of those that nobody holds: somebody may be about to take the newest but one
-TRIES_MAX = 8  # to take the newest before it is removed
+SNAPSHOTS_KEPT = 2  # of those that no process holds: one may be about to open the newest but one
+TRIES_MAX = 8  # to open the newest before it is removed
 UNFINISHED = "new"
 
 
@@ -28,7 +28,7 @@ def folder(data: DataDirectory) -> Path:
 
 
 def _numbers(data: DataDirectory) -> list[int]:
-    """What is published, the oldest first."""
+    """The published numbers, the oldest first."""
     try:
         return sorted(int(path.name) for path in folder(data).iterdir() if path.name.isdecimal())
     except FileNotFoundError:
@@ -36,12 +36,12 @@ def _numbers(data: DataDirectory) -> list[int]:
 
 
 def newest_number(data: DataDirectory) -> int:
-    """The number of what was published last; 0: nothing was."""
+    """The number of the last published snapshot; 0: none."""
     return max(_numbers(data), default=0)
 
 
 def publish(store: Store, data: DataDirectory) -> int:
-    """Show others the store as it is now; its number. Only the follower, who holds the lock, calls this."""
+    """Publish the present store; its number. Only the follower, which holds the lock, calls this."""
     place = folder(data)
     number = newest_number(data) + 1
     try:
@@ -62,26 +62,26 @@ def _remove_old(data: DataDirectory) -> None:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
-        except BlockingIOError:  # somebody reads it; the next time, perhaps
+        except BlockingIOError:  # a process reads it; try again at the next publication
             pass
         finally:
             os.close(held)
 
 
 def remove_published(data: DataDirectory) -> None:
-    """Show nothing any more: the store is made again from nothing."""
+    """Remove all snapshots: the store is rebuilt."""
     shutil.rmtree(folder(data), ignore_errors=True)
 
 
 class TripleSnapshot:
-    """The store as it was published; nobody removes it while it is held. Use it in a `with`."""
+    """A published store; it is not removed while it is held. Use it in a `with`."""
 
     def __init__(self, number: int, store: Store, held: int) -> None:
         self.number, self.store, self._held = number, store, held
 
     @classmethod
     def open_newest(cls, data: DataDirectory) -> "TripleSnapshot | None":
-        """What was published last; None: nothing was."""
+        """The snapshot published last; None: there is none."""
         for _ in range(TRIES_MAX):
             number = newest_number(data)
             if not number:
@@ -92,10 +92,10 @@ class TripleSnapshot:
             except FileNotFoundError:
                 continue
             fcntl.flock(held, fcntl.LOCK_SH)
-            if os.fstat(held).st_nlink and path.exists():  # else it was removed before we held it
+            if os.fstat(held).st_nlink and path.exists():  # else it was removed before the lock
                 try:
                     return cls(number, Store.read_only(str(path)), held)
-                except (OSError, RuntimeError) as error:  # oxigraph says so of damage
+                except (OSError, RuntimeError) as error:  # oxigraph's errors for damage
                     os.close(held)
                     raise DataError(f"{path}: {error}; `tarrafa rebuild triples` makes it again") from None
             os.close(held)
@@ -108,5 +108,5 @@ class TripleSnapshot:
         self.close()
 
     def close(self) -> None:
-        """Let go: it may be removed now."""
+        """Release it: it may be removed now."""
         os.close(self._held)

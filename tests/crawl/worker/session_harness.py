@@ -46,7 +46,7 @@ class FalseClock(Clock):
     async def sleep_until(self, moment: float) -> None:
         if moment > self.now() and self.meanwhile:
             self.meanwhile.pop(0)()
-            await asyncio.sleep(0)  # where a sleeper is woken
+            await asyncio.sleep(0)  # lets the loop run once, so that the sleeper can be woken
         self.moment[0] = max(self.moment[0], moment)
 
 

@@ -65,7 +65,7 @@ class FakeLease:
         return self.held
 
 
-class Scene:
+class CommitterHarness:
     def __init__(self) -> None:
         self.log: list[str] = []
         self.released: list[HostSession] = []
@@ -92,108 +92,85 @@ class Scene:
         return done
 
 
-def play(scene: Callable[[Scene], object]) -> None:
-    async def whole() -> None:
-        await scene(Scene())  # type: ignore[misc]
-
-    asyncio.run(whole())
+@pytest.fixture
+async def harness() -> CommitterHarness:
+    return CommitterHarness()
 
 
-def test_a_visit_is_recorded_then_durable_then_its_links_are_delivered_then_it_is_finished():
-    async def scene(one: Scene) -> None:
-        done = one.finish_a_visit()
-        assert one.log == ["record"]
-        await one.committer.commit()
-        assert one.log == ["record", "durable", "links", "finish"]
-        (report,) = one.frontier.reports
-        assert [visit.id for visit in report.reports] == [done.visit.id]
-        assert report.keep
-        assert one.session.visits.unreported == 0
-        assert one.reported == [report]
-        assert not one.released
-        one.finish_a_visit()
-        await one.committer.commit()
-        assert one.log[4:] == ["record", "durable", "finish"], "the link was delivered before"
-
-    play(scene)
+async def test_a_visit_is_recorded_then_durable_then_its_links_are_delivered_then_it_is_finished(harness):
+    done = harness.finish_a_visit()
+    assert harness.log == ["record"]
+    await harness.committer.commit()
+    assert harness.log == ["record", "durable", "links", "finish"]
+    (report,) = harness.frontier.reports
+    assert [visit.id for visit in report.reports] == [done.visit.id]
+    assert report.keep
+    assert harness.session.visits.unreported == 0
+    assert harness.reported == [report]
+    assert not harness.released
+    harness.finish_a_visit()
+    await harness.committer.commit()
+    assert harness.log[4:] == ["record", "durable", "finish"], "the link was delivered before"
 
 
-def test_nothing_is_recorded_or_committed_without_the_lease():
-    async def scene(one: Scene) -> None:
-        one.finish_a_visit()
-        one.lease.held = False
-        one.finish_a_visit()
-        assert (one.log, one.stats.visits) == (["record"], 1)
-        with pytest.raises(LeaseLost):
-            await one.committer.commit()
-        assert one.log == ["record"]
-
-    play(scene)
+async def test_nothing_is_recorded_or_committed_without_the_lease(harness):
+    harness.finish_a_visit()
+    harness.lease.held = False
+    harness.finish_a_visit()
+    assert (harness.log, harness.stats.visits) == (["record"], 1)
+    with pytest.raises(LeaseLost):
+        await harness.committer.commit()
+    assert harness.log == ["record"]
 
 
-def test_a_lease_that_is_lost_while_the_disk_writes_delivers_nothing():
-    async def scene(one: Scene) -> None:
-        one.finish_a_visit()
-        answers = iter([True, False])
-        one.lease.holds_lease = lambda: next(answers)  # type: ignore[method-assign]
-        with pytest.raises(LeaseLost):
-            await one.committer.commit()
-        assert one.log == ["record", "durable"]
-
-    play(scene)
+async def test_a_lease_that_is_lost_while_the_disk_writes_delivers_nothing(harness):
+    harness.finish_a_visit()
+    answers = iter([True, False])
+    harness.lease.holds_lease = lambda: next(answers)
+    with pytest.raises(LeaseLost):
+        await harness.committer.commit()
+    assert harness.log == ["record", "durable"]
 
 
-def test_a_host_that_the_frontier_takes_back_is_released_and_reported_no_more():
-    async def scene(one: Scene) -> None:
-        one.finish_a_visit()
-        one.frontier.held = False
-        await one.committer.commit()
-        assert one.released == [one.session]
-        assert one.session.left
-        one.committer.release_host(one.session)
-        one.finish_a_visit()
-        await one.committer.commit()
-        assert len(one.frontier.reports) == 1
-
-    play(scene)
+async def test_a_host_that_the_frontier_takes_back_is_released_and_reported_no_more(harness):
+    harness.finish_a_visit()
+    harness.frontier.held = False
+    await harness.committer.commit()
+    assert harness.released == [harness.session]
+    assert harness.session.left
+    harness.committer.release_host(harness.session)
+    harness.finish_a_visit()
+    await harness.committer.commit()
+    assert len(harness.frontier.reports) == 1
 
 
-def test_a_session_that_leaves_hands_its_host_back():
-    async def scene(one: Scene) -> None:
-        one.committer.release_host(one.session)
-        await one.committer.commit()
-        (report,) = one.frontier.reports
-        assert (report.keep, report.reports) == (False, [])
-
-    play(scene)
+async def test_a_session_that_leaves_hands_its_host_back(harness):
+    harness.committer.release_host(harness.session)
+    await harness.committer.commit()
+    (report,) = harness.frontier.reports
+    assert (report.keep, report.reports) == (False, [])
 
 
-def test_a_session_that_fails_ends_the_commits():
-    async def scene(one: Scene) -> None:
-        async def fail() -> None:
-            raise ZeroDivisionError
+async def test_a_session_that_fails_ends_the_commits(harness):
+    async def fail() -> None:
+        raise ZeroDivisionError
 
-        task = asyncio.create_task(fail())
-        task.add_done_callback(one.committer.session_ended)
-        one.finish_a_visit()
-        await asyncio.wait({task})
-        with pytest.raises(ZeroDivisionError):
-            await one.committer.run()
-        assert one.log == ["record"]
-
-    play(scene)
+    task = asyncio.create_task(fail())
+    task.add_done_callback(harness.committer.session_ended)
+    harness.finish_a_visit()
+    await asyncio.wait({task})
+    with pytest.raises(ZeroDivisionError):
+        await harness.committer.run()
+    assert harness.log == ["record"]
 
 
-def test_what_waits_is_committed_when_it_is_asked_for_and_a_close_ends_the_loop():
-    async def scene(one: Scene) -> None:
-        one.finish_a_visit()
-        one.committer.request_commit()
-        one.frontier.after_discover = one.committer.close
-        async with asyncio.timeout(30):
-            await one.committer.run()
-        assert one.log == ["record", "durable", "links", "finish"], "a commit under way comes to its end"
-
-    play(scene)
+async def test_what_waits_is_committed_when_it_is_asked_for_and_a_close_ends_the_loop(harness):
+    harness.finish_a_visit()
+    harness.committer.request_commit()
+    harness.frontier.after_discover = harness.committer.close
+    async with asyncio.timeout(30):
+        await harness.committer.run()
+    assert harness.log == ["record", "durable", "links", "finish"], "a commit under way comes to its end"
 
 
 def test_reports_are_split_into_messages_by_their_size():

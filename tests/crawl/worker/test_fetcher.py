@@ -35,38 +35,32 @@ def a_fetcher(tmp_path: Path, client: FakeClient, stats: WorkerStats) -> Fetcher
     return Fetcher(cast("HttpClient", client), RequestCredentials(data), ResourceShare(data, 2, 100), stats)
 
 
-def test_requests_of_a_collection_share_this_workers_part_of_its_bandwidth(tmp_path):
-    async def scene() -> None:
-        client, stats = FakeClient(), WorkerStats()
-        fetcher = a_fetcher(tmp_path, client, stats)
-        limited, unlimited = a_collection(fetch={"bandwidth": 1_000_000}), a_collection()
-        for collection in (limited, limited, unlimited, a_collection(fetch={"bandwidth": 4_000_000})):
-            await fetcher.fetch(build_request(URL, collection), collection)
-        first, second, third, fourth = (request.limiter for request in client.sent)
-        assert first is not None
-        assert first is second
-        assert first.rate == 500_000
-        assert third is None
-        assert fourth is not None
-        assert fourth.rate == 2_000_000, "as it is configured by now"
-        assert stats.bytes == 4 * len(b"HTTP/1.1 200 OK\r\n\r\nabc")
-
-    asyncio.run(scene())
+async def test_requests_of_a_collection_share_this_workers_part_of_its_bandwidth(tmp_path):
+    client, stats = FakeClient(), WorkerStats()
+    fetcher = a_fetcher(tmp_path, client, stats)
+    limited, unlimited = a_collection(fetch={"bandwidth": 1_000_000}), a_collection()
+    for collection in (limited, limited, unlimited, a_collection(fetch={"bandwidth": 4_000_000})):
+        await fetcher.fetch(build_request(URL, collection), collection)
+    first, second, third, fourth = (request.limiter for request in client.sent)
+    assert first is not None
+    assert first is second
+    assert first.rate == 500_000
+    assert third is None
+    assert fourth is not None
+    assert fourth.rate == 2_000_000, "as it is configured by now"
+    assert stats.bytes == 4 * len(b"HTTP/1.1 200 OK\r\n\r\nabc")
 
 
-def test_nothing_is_fetched_while_too_many_bytes_wait_to_be_parsed(tmp_path, monkeypatch):
+async def test_nothing_is_fetched_while_too_many_bytes_wait_to_be_parsed(tmp_path, monkeypatch):
     monkeypatch.setattr(fetcher_module, "UNPARSED_BYTES_MAX", 100)
 
-    async def scene() -> None:
-        client, collection = FakeClient(), a_collection()
-        fetcher = a_fetcher(tmp_path, client, WorkerStats())
-        with fetcher.hold_body(100):
-            await fetcher.fetch(build_request(URL, collection), collection)
-            with fetcher.hold_body(1):
-                pending = asyncio.create_task(fetcher.fetch(build_request(URL, collection), collection))
-                await asyncio.sleep(0)
-                assert len(client.sent) == 1
-            await pending
-        assert len(client.sent) == 2
-
-    asyncio.run(scene())
+    client, collection = FakeClient(), a_collection()
+    fetcher = a_fetcher(tmp_path, client, WorkerStats())
+    with fetcher.hold_body(100):
+        await fetcher.fetch(build_request(URL, collection), collection)
+        with fetcher.hold_body(1):
+            pending = asyncio.create_task(fetcher.fetch(build_request(URL, collection), collection))
+            await asyncio.sleep(0)  # lets the loop run once, so that the fetch begins
+            assert len(client.sent) == 1
+        await pending
+    assert len(client.sent) == 2

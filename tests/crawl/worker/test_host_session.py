@@ -10,6 +10,7 @@ from tarrafa.clock import Clock
 from tarrafa.model import Status
 from tarrafa.parse.url import host_key
 from tests.crawl.worker.session_harness import BEGAN, HOST, Surroundings, a_collection, a_session, adopt, pages
+from tests.wait import wait_until
 
 
 def test_the_hosts_of_these_tests_are_named_as_the_crawl_names_them():
@@ -68,79 +69,75 @@ def test_a_host_is_never_asked_sooner_than_its_delay_its_robots_and_its_slowness
     assert session.pacing.delay_s >= max(wanted[-1], float(asked or 0))
 
 
-def test_a_host_that_may_be_asked_more_often_than_others_is():
+async def test_a_host_that_may_be_asked_more_often_than_others_is():
     around = Surroundings()
-    asyncio.run(a_session(around, a_collection(politeness={"delay": 5, "delays": {"www.a.br": 0.5}}), pages(3)).run())
+    await a_session(around, a_collection(politeness={"delay": 5, "delays": {"www.a.br": 0.5}}), pages(3)).run()
     assert [at - BEGAN for _, at, _ in around.asked] == [0.0, 0.5, 1.0]
 
 
-def test_a_longer_delay_holds_for_who_waits_already():
+async def test_a_longer_delay_holds_for_who_waits_already():
     around = Surroundings()
     session = a_session(around, a_collection(politeness={"delay": 1}), pages(3))
     around.meanwhile.append(lambda: adopt(session, a_collection(politeness={"delay": 4})))
-    asyncio.run(session.run())
+    await session.run()
     assert [at - BEGAN for _, at, _ in around.asked] == [0.0, 4.0, 8.0]
 
 
-def test_an_excluded_url_in_hand_ends_without_a_request_even_while_we_wait_for_its_turn():
+async def test_an_excluded_url_in_hand_ends_without_a_request_even_while_we_wait_for_its_turn():
     around = Surroundings()
     session = a_session(around, a_collection(), [*pages(2), "http://www.a.br/private/1", "http://www.a.br/x"])
     excluding = a_collection(scope={"hosts": ["*.br"], "exclude": ["*/1", "*/private/*"]})
     around.meanwhile.append(lambda: adopt(session, excluding))
-    asyncio.run(session.run())
+    await session.run()
     assert [url for url, _, _ in around.asked] == ["http://www.a.br/0", "http://www.a.br/x"]
     refused = [done.visit.url for done in around.committer.done if done.record.outcome.status == Status.OUT_OF_SCOPE]
     assert refused == ["http://www.a.br/1", "http://www.a.br/private/1"]
 
 
-def test_the_next_request_has_the_new_name():
+async def test_the_next_request_has_the_new_name():
     around = Surroundings()
     session = a_session(around, a_collection(), pages(2))
     around.meanwhile.append(lambda: adopt(session, a_collection(politeness={"user_agent": "Rede/2"})))
-    asyncio.run(session.run())
+    await session.run()
     assert [agent.partition("/")[0] for _, _, agent in around.asked] == ["Tarrafa", "Rede"]
 
 
-def test_no_request_leaves_when_there_is_news_that_the_walk_has_not_heard_yet():
+async def test_no_request_leaves_when_there_is_news_that_the_walk_has_not_heard_yet():
     around = Surroundings(current=False)
-    asyncio.run(a_session(around, a_collection(), pages(2)).run())
+    await a_session(around, a_collection(), pages(2)).run()
     assert not around.asked
     assert len(around.committer.gone) == 1
 
 
-def test_what_rests_makes_no_further_request_and_what_it_had_in_hand_goes_back():
+async def test_what_rests_makes_no_further_request_and_what_it_had_in_hand_goes_back():
     around = Surroundings()
     session = a_session(around, a_collection(), pages(5))
     around.meanwhile.append(session.leave)
-    asyncio.run(session.run())
+    await session.run()
     assert [url for url, _, _ in around.asked] == pages(1)
     assert len(around.committer.done) == 1
     assert around.committer.gone == [session]
 
 
-def test_a_walk_that_waits_for_its_delay_is_woken_to_leave():
-    async def scene() -> None:
-        around = Surroundings(clock=Clock.real())
-        session = a_session(around, a_collection(), pages(1), next_at=around.clock.now() + 9.0)
-        task = asyncio.create_task(session.run())
-        while not session.requests.is_waiting:
-            await asyncio.sleep(0)
-        session.leave()
-        async with asyncio.timeout(60):
-            await task
-        assert not around.asked
-        assert around.committer.gone == [session]
-
-    asyncio.run(scene())
+async def test_a_walk_that_waits_for_its_delay_is_woken_to_leave():
+    around = Surroundings(clock=Clock.real())
+    session = a_session(around, a_collection(), pages(1), next_at=around.clock.now() + 9.0)
+    task = asyncio.create_task(session.run())
+    await wait_until(lambda: session.requests.is_waiting)
+    session.leave()
+    async with asyncio.timeout(60):
+        await task
+    assert not around.asked
+    assert around.committer.gone == [session]
 
 
 @pytest.mark.parametrize("what", ["excluded", "paused"])
-def test_what_changes_while_a_connection_is_made_counts_before_the_first_byte(what):
+async def test_what_changes_while_a_connection_is_made_counts_before_the_first_byte(what):
     around = Surroundings()
     session = a_session(around, a_collection(), pages(2))
     excluding = a_collection(scope={"hosts": ["*.br"], "exclude": ["*/0"]})
     around.fetcher.on_request.append(lambda request: session.leave() if what == "paused" else adopt(session, excluding))
-    asyncio.run(session.run())
+    await session.run()
     assert not around.asked
     assert around.committer.gone == [session]
 
@@ -153,11 +150,11 @@ def test_what_changes_while_a_connection_is_made_counts_before_the_first_byte(wh
         {"politeness": {"per_ip": False}},
     ],
 )
-def test_a_walk_ends_when_what_it_found_out_on_arrival_may_not_hold_any_more(section):
+async def test_a_walk_ends_when_what_it_found_out_on_arrival_may_not_hold_any_more(section):
     around = Surroundings()
     session = a_session(around, a_collection(), pages(3))
     around.meanwhile.append(lambda: adopt(session, a_collection(**section)))
-    asyncio.run(session.run())
+    await session.run()
     assert len(around.asked) == 1
 
 

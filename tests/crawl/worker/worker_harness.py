@@ -1,7 +1,7 @@
 """A real worker at a real frontier, in the test's own process."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,8 +16,8 @@ from tarrafa.frontier.messages import CollectionStatus
 from tarrafa.frontier.rpc import frontier_client, frontier_server
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.runtime.data_dir import DataDirectory
+from tests.wait import wait_until
 
-PATIENCE_S, LOOK_S = 30.0, 0.01
 CONNECTIONS_MAX = 100
 
 
@@ -52,20 +52,16 @@ async def numbers(frontier: Frontier, name: str = "c") -> CollectionStatus:
     return next(one for one in (await frontier.overview()).collections if one.name == name)
 
 
-async def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not is_so():
-            await asyncio.sleep(LOOK_S)
-    assert is_so(), what
-
-
 async def wait_until_nothing_is_out(frontier: Frontier) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while (await numbers(frontier)).handed_out:
-            await asyncio.sleep(LOOK_S)
+    async def nothing_is_out() -> bool:
+        return not (await numbers(frontier)).handed_out
+
+    await wait_until(nothing_is_out)
 
 
 async def wait_until_nothing_waits(frontier: Frontier) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while (now := await numbers(frontier)).handed_out or now.pending:
-            await asyncio.sleep(LOOK_S)
+    async def nothing_waits() -> bool:
+        now = await numbers(frontier)
+        return not now.handed_out and not now.pending
+
+    await wait_until(nothing_waits)

@@ -18,7 +18,7 @@ from tarrafa.frontier.postgres import working_copy
 from tarrafa.frontier.postgres.postgres_server import PostgresServer
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, FalseDatabaseLeaseClock
 from tests.contract.postgres_process import WHY_NOT, a_server, programs
-from tests.frontier.store.test_random_operations import KINDS, Life
+from tests.frontier.store.test_random_operations import KINDS, RandomLife
 
 pytestmark = pytest.mark.skipif(programs() is None, reason=WHY_NOT)
 APART = {"counter", "meta", "number"}  # kept in another way
@@ -62,7 +62,7 @@ class Twin:
         return found
 
 
-class TwinLife(Life):
+class TwinLife(RandomLife):
     def __init__(self, kind: Any, seed: str, folder: Path) -> None:
         self._dsn = a_server().database("lives")
         self._server = self._connected()
@@ -100,7 +100,7 @@ class TwinLife(Life):
         self.store.collections = store.collections
         self.store.planning = _Planning(store, self._server)  # type: ignore[assignment]
         real = self.transaction
-        self.transaction = lambda: Life.transaction(self)  # type: ignore[method-assign]
+        self.transaction = lambda: RandomLife.transaction(self)  # type: ignore[method-assign]
         try:
             self.store.db, self.store.counters = store.db, store.counters
             super().plan()

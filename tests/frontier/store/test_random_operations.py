@@ -84,7 +84,7 @@ KINDS = {
 }
 
 
-class Life:
+class RandomLife:
     """A frontier's store, those who work with it, and chance."""
 
     def __init__(self, kind: Kind, seed: str, folder: Path) -> None:
@@ -568,7 +568,7 @@ def chosen(store: FrontierStore) -> set[tuple[int, str]]:
     return set(store.db.rows("SELECT collection, name FROM site WHERE stage >= ?", (int(SiteStage.CHOSEN),)))
 
 
-def live(life: Life, steps: int) -> None:
+def live(life: RandomLife, steps: int) -> None:
     done = ["birth"]
     for _ in range(steps):
         found = broken(life.store)
@@ -580,8 +580,8 @@ def live(life: Life, steps: int) -> None:
 
 
 @contextmanager
-def a_life(kind: str, seed: str, folder: Path) -> Iterator[Life]:
-    life = Life(KINDS[kind], seed, folder)
+def random_life(kind: str, seed: str, folder: Path) -> Iterator[RandomLife]:
+    life = RandomLife(KINDS[kind], seed, folder)
     try:
         yield life
     finally:
@@ -591,7 +591,7 @@ def a_life(kind: str, seed: str, folder: Path) -> Iterator[Life]:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_books_agree_whatever_happens(tmp_path, kind, seed):
-    with a_life(kind, str(seed), tmp_path) as life:
+    with random_life(kind, str(seed), tmp_path) as life:
         live(life, 150)
 
 
@@ -600,7 +600,7 @@ def test_the_books_agree_whatever_happens(tmp_path, kind, seed):
 def test_the_books_agree_in_many_long_lives(tmp_path, kind):
     seed = os.environ.get("TARRAFA_SEED") or str(random.randrange(10**6))
     for number in range(50):
-        with a_life(kind, f"{seed}/{number}", tmp_path) as life:
+        with random_life(kind, f"{seed}/{number}", tmp_path) as life:
             live(life, 500)
         for file in tmp_path.iterdir():
             file.unlink()
@@ -620,7 +620,7 @@ def test_the_books_agree_in_many_long_lives(tmp_path, kind):
     ],
 )  # fmt: skip
 def test_a_site_that_was_tampered_with_is_noticed(tmp_path, damage, rule):
-    with a_life("breadth", "1", tmp_path) as life:
+    with random_life("breadth", "1", tmp_path) as life:
         for _ in range(300):
             if life.store.db.run(damage):
                 break
@@ -646,7 +646,7 @@ def test_a_site_that_was_tampered_with_is_noticed(tmp_path, damage, rule):
     ],
 )
 def test_a_book_that_was_tampered_with_is_noticed(tmp_path, damage, rule):
-    with a_life("exchange", "1", tmp_path) as life:
+    with random_life("exchange", "1", tmp_path) as life:
         for _ in range(300):
             if life.store.db.run(damage):
                 break

@@ -23,7 +23,6 @@ from tarrafa.frontier.store.collections import Collections, LoadedCollection, Re
 from tarrafa.frontier.store.counters import Counters
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.dispatch import VisitDispatcher
-from tarrafa.frontier.store.host_transfer import HostTransfer
 from tarrafa.frontier.store.leases import HostLeases, LeaseClock
 from tarrafa.frontier.store.lookup import look_up
 from tarrafa.frontier.store.ready_queue import ReadyQueue
@@ -31,6 +30,7 @@ from tarrafa.frontier.store.retries import HostRetries, StatusRetries
 from tarrafa.frontier.store.revisit_plans import RevisitPlans
 from tarrafa.frontier.store.runs import Runs, check_can_begin_run, has_runs, roots_of
 from tarrafa.frontier.store.urls import FrontierUrls
+from tarrafa.frontier.transfer.host_transfer import HostTransfer
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.process import ProcessId

@@ -22,17 +22,10 @@ from tarrafa.frontier.messages import (
     UrlLookup,
     UrlStatusFacts,
 )
-from tarrafa.frontier.store.breadth_sites import BreadthSites
-from tarrafa.frontier.store.collections import Collections
-from tarrafa.frontier.store.counters import Counters
 from tarrafa.frontier.store.database import FrontierDatabase, check_schema
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.store.lookup import look_up
-from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.store.retries import status_facts
-from tarrafa.frontier.store.revisit_plans import RevisitPlans
-from tarrafa.frontier.store.revisit_queue import RevisitQueue
 from tarrafa.frontier.transfer.host_export import (
     ExportBatch,
     ExportCatalogue,
@@ -95,45 +88,34 @@ def last_clock_reading(path: Path) -> float:
 
 def read_overview(path: Path) -> FrontierOverview:
     """The frontier's numbers while no process owns it."""
-    return _read(path, lambda db: FrontierOverview(Collections(db, Counters(db), Clock.real()).status(), []))
+    return _read(path, lambda store: FrontierOverview(store.collections.status(), []))
 
 
 def read_collections(path: Path) -> list[CollectionRow]:
     """The collections while no process owns the frontier."""
-    return _read(path, lambda db: Collections(db, Counters(db), Clock.real()).rows())
+    return _read(path, lambda store: store.collections.rows())
 
 
 def read_url_lookup(path: Path, host: HostId, url: UrlId) -> UrlLookup:
     """What is known of a URL while no process owns the frontier."""
-
-    def read(db: FrontierDatabase) -> UrlLookup:
-        counters, clock = Counters(db), Clock.real()
-        collections, ready = Collections(db, counters, clock), ReadyQueue(db)
-        revisits, breadth = RevisitQueue(db, counters, ready, clock), BreadthSites(db, counters, ready, clock)
-        return look_up(db, host, url, collections, revisits, breadth)
-
-    return _read(path, read)
+    return _read(path, lambda store: store.look_up(host, url))
 
 
 def read_status_facts(path: Path, name: str, status: int, clock: Clock) -> UrlStatusFacts:
-    """What ended alike, as of the last commit."""
+    """The URLs that ended with one status, as of the last commit."""
 
-    def read(db: FrontierDatabase) -> UrlStatusFacts:
-        known = Collections(db, Counters(db), clock).by_name(name)
-        return status_facts(known, status, clock.now(), db.rows)
+    def read(store: FrontierStore) -> UrlStatusFacts:
+        return status_facts(store.collections.by_name(name), status, clock.now(), store.db.rows)
 
-    return _read(path, read)
+    return _read(path, read, clock)
 
 
 def read_revisit_pages(path: Path, name: str) -> tuple[CollectionRow, list[RevisitPage]]:
     """A collection and its pages that are kept fresh, while no process owns the frontier."""
 
-    def read(db: FrontierDatabase) -> tuple[CollectionRow, list[RevisitPage]]:
-        counters, clock = Counters(db), Clock.real()
-        collections = Collections(db, counters, clock)
-        planning = RevisitPlans(db, counters, collections, RevisitQueue(db, counters, ReadyQueue(db), clock), clock)
-        known = collections.by_name(name)
-        return known.row, planning.revisit_pages(known.row.id, FIRST_HOST, b"", -1)
+    def read(store: FrontierStore) -> tuple[CollectionRow, list[RevisitPage]]:
+        row = store.collections.by_name(name).row
+        return row, store.planning.revisit_pages(row.id, FIRST_HOST, b"", -1)
 
     return _read(path, read)
 
@@ -141,12 +123,9 @@ def read_revisit_pages(path: Path, name: str) -> tuple[CollectionRow, list[Revis
 def for_each_revisit_page(path: Path, name: str, take: Callable[[list[RevisitPage]], None]) -> None:
     """Show a collection's pages that are kept fresh, some at a time, while no process owns the frontier."""
 
-    def read(db: FrontierDatabase) -> None:
-        counters, clock = Counters(db), Clock.real()
-        collections = Collections(db, counters, clock)
-        planning = RevisitPlans(db, counters, collections, RevisitQueue(db, counters, ReadyQueue(db), clock), clock)
-        known, host, url = collections.by_name(name), FIRST_HOST, b""
-        while some := planning.revisit_pages(known.row.id, host, url, PAGES_PER_READ):
+    def read(store: FrontierStore) -> None:
+        number, host, url = store.collections.by_name(name).row.id, FIRST_HOST, b""
+        while some := store.planning.revisit_pages(number, host, url, PAGES_PER_READ):
             take(some)
             host, url = some[-1].host, some[-1].id
 
@@ -157,9 +136,9 @@ def read_statuses_by_host(path: Path, collection: str) -> list[tuple[str, int | 
     """How many URLs of each host ended how, while no process owns the frontier. Scans."""
     return _read(
         path,
-        lambda db: [
+        lambda store: [
             (str(key), status, int(count))
-            for key, status, count in db.rows(
+            for key, status, count in store.db.rows(
                 "SELECT key, url.status, count(*) FROM url JOIN host ON host.id = url.host"
                 " WHERE collection = (SELECT id FROM collection WHERE name = ?) GROUP BY 1, 2",
                 (collection,),
@@ -168,7 +147,7 @@ def read_statuses_by_host(path: Path, collection: str) -> list[tuple[str, int | 
     )
 
 
-def _read(path: Path, question: Callable[[FrontierDatabase], T]) -> T:
+def _read(path: Path, question: Callable[[FrontierStore], T], clock: Clock | None = None) -> T:
     if not path.exists():
         raise DataError(
             f"{path}: is missing; of a frontier that is elsewhere ask with --frontier ADDRESS; if it was here and got"
@@ -178,7 +157,7 @@ def _read(path: Path, question: Callable[[FrontierDatabase], T]) -> T:
         db = FrontierDatabase(open_sqlite_readonly(path))
         try:
             check_schema(db, path)
-            return question(db)
+            return question(FrontierStore(db, clock or Clock.real(), LeaseClock()))
         finally:
             db.connection.close()
     except apsw.Error as error:

@@ -1,6 +1,6 @@
 """Export and import of hosts on one PostgreSQL server.
 
-The store does the work (`store/host_transfer.py`); each call here names the rows that it needs.
+The store does the work (`transfer/host_transfer.py`); each call here names the rows that it needs.
 """
 
 from msgspec.structs import replace
