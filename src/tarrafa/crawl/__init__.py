@@ -1,8 +1,10 @@
 """Crawl: supervisor, worker, scope, relay and explain; `pages` is the library door.
 
-`supervise.py` starts and watches the processes, `worker.py` is one of them, `host.py` walks one host politely,
-`visit.py` says what an answer means, `fence.py` knows whether we may still act. `pages` is the door for other
-programs; it is imported when first used, because a worker needs nothing of what it needs.
+`supervisor/` starts and watches the processes. `worker/` is the process that crawls: `host_session.py` visits one host
+politely, `outcome.py` turns a response into an outcome, `lease_fence.py` forbids requests once the lease is lost.
+`scope/` decides which URLs belong to a collection, `relay/` serves external crawlers, `explain/` answers questions
+about one URL, page or site. `pages` (`library_api.py`) is the door for other programs. It is imported at its first use,
+because a worker needs none of its imports.
 """
 
 from typing import TYPE_CHECKING, Any

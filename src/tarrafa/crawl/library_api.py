@@ -1,8 +1,8 @@
 """Library API `pages()`: runs a crawl and yields its pages as they become durable.
 
-`pages` starts a collection, or takes it up where it was left, and gives its pages as they become durable. What was
-given is remembered after the caller asks for the next one: a program that is killed gets its last page again, and
-loses none.
+`pages` starts a collection, or continues it, and yields its pages as they become durable. The cursor advances when the
+caller asks for the next page.
+Promises: a program that is killed gets its last page again, and loses none.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ POLL_S = 0.2
 async def pages(
     collection: Collection | Path | str, data: Path | str = "tarrafa-data", *, workers: int = 2
 ) -> AsyncGenerator[Page, None]:
-    """Every page kept by the collection that this reader has not been given yet, until the crawl is over.
+    """Yield every page of the collection that this reader has not received yet, until the crawl is over.
 
     Leaving the loop, or closing the iterator, stops the crawl cleanly if this call started it.
     """
@@ -56,7 +56,7 @@ async def pages(
 
 
 class _PageCursor:
-    """A follower of the archive with a cursor of its own."""
+    """Cursor of one reader of the archive."""
 
     def __init__(self, data: DataDirectory, name: str) -> None:
         self._archive, self._name, self._taken_down = data.archive, name, CurrentTakedowns(data)
@@ -78,7 +78,7 @@ class _PageCursor:
 
 
 async def _crawl(data: DataDirectory, collection: Collection, workers: int, started: asyncio.Event) -> None:
-    """As the supervisor, or, if there is one already, through it."""
+    """Run the crawl as supervisor, or submit it to the supervisor that runs already."""
     try:
         async with Supervisor(data, workers) as supervisor:
             await submit_collection(supervisor.frontier, collection)

@@ -1,13 +1,14 @@
 """Rebuilds a lost frontier by replaying the visits and notes of the archive.
 
-Every visit left a record, and beside the records stand notes: how the collections were configured, what robots.txt
-and sitemaps said. They are read in the order in which they were made, and judged by the same rules as on that day:
-what a page led to is offered to a new frontier, and the visit is finished there as it was then
-(`frontier/replay.py`). The link graph, if there is one, tells how many links lead where.
+Every visit has a record in the archive. Notes beside the records hold the configurations of the collections and the
+content of robots.txt files and sitemaps. Records and notes are replayed in the order in which they were written, under
+the rules of that time: the links of a page are offered to a new frontier, and the visit is finished there as it was
+then (`frontier/replay.py`). The link graph, if there is one, supplies the number of links to each URL.
 
-Promises: bounded memory; the frontier that was there, if any, is untouched until the new one is whole, and kept aside
-then; who is killed in between simply runs it again. What no record tells is lost: the back-off of hosts, what walks
-had learned about traps, revisits saved up. See docs/backup.md.
+Promises: memory is bounded; an existing frontier is untouched until the new one is complete, and is then kept aside; a
+rebuild that is killed is simply run again.
+Known loss: what has no record is lost: the back-off of hosts, the trap memory of host sessions, saved-up revisits. See
+docs/backup.md.
 """
 
 import asyncio
@@ -57,16 +58,16 @@ from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.runtime.data_dir import DataDirectory, sync_directory, try_lock
 from tarrafa.runtime.sqlite import open_sqlite_readonly
 
-BATCH = 1_000  # happenings in one transaction
+BATCH = 1_000  # events in one transaction
 REASON = "made again from the archive; `tarrafa crawl FILE` goes on where it was"
 
 Advance = Callable[[int], None]
-ProgressReporter = Callable[[str, int], AbstractContextManager[Advance]]  # what is done, and how much of it there is
+ProgressReporter = Callable[[str, int], AbstractContextManager[Advance]]  # name of the step, and its total
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
-    """What came back."""
+    """Counts of a rebuild."""
 
     visits: int
     urls: int
@@ -78,7 +79,7 @@ class RebuildResult:
 
 @dataclass(frozen=True, slots=True)
 class ReplayClock(Clock):
-    """Shows when that was which is lived again."""
+    """Shows the time of the event that is replayed."""
 
     moment: list[float] = field(default_factory=lambda: [0.0])
 
@@ -89,8 +90,8 @@ class ReplayClock(Clock):
 def rebuild(
     data: DataDirectory, given: list[Collection], base: Path | None, progress: ProgressReporter, *, force: bool = False
 ) -> RebuildResult:
-    """Make the frontier again. `given` are configurations that hold instead of those in the archive; `base` is an
-    exported frontier to begin with."""
+    """Rebuild the frontier. `given` are configurations that replace those in the archive; `base` is an exported
+    frontier to begin with."""
     data.check_version()
     lock, own = data.try_lock(), try_lock(data.frontier.with_name(f"{data.frontier.name}.lock"))
     if lock is None or own is None:
@@ -123,8 +124,8 @@ def rebuild(
 
 
 def _is_usable(path: Path) -> bool:
-    """Whatever SQLite opens and that has collections in it is not ours to throw away; but for an older format, which
-    nobody can use any more, and which is kept aside."""
+    """Whether SQLite opens the file and finds collections in it: such a frontier is not replaced. A file of an older
+    format is unusable, and is kept aside."""
     if not path.exists():
         return False
     with contextlib.suppress(apsw.Error):
@@ -147,7 +148,7 @@ def _inspect_base(base: Path | None, progress: ProgressReporter) -> CheckpointCo
 def _check(
     data: DataDirectory, survey: ArchiveSurvey, given: list[Collection], contents: CheckpointContents | None
 ) -> None:
-    """Everything that is needed is there, or what is missing is said at once."""
+    """Raise at once if anything that the rebuild needs is missing."""
     if not survey.names:
         raise DataError(f"{data.archive}: holds no visits; there is nothing to make a frontier from")
     known = {one.name for one in given} | set(survey.configs)
@@ -212,7 +213,7 @@ async def _import_base(scratch: Path, contents: CheckpointContents, suffixes: st
 
 
 class HistoryReplay:
-    """A frontier's former life, lived again happening by happening."""
+    """Replays the archive's events on a new frontier, one by one."""
 
     def __init__(
         self,
@@ -250,7 +251,7 @@ class HistoryReplay:
             self._replay_visit(what, history.worker_of(happening.file))
 
     def _is_deleted(self, happening: ArchiveEvent) -> bool:
-        """What was done for a collection that is no more, though there may be another of its name."""
+        """Whether the event belongs to a deleted collection, even if another collection has its name now."""
         what = happening.content
         if isinstance(what, RebuiltNote):
             return False
@@ -258,7 +259,7 @@ class HistoryReplay:
         return at <= self._deleted.get(what.collection, -1.0)
 
     def _known(self, name: str) -> tuple[LoadedCollection, Admission]:
-        """A collection, opened when it is first spoken of; its rules are those of its last configuration so far."""
+        """A collection, opened at its first event; its rules are those of its last configuration so far."""
         catalogue = self._replay.store.collections
         if catalogue.find(name) is None or (name in self._given and name not in self._admissions):
             if name in self._given:
@@ -279,7 +280,7 @@ class HistoryReplay:
         )
 
     def _apply_host_note(self, note: HostNote, at: float) -> None:
-        """What a host's robots.txt said; an older frontier that we began with may know better."""
+        """Apply the host's robots.txt; the frontier that the rebuild began with may have a newer copy."""
         known, _ = self._known(note.collection)
         host, robots = host_id(note.host), None
         if note.status:
@@ -289,7 +290,7 @@ class HistoryReplay:
         self._discover(known, [_discovered_url(url, note.depth, role=int(UrlRole.SITEMAP)) for url in note.sitemaps])
 
     def _replay_visit(self, record: VisitRecord, worker: str) -> None:
-        """As on that day: first where it leads, then that it is over."""
+        """Replay a visit in the original order: first its links, then its end."""
         listing, self._listing = self._listed(record), None
         known, admission = self._known(record.collection)
         outcome, url = record.outcome, _discovered_url(record.url, record.depth, record.redirects, record.outcome.role)
@@ -327,7 +328,7 @@ def _was_listing(outcome: Outcome) -> bool:
 
 
 def _deliver_link_weights(data: DataDirectory, replay: FrontierReplay, progress: ProgressReporter) -> str:
-    """What the link graph knows; what to say if that is nothing."""
+    """Deliver the link counts of the graph; returns a warning if there are none."""
     if not graph_exists(data):
         return ""
 
@@ -346,7 +347,7 @@ def _deliver_link_weights(data: DataDirectory, replay: FrontierReplay, progress:
 
 
 def _record_rebuild(data: DataDirectory, made: RebuildResult) -> None:
-    """Who makes it again another time must know how often that was."""
+    """Record the rebuild: a later rebuild needs the number of earlier ones."""
     now = Clock.from_environment().now()
     writer = WarcWriter(data.archive, "rebuild", now)
     writer.append_note(RebuiltNote(made.visits), now)
@@ -354,7 +355,8 @@ def _record_rebuild(data: DataDirectory, made: RebuildResult) -> None:
 
 
 def _put_in_place(frontier: Path, scratch: Path) -> Path | None:
-    """The new one for the old one, which is kept; its log would harm the new one if it stayed."""
+    """Replace the old frontier by the new one and keep the old one aside. Its write-ahead log moves too: it would
+    damage the new one."""
     with scratch.open("rb") as file:
         os.fsync(file.fileno())
     aside = next(

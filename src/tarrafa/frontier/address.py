@@ -1,11 +1,12 @@
 """Frontier addresses (unix:, tcp://, postgresql://): parses and redacts them, and connects to the frontier they name.
 
-    unix:PATH                        the owner of a data directory on this machine (DATA/run/frontier.sock)
-    tcp://HOST:PORT                  a URL server on another machine (`tarrafa frontier serve`), with a token
+    unix:PATH                        the frontier server of a data directory on this machine (DATA/run/frontier.sock)
+    tcp://HOST:PORT                  a frontier server on another machine (`tarrafa frontier serve`), with a token
     postgresql://USER@HOST:PORT/DB   one PostgreSQL server, or several, in order
 
-Promises: an address never shows its secrets, in no message and in no list of processes: it is handed to children by
-environment. `connect` gives the Protocol for a coroutine, `line` the same questions for a thread.
+Promises: an address never shows its secrets, in no message and in no list of processes: children get it through their
+environment.
+`connect` opens the `Frontier` API for coroutines, `connect_blocking` the same calls for a thread.
 """
 
 import asyncio
@@ -34,13 +35,13 @@ ADDRESS_FORMS = "unix:PATH, tcp://HOST:PORT or postgresql://USER@HOST:PORT/DATAB
 
 
 class OpenFrontier(Frontier, Protocol):
-    """A body that somebody has opened, and closes."""
+    """An open frontier, to be closed by its opener."""
 
     async def close(self) -> None: ...
 
 
 class BlockingClient(Protocol):
-    """Questions for a thread that depends on no event loop."""
+    """Frontier calls for a thread that depends on no event loop."""
 
     def call(self, method: str, *arguments: Any) -> Any: ...
 
@@ -73,7 +74,7 @@ class TcpServer:
 
 @dataclass(frozen=True, slots=True)
 class PostgresServers:
-    """In order: collections and workers are on the first."""
+    """PostgreSQL servers in order: collections and workers are on the first."""
 
     dsns: tuple[str, ...] = field(repr=False)
 
@@ -96,7 +97,7 @@ def local_address(data: DataDirectory) -> UnixSocket:
 
 
 def parse_address(texts: Sequence[str], token: Token | None = None, where: str = "--frontier") -> Address:
-    """One address; `where` is what a message calls its source. Several texts: several PostgreSQL servers."""
+    """Parse one address; `where` names its source in messages. Several texts: several PostgreSQL servers."""
     found = [_parse_one(text.strip(), token or Token(), where) for text in texts]
     if not found:
         raise ConfigError(f"{where}: no address; one is written {ADDRESS_FORMS}")
@@ -133,7 +134,7 @@ def _parse_one(text: str, token: Token, where: str) -> Address:
 
 
 def parse_host_port(text: str, where: str, shown: str = "", *, any_port: bool = False) -> tuple[str, int]:
-    """`HOST:PORT`, where an IPv6 address stands in brackets. Port 0 only where the system may choose one."""
+    """`HOST:PORT`, with an IPv6 address in brackets. Port 0 only where the system may choose one."""
     shown = redact_address(shown or text)
     if "@" in text or "?" in text:
         raise ConfigError(f"{where}: {shown!r}: only HOST:PORT is wanted here; {TOKEN_ON_COMMAND_LINE}")
@@ -150,11 +151,11 @@ def parse_host_port(text: str, where: str, shown: str = "", *, any_port: bool = 
 
 
 def _check_dsn(dsn: str, where: str) -> None:
-    """Enough to catch a slip of the pen; the rest is PostgreSQL's to understand."""
+    """Catch simple mistakes; PostgreSQL checks the rest."""
     try:
         parts = urlsplit(dsn)
         _ = None if "," in parts.netloc else parts.port  # libpq allows a list of hosts
-    except ValueError:  # its message would quote what may be a password
+    except ValueError:  # its message might quote a password
         raise ConfigError(
             f"{where}: {redact_address(dsn)!r}: not an address of a PostgreSQL server; "
             "in a password the characters : / ? # @ [ ] % are written as %3A and so on"
@@ -164,7 +165,7 @@ def _check_dsn(dsn: str, where: str) -> None:
 
 
 def redact_address(text: str) -> str:
-    """The text as it may be shown; where it cannot be understood, rather too little of it."""
+    """The text as it may be shown; a text that cannot be parsed is shown only in part."""
     scheme, colon, rest = text.partition("://")
     rest, _, query = rest.partition("?")
     if not colon or "@" in query:
@@ -188,7 +189,7 @@ def _names_password(dsn: str) -> bool:
 
 
 def from_command_line(texts: Sequence[str] | None, token_file: Path | None = None) -> Address | None:
-    """What `--frontier` says, else what the environment does; None: nobody says anything."""
+    """The address in `--frontier`, else in the environment; None: in neither."""
     if texts:
         address = parse_address(texts, load_token(token_file))
         if has_password(address):
@@ -202,7 +203,7 @@ def from_command_line(texts: Sequence[str] | None, token_file: Path | None = Non
 
 
 def from_environment(token_file: Path | None = None) -> Address | None:
-    """The address that the starting process, or a person, left in the environment."""
+    """The address that the parent process, or a person, has set in the environment."""
     text = os.environ.get(FRONTIER_VARIABLE, "").strip(", \t\r\n")
     if not text:
         return None
@@ -210,7 +211,7 @@ def from_environment(token_file: Path | None = None) -> Address | None:
 
 
 def address_from_supervisor() -> Address:
-    """For a child: the address that its supervisor gave it."""
+    """For a child process: the address that its supervisor set."""
     address = from_environment()
     if address is None:
         raise ConfigError(f"{FRONTIER_VARIABLE} is not set: this process is started by a supervisor")
@@ -218,7 +219,7 @@ def address_from_supervisor() -> Address:
 
 
 def to_environment(address: Address) -> dict[str, str]:
-    """What a child finds the frontier by."""
+    """Environment variables through which a child finds the frontier."""
     settings = {FRONTIER_VARIABLE: " ".join(address.texts())}
     if isinstance(address, TcpServer):
         settings[TOKEN_VARIABLE] = address.token.secret.decode()
@@ -228,8 +229,8 @@ def to_environment(address: Address) -> dict[str, str]:
 async def connect(
     address: Address, clock: Clock | None = None, outbox: Path | None = None, suffixes: str | None = None
 ) -> OpenFrontier:
-    """The frontier, open. `outbox` is where links wait for a PostgreSQL server that is away; `suffixes` is the list
-    that one in empty databases is made with, if it is not the usual one."""
+    """Open the frontier. `outbox` is where links wait for an unreachable PostgreSQL server; `suffixes` is the public
+    suffix list that empty databases are created with, if it is not the usual one."""
     if isinstance(address, UnixSocket):
         return await RemoteFrontier.connect(address.path)
     if isinstance(address, TcpServer):
@@ -241,7 +242,7 @@ async def connect(
 
 
 def import_postgres_module(name: str) -> Any:
-    """One of the modules that need psycopg, which others do not."""
+    """Import a module that needs psycopg, which other frontiers do not."""
     try:
         return importlib.import_module(f"tarrafa.frontier.postgres.{name}")
     except ModuleNotFoundError as error:
@@ -251,7 +252,7 @@ def import_postgres_module(name: str) -> Any:
 
 
 def connect_blocking(address: Address) -> BlockingClient:
-    """The frontier for a thread."""
+    """Open the frontier for a thread."""
     if isinstance(address, UnixSocket):
         return SocketClient.connect_unix(address.path)
     if isinstance(address, TcpServer):
@@ -260,7 +261,7 @@ def connect_blocking(address: Address) -> BlockingClient:
 
 
 class EventLoopClient:
-    """Any body as a blocking line: an event loop in the calling thread that runs only while it is asked."""
+    """Any frontier as a blocking client: an event loop in the calling thread that runs only during a call."""
 
     def __init__(self, opened: Callable[[], Coroutine[Any, Any, OpenFrontier]]) -> None:
         self._runner = asyncio.Runner()

@@ -1,8 +1,8 @@
 """The frontier API: the `Frontier` Protocol, the only list of the frontier's calls and their manual.
 
-Its bodies, all held to one contract suite: `store/sqlite_frontier.py` (one file), `postgres/postgres_frontier.py` (one
-or more databases) and `rpc/frontier_client.py` (a socket; its stubs and the codec are derived from this list). The
-structs that the calls exchange are in `messages.py`.
+Three classes implement it, and all pass one contract suite: `store/sqlite_frontier.py` (one file),
+`postgres/postgres_frontier.py` (one or more databases) and `rpc/frontier_client.py` (a socket; its stubs and the codec
+are derived from this list). The structs that the calls exchange are in `messages.py`.
 """
 
 from collections.abc import Sequence
@@ -44,164 +44,168 @@ from tarrafa.takedown import TakedownEntry
 
 
 class Frontier(Protocol):
-    """The URL server."""
+    """The URL frontier."""
 
     async def open_collection(
         self, config: bytes, roots: Sequence[DiscoveredUrl] = (), start: bool = True
     ) -> CollectionRow:
-        """Create the collection, or take up its newer configuration, with (some of) its roots; it runs from now on.
+        """Create the collection, or apply its newer configuration, with (some of) its roots; it runs from now on.
 
-        What had failed gets another chance. Together with the roots, so that nobody finds it running and empty. Not to
-        `start`: a new one is `ready`, and one that is there stays in the state that it is in, with its reason.
+        URLs that had failed are tried again. The roots come with the call, so that the collection is never running and
+        empty. Without `start`, a new collection is `ready`, and an existing one keeps its state and its reason.
         """
 
     async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
-        """More of the roots of a collection that was opened: its configuration, which may be large, crosses once."""
+        """Add more roots to an open collection: its configuration, which may be large, is sent only once."""
 
     async def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
-        """The next run of a collection that does not run: it runs from now on, from its roots. Whatever else is known
-        waits when somebody leads there again. What is kept stays so until this run knows better."""
+        """Begin the next run of a collection that does not run: it runs from now on, from its roots. Every other known
+        URL is pending again when a link leads to it. Kept pages stay kept until this run knows better."""
 
     async def sweep(self, name: str, limit: int) -> bool:
-        """The run has looked everywhere: look through so many more of the URLs that are known, roughly, for pages that
-        it has not found, which are handed out to be dismissed. False: that were all of them."""
+        """Sweep a run that has looked everywhere: check about `limit` more known URLs for pages that the run has not
+        found again, and hand those out to be dismissed. False: all are checked."""
 
     async def delete_collection(self, name: str, limit: int) -> bool:
-        """Delete so many rows, roughly, of a collection that does not run; True: there is more. Its name is free when
-        there is not. With a limit of 0 nothing is deleted yet, but it can only be deleted from now on."""
+        """Delete about `limit` rows of a collection that does not run; True: there are more. Its name is free when
+        there are none. With a limit of 0 nothing is deleted yet, but from now on the collection can only be deleted."""
 
     async def record_deletion(self, name: str) -> bool:
-        """A collection that can only be deleted is no more as of this moment: whoever asks for `deletions` hears of it.
-        Repeating it changes nothing. False: something of it is still out, or a part of the frontier is away."""
+        """Note that a collection that can only be deleted is deleted as of now: `deletions` returns it. Repeating it
+        changes nothing. False: a visit of it is still handed out, or a part of the frontier is unreachable."""
 
     async def deletions(self, after: int) -> list[DeletedCollection]:
-        """Which collections were deleted, the last one of each name, in the order in which that was noted, after a
-        number (0: from the beginning). Whoever archives for a collection asks before its first record, and notes them
-        down: so what belonged to its namesake can be told from what is its own."""
+        """The deleted collections, the last one of each name, in the order of their notes, after a number (0: from the
+        beginning). A process that archives for a collection asks before its first record and records them: so the
+        records of a namesake can be told from its own."""
 
     async def retry_host(self, host: HostId, host_key: str) -> None:
-        """A host may be visited again as soon as politeness allows: its failures are forgotten, and what of it had
-        failed, in all collections, waits again."""
+        """Let a host be visited again as soon as its delay allows: its failures are forgotten, and its failed URLs, in
+        all collections, are pending again."""
 
     async def urls_by_status(self, name: str, status: int) -> UrlStatusFacts:
-        """What ended with one status: how much, since when, where, with samples. Costs a look at many rows."""
+        """The URLs that ended with one status: how many, since when, on which hosts, with samples. Reads many rows."""
 
     async def retry_by_status(self, name: str, status: int, after: FrontierCursor, limit: int) -> RetryBatch:
-        """So many of those URLs, roughly, wait again, and their hosts may be visited as soon as politeness allows. What
-        waits already, or is kept fresh, has its own time; what is kept, or was refused for what it is, is left alone
+        """Make about `limit` of those URLs pending again; their hosts may be visited as soon as their delay allows.
+        URLs that are pending or kept fresh keep their own time; kept pages and permanent refusals are left alone
         (`can_be_retried`). Repeating it is harmless."""
 
     async def host_counts(self, name: str) -> HostCounts:
-        """How the hosts of a collection stand; as of some seconds ago."""
+        """Counts of a collection's hosts by state; some seconds old."""
 
     async def collections(self) -> list[CollectionRow]:
-        """All of them, with their configurations, which may be large: who asks often asks for `standings`, and then
-        for the `collection` that is another one by now."""
+        """All collections, with their configurations, which may be large: a frequent caller uses `collection_states`,
+        and then `collection` for those that have changed."""
 
     async def collection(self, name: str) -> CollectionRow | None:
-        """One of them; None: there is none of that name."""
+        """One collection; None: there is none of that name."""
 
     async def collection_states(self) -> list[FrontierCollectionState]:
-        """Whether what one knows of the collections still holds, without their configurations."""
+        """State and revision of every collection, without the configurations: shows whether a copy is still current."""
 
     async def set_state(self, name: str, state: str, reason: Message | str) -> None:
-        """Set a collection to running, paused, stopped or finished; or to ready or waiting, which is as stopped."""
+        """Set a collection to running, paused, stopped or finished; or to ready or waiting, which act like stopped."""
 
     async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
         """Make URLs known, or lower their depth. Counts nothing: repeating it is harmless."""
 
     async def join(self, name: str, process: ProcessId) -> WorkerRegistration:
-        """Take part under a name that no living worker has."""
+        """Register a worker under a name that no living worker has."""
 
     async def release_process(self, process: ProcessId) -> None:
-        """A worker's process is dead, says somebody who can prove it: its hosts go back at once."""
+        """Return the hosts of a worker at once: the caller can prove that its process is dead."""
 
     async def time(self) -> ClockReading:
-        """What time it is here: two machines share no clock."""
+        """The frontier's time: two machines share no clock."""
 
     async def renew(self, worker: int, note: str) -> float:
-        """Prolong all leases of a worker; for how many seconds, from the question on.
+        """Renew all leases of a worker; returns for how many seconds, from the sending of the request on.
 
-        `note` is what the worker has to say about itself, for people.
+        `note` is the worker's notice for people.
         """
 
     async def leave(self, worker: int) -> None:
-        """Hand everything back."""
+        """Return all hosts of a worker, and forget the worker."""
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
-        """Up to so many hosts that may be visited now, each with its first visits."""
+        """Lease up to `hosts` hosts that may be visited now, each with its first visits."""
 
     async def held_leases(self, worker: int) -> list[Lease]:
-        """What a worker has in hand, for one that has forgotten. A host without visits (a loan) goes back."""
+        """The leases of a worker, for a process that has lost them. A host without visits (a loan) goes back."""
 
     async def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
-        """Take one host for an errand (a robots.txt that lives elsewhere), or learn what is known of it already."""
+        """Borrow one host for a single request (a robots.txt that a redirect points to), or get the copy that is known
+        already."""
 
     async def robots_text(self, digest: bytes) -> bytes:
-        """A robots.txt that some host has had; empty if none had."""
+        """The text of a robots.txt by its digest; empty if it is unknown."""
 
     async def claim_address(self, worker: int, host: HostId, address: str) -> float:
-        """Take an IP address for a leased host: 0 if it is ours, else from when on to try again."""
+        """Claim an IP address for a leased host: 0 if it is ours, else the time from which to try again."""
 
     async def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
-        """Take reports over many hosts at once; per host, what to fetch next."""
+        """Take reports on many hosts at once; returns the next visits of each host."""
 
     async def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
-        """Take absolute in-link counts, ranks, and depths that fell, from the link graph."""
+        """Take absolute in-link counts, ranks, and smaller depths from the link graph."""
 
     async def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
-        """Everything known of a URL, in every collection."""
+        """Everything known about a URL, in every collection."""
 
     async def overview(self) -> FrontierOverview: ...
 
     async def collections_to_plan(self) -> list[int]:
-        """The collections whose revisits wait for a new price or plan."""
+        """The collections whose revisits need a new price or plan."""
 
     async def revisit_pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
         """The pages that are kept fresh, in order, after (host, url)."""
 
     async def revisit_shelves(self, collection: int, host: HostId, limit: int) -> list[RevisitShelf]:
-        """The classes of pages of (about) so many hosts after that one; whole hosts only."""
+        """The classes of pages of (about) `limit` hosts after this one; whole hosts only."""
 
     async def set_price(self, collection: int, price: float) -> None:
-        """What a visit must be worth from now on. Hosts learn of it by `stir`, or when their time comes."""
+        """Set the value that a visit must have from now on. Hosts apply it by `recompute_due`, or when they are next
+        due."""
 
     async def recompute_due(self, collection: int, host: HostId, limit: int) -> HostId | None:
-        """Let so many hosts after that one look again when they are due; the last one, None when there are no more."""
+        """Recompute when hosts are due, for `limit` hosts after this one; returns the last one, None when there are no
+        more."""
 
     async def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
-        """Put visits on the shelf of a plan to come; `number` is greater than that of any plan before."""
+        """Add visits to a plan that is not active yet; `number` is greater than that of any earlier plan."""
 
     async def activate_plan(self, collection: int, number: int, end: float) -> None:
-        """The plan is complete and holds from now on, to its end."""
+        """Activate a complete plan: it holds from now on, until its end."""
 
     async def drop_old_plans(self, collection: int, limit: int) -> int:
-        """Take away (some of) what is left of former plans; how many visits that were."""
+        """Remove (some of the) remains of former plans; returns the number of visits removed."""
 
     async def export_catalogue(self) -> ExportCatalogue:
-        """The collections as another frontier would take them in, and the list that sites were found by."""
+        """The collections as another frontier imports them, and the public suffix list that defines the sites."""
 
     async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
-        """Hosts in the order of their ids, with up to so many URLs in all."""
+        """Export hosts in the order of their ids, with up to `limit` URLs in all."""
 
     async def import_collection(self, image: CollectionExport) -> CollectionRow:
-        """Make room for a collection from elsewhere; it is `importing` until `control` says that it is whole.
+        """Create a collection from another frontier; it is `importing` until `set_state` says that it is complete.
 
-        One that is there already is refused, unless it waits for the rest of the same import (by its `reason`).
+        An existing collection is refused, unless it waits for the rest of the same import (by its `reason`).
         """
 
     async def import_hosts(self, images: list[HostExport]) -> None:
-        """Take hosts in, the parts of each in their order. What is there already stays: repeating it is harmless."""
+        """Import hosts, the parts of each in their order. Existing rows stay: repeating it is harmless."""
 
     async def import_deletions(self, moments: dict[str, float]) -> None:
-        """What was deleted in another frontier, and when; but for what is here, and was then. Repeating is harmless."""
+        """Import the deletions of another frontier, with their times; not of collections that exist here and existed
+        then. Repeating it is harmless."""
 
     async def forget_host(self, host: HostId) -> None:
-        """A host that nobody holds is known elsewhere from now on: take away everything that hangs below it."""
+        """Remove everything of a host that no worker holds: another frontier has it from now on."""
 
     async def record_takedowns(self, entries: list[TakedownEntry]) -> None:
-        """Take actions into the log that everybody hears of who works here; what is known already changes nothing."""
+        """Add take-downs to the log that all workers of this frontier read; known entries change nothing."""
 
     async def takedowns(self, after: int) -> TakedownBatch:
-        """What was taken down and lifted, in the order in which the frontier heard of it, after a place that it named
-        (0: from the beginning)."""
+        """The entries of the take-down log, in the order of their arrival, after a position that an earlier call
+        returned (0: from the beginning)."""

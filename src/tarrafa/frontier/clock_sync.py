@@ -1,11 +1,12 @@
 """Clock synchronization: a worker measures its skew and follows the frontier's clock.
 
-The frontier's: every moment that it tells or is told (when a host may be visited again, when an answer ended) is on
-its clock. A worker on a machine whose clock is wrong would hammer hosts or wait for ever. So it asks for the time
-before it begins, several times, believes the answer that came back soonest, and from then on counts with its own boot
-time, which nobody can set. Leases do not depend on any of this: they are told in seconds from the question on.
+Every time that crosses the frontier API (when a host may be visited again, when a response ended) is on the frontier's
+clock. A worker with a wrong clock would hammer hosts or wait for ever. So it asks for the time before it begins,
+several times, uses the answer that came back soonest, and from then on counts with its own boot time, which cannot be
+set. Leases do not depend on any of this: they are given in seconds from the sending of the request on.
 
-What is left is half of the shortest round trip, and how much two machines' quartz differ: `apart_s` watches that.
+The remaining error is half of the shortest round trip, and the drift between the clocks of two machines: `clock_skew_s`
+watches it.
 """
 
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import ClockReading
 
 SAMPLES = 3
-SKEW_NOTICE_S = 2.0  # worth a word to the operator
-CLOCK_SKEW_S_MAX = 1.0  # more than this, and a worker begins anew with the frontier's clock
+SKEW_NOTICE_S = 2.0  # reported to the operator
+CLOCK_SKEW_S_MAX = 1.0  # beyond this a worker begins anew with the frontier's clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class ClockAgreement:
     ahead_s: float
 
     def notice(self) -> str:
-        """For people; empty where there is nothing to say."""
+        """Text for people; empty if the clocks agree."""
         if abs(self.ahead_s) < SKEW_NOTICE_S:
             return ""
         way = "ahead of" if self.ahead_s > 0 else "behind"
@@ -37,7 +38,8 @@ class ClockAgreement:
 def resume_clock(own: Clock, last_seen: float) -> ClockAgreement:
     """The clock of a frontier that is opened again: it never goes back, or all hosts would wait until it had caught up.
 
-    Whoever set this machine's clock back is told; from then on the frontier's dates are that much ahead of it.
+    If this machine's clock was set back, a notice says so; from then on the frontier's times are ahead of it by that
+    much.
     """
     behind_s = (last_seen - own.now()) / own.scale
     if behind_s <= 0:
@@ -46,7 +48,8 @@ def resume_clock(own: Clock, last_seen: float) -> ClockAgreement:
 
 
 async def sync_clock(frontier: Frontier, own: Clock) -> ClockAgreement:
-    """Our own clock where it shows what the frontier's does (on one machine they are the same), else a copy of that."""
+    """Our own clock if it agrees with the frontier's (on one machine they are the same), else a copy of the
+    frontier's."""
     best: tuple[float, float, ClockReading] | None = None
     ahead_s = 0.0
     for _ in range(SAMPLES):
@@ -64,7 +67,8 @@ async def sync_clock(frontier: Frontier, own: Clock) -> ClockAgreement:
 
 
 def clock_skew_s(clock: Clock, instant: ClockReading, asked: float, answered: float) -> float:
-    """By how many real seconds at least the clock is ahead of the frontier's; 0 if the question's way explains it."""
+    """By how many real seconds at least the clock is ahead of the frontier's; 0 if the round trip explains the
+    difference."""
     early, late = clock.at(asked), clock.at(answered)
     if early <= instant.now <= late:
         return 0.0

@@ -1,6 +1,6 @@
 """Messages of the frontier API: the structs that its calls take and return, and the constants that both ends share.
 
-Everything here crosses a wire. The calls themselves are in api.py.
+Everything here crosses a wire. The calls themselves are in `api.py`.
 """
 
 import msgspec
@@ -13,18 +13,18 @@ from tarrafa.model import HostId, Outcome, UrlId, UrlRole, Visit
 from tarrafa.revisit.policy import PageHistory
 from tarrafa.takedown import TakedownEntry
 
-LEASE_S = 30.0  # a worker that does not renew for so long has lost its hosts
-REQUEST_MARGIN = 1 / 6  # it sends no request in the last part of its lease
+LEASE_S = 30.0  # a worker that does not renew for so long loses its hosts
+REQUEST_MARGIN = 1 / 6  # of a lease: no request is sent in its last sixth
 VISITS_PER_LEASE = 8
 RANK_STEP, RANK_MAX = 1.25, 1e12
-ENTRIES_PER_RESPONSE = 1_000  # of what was taken down or deleted
-FIRST_HOST: HostId = -(1 << 63)  # where a walk through all hosts begins
+ENTRIES_PER_RESPONSE = 1_000  # of take-downs or deletions
+FIRST_HOST: HostId = -(1 << 63)  # the cursor before all hosts
 
 
 class DiscoveredUrl(msgspec.Struct, frozen=True, array_like=True):
-    """A URL that somebody points to. `host_key` is scheme://host:port; `redirects` counts hops since a real link.
+    """A URL that a link points to. `host_key` is scheme://host:port; `redirects` counts hops since a real link.
 
-    With a `status` it is only to be known: its looks say that it must not be visited.
+    With a `status` it is only made known: its shape says that it must not be visited.
     """
 
     host: HostId
@@ -35,66 +35,67 @@ class DiscoveredUrl(msgspec.Struct, frozen=True, array_like=True):
     redirects: int = 0
     role: int = UrlRole.PAGE
     status: int = 0
-    announced: float = 0.0  # when its author says that it last changed: from a sitemap or feed
+    announced: float = 0.0  # time of its last change according to a sitemap or feed
     parent: bytes = b""  # see `Visit`
 
 
 class UrlWeight(msgspec.Struct, frozen=True, array_like=True):
-    """What the link graph knows of a URL, in absolute values. `depth` -1: nothing new about its depth."""
+    """What the link graph knows about a URL, in absolute values. `depth` -1: no news about its depth."""
 
     host: HostId
     id: UrlId
     in_links: int
     depth: int = -1
-    host_key: str = ""  # as in `Offer`: where several servers share the URLs, it says whose this one is
-    rank: float = 0.0  # N times PageRank, with the mean 1; 0: nothing is known of it
+    host_key: str = ""  # as in `DiscoveredUrl`: where several servers share the URLs, it decides whose this one is
+    rank: float = 0.0  # N times PageRank, with the mean 1; 0: unknown
 
 
 def is_significant_rank_change(rank: float, known: float) -> bool:
-    """Whether a rank is worth telling and writing down. A small change is not; who has none yet has the mean, 1."""
+    """Whether a change of rank is worth sending and storing. A URL without a rank has the mean, 1."""
     known = known if known > 0.0 else 1.0
     return 0.0 < rank < RANK_MAX and not 1 / RANK_STEP <= rank / known <= RANK_STEP
 
 
 class CachedRobots(msgspec.Struct, frozen=True, array_like=True):
-    """A host's robots.txt as last seen: the answer's status, its text's digest, and until when it holds."""
+    """A host's robots.txt as last fetched: the status of the response, the digest of its text, and until when it
+    holds."""
 
     status: int
     digest: bytes
     expires: float
-    text: bytes = b""  # in reports only; `robots_text` gives it for a lease
+    text: bytes = b""  # in reports only; for a lease, `robots_text` returns it
 
 
 class Lease(msgspec.Struct, frozen=True, array_like=True):
-    """A host for this worker alone, until its lease ends: what to fetch there and from when on."""
+    """A host for one worker alone, until its lease ends: its visits, and the time from which they may be made."""
 
     host: HostId
     host_key: str
     collection: int
-    revision: int  # of the collection's configuration: a worker that knows an older one asks for it
+    revision: int  # of the collection's configuration: a worker with an older one asks for it
     next_at: float
-    ended_at: float  # of the last answer
+    ended_at: float  # end of the last response
     delay_s: float  # as last known
     failures: int
     robots: CachedRobots | None
     visits: list[Visit]
-    memory: bytes = b""  # what the last walk wished to remember of the host
+    memory: bytes = b""  # trap memory that the last session reported
     run: int = 1  # of the collection, to which the visits belong
 
 
 class HostLoan(msgspec.Struct, frozen=True, array_like=True):
-    """A host asked for by name, for one errand. Not `granted`: ask again at `free_at`. It is given back by `finish`."""
+    """A host borrowed by name, for one request. If not `granted`: ask again at `free_at`. `finish` returns it."""
 
     granted: bool
     free_at: float
     ended_at: float = 0.0
     delay_s: float = 0.0
     failures: int = 0
-    robots: CachedRobots | None = None  # also when it is not granted
+    robots: CachedRobots | None = None  # also if it is not granted
 
 
 class VisitReport(msgspec.Struct, frozen=True, array_like=True):
-    """A visit that is over, its record durable and its links delivered."""
+    """A visit that is over: its record is durable and its links are delivered."""
 
     id: UrlId
     number: int
@@ -102,7 +103,7 @@ class VisitReport(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HostReport(msgspec.Struct, frozen=True, array_like=True):
-    """What happened on one leased host since the last report. `keep` False hands the host back."""
+    """What happened on one leased host since the last report. `keep` False returns the host."""
 
     host: HostId
     collection: int
@@ -114,28 +115,28 @@ class HostReport(msgspec.Struct, frozen=True, array_like=True):
     wanted: int = VISITS_PER_LEASE
     failures: int = 0  # in a row, at the host
     robots: CachedRobots | None = None
-    memory: bytes | None = None  # None: as it was
-    trouble: str = ""  # what stands in the way, in words; empty: nothing does
-    run: int = 0  # as its lease says; when the next run has begun, the host goes back. 0: whichever it is
+    memory: bytes | None = None  # None: unchanged
+    trouble: str = ""  # why the host fails, in words; empty: it does not
+    run: int = 0  # as in its lease; when the next run has begun, the host goes back. 0: any run
 
 
 class NextVisits(msgspec.Struct, frozen=True, array_like=True):
-    """What comes next on a host that was reported on. Not `held`: it is no longer the worker's."""
+    """The next visits of a reported host. If not `held`, the host is no longer the worker's."""
 
     held: bool
     visits: list[Visit]
 
 
 class WorkerRegistration(msgspec.Struct, frozen=True):
-    """What a worker is told when it joins: its number, and for how long it holds what it leases, from the moment on at
-    which it asked: two machines share no clock, but each knows when it put its question."""
+    """Terms of a worker that joins: its number, and how long it holds its leases, counted from the sending of its
+    request: two machines share no clock, but each knows when it sent its request."""
 
     worker: int
     lease_s: float
 
 
 class ClockReading(msgspec.Struct, frozen=True):
-    """What the frontier's clock shows, and how fast it runs. Every moment that it tells or is told is on that clock."""
+    """Time and speed of the frontier's clock. Every time that crosses the API is on that clock."""
 
     now: float
     scale: float = 1.0
@@ -150,11 +151,11 @@ class CollectionRow(msgspec.Struct, frozen=True):
     reason: Message | str
     config: bytes
     revision: int = 1
-    run: int = 1  # which of its runs is the last one that was begun
+    run: int = 1  # the number of the run begun last
 
 
 class FrontierCollectionState(msgspec.Struct, frozen=True, array_like=True):
-    """How a collection stands, in a few bytes, for those who ask every second."""
+    """State of a collection in a few bytes, for callers that ask every second."""
 
     id: int
     state: str
@@ -163,7 +164,7 @@ class FrontierCollectionState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CollectionStatus(msgspec.Struct, frozen=True):
-    """A collection in numbers, none of them counted by scanning."""
+    """Counts of a collection, none of them made by scanning."""
 
     name: str
     state: str
@@ -178,56 +179,56 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     dropped: int = 0
     excluded: int = 0
     too_deep: int = 0
-    visits: int = 0  # handed out and back, also where nothing was asked for in the end: excluded, out of scope by now
+    visits: int = 0  # handed out and returned, also without a request: excluded, or out of scope by now
     requests: int = 0
     bytes: int = 0  # of documents received
     pages_max: int | None = None
     requests_max: int | None = None
-    statuses: dict[str, int] = {}  # of visits, and of URLs refused without one: their sum is not below `visits`
+    statuses: dict[str, int] = {}  # of visits, and of URLs refused without one: their sum is at least `visits`
     types: dict[str, int] = {}
     keeps_fresh: bool = False
     revisits: int = 0  # visits to pages that were kept before
-    changes: int = 0  # of those, how many found another text
-    passed_over: int = 0  # known and not pending: the walk through their site is over (order = "breadth")
-    table: int = 0  # sites that wait in the table of breadth
-    sites_chosen: int = 0  # and those that were chosen from it
+    changes: int = 0  # of those, with another text
+    passed_over: int = 0  # known and not pending: the session with their site is over (order = "breadth")
+    table: int = 0  # sites that wait in the site table of breadth
+    sites_chosen: int = 0  # sites chosen from it
     run: int = 1
-    started: float = 0.0  # when that run was
+    started: float = 0.0  # start of that run
     created: float = 0.0
     revision: int = 1
-    earlier: int = 0  # of those `fetched`: an earlier run kept them, and this one has not seen them (yet)
+    earlier: int = 0  # of those `fetched`: kept by an earlier run, and not seen by this one (yet)
     requests_before: int = 0  # made by earlier runs
-    aside: int = 0  # known and not pending: they waited when an earlier run ended, and this one has not met them
-    to_sweep: bool = False  # before it is over, what it has not found is to be taken out
-    sweeping: bool = False  # which is being done
+    aside: int = 0  # known, not pending: they were pending when an earlier run ended; this one has not found them
+    to_sweep: bool = False  # before it finishes, pages that it has not found are to be removed
+    sweeping: bool = False  # they are being removed
 
 
 class WorkerLeaseStatus(msgspec.Struct, frozen=True):
-    """A worker that is alive, as the frontier sees it."""
+    """A living worker, as the frontier sees it."""
 
     name: str
     pid: int
     hosts: int
     deadline_s: float
-    note: str = ""  # what it has to say about itself
+    note: str = ""  # its notice for people
 
 
 class PastVisit(msgspec.Struct, frozen=True, array_like=True):
-    """One line of a URL's history. `changed` None: there was nothing to compare it with."""
+    """One entry of a URL's history. `changed` is None if there is no earlier text to compare with."""
 
     number: int
     at: float
     status: int
     length: int
     changed: bool | None
-    worker: str = ""  # who made it
+    worker: str = ""  # that made it
 
 
 class PageFreshness(msgspec.Struct, frozen=True):
-    """What the frontier believes of a page that it keeps fresh, and when it is due for that reason."""
+    """The frontier's estimate for a page that it keeps fresh, and the time of the revisit that follows from it."""
 
     history: PageHistory
-    due: float | None  # None: nothing makes it worth a visit as things stand
+    due: float | None  # None: no revisit is worth its price at present
     gone: int
     shelf: int
     price: float
@@ -236,7 +237,7 @@ class PageFreshness(msgspec.Struct, frozen=True):
 
 
 class RevisitPage(msgspec.Struct, frozen=True, array_like=True):
-    """A page that is kept fresh, as a planner or a simulator needs it."""
+    """A page that is kept fresh, as the planner and the simulator need it."""
 
     host: HostId
     id: UrlId
@@ -246,7 +247,7 @@ class RevisitPage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RevisitShelf(msgspec.Struct, frozen=True, array_like=True):
-    """How many pages of a host stand in one class of the index policy."""
+    """Number of pages of a host in one class of the index policy."""
 
     host: HostId
     delay_s: float
@@ -261,20 +262,20 @@ class PlannedVisit(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SiteFacts(msgspec.Struct, frozen=True):
-    """Where a URL's site stands in a collection whose order is breadth: see frontier/ordering/breadth_rules.py."""
+    """State of a URL's site in a collection whose order is breadth: see frontier/ordering/breadth_rules.py."""
 
     name: str
     stage: str  # unheard, heard, listed, chosen, over
     mentions: int
-    best: str  # the URL to begin with, or the one that the walk asks for now
-    walked: int  # pages
+    best: str  # the URL to begin with, or the one that the site session requests now
+    walked: int  # pages visited
     links: int  # to other sites, on the last of them
-    vain: int  # visits that brought no page
-    table: int  # how many sites stand in the table now
+    vain: int  # visits without a page
+    table: int  # number of sites in the table now
 
 
 class UrlFacts(msgspec.Struct, frozen=True):
-    """All that the frontier knows of a URL in one collection."""
+    """Everything that the frontier knows about a URL in one collection."""
 
     collection: str
     url: str
@@ -290,15 +291,15 @@ class UrlFacts(msgspec.Struct, frozen=True):
     attempts: int
     announced: float | None
     content_id: str | None
-    place: int | None = None  # how many of its host's waiting URLs go before it; None if it does not wait
+    place: int | None = None  # number of pending URLs of its host before it; None if it is not pending
     history: list[PastVisit] = []
     freshness: PageFreshness | None = None
     site: SiteFacts | None = None
-    rank: float = 0.0  # as in `Weight`, as last told
+    rank: float = 0.0  # as in `UrlWeight`, as last received
 
 
 class HostCollectionCounts(msgspec.Struct, frozen=True):
-    """What one collection has of a host."""
+    """Counts of one collection on a host."""
 
     collection: str
     waiting: int  # URLs
@@ -306,7 +307,7 @@ class HostCollectionCounts(msgspec.Struct, frozen=True):
 
 
 class HostFacts(msgspec.Struct, frozen=True):
-    """All that the frontier knows of a host."""
+    """Everything that the frontier knows about a host."""
 
     key: str
     site: str
@@ -314,32 +315,32 @@ class HostFacts(msgspec.Struct, frozen=True):
     ended_at: float
     delay_s: float
     failures: int
-    worker: str | None  # who has it now
+    worker: str | None  # that holds it now
     robots_status: int | None
     robots_expires: float | None
     robots: bytes
     waiting: int  # URLs, over all collections
     visited: int  # visits made, over all collections
-    trouble: str = ""  # what went wrong last, if it has not gone well since
+    trouble: str = ""  # the last failure, if no success has followed
     met_by: list[HostCollectionCounts] = []
 
 
 class UrlLookup(msgspec.Struct, frozen=True):
-    """The answer to `look_up`. No host: nobody ever pointed there."""
+    """Result of `look_up`. No host: no link ever led there."""
 
     host: HostFacts | None
     urls: list[UrlFacts]
 
 
 class TakedownBatch(msgspec.Struct, frozen=True):
-    """Part of what was taken down or lifted; `end` is where to go on. Empty: there is no more for now."""
+    """Part of the take-down log; `end` is the position to continue from. Empty: there is no more for now."""
 
     entries: list[TakedownEntry]
     end: int
 
 
 class DeletedCollection(msgspec.Struct, frozen=True, array_like=True):
-    """A collection that is no more, as of a moment; `number` is where to go on."""
+    """A deleted collection and the time of its deletion; `number` is the position to continue from."""
 
     number: int
     collection: str
@@ -347,26 +348,26 @@ class DeletedCollection(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FrontierOverview(msgspec.Struct, frozen=True):
-    """The answer to `status`. Not `whole`: a part of the frontier did not answer, and is not counted."""
+    """Result of `overview`. If not `whole`, a part of the frontier did not answer, and is not counted."""
 
     collections: list[CollectionStatus]
     nodes: list[WorkerLeaseStatus]
-    notes: list[str] = []  # what people should know of the frontier itself
+    notes: list[str] = []  # notices about the frontier itself, for people
     whole: bool = True
 
 
 class HostCounts(msgspec.Struct, frozen=True):
-    """How the hosts of a collection stand. `counted` False: there are more of them than anybody counts."""
+    """Hosts of a collection by state. `counted` False: there are too many hosts to count."""
 
-    active: int = 0  # with a worker
-    waiting: int = 0  # have work, and their time has come or comes by politeness
-    backed_off: int = 0  # have work, and rest because they failed or asked for it
-    idle: int = 0  # have no work now
+    active: int = 0  # leased to a worker
+    waiting: int = 0  # with pending URLs, due now or after their delay
+    backed_off: int = 0  # with pending URLs, but in back-off after a failure or a Retry-After
+    idle: int = 0  # without pending URLs
     counted: bool = True
 
 
 class HostUrlCount(msgspec.Struct, frozen=True):
-    """A host, and how many of its URLs ended alike; how it stands now."""
+    """A host, the number of its URLs with this status, and the state of the host."""
 
     key: str
     urls: int
@@ -376,7 +377,7 @@ class HostUrlCount(msgspec.Struct, frozen=True):
 
 
 class UrlSample(msgspec.Struct, frozen=True):
-    """A URL, how it stands, and its last visits, the newest first."""
+    """A URL, its state, and its last visits, the newest first."""
 
     url: str
     state: str
@@ -385,18 +386,18 @@ class UrlSample(msgspec.Struct, frozen=True):
 
 
 class UrlStatusFacts(msgspec.Struct, frozen=True):
-    """The URLs of a collection whose last visit, in its last run, ended alike. Not `whole`: there are more URLs than
-    anybody looks at, and these numbers are those of the first `looked`, host by host; hosts stand in no order that says
-    anything about them, so that others are not much different."""
+    """The URLs of a collection whose last visit, in its last run, ended with one status. If not `whole`, there are too
+    many URLs to read, and the numbers are those of the first `looked`, host by host; the order of hosts is arbitrary,
+    so that the rest is not much different."""
 
     status: int
     looked: int
     whole: bool
     urls: int = 0
     hosts: int = 0
-    waiting: int = 0  # they are tried again, or are out
+    waiting: int = 0  # pending again, or handed out
     failed: int = 0  # given up
-    first: float | None = None  # the longest ago that one of them ended so
+    first: float | None = None  # the earliest of these ends
     last: float | None = None
     lately: tuple[int, int, int] = (0, 0, 0)  # in the last hour, day and week
     most: list[HostUrlCount] = []
@@ -404,7 +405,7 @@ class UrlStatusFacts(msgspec.Struct, frozen=True):
 
 
 class RetryBatch(msgspec.Struct, frozen=True):
-    """How many URLs wait again, and where to go on; None: there are no more."""
+    """Number of URLs that are pending again, and where to continue; None: there are no more."""
 
     urls: int
     end: FrontierCursor | None

@@ -1,11 +1,11 @@
 """Replay: rebuilds a lost frontier from recorded configurations, links and visits.
 
-From what others wrote down of it: configurations, what visits led to, how they ended. Everything goes through the
-same code as in daily life, in the order in which it happened, under a clock that shows when that was. Promises: a
-visit that is known already changes nothing; no number of a visit that may have been given to somebody is given again.
+The input is what the archive recorded: configurations, discovered URLs, outcomes of visits. Everything goes through the
+same code as during a crawl, in the original order, under a clock that shows the original time.
+Promises: a visit that is known already changes nothing; no visit number that may have been given before is given again.
 
-While it lasts, every host that was visited is held by nobody real, so that nobody waits in line; `end` frees them
-all. Nothing of this is durable before `end` has returned: who is interrupted begins anew.
+During the replay every visited host is held by worker 0, which does not exist, so that no host enters the ready queue;
+`finish` frees them all. Nothing is durable before `finish` has returned: an interrupted replay begins anew.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class LastKnownVisit(NamedTuple):
 
 
 class FrontierReplay:
-    """One frontier that is being made again."""
+    """A frontier that is being rebuilt."""
 
     def __init__(self, path: str, clock: Clock, suffix_list: str) -> None:
         db = open_database(path, suffix_list)

@@ -1,14 +1,13 @@
-"""Revisit planner: a process that computes the price or the plan of revisits of one collection, and the launcher that
-starts it.
+"""Revisit planner: a process that computes the price or plan of revisits of one collection, and its launcher.
 
-`Steward` runs beside the owner (where PostgreSQL is the owner: beside every supervisor, and one of them has leave to
-plan) and starts a planner whenever a collection waits for one; `python -m tarrafa.frontier.revisit_planner` is the
-planner: one collection, then it ends. It speaks the Protocol like everybody else, in small calls, and computes in a
-process of its own: replanning never blocks the crawl, however large the collection.
+`PlannerLauncher` runs beside the frontier server (with PostgreSQL: beside every supervisor, and one of them may plan)
+and starts a planner whenever a collection waits for one. `python -m tarrafa.frontier.revisit_planner` is the planner:
+one collection, then it ends. It uses the frontier API like any other client, in small calls, and computes in a process
+of its own: planning never blocks the crawl, however large the collection.
 
-The index policy with a budget needs a price: the one at which the visits worth it add up to the budget, hosts that
-politeness limits aside. It follows from the classes of pages alone, whatever their number. The planning policies get
-their plan: so many visits to each page within the horizon, and when.
+The index policy with a budget needs a price: the price at which the visits worth it add up to the budget, apart from
+hosts that their delay limits. It follows from the classes of pages alone, whatever their number. The planning policies
+get their plan: the number of visits to each page within the horizon, and their times.
 """
 
 import argparse
@@ -39,8 +38,8 @@ PAGES_PER_CALL, HOSTS_PER_CALL, VISITS_PER_CALL = 5_000, 500, 2_000
 class PlannerLauncher:
     """Starts planners where they are needed, one at a time.
 
-    Where several stewards serve one frontier, its body has a coroutine `may_plan`, which says yes to one of them at a
-    time and goes on saying so to that one for as long as it lives: each asks before it plans.
+    Where several launchers serve one frontier, it has a coroutine `may_plan`, which allows one of them to plan for as
+    long as that one lives: each asks before it plans.
     """
 
     def __init__(self, frontier: Frontier, address: Address, clock: Clock) -> None:
@@ -63,7 +62,7 @@ class PlannerLauncher:
             await asyncio.sleep(REST_S)
 
     async def _run_planner(self, number: int) -> None:
-        """What it has to say goes into the owner's log; a failure is tried again."""
+        """Run one planner. Its output goes into the frontier server's log; a failure is tried again."""
         line = module_command(
             "tarrafa.frontier.revisit_planner", "--collection", str(number), "--parent", str(os.getpid())
         )
@@ -194,7 +193,7 @@ async def _main(number: int) -> None:
 
 
 def main() -> None:
-    """Started by a `Steward`."""
+    """Started by a `PlannerLauncher`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--collection", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)

@@ -1,9 +1,8 @@
-"""The frontier server process: the one process that has the frontier's SQLite file open, and serves it over a Unix
-socket and TCP.
+"""The frontier server process: the only process with the frontier's SQLite file open; serves it on a socket and TCP.
 
-Started by the supervisor; everybody else speaks to it over `DATA/run/frontier.sock`, and with `--listen` over TCP,
-from other machines too. It says `ready` on its standard output, with the port, then whom it refused. When the file
-can no longer be written it says why in one line and ends: the supervisor decides what then.
+Started by the supervisor. Every other process calls it over `DATA/run/frontier.sock`, and with `--listen` over TCP,
+from other machines too. It prints `ready` on its standard output, with the port, then each refused client. When the
+file can no longer be written it prints the reason in one line and ends: the supervisor decides what follows.
 """
 
 import argparse
@@ -71,7 +70,7 @@ async def _main(data: DataDirectory, where: str | None) -> None:
 
 
 async def _send_heartbeats(data: DataDirectory) -> None:
-    """Say once a second how much we are asked."""
+    """Send a heartbeat once a second, with the number of calls."""
     sender = HeartbeatSender(data)
     answers, at = RpcStats.responses, boottime()
     while True:

@@ -1,8 +1,9 @@
 """Explains a URL: scope rule, robots.txt, visits so far and next visit, for `tarrafa explain` and the console.
 
-The tool that a webmaster's complaint is answered with. Promises: it says what the crawl itself would do, by the same
-functions, from the frontier's own rows; it asks no other machine. Every reason is a message, rendered by the translator
-that the door passes: the reader's, or English for programs.
+`explain` answers a webmaster's complaint.
+Promises: the explanation is what the crawl itself would do, by the same functions, from the frontier's own rows; no
+other machine is contacted. Every reason is a message, which the given translator renders: the reader's translator, or
+English for programs.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ from tarrafa.search.searcher import exact_copies
 from tarrafa.takedown import CurrentTakedowns
 
 COPIES_SHOWN = 10
-PASSED_OVER = "passed over"  # in place of pending, where the walk through the site is over
+PASSED_OVER = "passed over"  # in place of pending, where the session with the site is over
 
 
 def _name(state: UrlState) -> str:
@@ -57,19 +58,19 @@ STATE_REASONS = {
 
 
 class RobotsVerdict(msgspec.Struct, frozen=True):
-    """What the host's robots.txt says of a URL, as last seen."""
+    """What the host's robots.txt, as last fetched, says about a URL."""
 
     status: int | None
     expires: str
     allowed: bool
-    line: str  # the one that decides; empty where none speaks of it
+    line: str  # the line that decides; empty where no line matches
     crawl_delay_s: float | None
     hints: tuple[str, ...]
     sitemaps: tuple[str, ...]
 
 
 class ExplainedVisit(msgspec.Struct, frozen=True):
-    """One visit, for people."""
+    """One visit, as shown to people."""
 
     number: int
     at: str
@@ -95,7 +96,7 @@ class UrlExplanation(msgspec.Struct, frozen=True):
     rank: float = 0.0
     status: int | None = None
     meaning: str = ""
-    because: str = ""  # what a refusal of ours was for; `meaning` has it, too
+    because: str = ""  # why we refused it; also part of `meaning`
     type: str = ""
     discovered: str = ""
     announced: str = ""
@@ -104,9 +105,9 @@ class UrlExplanation(msgspec.Struct, frozen=True):
     history: list[ExplainedVisit] = []
     next_visit: str = ""
     believed: ChangeEstimate | None = None
-    site: SiteFacts | None = None  # where its site stands, if the order is breadth
+    site: SiteFacts | None = None  # state of its site, if the order is breadth
     delay_s: float = 0.0  # between two requests to its host
-    delay_rule: str = ""  # what says so
+    delay_rule: str = ""  # the rule that sets the delay
 
 
 class HostExplanation(msgspec.Struct, frozen=True):
@@ -119,7 +120,7 @@ class HostExplanation(msgspec.Struct, frozen=True):
     worker: str
     waiting: int
     visited: int
-    trouble: str  # what stands in the way
+    trouble: str  # why the host is not visited now
     met_by: list[HostCollectionCounts] = []
 
 
@@ -133,7 +134,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """How an explanation is wanted."""
+    """Options of an explanation."""
 
     now: float
     translator: Translator
@@ -147,7 +148,7 @@ async def explain(
     address: Address | None = None,
     _: Translator = ENGLISH,
 ) -> Explanation:
-    """All that there is to say about a URL, collection by collection. `address`: of a frontier that is elsewhere."""
+    """Everything known about a URL, collection by collection. `address`: of a frontier on another machine."""
     plain = canonical(f"http://{url}" if HOST_PATTERN.fullmatch(url) else url)
     if plain is None:
         raise ConfigError(f"{url[:200]}: not an http(s) URL that can be crawled")
@@ -231,7 +232,7 @@ def _explain_in_collection(
 
 
 def _delay(collection: Collection, url: str, robots: RobotsVerdict | None, _: Translator) -> dict[str, Any]:
-    """By whose word two requests are how far apart; a slow host is given more time."""
+    """The delay between two requests to the host, and the rule that sets it; a slow host gets more time."""
     place = name_and_port(url)
     own, asked = collection.delay_for(*place), (robots.crawl_delay_s if robots is not None else None) or 0.0
     if min(asked, collection.politeness.delay_max) > own:
@@ -255,7 +256,7 @@ def _robots(collection: Collection, url: str, host: HostFacts | None) -> RobotsV
 
 
 def _unknown_reason(described: Collection, inside: bool) -> Message:
-    """Of a URL that the frontier does not know."""
+    """Reason for a URL that the frontier does not know."""
     if described.explores_outside_hosts and not inside:
         return message("no page that was kept links to it")
     return message("no page that was visited links to it")
@@ -268,7 +269,7 @@ def _next_visit(
     known: UrlFacts,
     asked: ExplainOptions,
 ) -> Message:
-    """When, and why then."""
+    """Time of the next visit, and its reason."""
     if known.state == _name(UrlState.HANDED_OUT):
         return message("now: a worker has it")
     waits, fresh = known.state == _name(UrlState.PENDING), known.freshness
@@ -290,7 +291,7 @@ def _not_running_reason(state: str, reason: Message | str) -> Message:
 
 
 def _settled_reason(known: UrlFacts, revisit: RevisitConfig) -> Message:
-    """Of a URL that neither waits nor is kept fresh."""
+    """Reason for a URL that is neither pending nor kept fresh."""
     if known.state == PASSED_OVER and known.site is not None:
         return passed_over_reason(known.site)
     lifted = known.status == Status.TAKEN_DOWN
@@ -316,7 +317,7 @@ def _next_revisit(
 
 
 def _refusal_detail(collection: Collection, known: UrlFacts) -> Message | str:
-    """What a refusal of ours was for, where the word alone does not say it."""
+    """Why we refused a URL, where the status alone does not say it."""
     scope, status = collection.scope, known.status
     if status == Status.TRAP:
         return trap_reason(known.url) or message("URLs of the same pattern brought nothing new for a long time")
@@ -334,7 +335,7 @@ def _refusal_detail(collection: Collection, known: UrlFacts) -> Message | str:
 
 
 def _turn(host: HostFacts | None, known: UrlFacts, now: float) -> Message:
-    """When the turn of a URL comes that waits."""
+    """When a pending URL gets its turn."""
     if host is None or host.next_at <= now:
         turn = message("as soon as a worker is free")
     else:
@@ -370,17 +371,17 @@ def _seen(visit: PastVisit, _: Translator) -> ExplainedVisit:
 
 
 def status_meaning(status: int | None, _: Translator = ENGLISH) -> str:
-    """What a status of ours means; nothing for a code of HTTP."""
+    """Meaning of one of our own statuses; empty for an HTTP status code."""
     return _.render(STATUS_MEANING.get(status, "")) if status is not None else ""
 
 
 def format_time(at: float | None) -> str:
-    """A moment as people and programs read it; empty where there was none."""
+    """A time as people and programs read it; empty for None."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at else ""
 
 
 def is_passed_over(known: UrlFacts) -> bool:
-    """It waits, but nobody will ask for it in this run."""
+    """Whether the URL is pending, but is not requested in this run."""
     return known.state == "pending" and known.site is not None and known.site.stage == "over"
 
 
@@ -391,7 +392,7 @@ def passed_over_reason(site: SiteFacts) -> Message:
 
 
 def _walk_end_reason(site: SiteFacts) -> Message:
-    """Why the walk through a site is over, by the order of breadth (`frontier/ordering/breadth_rules.py`)."""
+    """Why the session with a site is over, by the order of breadth (`frontier/ordering/breadth_rules.py`)."""
     if site.walked and not continues_walk(site.walked, site.links):
         needed = 2**site.walked
         if site.walked == 1:
@@ -418,7 +419,7 @@ def _walk_end_reason(site: SiteFacts) -> Message:
 
 
 def breadth_turn(known: UrlFacts, turn: Message) -> Message:
-    """When the turn of a URL comes by the order of breadth; `turn` is when its host could be asked for it."""
+    """When a URL gets its turn by the order of breadth; `turn` is when its host could be asked for it."""
     site = known.site
     if site is None or site.stage == "unheard":
         return turn
@@ -441,7 +442,7 @@ def breadth_turn(known: UrlFacts, turn: Message) -> Message:
 
 
 def _turn_of_site(site: SiteFacts, is_best: bool) -> Message:
-    """Of a URL on a site that was not visited yet."""
+    """Turn of a URL on a site that was not visited yet."""
     mentioned = messages(
         "{site} was mentioned {count} time", "{site} was mentioned {count} times", site.mentions, site=site.name
     )

@@ -1,7 +1,8 @@
 """Change estimate of a page for people: changes a day, probability that the copy is fresh, reason of the next revisit.
 
-What the frontier believes of a page that it keeps fresh, in words and in numbers that people use (changes a day).
-Pure.
+Presents the frontier's estimate for a page that it keeps fresh, in words and in numbers that people use (changes a
+day).
+Promises: pure.
 """
 
 import math
@@ -18,15 +19,15 @@ from tarrafa.revisit.visit_value import age_at_price
 
 
 class ChangeEstimate(msgspec.Struct, frozen=True):
-    """What is believed of a page's changes, as `explain --json` gives it."""
+    """Estimate of a page's changes, as in `explain --json`."""
 
     changes_per_day: float
-    low: float  # nine times of ten the truth lies between these
+    low: float  # the true value lies between `low` and `high` nine times out of ten
     high: float
     visits: int
     changes: int
     weight: float
-    fresh: float  # how probably the copy kept is what the page says now
+    fresh: float  # probability that the kept copy is what the page says now
     dates: str
     due: float | None
     why: str
@@ -90,7 +91,7 @@ def _special_reason(found: PageFreshness) -> Message:
 
 
 def _index_policy_reason(collection: Collection, found: PageFreshness) -> Message:
-    """Of the index policy."""
+    """Reason of the next revisit by the index policy."""
     if found.shelf >= ANNOUNCED_SHELF:
         return message("its sitemap or feed says that it changed since the last visit")
     least = float(collection.revisit.interval_min)

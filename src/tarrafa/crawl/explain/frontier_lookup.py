@@ -1,7 +1,8 @@
 """Looks up a URL in the frontier, through its socket or, while nothing runs, in its file.
 
-Promises: asks the frontier at the address that is given; else whoever owns this directory's; else, while nothing
-runs, reads its file. Any number of questions over one connection. It asks no other machine.
+Promises: the lookup asks the frontier at the given address; without an address, the frontier server of this data
+directory; while no server runs, it reads the frontier's file. Any number of lookups share one connection. No other
+machine is contacted.
 """
 
 import asyncio
@@ -20,26 +21,26 @@ from tarrafa.runtime.data_dir import DataDirectory
 
 
 class FrontierLookup(Protocol):
-    """What can be asked."""
+    """Read-only questions to a frontier."""
 
     async def facts(self, url: str) -> UrlLookup:
-        """Of a canonical URL and of its host."""
+        """Facts about a canonical URL and its host."""
 
     async def collections(self, name: str | None = None) -> list[CollectionRow]:
-        """All of them, or that one; with their configurations, which may be large."""
+        """All collections, or the named one, with their configurations, which may be large."""
 
     async def names(self) -> list[str]:
-        """Of all collections."""
+        """Names of all collections."""
 
 
 @asynccontextmanager
 async def open_frontier_lookup(data: DataDirectory, address: Address | None = None) -> AsyncIterator[FrontierLookup]:
-    """Somebody to ask."""
+    """Open a lookup for the duration of the context."""
     if address is None:
         data.check_version()
     try:
         frontier = await connect(address or local_address(data))
-    except Unreachable:  # nobody owns the file, so nothing runs
+    except Unreachable:  # no frontier server runs, so the file may be read
         if address is not None:
             raise
         yield _FileLookup(data)

@@ -1,8 +1,9 @@
 """Details of a page or a site for people: links, rank, visits, words, robots.txt and delays.
 
-Everything that is kept somewhere, brought together for people: the link graph's links, ranks and sums, the frontier's
-visits and beliefs, the archive's text. Promises: exact totals, lists in pages, bounded time however large the graph;
-what one of them does not know is left out and the rest is told (`frontier` says why that one was silent).
+Joins what the house keeps about a page or a site: links, ranks and sums from the link graph, visits and estimates from
+the frontier, text from the archive.
+Promises: exact totals, lists in pages, bounded time however large the graph. If one source does not answer, its part is
+left out and the rest is given (`frontier` says why the frontier did not answer).
 Knows nothing of HTML or terminals.
 """
 
@@ -30,13 +31,13 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import CurrentTakedowns
 
 WORDS_SHOWN = 100
-HOSTS_ASKED = 10  # of a site: the frontier is asked after so many of those that are shown
+HOSTS_ASKED = 10  # hosts of a site, of those shown, that are looked up in the frontier
 ROBOTS_CHARS_SHOWN = 20_000
-URL_CHARS_MAX = 200  # of what is quoted in a message
+URL_CHARS_MAX = 200  # of a URL quoted in a message
 
 
 class PageVisit(msgspec.Struct, frozen=True):
-    """One visit. `changed` None: there was nothing to compare it with."""
+    """One visit. `changed` is None if there is no earlier text to compare with."""
 
     number: int
     at: float
@@ -47,7 +48,8 @@ class PageVisit(msgspec.Struct, frozen=True):
 
 
 class PageDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
-    """A URL, as the collection that visited it last knows it; its links collapsed over all, unless one is named."""
+    """A URL as the collection that visited it last knows it. Links are collapsed over all collections, unless one is
+    named."""
 
     url: str
     collection: str
@@ -58,12 +60,12 @@ class PageDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoi
     depth: int | None
     rank: float  # N times PageRank, with the mean 1
     in_links: int
-    state: str  # in the frontier; empty where it does not know it
+    state: str  # in the frontier; empty if the frontier does not know the URL
     first_seen_at: float | None
     visited_at: float | None
     changed_at: float | None  # the last visit that found another text, or the first one
     history: list[PageVisit]  # the newest hundred, in order
-    versions: list[float]  # of those, when a text was seen that was not the one before
+    versions: list[float]  # times, among those visits, at which a new text was seen
     changes: ChangeEstimate | None  # of a page that is kept fresh
     incoming: list[LinkedPage]
     in_total: int
@@ -72,9 +74,9 @@ class PageDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoi
     out_hosts: list[LinkedSite]
     out_hosts_total: int
     words: list[WordCount]  # the most frequent of its newest archived text
-    words_total: int  # different ones
+    words_total: int  # number of different words
     text_chars: int
-    frontier: str  # why the frontier said nothing; empty: it did
+    frontier: str  # why the frontier did not answer; empty: it did
 
 
 class HostDetails(msgspec.Struct, frozen=True):
@@ -89,7 +91,7 @@ class HostDetails(msgspec.Struct, frozen=True):
     worker: str
     waiting: int  # URLs
     visits: int
-    robots_status: int | None  # None: never asked for
+    robots_status: int | None  # None: never fetched
     robots_expires_at: float | None
     robots: str
 
@@ -103,7 +105,8 @@ class UrlStatusCount(msgspec.Struct, frozen=True):
 
 
 class SiteDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
-    """A site or a host (`kind`), as the collection that knows most of it does; `as_of` is when its numbers are from."""
+    """A site or a host (`kind`), as the collection that knows most about it does. `as_of` is the time of its
+    numbers."""
 
     name: str
     kind: str
@@ -117,7 +120,7 @@ class SiteDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoi
     indexed: int | None
     rank: float
     statuses: list[UrlStatusCount]  # the most frequent first
-    errors: int  # URLs whose newest visit brought neither a page nor a redirect
+    errors: int  # URLs whose newest visit gave neither a page nor a redirect
     hosts: list[HostLinkSummary]
     hosts_total: int
     states: list[HostDetails]
@@ -129,7 +132,7 @@ class SiteDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoi
 
 
 class _UrlInFrontier(msgspec.Struct, frozen=True):
-    """What the frontier says of a URL in one collection."""
+    """What the frontier knows about a URL in one collection."""
 
     facts: UrlFacts | None = None
     changes: ChangeEstimate | None = None
@@ -148,8 +151,8 @@ async def describe_page(
     address: Address | None = None,
     graph: GraphReader | None = None,
 ) -> PageDetails:
-    """Everything about a URL. `ConfigError` when nobody knows it; `address` is of a frontier elsewhere. Who asks often
-    has a `graph` open."""
+    """Everything about a URL. `ConfigError` if it is unknown everywhere. `address`: of a frontier on another machine.
+    Frequent callers pass an open `graph`."""
     plain = canonical(f"http://{url}" if HOST_PATTERN.fullmatch(url) else url)
     if plain is None:
         raise ConfigError(f"{url[:URL_CHARS_MAX]}: not an http(s) URL that can be crawled")
@@ -175,10 +178,10 @@ async def _known(
 
 
 async def _look_up(ask: FrontierLookup, url: str, collection: str | None, now: float) -> _UrlInFrontier:
-    """As the collection sees it: some take several URLs for one page."""
+    """Look up the URL as the collection identifies it: some collections take several URLs for one page."""
     facts = await ask.facts(url)
     plain = next((one for one in facts.urls if collection in (None, one.collection)), None)
-    if plain is not None and plain.freshness is None:  # then nobody need know how it is configured
+    if plain is not None and plain.freshness is None:  # then the configuration is not needed
         return _UrlInFrontier(plain)
     for row in await ask.collections(collection):
         described = await asyncio.to_thread(config.decode_collection, row.config)
@@ -251,7 +254,7 @@ def _links(
 
 
 def _text(data: DataDirectory, graph: GraphReader | None, url: str, collection: str | None) -> str:
-    """The newest text that the archive has of it; empty if it has none any more, or it cannot be read."""
+    """Newest text in the archive; empty if there is none any more, or if it cannot be read."""
     where = graph.archive_position(url, collection) if graph is not None else None
     if where is None:
         return ""
@@ -303,8 +306,8 @@ async def describe_site(
 def _surroundings(
     data: DataDirectory, reader: SiteReader, name: str, collection: str | None, paging: SitePaging
 ) -> SiteLinkSummary | None:
-    """A domain is a site if one has that name; whoever means the host of that name writes its scheme. What is taken
-    down is refused; among others it is counted, and not shown."""
+    """A name of a domain means the site, if there is one of that name; the host of that name is written with its
+    scheme. A name that is taken down is refused; in lists, taken-down entries are counted but not shown."""
     orders = CurrentTakedowns(data).now()
     found = None if "://" in name else reader.site(name, collection, paging)
     found = found or reader.host(name, collection, paging)
@@ -321,7 +324,7 @@ def _surroundings(
 
 
 def _host_name(name: str) -> str:
-    """Of a site, or of a host's key."""
+    """Name of the host, from the name of a site or from a host key."""
     return name.partition("://")[2].rpartition(":")[0] if "://" in name else name
 
 

@@ -1,7 +1,8 @@
 """Converts the result that an external crawler reports into a response, a page and its links.
 
-It made the request and read the page itself; here its words become what our own client and parser would have made of
-them: a `Response`, and a `Page` whose links are canonical, each target once, within the same bounds. Pure.
+The external crawler made the request and parsed the page itself. Its report becomes what our own client and parser
+would have produced: a `FetchResponse`, and a `Page` with canonical links, each target once, within the same limits.
+Promises: pure.
 """
 
 from collections.abc import Iterable
@@ -23,11 +24,11 @@ VOCABULARIES_MAX, VOCABULARY_LENGTH_MAX = 64, 200
 
 @dataclass(frozen=True, slots=True)
 class CrawlerResult:
-    """The answer to one request, as the crawler that made it tells it. `text` is the words of a page; of robots.txt, a
+    """The result of one request, as the external crawler reports it. `text` is the text of a page; for robots.txt, a
     sitemap or a feed it is the file itself."""
 
     status: int
-    fields: tuple[tuple[str, str], ...] = ()  # of the header: those that matter, names in lower case
+    fields: tuple[tuple[str, str], ...] = ()  # the header fields that matter, names in lower case
     length: int = 0
     elapsed_s: float = 0.0
     address: str = ""
@@ -39,13 +40,14 @@ class CrawlerResult:
     robots: RobotsMeta = NO_RESTRICTIONS
     vocabularies: tuple[str, ...] = ()
     canonical: str = ""
-    digest: str = ""  # tells whether the page changed, where its text is not told
+    digest: str = ""  # shows whether the page changed, if its text is not reported
     links: tuple[Link, ...] = ()
     crawler: str = ""
 
 
 def to_response(brought: CrawlerResult, request: FetchRequest, *, is_page: bool) -> FetchResponse:
-    """As our own client would have answered, type and size judged. Of a page there is no body: it was read already."""
+    """The response that our own client would have given, with type and size checked. A page has no body: it is parsed
+    already."""
     fields = (*brought.fields, ("content-length", str(brought.length)))
     head = ResponseHead(max(0, brought.status), fields)
     status = (request.check_head(head) if brought.status == 200 else 0) or brought.status
@@ -54,7 +56,7 @@ def to_response(brought: CrawlerResult, request: FetchRequest, *, is_page: bool)
 
 
 def to_page(brought: CrawlerResult, url: str, identity: UrlIdentity) -> Page:
-    """As our own parser would have told it."""
+    """The page that our own parser would have given."""
     title, text = (
         one_line(brought.title, TITLE_LENGTH_MAX),
         normalize_lines(replace_invalid_characters(brought.text[: 2 * TEXT_LENGTH_MAX])),
@@ -86,9 +88,9 @@ def merge_links(
     base: str = "",
     encoding: str = "",
 ) -> tuple[tuple[Link, ...], int]:
-    """The links that a page is known to have after some more were told, and how many of these lead nowhere.
+    """Merge newly reported links into those known of a page; returns all links and the number of invalid new ones.
 
-    What was told twice stands once; `encoding` is the page's, in which the queries of its links are sent.
+    Each target appears once. `encoding` is the page's encoding, in which the queries of its links are sent.
     """
     known = LinkExtractor(url, base_url_of(url), charset.UTF_8, identity)
     for link in before:

@@ -1,10 +1,11 @@
 """Relay: takes part at the frontier for an external crawler, which makes the requests over HTTP.
 
-Leasing, robots.txt, delays, traps, scope and the order of durability are those of any worker: the same host sessions,
-the same committer. But what a session wants fetched is laid out as a `FetchTask`; a crawler elsewhere takes it, keeps
-to the time that it names, and brings the result. So no external crawler can be less polite than our own workers.
+Leasing, robots.txt, delays, traps, scope and the order of durability are those of any worker: the relay uses the same
+host sessions and the same committer. Only the request differs: it becomes a `FetchTask`. An external crawler takes the
+task, waits until the time that the task names, and reports the result. So no external crawler can be less polite than
+our own workers.
 
-Promises: one fetch task of a host at a time; a visit is settled when its record is durable, its links are delivered and
+Promises: one fetch task per host at a time; a visit is settled when its record is durable, its links are delivered and
 the visit is finished; whatever ends this process, the frontier still holds the visits for the crawler, and `resume`
 finds them again. Leases are renewed by the crawler's own calls and by nothing else.
 Knows nothing of HTTP or JSON.
@@ -44,8 +45,8 @@ from tarrafa.frontier.messages import Lease, UrlLookup
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.data_dir import DataDirectory
 
-HOSTS_MAX = 200  # that one crawler visits at once
-READY_WAIT_S = 5.0  # a host whose name or rules take longer is told of the next time
+HOSTS_MAX = 200  # hosts that one crawler visits at once
+READY_WAIT_S = 5.0  # a host whose DNS or robots.txt takes longer is returned by a later call
 COMMIT_S = 60.0
 COLLECTION_STATES_EVERY_S = 1.0
 STOP_GRACE_S = 5.0
@@ -53,7 +54,7 @@ CACHED_URLS_MAX = 20_000  # there may be many relays in one process
 
 
 class Relay:
-    """One crawler's place at the frontier."""
+    """Represents one external crawler at the frontier."""
 
     def __init__(self, data: DataDirectory, name: str, frontier: OpenFrontier, agreed: ClockAgreement) -> None:
         clock, link_cache = agreed.clock, LinkCache(CACHED_URLS_MAX)
@@ -83,7 +84,7 @@ class Relay:
         )
         self._leasing = asyncio.Lock()
         self._background: list[asyncio.Task[None]] = []
-        self._closing = contextlib.AsyncExitStack()  # the last is closed first
+        self._closing = contextlib.AsyncExitStack()  # closed in reverse order
         self._closing.push_async_callback(frontier.close)
         self._closing.push_async_callback(resolver.close)
         self._closing.enter_context(contextlib.suppress(DataError))
@@ -93,14 +94,14 @@ class Relay:
     # -- taking part -----------------------------------------------------------------------------------------
 
     async def join(self) -> int:
-        """Take part as a new worker: its number."""
+        """Register as a new worker; returns its number."""
         worker = await self._lease.join(self._name)
         await self._begin()
         await self._lease.confirm()
         return worker
 
     async def resume(self, worker: int, given: Collection[VisitKey]) -> None:
-        """Go on as the worker that it was. `given` are the visits that the crawler was told of: they come first."""
+        """Continue as an existing worker. `given` are the visits that the crawler received: they come first."""
         await self._lease.resume(worker)
         await self._begin()
         for lease in await self._frontier.held_leases(worker):
@@ -119,7 +120,8 @@ class Relay:
             self._board.fail(error)
 
     async def _watch_collection_states(self) -> None:
-        """No thread asks for us. That the frontier does not answer, the crawler hears by its own calls."""
+        """Poll the states: a relay has no lease fence thread. The crawler's own calls report an unreachable
+        frontier."""
         while True:
             with contextlib.suppress(FrontierError):
                 await self._collections.poll_states()
@@ -127,35 +129,35 @@ class Relay:
             await asyncio.sleep(COLLECTION_STATES_EVERY_S)
 
     async def renew(self) -> float:
-        """Prolong the leases, unless that was done a moment ago; for how long a request may still be sent."""
+        """Renew the leases, unless they were renewed a moment ago; returns how long a request may still be sent."""
         await self._lease.renew()
         return self._lease.send_time_left_s()
 
     def send_time_left_s(self) -> float:
-        """For how long a request may still be sent."""
+        """How long a request may still be sent."""
         return self._lease.send_time_left_s()
 
     def is_lease_expired(self) -> bool:
-        """The crawler has not called for longer than a lease."""
+        """Whether the crawler has not called for longer than a lease."""
         return not self._lease.holds_lease()
 
     @property
     def failure(self) -> BaseException | None:
-        """Why nothing goes on here."""
+        """The error that stopped this relay."""
         return self._board.failure
 
     async def leave(self) -> None:
-        """Hand everything back."""
+        """Return all hosts to the frontier."""
         await self._lease.leave()
 
     async def abandon(self) -> None:
-        """Let go of everything here. The frontier still holds it for the crawler, as long as its lease lasts."""
+        """Close this relay. The frontier holds its hosts for the crawler until the lease ends."""
         await self._sessions.abandon()
         self._committer.close()
         if self._background:
             committing, watching = self._background
             watching.cancel()
-            await asyncio.wait({committing}, timeout=STOP_GRACE_S)  # a commit that is under way comes to its end
+            await asyncio.wait({committing}, timeout=STOP_GRACE_S)  # a running commit is finished
             committing.cancel()
             await asyncio.gather(committing, return_exceptions=True)
         self._board.fail(FrontierError("the door is being closed"))
@@ -164,7 +166,7 @@ class Relay:
     # -- fetch tasks -----------------------------------------------------------------------------------------
 
     async def lease_fetch_tasks(self, hosts: int, *, restarted: bool = False) -> list[FetchTask]:
-        """All that is to be fetched now, on up to so many hosts. A crawler that `restarted` has forgotten whether it
+        """All fetch tasks that are due now, on up to `hosts` hosts. `restarted`: the crawler does not know whether it
         made the requests that it holds."""
         if restarted:
             for task in self._board.open_tasks():
@@ -185,7 +187,7 @@ class Relay:
         self._sessions.start(session).add_done_callback(self._committer.session_ended)
 
     async def find_fetch_task(self, key: VisitKey) -> FetchTask | None:
-        """The fetch task of a visit, if it is not over. Just after `resume` it may not be laid out yet."""
+        """The fetch task of a visit that is not over. Just after `resume` the task may not be there yet."""
         await self._board.wait_until(
             lambda: self._board.find(key) is not None or self._board.is_complete(), READY_WAIT_S
         )
@@ -195,11 +197,11 @@ class Relay:
         return self._board.next_task(host)
 
     def accept_result(self, task: FetchTask, result: CrawlerResult) -> None:
-        """Take the result of a fetch task. Brought again, the first one counts."""
+        """Take the result of a fetch task. If it is reported twice, the first report counts."""
         self._board.answer(task, result)
 
     async def wait_until_settled(self, task: FetchTask) -> SettledVisit:
-        """What became of a fetch task that was answered; when it is durable, and known what comes next on its host."""
+        """Wait until an answered fetch task is durable and the next task of its host is known; returns its outcome."""
         key, host, board = task.key, task.host, self._board
 
         def is_over() -> bool:
@@ -219,11 +221,11 @@ class Relay:
         return board.settled_visit(key) or board.settle_unreported(task)
 
     def settled_visit(self, key: VisitKey) -> SettledVisit | None:
-        """What became of a visit that was over a while ago."""
+        """The outcome of a visit that was settled earlier."""
         return self._board.settled_visit(key)
 
     async def is_any_running(self) -> bool:
-        """Whether any collection is."""
+        """Whether any collection is running."""
         return any(one.state == "running" for one in await self._frontier.collection_states())
 
     async def look_up(self, host: HostId, url: UrlId) -> UrlLookup:

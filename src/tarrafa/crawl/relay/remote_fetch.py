@@ -1,8 +1,8 @@
 """Fetch tasks of a relay: hands each request to the external crawler and waits for its result.
 
-A host session is as in any worker; its fetcher lays each request out as a `FetchTask`, with the time from which it may
-be made, and waits for its result. A page comes parsed; robots.txt, sitemaps and feeds come as they are.
-Promises: one fetch task of a host at a time.
+The host session is the same as in a worker. Its fetcher turns each request into a `FetchTask`, with the earliest time
+of the request, and waits for the result. A page arrives parsed; robots.txt, sitemaps and feeds arrive unparsed.
+Promises: one fetch task per host at a time.
 Knows nothing of HTTP or of the frontier.
 """
 
@@ -29,14 +29,14 @@ from tarrafa.frontier.messages import DiscoveredUrl, HostReport, Lease
 from tarrafa.model import HostId, Outcome, Status, UrlId, UrlRole, Visit
 from tarrafa.parse.url import url_id
 
-GRACE_S = 30.0  # beyond a document's time limit; then the result is waited for no longer
+GRACE_S = 30.0  # beyond a document's time limit; then the task is given up
 SETTLED_MAX = 10_000
 VisitKey = tuple[UrlId, int]  # of a visit; number 0 is the host's robots.txt
 
 
 @dataclass(frozen=True, slots=True)
 class DeferredClock(Clock):
-    """Does not wait: the crawler that makes the request is told from when on it may be made."""
+    """Does not wait: the fetch task carries the earliest time of its request."""
 
     inner: Clock = field(default_factory=Clock.real)
     moments: list[float] = field(default_factory=lambda: [0.0])
@@ -54,7 +54,8 @@ class DeferredClock(Clock):
 
 @dataclass(slots=True, eq=False)
 class FetchTask:
-    """Something to be fetched, now or at the time that it names. Without a visit it is the host's robots.txt."""
+    """A request for the external crawler, due now or at the time that it names. Without a visit it is the host's
+    robots.txt."""
 
     session: HostSession
     request: FetchRequest
@@ -75,16 +76,16 @@ class FetchTask:
         return not self.result.done()
 
     def wait_s(self) -> float:
-        """How long the crawler has to wait; below 0: not at all."""
+        """How long the crawler has to wait; 0 or less: not at all."""
         clock = self.session.requests.clock
         return (self.not_before - clock.now()) / clock.scale
 
     def restart_delay(self) -> None:
-        """The crawler may have made the request a moment ago: it waits for the host's delay once more."""
+        """Start the host's delay again: the crawler may have made the request a moment ago."""
         self.not_before = max(self.not_before, self.session.requests.clock.now() + self.session.pacing.delay_s)
 
     async def wait_for_result(self) -> CrawlerResult | None:
-        """None: it did not come in time."""
+        """The result; None: it did not arrive in time."""
         try:
             return await asyncio.wait_for(self.result, max(0.0, self.wait_s()) + self.request.time_max_s + GRACE_S)
         except TimeoutError:
@@ -93,7 +94,7 @@ class FetchTask:
 
 @dataclass(frozen=True, slots=True)
 class SettledVisit:
-    """A visit that is over. `finished` False: nothing came of it, and it is made again later."""
+    """A visit that is over. `finished` is False if it had no result and is made again later."""
 
     host: HostId
     outcome: Outcome
@@ -101,16 +102,16 @@ class SettledVisit:
 
 
 class FetchTaskBoard:
-    """The fetch tasks of one crawler, from laying out to settled; calls wait here for changes."""
+    """The fetch tasks of one crawler, from creation to settlement; calls wait here for changes."""
 
     def __init__(self, sessions: SessionTable) -> None:
         self._sessions = sessions
         self._tasks: dict[HostId, FetchTask] = {}
-        self._answered: dict[VisitKey, FetchTask] = {}  # and not settled yet
+        self._answered: dict[VisitKey, FetchTask] = {}  # answered, not settled yet
         self._settled: dict[VisitKey, SettledVisit] = {}
-        self._robots_keys: dict[HostId, VisitKey] = {}  # of the robots.txt that was asked for last
+        self._robots_keys: dict[HostId, VisitKey] = {}  # of the robots.txt requested last
         self._changed = asyncio.Event()
-        self.failure: BaseException | None = None  # why nothing goes on here
+        self.failure: BaseException | None = None  # the error that stopped the relay
 
     def open_tasks(self) -> list[FetchTask]:
         return [task for task in self._tasks.values() if task.is_open]
@@ -124,13 +125,13 @@ class FetchTaskBoard:
         return self._answered.get(key) or next((task for task in self.open_tasks() if task.key == key), None)
 
     def is_complete(self) -> bool:
-        """Whether every host has its fetch task laid out."""
+        """Whether every host has its fetch task."""
         return all(host in self._tasks for host in self._sessions.hosts())
 
     async def fetch(
         self, host: HostId, request: FetchRequest, visit: Visit | None, not_before: float
     ) -> CrawlerResult | None:
-        """Lay a fetch task out, and wait for its result; None: it did not come in time."""
+        """Create a fetch task and wait for its result; None: it did not arrive in time."""
         session = self._sessions.get(host)
         if session is None:  # the host is no longer ours
             return None
@@ -147,7 +148,7 @@ class FetchTaskBoard:
                 del self._tasks[host]
 
     def answer(self, task: FetchTask, result: CrawlerResult) -> None:
-        """Take the result of a fetch task. Brought again, the first one counts."""
+        """Take the result of a fetch task. If it is reported twice, the first report counts."""
         if task.is_open:
             self._answered[task.key] = task
             task.result.set_result(result)
@@ -161,7 +162,7 @@ class FetchTaskBoard:
             del self._settled[next(iter(self._settled))]
 
     def settle_reported(self, report: HostReport) -> None:
-        """The frontier has taken this report."""
+        """Settle the visits of a report that the frontier has accepted."""
         key = self._robots_keys.get(report.host)
         if report.robots is not None and key is not None:
             self.settle(key, SettledVisit(report.host, Outcome(report.robots.status, report.ended_at)))
@@ -172,7 +173,7 @@ class FetchTaskBoard:
         self.notify()
 
     def settle_unreported(self, task: FetchTask) -> SettledVisit:
-        """Rules that are on another host are over; a visit that nothing came of is not."""
+        """Settle a task without a report: a robots.txt of another host is over; a visit without a result is not."""
         status = Status.NOT_SENT if task.result.cancelled() else task.result.result().status
         outcome = Outcome(status, task.session.requests.clock.now())
         settled = SettledVisit(task.host, outcome, finished=task.visit is None)
@@ -192,7 +193,8 @@ class FetchTaskBoard:
         self._changed = asyncio.Event()
 
     async def wait_until(self, is_so: Callable[[], bool], patience_s: float) -> bool:
-        """Wait until something is so, or for so long; whether it is. Raises what keeps everything from going on."""
+        """Wait until the condition holds, at most `patience_s`; returns whether it holds. Raises the error that stopped
+        the relay."""
         deadline = boottime() + patience_s
         while True:
             if isinstance(self.failure, TarrafaError):
@@ -221,7 +223,7 @@ class RemoteFetcher:
         return to_response(self.last_result, request, is_page=visit is not None and visit.role == UrlRole.PAGE)
 
     def hold_body(self, size: int) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()  # the HTTP API limits what crawlers bring
+        return contextlib.nullcontext()  # the HTTP API limits the size of results
 
 
 class RemoteParser:
@@ -243,14 +245,15 @@ class RemoteParser:
 
 
 class RelayCommitter:
-    """Committer of one host session: names the crawler that made the visits, and commits at once: a call waits."""
+    """Committer of one host session: records the name of the external crawler, and commits at once, because a call
+    waits."""
 
     def __init__(self, name: str, fetcher: RemoteFetcher, committer: Committer, lease: LeaseHolder) -> None:
         self._name, self._fetcher, self._committer, self._lease = name, fetcher, committer, lease
         self.archive_robots, self.request_commit = committer.archive_robots, committer.request_commit
 
     def record_visit(self, session: HostSession, done: FinishedVisit) -> None:
-        """The record says who made the visit, if a request was made. There are no bytes to be archived."""
+        """Record the visit with the crawler's name, if a request was made. There are no bytes to archive."""
         outcome, record, result = done.record.outcome, done.record, self._fetcher.last_result
         if outcome.requested and result is not None:
             outcome = replace(outcome, length=result.length, payload="")

@@ -1,8 +1,8 @@
 """Scope of a collection: decides which URLs are admitted to the frontier.
 
-The links of a page are offered to the frontier: those that the page lets us follow, in scope, each one hop deeper than
-the page. A URL whose extension already says that its type is not wanted, or that looks like a trap, is offered with its
-refusal: known, not fetched.
+The links of a page are offered to the frontier: those that the page allows to follow, in scope, each one hop deeper
+than the page. A URL whose extension shows an unwanted type, or that looks like a trap, is offered with its refusal: the
+frontier knows it and does not fetch it.
 
 A collection that names its languages also looks beyond its hosts: links of a kept page to other hosts are offered too,
 unless they are excluded. The language of such a page decides whether it is kept and followed (`worker/outcome.py`).
@@ -25,7 +25,7 @@ FOREIGN_SITEMAPS_MAX, SITEMAP_ENDINGS = 20, (".xml", ".gz", ".txt")
 
 
 class Admission:
-    """Decides for one collection, quickly: hosts are judged once."""
+    """Decides for one collection. Fast: each host is matched once."""
 
     def __init__(self, collection: Collection, is_taken_down: Callable[[str], bool] = lambda url: False) -> None:
         self._collection, self.is_taken_down = collection, is_taken_down
@@ -37,37 +37,37 @@ class Admission:
         return self._identity
 
     def wants_data_of(self, page: Page) -> bool:
-        """Whether it carries the data for the sake of which pages are kept, if that is what they are kept for."""
+        """Whether the page carries the structured data that the collection requires, if it requires any."""
         scope = self._collection.scope
         return scope.keep == "all" or not (
             set(page.vocabularies).isdisjoint(scope.vocabularies) if scope.vocabularies else not page.vocabularies
         )
 
     def admit(self, url: str, depth: int, redirects: int = 0, *, beyond: bool = False) -> DiscoveredUrl | None:
-        """A canonical URL as the frontier takes it, or None: out of scope. `beyond`: whoever led here may lead out of
-        it, if the collection looks there."""
+        """A canonical URL as the frontier takes it; None: out of scope. `beyond`: the linking page may lead out of
+        scope, if the collection looks there."""
         host = self._host(url)
         if not (host[2] or (beyond and self._collection.explores_outside_hosts)) or self._is_excluded(url):
             return None
         return DiscoveredUrl(host[0], url_id(url), url, host[1], depth, redirects, status=self.refusal_status(url))
 
     def has_host(self, url: str) -> bool:
-        """Whether its host belongs, whatever is said of the URL."""
+        """Whether its host is in scope, whatever the URL patterns say."""
         return self._host(url)[2]
 
     def is_in_scope(self, url: str) -> bool:
         return self._host(url)[2] and not self._is_excluded(url)
 
     def may_fetch(self, url: str) -> bool:
-        """Whether a page that somebody led to may be asked for, inside or beyond."""
+        """Whether a linked page may be requested, in scope or beyond."""
         return (self._host(url)[2] or self._collection.explores_outside_hosts) and not self._is_excluded(url)
 
     def is_outside_hosts(self, url: str) -> bool:
-        """It is on none of the collection's hosts, nor a root: its language must speak for it."""
+        """Whether the URL is on none of the collection's hosts and is no root: then its language decides."""
         return not self._host(url)[2] and url not in self._collection.root_set
 
     def refusal_status(self, url: str) -> int:
-        """Why a URL in scope is not worth a request, by its looks alone, or must not be made; 0 if it may."""
+        """Why a URL in scope is not requested, by its shape, its extension or a take-down; 0 if it may be requested."""
         if self.is_taken_down(url):
             return Status.TAKEN_DOWN
         types = mime_types_of(url)
@@ -76,7 +76,7 @@ class Admission:
         return Status.TRAP if trap_reason(url) else 0
 
     def _is_excluded(self, url: str) -> bool:
-        """By the patterns for URLs, on whatever host."""
+        """Whether the exclude patterns for URLs match, on any host."""
         excluded, included = self._collection.excluded, self._collection.included
         if excluded is not None and excluded.match(url) is not None:
             return True
@@ -100,8 +100,9 @@ class Admission:
         return self._hosts[origin]
 
     def count_external_links(self, page: Page, visit: Visit) -> int:
-        """How many different URLs of other sites the page vouches for, in scope or not: breadth asks for it. The list
-        of suffixes is this machine's: a newer one than the frontier's may count a few sites apart or together."""
+        """Number of different URLs of other sites that the page links to without nofollow, in scope or not, for the
+        order of breadth. This machine's public suffix list is used: one newer than the frontier's may split or join a
+        few sites."""
         if self._collection.strategy.order != "breadth" or page.robots.nofollow:
             return 0
         site = public_suffixes_of(self._collection).site
@@ -111,8 +112,8 @@ class Admission:
     def admit_links(
         self, page: Page, visit: Visit, instead: str = "", *, kept: bool = False
     ) -> Iterator[DiscoveredUrl]:
-        """Where a page leads, the page that it sends its readers to `instead` aside; nothing if it asks for that. What
-        is `kept` leads beyond the scope too."""
+        """The links of a page that may be followed, except the page that it redirects its readers to `instead`; none if
+        the page says nofollow. A `kept` page leads beyond the scope too."""
         if page.robots.nofollow:
             return
         parent, segments = bytes.fromhex(page.content_id[:16]), visit.url.count("/")
@@ -129,7 +130,7 @@ class Admission:
                 yield replace(offer, parent=parent) if deeper else offer
 
     def admit_redirect(self, location: str, visit: Visit) -> DiscoveredUrl | None:
-        """Where a redirect leads: to the same kind of thing."""
+        """The target of a redirect, with the role of its source."""
         if visit.role == UrlRole.PAGE:
             return self.admit(location, visit.depth, visit.redirects + 1, beyond=True)
         if visit.role == UrlRole.FEED and not self.is_in_scope(location):
@@ -137,7 +138,7 @@ class Admission:
         return replace(_discovered_url(location, visit.depth, UrlRole(visit.role)), redirects=visit.redirects + 1)
 
     def admit_listing(self, listing: Listing, visit: Visit) -> Iterator[DiscoveredUrl]:
-        """Where a sitemap or feed leads. Further sitemaps must be on its own host, as the protocol has it."""
+        """The URLs of a sitemap or feed. Further sitemaps must be on its own host, as the sitemap protocol requires."""
         for entry in listing.sitemaps:
             if visit.role == UrlRole.SITEMAP and host_key(entry.url) == host_key(visit.url):
                 yield _discovered_url(entry.url, visit.depth, UrlRole.SITEMAP)
@@ -147,8 +148,8 @@ class Admission:
                 yield replace(offer, announced=entry.changed)
 
     def admit_sitemaps(self, urls: Iterable[str], key: str, depth: int) -> Iterator[DiscoveredUrl]:
-        """Those that a host's robots.txt announces, in scope or not. On other hosts only a few, and only what looks
-        like one: nobody may turn another host's pages into sitemaps."""
+        """The sitemaps that a host's robots.txt names, in scope or not. On other hosts only a few, and only URLs that
+        look like sitemaps: no host may turn another host's pages into sitemaps."""
         limit, foreign = self._collection.scope.depth_max, 0
         if not self._collection.fetch.sitemaps or (limit is not None and depth >= limit):
             return
@@ -163,7 +164,7 @@ class Admission:
             yield _discovered_url(url, depth, UrlRole.SITEMAP)
 
     def admit_roots(self) -> Iterable[DiscoveredUrl]:
-        """The roots, in scope or not: whoever names a root means it."""
+        """The roots, in scope or not: a root is always wanted."""
         for url in self._collection.roots:
             yield _discovered_url(url, 0)
 

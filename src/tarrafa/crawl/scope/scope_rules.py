@@ -1,9 +1,9 @@
 """Names the scope rule that puts a URL in or out of a collection.
 
-The same rules as in `Admission`, asked one by one so that the rule that decides can be named: for `explain`, and for a
-dry run before the crawl. tests/crawl/scope/test_scope_rules.py holds the two together. Promises: pure; any number of
-URLs at the cost of a few patterns each; a reason is a message, which the reader's translator renders. Knows nothing of
-robots.txt: that is for the host to say.
+`ScopeRules` applies the same rules as `Admission`, one by one, so that the deciding rule can be named: for `explain`,
+and for a dry run before the crawl. tests/crawl/scope/test_scope_rules.py keeps the two equal.
+Promises: pure; the cost of a URL is a few patterns; a reason is a message, which the reader's translator renders.
+Knows nothing of robots.txt, which belongs to the host.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ PATTERNS_SHOWN = 3
 
 
 class ScopeRule(StrEnum):
-    """What decides."""
+    """The rule that decides."""
 
     ROOT = "root"
     HOST = "host"
@@ -39,7 +39,7 @@ class ScopeRule(StrEnum):
 
 
 class ScopeDecision(msgspec.Struct, frozen=True):
-    """A verdict. `what` is what the reason speaks of: the pattern, the host, the types."""
+    """A decision. `what` is the subject of the reason: the pattern, the host, the types."""
 
     inside: bool
     rule: ScopeRule
@@ -60,7 +60,7 @@ class ScopeRules:
         self._exclude = [(one, pattern) for one in collection.scope.exclude if (pattern := compile_url_patterns([one]))]
 
     def decide(self, url: str, depth: int | None = None) -> ScopeDecision:
-        """Whether the collection takes a canonical URL. No `depth`: nobody knows yet how deep it lies."""
+        """Whether the collection takes a canonical URL. Without `depth`, its depth is not known yet."""
         if self._is_taken_down(url):
             reason = message("it was taken down (`tarrafa takedown list`)")
             return ScopeDecision(False, ScopeRule.TAKEN_DOWN, "", reason)
@@ -94,7 +94,8 @@ class ScopeRules:
         return ScopeDecision(True, ScopeRule.LED_BEYOND, languages, reason)
 
     def _host(self, url: str) -> tuple[str, str | None]:
-        """The host as people write it, and the pattern that it belongs by: itself, or the first one that matches."""
+        """The host as people write it, and the pattern that puts it in scope: itself, or the first pattern that
+        matches."""
         parts = split(url)
         port = "" if parts.port == DEFAULT_PORTS[parts.scheme] else parts.port
         named = f"{parts.host}{port and ':' + port}"

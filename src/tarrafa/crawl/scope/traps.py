@@ -1,12 +1,12 @@
 """Detects crawler traps: endless URLs by their shape, and repeated content by what a host has served.
 
-Two kinds of evidence, both cheap. By its looks (`endless`): a path that repeats itself or is far too deep, a query of
-dozens of parameters. By experience (`Memory`): many URLs of one host gave the very same text (a soft 404, a session
-in the URL), or texts that differ in nothing but numbers (a calendar), and then only such ones for a while: from then
-on URLs of that pattern are not asked for any more.
+Two kinds of evidence, both cheap. By shape (`trap_reason`): a path that repeats itself or is far too deep, a query with
+dozens of parameters. By experience (`TrapMemory`): many URLs of one host gave exactly the same text (a soft 404, a
+session id in the URL), or texts that differ in nothing but numbers (a calendar), and then only such texts for a while:
+from then on URLs of that pattern are not requested any more.
 
-Promises: what a host is remembered by is bounded, and nothing is remembered of small hosts. Pure: no clock, no disk.
-Known weakness: pages of random words that lead to more of them look like any other page; only the caps per host and
+Promises: the memory of a host is bounded, and small hosts need none. Pure: no clock, no disk.
+Known weakness: pages of random words that link to more of them look like any other page; only the caps per host and
 site end those.
 """
 
@@ -23,17 +23,17 @@ from tarrafa.parse.url import split
 
 SEGMENTS_MAX = 25
 PARAMETERS_MAX = 20
-REPEATS_MAX = 2  # of a stretch of the path right after itself; one more is a trap
+REPEATS_MAX = 2  # of a stretch of the path right after itself; more is a trap
 PERIOD_MAX = 5  # segments in such a stretch
-STALE_RUN_MAX = 20  # so many pages of a pattern in a row, and more than ever said something new: it is barren
+STALE_RUN_MAX = 20  # pages of a pattern in a row without a new text, and more than ever had one: the pattern is barren
 PROBE_ONE_IN = 50
-HOSTILE_MAX, HOSTILE_SHARE = 3, 10  # a host with so many pages that hurt, one in ten or more, is left alone
+HOSTILE_MAX, HOSTILE_SHARE = 3, 10  # a host with so many hostile pages, one in ten or more, is left alone
 ENTRIES_MAX = 256  # of each kind in a host's memory
 PAGES_REMEMBERED_MIN = 16  # a host with fewer is forgotten
 DEFAULTS = ScopeConfig()
 
 _number = re.compile(r"\d+")
-_token = re.compile(r"(?=[^/&=;]*\d)[0-9A-Za-z_-]{12,}")  # a session, a hash: long, and with digits in it
+_token = re.compile(r"(?=[^/&=;]*\d)[0-9A-Za-z_-]{12,}")  # a session id or a hash: long, with digits in it
 _digits_and_space = b"0123456789 "
 
 
@@ -50,7 +50,7 @@ def trap_reason(url: str) -> Message | None:
 
 
 def _repeated(segments: list[str]) -> str:
-    """The stretch that stands more than REPEATS_MAX times in a row."""
+    """The stretch of path segments that occurs more than REPEATS_MAX times in a row."""
     for period in range(1, min(PERIOD_MAX, len(segments) // (REPEATS_MAX + 1)) + 1):
         same = (one == other and one != "" for one, other in zip(segments, segments[period:], strict=False))
         start = 0
@@ -63,7 +63,7 @@ def _repeated(segments: list[str]) -> str:
 
 
 def url_template_id(url: str) -> int:
-    """What a URL has in common with others made by the same template: numbers, tokens and values aside."""
+    """Id of the template that a URL is made by: numbers, tokens and values are ignored."""
     path, _, query = split(url).target.partition("?")
     keys = sorted({part.partition("=")[0] for part in query.split("&")}) if query else []
     text = _number.sub("0", _token.sub("0", path)) + "?" + "&".join(keys)
@@ -71,15 +71,15 @@ def url_template_id(url: str) -> int:
 
 
 class TrapMemoryState(msgspec.Struct, array_like=True):
-    """A memory as it is handed on."""
+    """A trap memory as it is stored."""
 
     pages: int = 0
     hostile: int = 0
     borrow_attempts: int = 0
     texts: dict[int, int] = {}
     alike: dict[int, int] = {}
-    good: dict[int, int] = {}  # pages of a pattern that said something new
-    runs: dict[int, int] = {}  # those that did not, since the last one that did
+    good: dict[int, int] = {}  # pages of a pattern with a new text
+    runs: dict[int, int] = {}  # pages without one, since the last page with one
     barren: set[int] = set()
 
 
@@ -87,8 +87,8 @@ _decoder = msgspec.msgpack.Decoder(TrapMemoryState)
 
 
 class TrapMemory:
-    """What the walks of one host have learned. Each collection has its own experience, and begins anew when its limits
-    change."""
+    """What the sessions with one host have learned. Each collection has its own memory, which begins anew when its
+    limits change."""
 
     def __init__(self, content: bytes = b"", scope: ScopeConfig = DEFAULTS, collection: int = 0) -> None:
         self._collection = collection
@@ -100,7 +100,7 @@ class TrapMemory:
         self._saved = self._worth()
 
     def set_limits(self, scope: ScopeConfig) -> None:
-        """The collection's limits are others from now on."""
+        """Apply new limits of the collection."""
         self._scope = scope
         self._salt = f"{self._collection} {scope.copies_max} {scope.alike_max} "
 
@@ -108,12 +108,12 @@ class TrapMemory:
         return xxh3_64_intdigest((self._salt + " ".join(map(str, parts))).encode()) >> 1
 
     def check_page(self, page: Page, visit: Visit) -> int:
-        """Take a page in: 0, or COPY when it says what too many others of its host have said."""
+        """Count a page; returns 0, or COPY if too many pages of its host have the same text."""
         from tarrafa.parse.text.fingerprint import fold  # with numpy, which the command line can do without
 
         kept = self._kept
         if visit.content_id is not None or not page.content_id:
-            return 0  # known from before; or without words, like many a page of pictures
+            return 0  # seen before; or without words, like many pages of pictures
         kept.pages += 1
         shape = self._key(url_template_id(visit.url))
         letters = fold(f"{page.title}\n{page.text}").translate(None, _digits_and_space)
@@ -130,7 +130,7 @@ class TrapMemory:
         return Status.COPY
 
     def is_barren(self, url: str) -> bool:
-        """Whether pages like this one have had nothing new for long. One in so many is looked at all the same."""
+        """Whether pages of this pattern had no new text for long. One in PROBE_ONE_IN is requested all the same."""
         if not self._kept.barren or self._key(url_template_id(url)) not in self._kept.barren:
             return False
         return self._key(url) % PROBE_ONE_IN != 0
@@ -139,7 +139,7 @@ class TrapMemory:
         self._kept.hostile += 1
 
     def count_borrow_attempt(self) -> int:
-        """How often another host was asked for in vain, to get this one's rules."""
+        """Count a failed attempt to borrow another host for this host's robots.txt; returns the number so far."""
         self._kept.borrow_attempts += 1
         return self._kept.borrow_attempts
 
@@ -152,11 +152,11 @@ class TrapMemory:
 
     @property
     def is_hostile(self) -> bool:
-        """Again and again, and not one page in hundreds."""
+        """Whether hostile pages are repeated, and more than a few among hundreds."""
         return self._kept.hostile >= HOSTILE_MAX and self._kept.hostile * HOSTILE_SHARE >= self._kept.pages
 
     def encode_if_changed(self) -> bytes | None:
-        """To be kept, if there is something worth it since it was asked last."""
+        """The memory to store, if it changed since the last call and is worth storing."""
         kept, worth = self._kept, self._worth()
         if worth == self._saved:
             return None
@@ -174,7 +174,7 @@ def _count(counts: dict[int, int], key: int) -> int:
 
 
 def _forget(counts: dict[int, int], most: int) -> None:
-    """Keep the most frequent; of equals, the newest."""
+    """Keep the most frequent entries; of equals, the newest."""
     if len(counts) > most:
         newest = list(counts.items())[::-1]
         kept = sorted(newest, key=lambda item: -item[1])[:most]

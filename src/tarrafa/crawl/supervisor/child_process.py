@@ -1,7 +1,7 @@
 """Child process of the supervisor: its start, environment, log, restarts and end.
 
-Children die with the process that started them, whatever ends it. Their words go to a log each; secrets reach them by
-environment, never by their command line.
+Promises: children die with the process that started them, whatever ends it. The output of each child goes to its own
+log. Secrets reach a child through its environment, never through its command line.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from tarrafa.runtime.process import module_command
 
 STOP_TIMEOUT_S = 20.0
 RESTARTS_MAX, RESTARTS_WINDOW_S = 5, 60.0
-LOG_TAIL_BYTES = 16 << 10  # that the last line of a log is looked for in
+LOG_TAIL_BYTES = 16 << 10  # the end of a log, in which its last line is looked for
 
 
 @dataclass(frozen=True, slots=True)
 class ChildProcessState:
-    """One process of ours, for those who look on. Times are boot times; 0: never."""
+    """State of one child process, for monitoring. Times are boot times; 0: never."""
 
     name: str
     role: str
@@ -35,13 +35,13 @@ class ChildProcessState:
     started_at: float
     restarts: int
     died_at: float
-    cause: str  # of its last death
-    leaves: bool = False  # it was told to
+    cause: str  # of its last exit
+    leaves: bool = False  # it was told to stop
 
 
 @dataclass(slots=True)
 class ChildProcess:
-    """One process of ours. Dismissed: it is not started again."""
+    """One child process. Once dismissed, it is not started again."""
 
     name: str
     arguments: list[str]
@@ -50,7 +50,7 @@ class ChildProcess:
     starts: deque[float] = field(default_factory=lambda: deque(maxlen=RESTARTS_MAX))
     role: str = ""
     dismissed: bool = False
-    secrets: dict[str, str] = field(default_factory=dict, repr=False)  # for its environment alone
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)  # only in its environment
     launches: int = 0
     started_at: float = 0.0
     died_at: float = 0.0
@@ -78,7 +78,7 @@ class ChildProcess:
         )
 
     def note_exit(self, code: int) -> None:
-        """Remember when and how."""
+        """Remember the time and cause of an exit."""
         self.died_at = boottime()
         if code < 0:
             with contextlib.suppress(ValueError):
@@ -93,11 +93,11 @@ class ChildProcess:
         return self.process is not None and self.process.returncode is None
 
     async def start(self, settings: Mapping[str, str], stdout: int | None = None) -> asyncio.subprocess.Process:
-        """`settings` are added to our environment."""
+        """Start the process; `settings` are added to our environment."""
         self.starts.append(boottime())
         try:
             return await self._started(settings, stdout)
-        except OSError as error:  # no memory, no process, no file left: it may be otherwise in a moment
+        except OSError as error:  # no memory, process or file left: a later attempt may succeed
             raise DataError(f"{self.name} could not be started ({error.strerror or error})") from None
 
     async def _started(self, settings: Mapping[str, str], stdout: int | None) -> asyncio.subprocess.Process:
@@ -116,7 +116,7 @@ class ChildProcess:
         return len(self.starts) == RESTARTS_MAX and boottime() - self.starts[0] < RESTARTS_WINDOW_S
 
     def last_error(self) -> str:
-        """The last line that it wrote, without the word in front."""
+        """The last line of its log, without the leading word."""
         try:
             with self.log.open("rb") as log:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
@@ -127,12 +127,12 @@ class ChildProcess:
 
 
 def child_environment(address: Address, clock: Clock) -> dict[str, str]:
-    """What a child finds its frontier and its clock by."""
+    """Environment variables through which a child finds its frontier and its clock."""
     return to_environment(address) | {CLOCK_VARIABLE: clock.to_environment()}
 
 
 async def terminate(children: Iterable[ChildProcess]) -> None:
-    """Ask them to end; after a while, end them."""
+    """Send SIGTERM; kill after a while."""
     running = [child.process for child in children if child.process is not None and child.process.returncode is None]
     for process in running:
         with contextlib.suppress(ProcessLookupError):

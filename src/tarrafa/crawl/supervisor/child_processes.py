@@ -50,7 +50,7 @@ class ChildProcesses:
         self.track(asyncio.create_task(self._watch(child)))
 
     def track(self, task: "asyncio.Task[None]") -> None:
-        """A task that ends with the children."""
+        """Track a task that ends with the children."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -78,7 +78,7 @@ class ChildProcesses:
             child.note_exit(code)
             if not await self._restart(child, code):
                 return
-            if child.dismissed:  # meanwhile
+            if child.dismissed:  # dismissed during the start
                 await terminate([child])
 
     async def _restart(self, child: ChildProcess, code: int) -> bool:
@@ -100,7 +100,7 @@ class ChildProcesses:
             await self._wait_after_failure(child, error)
 
     async def _wait_until_restartable(self, child: ChildProcess, code: int) -> None:
-        """Return when the child may be started again; raise why not."""
+        """Return when the child may be started again; raise the reason if it may not."""
         if code == EXIT_ERROR:
             raise DataError(child.last_error())
         if code == EXIT_UNAVAILABLE:  # the frontier is unreachable: not the child's fault, however often
@@ -112,7 +112,7 @@ class ChildProcesses:
             self._tell(f"{child.name}: {child.last_error()}; it is started again")
 
     async def _wait_after_failure(self, child: ChildProcess, error: TarrafaError) -> None:
-        """Go on without the child for a while, and as long as the disk is full."""
+        """Continue without the child for a while, and as long as the disk is full."""
         self._problems[child.name] = f"{child.name}: {error}"
         self._tell(f"{child.name}: {error}; it is started again in {RESTART_PAUSE_S:.0f} s")
         until = boottime() + RESTART_PAUSE_S

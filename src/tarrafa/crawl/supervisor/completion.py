@@ -1,16 +1,15 @@
 """Decides when a collection is finished: nothing is left to visit, and all followers have caught up with the archive.
 
-Nothing is out, and nothing more may or can go out; and what the link graph still has to say of it has been said. Of
-our own archive that is known exactly (`passing`), whatever else runs. Where other machines crawl too, their followers
-may be a moment behind: there a collection must have been over for a while, without any change.
+A collection is exhausted when no visit is handed out and no further visit may or can be handed out. It is finished
+when, in addition, everything archived of it until then has reached the followers, and the link graph has delivered its
+weights to the frontier. For our own archive that is known exactly (`FollowerCatchUp`), whatever other collections do:
+what is archived later is not waited for, so one collection can finish while another one runs, for days or for ever.
+Where other machines crawl too, their followers may be a moment behind: there a collection must have been exhausted for
+SETTLE_S without any change.
 
-A run that is not the first, and has looked everywhere, is swept before it is over: what it has not found is taken out
-(`frontier/store/runs.py`). One that a limit has ended has not looked everywhere, and takes nothing out.
-
-Has all that was archived of a collection until now reached everybody who follows?
-
-Others may go on: what is archived later is not waited for. So one collection can be over while another one runs, for
-days or for ever.
+A run that is not the first, and has looked everywhere, is swept before it is finished: pages that it has not found
+again are removed (`frontier/store/runs.py`). A run that a limit has ended has not looked everywhere, and removes
+nothing.
 """
 
 import asyncio
@@ -27,16 +26,16 @@ from tarrafa.index import follower as index
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.triples import status as triples
 
-SETTLE_S = 5.0  # followers of other machines tell their news every second
-SWEPT_AT_ONCE, SWEEPS_AT_ONCE = 2_000, 10  # pages per call, and calls per look
+SETTLE_S = 5.0  # followers of other machines deliver their weights every second
+SWEPT_AT_ONCE, SWEEPS_AT_ONCE = 2_000, 10  # pages per call, and calls per check
 
 
-CaughtUp = Callable[[], bool]  # whether all that was archived until some moment has reached those who follow; blocks
+CaughtUp = Callable[[], bool]  # whether all that was archived until some moment has reached the followers; blocks
 
 
 @dataclass(frozen=True, slots=True)
 class _ExhaustedCollection:
-    """Since when a collection has nothing more to do, and what was counted then."""
+    """Since when a collection is exhausted, and its counts at that time."""
 
     since: float
     counted: tuple[int, int]
@@ -44,22 +43,22 @@ class _ExhaustedCollection:
 
 
 class CompletionCheck:
-    """Declares collections finished. `passing` is asked when one has nothing more to do, with its name; `settle_s` is
-    for how long nothing must have happened then."""
+    """Declares collections finished. `passing` is called with the name of an exhausted collection, and returns its
+    check of the followers; `settle_s` is how long nothing must have changed."""
 
     def __init__(self, passing: Callable[[str], CaughtUp], settle_s: float) -> None:
         self._passing, self._settle_s = passing, settle_s
         self._exhausted: dict[str, _ExhaustedCollection] = {}
 
     async def finish_exhausted(self, frontier: Frontier, overview: FrontierOverview) -> bool:
-        """Finish what is over; whether anything was."""
+        """Finish the collections that are exhausted and settled; returns whether there were any."""
         for one in overview.collections:
             if one.state == "running" and one.sweeping:
                 await _sweep(frontier, one.name)
         over = {one.name for one in overview.collections if one.state == "running" and await self._is_settled(one)}
         if not over or not overview.whole:
             return False
-        # Asked once more, now that the graph has told all it knows: a depth that fell may have opened something.
+        # Ask again, now that the graph has delivered everything: a smaller depth may have admitted more URLs.
         again = await frontier.overview()
         for one in again.collections if again.whole else ():
             if one.name in over and one.state == "running" and is_exhausted(one):
@@ -89,7 +88,7 @@ async def _sweep(frontier: Frontier, name: str) -> None:
 
 
 def is_exhausted(status: CollectionStatus) -> bool:
-    """Nothing is out, and nothing more may or can go out."""
+    """Whether no visit is handed out, and no further visit may or can be handed out."""
     if status.handed_out:
         return False
     if status.keeps_fresh:
@@ -98,7 +97,7 @@ def is_exhausted(status: CollectionStatus) -> bool:
 
 
 def _is_page_limit_reached(status: CollectionStatus) -> bool:
-    """Pages of this run are what counts."""
+    """Whether this run has fetched its maximum of pages; pages of earlier runs do not count."""
     return status.pages_max is not None and status.fetched - status.earlier >= status.pages_max
 
 
@@ -121,12 +120,12 @@ def finish_reason(status: CollectionStatus) -> Message:
 
 
 class FollowerCatchUp:
-    """What the archive holds at this moment, on its way into graph, frontier, index and triple store."""
+    """Checks whether the present content of the archive has reached graph, frontier, index and triple store."""
 
     def __init__(self, data: DataDirectory, collection: str) -> None:
         self._data, self._collection = data, collection
         self._until = visit_lengths(data.archive)
-        self._commits: list[int] | None = None  # those of the triple store that hold it all: to be published
+        self._commits: list[int] | None = None  # commits of the triple store that hold all of it, to be published
 
     def is_complete(self) -> bool:
         if graph.behind(self._data, self._until, self._collection) or index.behind(self._data, self._until):

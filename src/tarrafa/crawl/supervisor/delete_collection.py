@@ -1,10 +1,10 @@
 """Deletes a collection: waits for running visits, notes the deletion, then removes its rows from the frontier.
 
-In one order: nothing may be visited for it any more, and what is out comes home; the frontier notes that it is no
-more, which every machine's archive hears of (hearing.py), this one's at once, so that graph, index and triple store
-drop it there; then the frontier takes it out, its name last. Killed in between, whoever deletes it again goes on: a
-name is never free before everybody can hear of it, and nobody archives for its next owner before he has. What was
-archived stays archived.
+The order is fixed. First no further visit starts, and running visits end. Then the frontier notes the deletion; the
+archive of every machine learns of it (`propagation.py`), this machine's at once, so that graph, index and triple store
+drop the collection. Then the frontier removes its rows, the name last. After a kill, the deletion is simply repeated.
+Promises: a name is never free before every machine can learn of the deletion, and no machine archives for a new
+collection of that name before it has. What was archived stays archived.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from tarrafa.frontier.api import Frontier
 from tarrafa.runtime.data_dir import DataDirectory
 
 ROWS_AT_ONCE = 5_000
-RUNNING_VISITS_S_MAX, LOOK_EVERY_S = 60.0, 0.2  # what is out is waited for
+RUNNING_VISITS_S_MAX, LOOK_EVERY_S = 60.0, 0.2  # running visits are waited for
 
 
 async def delete_collection(frontier: Frontier, data: DataDirectory | None, name: str) -> None:
-    """Delete a collection that does not run. None: no archive of this machine's has anything to do with it."""
+    """Delete a collection that does not run. `data` is None if no archive of this machine is concerned."""
     await frontier.delete_collection(name, 0)
     await _wait_for_running_visits(frontier, name)
     if data is not None:
@@ -30,7 +30,7 @@ async def delete_collection(frontier: Frontier, data: DataDirectory | None, name
 
 
 async def _wait_for_running_visits(frontier: Frontier, name: str) -> None:
-    """A visit that is out leaves a record, which must come before the note."""
+    """Wait: a running visit leaves a record, which must come before the note of the deletion."""
     until = boottime() + RUNNING_VISITS_S_MAX
     while not await frontier.record_deletion(name):
         if boottime() > until:

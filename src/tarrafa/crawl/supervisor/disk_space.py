@@ -1,8 +1,8 @@
 """Watches free disk space: pauses the workers of a node before the disk is full.
 
-A crawl that somebody sits in front of ends when the disk is full, and says so. A node that is to last pauses instead,
-well before anything fails, and goes on by itself when there is room again; a little more than it paused at, lest it
-begin and stop with every page.
+A crawl in the foreground ends with an error when the disk is full. A node pauses instead, well before anything fails,
+and resumes by itself. It resumes at a higher threshold than it pauses at, so that it does not start and stop with every
+page.
 """
 
 import shutil
@@ -11,18 +11,18 @@ from tarrafa.i18n import Message, message
 from tarrafa.runtime import data_dir
 from tarrafa.runtime.data_dir import DataDirectory
 
-PAUSE_BELOW, RESUME_ABOVE = 2.0, 3.0  # of what no command works without
+PAUSE_BELOW, RESUME_ABOVE = 2.0, 3.0  # times the minimum that every command needs
 
 
 class DiskSpace:
-    """Looks at the disk of a data directory. `trouble`: why nothing may be fetched now; None, if it may."""
+    """Checks the disk of a data directory. `trouble`: why nothing may be fetched now; None if it may."""
 
     def __init__(self, directory: DataDirectory) -> None:
         self._data = directory
         self.trouble: Message | None = None
 
     def refresh(self) -> bool:
-        """Look again; whether that changed anything."""
+        """Check again; returns whether the result changed."""
         free, before = shutil.disk_usage(self._data.root).free, self.trouble
         needed = data_dir.FREE_BYTES_MIN * (RESUME_ABOVE if before else PAUSE_BELOW)
         if free >= needed:

@@ -1,8 +1,8 @@
 """Follower process: keeps the link graph, the index or the triple store up to date with the archive.
 
-`python -m tarrafa.crawl.supervisor.follower_process graph|index|triples`: started by the supervisor; of an index in
-several parts, and of the store that is divided as the index is, one for each. It never touches the crawl: the only
-thing that goes back are the graph's weights, to the frontier.
+`python -m tarrafa.crawl.supervisor.follower_process graph|index|triples`: started by the supervisor. An index in
+several parts has one follower per part, and so has the triple store, which is divided like the index. A follower never
+touches the crawl: it only sends the graph's weights to the frontier.
 """
 
 import argparse
@@ -25,8 +25,8 @@ from tarrafa.triples import follower as triples
 
 ROLES = ("graph", "index", "triples")
 CURSORS = {"graph": graph.cursor, "index": index.cursor, "triples": triples.cursor}
-PROGRESS_TIME_SHARE = 0.005  # of our time may go into looking how far we are: an archive may have thousands of files
-TRIPLES_NICE = 5  # where processors are few, pages come first: what they state may wait a moment
+PROGRESS_TIME_SHARE = 0.005  # of our time for measuring the backlog: an archive may have thousands of files
+TRIPLES_NICE = 5  # where processors are few, crawling comes before the triple store
 
 
 def _follow(data: DataDirectory, role: str, stop: threading.Event) -> None:
@@ -46,7 +46,7 @@ def _follow(data: DataDirectory, role: str, stop: threading.Event) -> None:
 
 
 class FollowerHeartbeat:
-    """How far one follower is behind, as its pulse tells it; another thread does the following."""
+    """How far one follower is behind, for its heartbeat; another thread does the following."""
 
     def __init__(self, data: DataDirectory, role: str) -> None:
         self._data, self._role = data, role

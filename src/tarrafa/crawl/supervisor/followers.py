@@ -1,6 +1,6 @@
 """The followers of a data directory: one process for the graph, and one each for every part of index and triple store.
 
-Says when they have caught up with the archive.
+It also tells when the followers have caught up with the archive.
 """
 
 from tarrafa.crawl.supervisor.child_process import ChildProcess
@@ -19,14 +19,14 @@ MODULE = "tarrafa.crawl.supervisor.follower_process"
 
 
 class Followers:
-    """`layout`: the parts into which a new index is divided."""
+    """The follower processes. `layout`: the parts into which a new index is divided."""
 
     def __init__(self, data: DataDirectory, layout: ShardLayout | None) -> None:
         self._data, self._layout = data, layout
         self.children: list[ChildProcess] = []
 
     def prepare(self) -> None:
-        """Set the layout of a new index, remove stray parts, and make the children."""
+        """Set the layout of a new index, remove stray parts, and create the children."""
         wanted, there = self._layout, shards.read_layout(self._data)
         if wanted is not None and wanted != there:
             if shards.exists(self._data):
@@ -40,7 +40,7 @@ class Followers:
         self.renew()
 
     def renew(self) -> None:
-        """Make the children anew: those before were dismissed."""
+        """Create the children anew: the previous ones were dismissed."""
         self.children = [ChildProcess.for_module(self._data, "graph", MODULE, "graph", role="graph")]
         for part in shards.parts(self._data):
             for role in ("index", "triples"):
@@ -61,12 +61,13 @@ class Followers:
         return any(child.is_running for child in self.children) and not is_settled(self._data)
 
     def catch_up_of(self, collection: str) -> CaughtUp:
-        """Asks whether all that is archived of a collection until now has reached the followers, or none is wanted."""
+        """A check whether all that is archived of a collection until now has reached the followers, or no follower is
+        wanted."""
         passage = FollowerCatchUp(self._data, collection)
         return lambda: self.are_dismissed or passage.is_complete()
 
     def are_caught_up(self) -> bool:
-        """Everything archived is in graph, index and triple store, and its weights are in the frontier; or no
+        """Whether everything archived is in graph, index and triple store, and its weights are in the frontier; or no
         follower is wanted."""
         if self.are_dismissed:
             return True

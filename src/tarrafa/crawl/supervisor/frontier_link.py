@@ -1,8 +1,8 @@
 """Link from a supervisor to its frontier: a local frontier process, or a remote frontier that others run.
 
-`OwnFrontier`: we do, in a process of ours (`frontier/server_process.py`) that alone has the file of this data
-directory open, and that may listen for other machines. `FarFrontier`: somebody else does; when it does not answer we
-wait, say so once, and say when it goes on.
+`LocalFrontierLink`: the frontier server is a child process (`frontier/server_process.py`). It alone has the frontier's
+file of this data directory open, and may listen for other machines. `RemoteFrontierLink`: the frontier runs elsewhere.
+When it does not answer, the supervisor waits, prints that once, and prints when it answers again.
 """
 
 import asyncio
@@ -22,31 +22,31 @@ from tarrafa.runtime.process import EXIT_ERROR
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 
 READY_TIMEOUT_S = 30.0
-RESTART_PAUSE_S = 5.0  # before what could not be started is tried again
+RESTART_PAUSE_S = 5.0  # before a failed start is tried again
 LOOK_AGAIN_S = 1.0
 
 
 def print_status_line(line: str) -> None:
-    """To whoever sits in front of the supervisor."""
+    """Print a line for the person at the terminal."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
 class FrontierLink(Protocol):
-    """What a supervisor needs to know of its frontier."""
+    """What a supervisor needs from its frontier."""
 
     address: Address
-    is_shared: bool  # other machines may be at work on it
-    failure: TarrafaError | None  # what no waiting can mend
-    trouble: str  # what it waits for, if it does
+    is_shared: bool  # other machines may work on it
+    failure: TarrafaError | None  # an error that no waiting can mend
+    trouble: str  # what the link waits for; empty: nothing
 
     @property
     def children(self) -> list[ChildProcess]:
-        """The processes that keep it, where we do."""
+        """The processes of the frontier, if they are ours."""
 
     @property
     def address_for_others(self) -> Address | None:
-        """Where those on other machines find it; None: they cannot."""
+        """The address for other machines; None: they cannot reach it."""
 
     @property
     def frontier(self) -> OpenFrontier: ...
@@ -54,14 +54,14 @@ class FrontierLink(Protocol):
     async def open(self) -> None: ...
 
     async def wait_until_reachable(self) -> None:
-        """Return when it answers (again)."""
+        """Return when the frontier answers (again)."""
 
     async def close(self) -> None: ...
 
 
 class LocalFrontierLink:
-    """The owner's process. `listen` is where it answers other machines. Patient: whatever keeps it from running, a
-    full disk perhaps, it is tried again until it does."""
+    """The frontier server as a child process. `listen` is its address for other machines. `patient`: whatever keeps it
+    from running, for example a full disk, its start is tried again until it succeeds."""
 
     def __init__(
         self,
@@ -123,9 +123,9 @@ class LocalFrontierLink:
                 raise DataError(self._child.last_error())
             if self._child.is_crash_looping():
                 raise DataError(f"the frontier keeps dying ({self._child.cause}); see {self._child.log}")
-            await self._start()  # somebody killed it before it was ready
+            await self._start()  # it was killed before it was ready
             return
-        if self._listen is not None:  # started again, it listens where it did
+        if self._listen is not None:  # after a restart it listens on the same port
             self._listen = (self._listen[0], int(words[1]))
         if self._body is not None:
             await self._body.close()
@@ -133,7 +133,8 @@ class LocalFrontierLink:
         self._up.set()
 
     async def _watch(self) -> None:
-        """The others end by themselves without their frontier, and are started again when it is back."""
+        """Restart the frontier server. Other children end by themselves without it, and are started again when it is
+        back."""
         while True:
             process = self._child.process
             assert process is not None
@@ -194,7 +195,7 @@ class LocalFrontierLink:
 
 
 class RemoteFrontierLink:
-    """A frontier that others keep."""
+    """A frontier that runs elsewhere."""
 
     is_shared = True
 
@@ -245,7 +246,7 @@ class RemoteFrontierLink:
         body = await connect(self.address, self._clock)
         await body.time()
         self._body = body
-        if isinstance(self.address, PostgresServers):  # it has no owner who would plan
+        if isinstance(self.address, PostgresServers):  # there is no frontier server that would plan the revisits
             clock = (await sync_clock(body, self._clock)).clock
             self._steward = asyncio.create_task(PlannerLauncher(body, self.address, clock).run())
 

@@ -1,6 +1,6 @@
 """The limits of the workers of a node: as ordered, and paused while the disk is nearly full.
 
-The limits stand in a file that the workers read. A disk without any room cannot take it: it is written again later.
+The limits are in a file that the workers read. If the disk is too full to write the file, it is written again later.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class NodeLimits:
             self.write()
 
     def refresh(self) -> None:
-        """Look at the disk again, and pause or resume the workers."""
+        """Check the disk again, and pause or resume the workers."""
         if self._disk_space.refresh():
             self._written = False
             self._tell(str(self.trouble) if self.trouble else "there is room on the disk again; going on")

@@ -1,18 +1,16 @@
 """Propagates take-downs and deletions of collections between the frontier and the archive of each machine.
 
-The frontier knows; an archive hears of it from whoever works for that frontier beside it. Promises: what the frontier
-has noted when it is asked is in the archive when that returns, durably, and once, however many processes ask; so
-whoever asks before it archives the first record of a collection leaves no record of it before the end of its
-namesake. Repeating is harmless, and so is being killed in between.
+A frontier on this machine has its take-down log beside its file, and all local processes read that log. A machine that
+works for a frontier elsewhere has a data directory, and so a log, of its own. `TakedownSync` keeps both logs equal: new
+entries of the frontier are written here, new entries from here are sent to the frontier, and other machines get them
+from there. Deletions go one way only: the frontier notes them, and `DeletionSync` writes them into each archive, also
+into the archive beside the frontier's file.
 
-Does everybody who works for one frontier know what is taken down, and which collections are deleted?
-
-The frontier of one machine has its log beside its file, and everybody there reads that. Who works for a frontier that
-is elsewhere has a data directory, and so a log, of his own. Both logs are made the same here, again and again: what
-the frontier has heard of is written down here, what was said here is told to the frontier; from there the other
-machines have it. Deletions go one way only: the frontier knows of them, and each archive hears of them (hearing.py),
-that beside the frontier's file too. Promises: what was done on any machine is known on every other within a few
-seconds, or as soon as the frontier answers; repeating is harmless.
+Promises: a take-down or deletion made on any machine is known on every other within a few seconds, or as soon as the
+frontier answers. When `DeletionSync.sync_once` returns, all deletions that the frontier had noted are in the archive,
+durably, and once, however many processes ask; so a process that syncs before it archives the first record of a
+collection leaves no record of it before the deletion of its namesake. Repeating is harmless, and so is being killed in
+between.
 """
 
 import asyncio
@@ -32,14 +30,15 @@ from tarrafa.takedown import TakedownEntry, append_entries, read_entries_from
 
 
 class DeletionSync:
-    """How far one process has heard. `clock` is the one that visits here are dated by, as nearly as is known."""
+    """Brings the deletions of collections into this machine's archive. `clock` is the clock that dates the visits here,
+    as nearly as is known."""
 
     def __init__(self, data: DataDirectory, clock: Clock) -> None:
         self._data, self._clock = data, clock
         self._heard = 0
 
     async def sync_once(self, frontier: Frontier) -> None:
-        """All that is to be heard now. Where there is no archive, there is nobody to hear it yet."""
+        """Record all deletions that are new. Without an archive there is nothing to record."""
         if not self._data.archive.is_dir():
             return
         while told := await frontier.deletions(self._heard):
@@ -49,7 +48,7 @@ class DeletionSync:
             self._heard = told[-1].number
 
     def reset(self) -> None:
-        """Whoever answers next may be another one."""
+        """Start from the beginning: the next frontier may be another one."""
         self._heard = 0
 
 
@@ -59,15 +58,15 @@ log = logging.getLogger(__name__)
 
 
 class TakedownSync:
-    """The two logs, as far as they have been read."""
+    """Keeps two take-down logs equal: this data directory's and the frontier's."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
-        self._here = self._there = 0  # places
-        self._known: set[TakedownEntry] = set()  # to the frontier
+        self._here = self._there = 0  # positions in the logs
+        self._known: set[TakedownEntry] = set()  # entries that the frontier knows
 
     async def sync_once(self, frontier: Frontier) -> None:
-        """Make both logs the same, as of now."""
+        """Make both logs equal, as of now."""
         while (told := await frontier.takedowns(self._there)).entries:
             await asyncio.to_thread(append_entries, self._data, told.entries)
             self._known.update(told.entries)
@@ -80,7 +79,7 @@ class TakedownSync:
             self._here = mine[1]
 
     def reset(self) -> None:
-        """Whoever answers next may be another one, or have forgotten what we told."""
+        """Start from the beginning: the next frontier may be another one, or may have lost our entries."""
         self._here = self._there = 0
         self._known.clear()
 
@@ -88,7 +87,7 @@ class TakedownSync:
 async def run_propagation(
     data: DataDirectory, clock: Clock, frontier: Callable[[], Awaitable[Frontier]], *, one_log: bool = False
 ) -> None:
-    """For ever. `frontier` gives the one that is there at the moment, or raises `Unreachable`; `one_log`: it is this
+    """Propagate for ever. `frontier` returns the connected frontier, or raises `Unreachable`; `one_log`: it is this
     directory's own. Visits here are dated by `clock`."""
     spreading, hearing, said = TakedownSync(data), DeletionSync(data, clock), ""
     while True:
@@ -101,14 +100,14 @@ async def run_propagation(
         except TarrafaError as error:
             spreading.reset()
             hearing.reset()
-            if not isinstance(error, Unreachable) and str(error) != said:  # who is away is waited for elsewhere
+            if not isinstance(error, Unreachable) and str(error) != said:  # an unreachable one is handled elsewhere
                 log.error("what is taken down or deleted cannot be told to the frontier, or by it: %s", error)
                 said = str(error)
         await asyncio.sleep(PROPAGATE_EVERY_S)
 
 
 async def sync_takedowns_once(data: DataDirectory, address: Address) -> None:
-    """Make both logs the same, once."""
+    """Make both logs equal, once."""
     frontier = await connect(address)
     try:
         await TakedownSync(data).sync_once(frontier)
@@ -118,8 +117,8 @@ async def sync_takedowns_once(data: DataDirectory, address: Address) -> None:
 
 @contextlib.asynccontextmanager
 async def propagation_running(data: DataDirectory, address: Address | None) -> AsyncIterator[None]:
-    """Meanwhile, this directory hears of what the frontier at that address hears of. None: it is this directory's own,
-    they have one log, and whoever runs it hears of the rest."""
+    """Propagate while the context is open. `address` None: the frontier is this directory's own, both share one log,
+    and the process that runs the frontier propagates the rest."""
     if address is None:
         yield
         return
@@ -134,7 +133,7 @@ async def propagation_running(data: DataDirectory, address: Address | None) -> A
 
 
 class _ReconnectingFrontier:
-    """A frontier that is connected to anew, the next time, where it went away."""
+    """A frontier that is connected again, at the next use, after the connection was lost."""
 
     def __init__(self, address: Address) -> None:
         self._address = address

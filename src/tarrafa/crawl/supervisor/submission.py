@@ -17,7 +17,7 @@ async def submit_collection(
     frontier: Frontier, collection: Collection, *, start: bool = True, sown: Container[str] = frozenset()
 ) -> CollectionRow:
     """Submit a collection with its roots. `start=False` leaves its state as it is. `sown`: roots that the frontier has
-    already. There may be a million roots: they go in batches, and what takes long runs beside the event loop."""
+    already. There may be a million roots: they go in batches, and slow steps run outside the event loop."""
     roots = (root for root in Admission(collection).admit_roots() if root.url not in sown)
     content = await asyncio.to_thread(config.encode_collection, collection)
 
@@ -28,5 +28,5 @@ async def submit_collection(
     while more := await asyncio.to_thread(next_roots):
         await frontier.seed(row.id, more)
         if start and any(one.id == row.id and one.state == "finished" for one in await frontier.collection_states()):
-            row = await frontier.open_collection(content, [], start)  # it had ended with what it was given so far
+            row = await frontier.open_collection(content, [], start)  # it had finished with the roots sent so far
     return row

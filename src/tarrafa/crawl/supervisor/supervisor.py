@@ -1,11 +1,11 @@
 """Supervisor: starts the workers, followers and frontier of a data directory, and restarts what dies.
 
 The first process that locks `DATA/lock` is the supervisor. It starts the workers and followers of this data directory,
-and the frontier server if the frontier is here (`frontier_link`). Its children die with it. It ends when every
-collection has ended. A child that prints an error and exits with status 2 has met what no restart can mend: everything
-stops, and the error is told. A *patient* supervisor, that of a node, goes on instead: it shows the problem, tries again
-later, and pauses its workers while the disk is full. The number of workers, following and limits can be changed while
-it runs.
+and the frontier server if the frontier is here (`frontier_link.py`). Its children die with it. It ends when every
+collection has ended. A child that prints an error and exits with status 2 has an error that no restart can mend:
+everything stops, and the supervisor raises the error. A *patient* supervisor, that of a node, continues instead: it
+shows the problem, tries again later, and pauses its workers while the disk is nearly full. The number of workers,
+following and limits can be changed while it runs.
 """
 
 import asyncio
@@ -43,9 +43,10 @@ SETTLE_S_MAX = 30.0
 class Supervisor:
     """Owns the processes of one data directory. Use it in an `async with`.
 
-    `lasting`: the frontier outlives us, or goes on as it was when we come back; running collections are not paused at
-    our end. `follows`: there will be an archive to follow: our workers', or that of external crawlers. `divided`: the
-    parts of a new index. `patient`: whatever happens to a child or to the disk, go on, and tell it (`troubles`).
+    `lasting`: the frontier outlives the supervisor, or continues when the supervisor starts again; running collections
+    are not paused at its end. `follows`: there will be an archive to follow, of our workers or of external crawlers.
+    `divided`: the parts of a new index. `patient`: whatever happens to a child or to the disk, continue and report it
+    (`troubles`).
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Supervisor:
         tell: Callable[[str], None] = print_status_line,
     ) -> None:
         clock = clock or Clock.from_environment()
-        self.data, self.name = data, name  # names of our workers begin with it
+        self.data, self.name = data, name  # prefix of our workers' names
         self.frontier_link: FrontierLink = frontier_link or LocalFrontierLink(data, clock, tell=tell, patient=patient)
         self._lasting, self._follows, self._patient, self._tell = lasting, follows, patient, tell
         self._limits = NodeLimits(data, limits, tell)
@@ -79,7 +80,8 @@ class Supervisor:
         self._lock: IO[bytes] | None = None
 
     def _settle_s(self) -> float:
-        """Who only serves leaves it to those who crawl, and who know of their followers, as long as there are any."""
+        """How long a collection must be exhausted. A process that only serves leaves finishing to the machines that
+        crawl, which know their own followers, as long as there are any."""
         if not self.frontier_link.is_shared:
             return 0.0
         return SETTLE_S if self._workers else 3 * SETTLE_S
@@ -112,7 +114,7 @@ class Supervisor:
         await self._shut_down()
 
     async def _sync_clock(self) -> None:
-        """Our children begin with the frontier's time. A frontier server of our own has our clock."""
+        """Children begin with the frontier's time. A frontier server of our own has our clock."""
         agreed = await sync_clock(self.frontier, self._processes.clock)
         self._processes.clock = agreed.clock
         if agreed.notice() and not self._is_frontier_local:
@@ -131,12 +133,12 @@ class Supervisor:
         self._processes.track(asyncio.create_task(task))
 
     def _wanted(self) -> list[ChildProcess]:
-        """An archive that is empty and stays so needs no follower."""
+        """The children to run: an archive that is empty and stays empty needs no follower."""
         follows = self._follows or bool(self._workers) or any(self.data.archive.iterdir())
         return [*(self._followers.children if follows else ()), *self._workers]
 
     async def _shut_down(self) -> None:
-        """Workers first, so that they can hand back; then the followers; the frontier server last."""
+        """Stop the workers first, so that they return their hosts; then the followers; the frontier server last."""
         self._processes.stop_restarts()
         if not self._lasting:
             with contextlib.suppress(FrontierError, TimeoutError):
@@ -148,18 +150,18 @@ class Supervisor:
             self._lock.close()
 
     async def _pause_running_collections(self) -> None:
-        """A later look at the state tells that the crawl was left on purpose, or why it had to end."""
+        """Pause them with a reason: the state then shows that the crawl was left on purpose, or why it had to end."""
         reason = self._failure.message if self._failure else STOPPED_REASON
         for one in (await self.frontier.overview()).collections:
             if one.state == "running":
                 await self.frontier.set_state(one.name, "paused", reason)
 
     async def overviews(self) -> AsyncIterator[FrontierOverview]:
-        """The state of all collections a few times a second, until none runs any more; if lasting, for ever.
+        """Yield the state of all collections a few times a second, until none runs any more; if lasting, for ever.
 
-        A collection that was paused since we began may be resumed: we wait for that.
+        A collection that was paused since the start may be resumed: that is waited for.
         """
-        seen: set[str] = set()  # collections that ran while we did
+        seen: set[str] = set()  # collections that ran since the start
         while True:
             self._check()
             try:
@@ -173,12 +175,12 @@ class Supervisor:
                     await self._wait_for_anchor_refresh()
                     return
             except Unreachable:
-                with contextlib.suppress(TimeoutError):  # look up now and then: something else may stand in the way
+                with contextlib.suppress(TimeoutError):  # wake up now and then: another failure may have happened
                     await asyncio.wait_for(self.frontier_link.wait_until_reachable(), WAIT_S)
             await asyncio.sleep(TICK_S)
 
     async def run_until_failure(self) -> None:
-        """Work until something stands in the way of going on."""
+        """Run until a failure stops the supervisor."""
         while True:
             self._check()
             await asyncio.sleep(TICK_S)
@@ -188,7 +190,7 @@ class Supervisor:
         return self._processes.failure or self.frontier_link.failure
 
     def _check(self) -> None:
-        """Raise what stands in the way of going on."""
+        """Raise the failure that stops the supervisor."""
         if self._patient:
             self._limits.refresh()
         elif self._failure is None:
@@ -203,14 +205,14 @@ class Supervisor:
 
     @property
     def children(self) -> list[ChildProcessState]:
-        """Our processes at this moment, for monitoring."""
+        """The child processes at this moment, for monitoring."""
         ours = (*self._followers.children, *self._others, *self._workers, *self._leaving)
         children = (*self.frontier_link.children, *ours)
         return [child.state for child in children if child.launches and (child.is_running or not child.dismissed)]
 
     @property
     def troubles(self) -> list[Message | str]:
-        """What we wait for, or go on without."""
+        """What the supervisor waits for, or continues without."""
         problems = (self._limits.trouble, self.frontier_link.trouble, *self._processes.problems)
         return [one for one in problems if one]
 
@@ -224,7 +226,7 @@ class Supervisor:
         return ChildProcess.for_module(self.data, name, *line, role="worker")
 
     async def set_worker_count(self, workers: int) -> None:
-        """Have so many workers from now on; surplus workers hand back their hosts and leave."""
+        """Run this number of workers from now on; surplus workers return their hosts and leave."""
         kept, leaving = self._workers[:workers], self._workers[workers:]
         self._workers = kept
         await self.stop_children(leaving)
@@ -245,7 +247,7 @@ class Supervisor:
                 await self._processes.start(child)
 
     async def add(self, child: ChildProcess) -> None:
-        """One more process, of the caller's choosing."""
+        """Start one more child process, given by the caller."""
         self._others.append(child)
         await self._processes.start(child)
 
@@ -259,11 +261,11 @@ class Supervisor:
         self._leaving = [child for child in self._leaving if child.is_running]
 
     def set_limits(self, limits: ResourceLimits) -> None:
-        """The workers may use so much from now on."""
+        """Set the limits of the workers from now on."""
         self._limits.set(limits)
 
     async def submit(self, collection: Collection) -> None:
-        """Submit a collection to our frontier; if that is unreachable, when it is back."""
+        """Submit a collection to the frontier; if it is unreachable, as soon as it is back."""
         while True:
             try:
                 await submit_collection(self.frontier, collection)
@@ -273,14 +275,15 @@ class Supervisor:
                 await self.frontier_link.wait_until_reachable()
 
     async def catch_up(self) -> None:
-        """Return when our followers have seen all that our workers archived."""
+        """Return when the followers have processed everything that the workers archived."""
         while not self._followers.are_caught_up():
             self._check()
             await asyncio.sleep(TICK_S)
         await self._wait_for_anchor_refresh()
 
     async def _wait_for_anchor_refresh(self) -> None:
-        """Let the index take in anchor texts and ranks, now that all are known; what takes long is done next time."""
+        """Let the index take in anchor texts and ranks, now that all are known; what takes too long is left for the
+        next start."""
         until = boottime() + SETTLE_S_MAX
         while boottime() < until and self._followers.has_anchors_to_refresh():
             self._check()

@@ -1,7 +1,7 @@
 """Collections of a worker: configuration, state and take-downs, as last heard from the frontier.
 
-The states are told by a thread or by the loop and checked before each request leaves. A state heard before a session
-began says nothing about it: its host may have been leased because the state changed.
+The states come from a thread or from the event loop, and are checked before each request is sent. A state that was read
+before a session began is not applied to that session: its host may have been leased because the state changed.
 Promises: before a collection is used for the first time, deletions of its namesakes are in the archive.
 """
 
@@ -22,7 +22,7 @@ from tarrafa.takedown import CurrentTakedowns
 
 
 class CollectionStates:
-    """Written by one thread, read by another; what is read together is replaced at once."""
+    """The newest states. One thread writes, another reads; values that belong together are replaced at once."""
 
     def __init__(self) -> None:
         self._heard: tuple[float, dict[int, FrontierCollectionState]] = (0.0, {})
@@ -31,24 +31,24 @@ class CollectionStates:
         self._heard = (asked_at, {one.id: one for one in states})
 
     def is_suspended(self, collection: int, since: float) -> bool:
-        """It is paused, stopped, or not there any more."""
+        """Whether the collection is paused, stopped or deleted."""
         heard_at, states = self._heard
         state = states.get(collection)
         return heard_at > since and (state is None or state.state != "running")
 
     def has_newer_revision(self, collection: int, revision: int) -> bool:
-        """It is configured otherwise by now."""
+        """Whether a newer configuration is in force."""
         state = self._heard[1].get(collection)
         return state is not None and state.revision > revision
 
     def any_revision_differs(self, known: Mapping[int, int]) -> bool:
-        """Whether one of those that are known has another revision."""
+        """Whether any known collection has another revision."""
         return any(known.get(number, one.revision) != one.revision for number, one in self._heard[1].items())
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionInForce:
-    """A collection as it is configured now."""
+    """A collection with the configuration in force."""
 
     revision: int
     collection: Collection
@@ -56,7 +56,7 @@ class CollectionInForce:
 
 
 class WorkerCollections:
-    """The collections that a worker has heard of, by their numbers."""
+    """The collections that a worker knows, by number."""
 
     def __init__(self, data: DataDirectory, clock: Clock, frontier: Frontier) -> None:
         self._clock, self._frontier, self._deletion_sync = clock, frontier, DeletionSync(data, clock)
@@ -70,33 +70,33 @@ class WorkerCollections:
         return self._in_force[number]
 
     def has_config_of(self, lease: Lease) -> bool:
-        """Whether the configuration that the lease was given by is known."""
+        """Whether the configuration under which the lease was granted is known."""
         known = self._in_force.get(lease.collection)
         return known is not None and known.revision >= lease.revision
 
     def hosts_at_once(self, default: int) -> int:
-        """The most that one of them allows."""
+        """The largest number that any of them allows."""
         return max((one.collection.fetch.hosts_at_once for one in self._in_force.values()), default=default)
 
     def is_current(self, number: int, since: float) -> bool:
-        """Nothing newer is known than what a session goes by that began then."""
+        """Whether nothing newer is known of a collection than a session that began at `since` uses."""
         return not (
             self.states.is_suspended(number, since)
             or self.states.has_newer_revision(number, self._in_force[number].revision)
         )
 
     def is_outdated(self) -> bool:
-        """Whether the states speak of a revision that was not read yet."""
+        """Whether the states name a revision that was not read yet."""
         return self.states.any_revision_differs({number: one.revision for number, one in self._in_force.items()})
 
     def hear(self, states: list[FrontierCollectionState], asked_at: float) -> None:
-        """The states as of then. May be called from another thread."""
+        """Take the states as of `asked_at`. May be called from another thread."""
         self.states.update(states, asked_at)
-        with contextlib.suppress(RuntimeError):  # the loop has ended already
+        with contextlib.suppress(RuntimeError):  # the event loop has ended already
             self._loop.call_soon_threadsafe(self._heard.set)
 
     async def wait_for_states(self) -> None:
-        """Until states are heard that were not waited for yet."""
+        """Wait for states that arrive after the last wait."""
         await self._heard.wait()
         self._heard.clear()
 
@@ -109,7 +109,7 @@ class WorkerCollections:
         self._takedowns = self._takedown_log.now()
 
     async def refresh(self) -> set[int]:
-        """Read what is configured otherwise by now: its numbers."""
+        """Read the configurations that have changed; returns the numbers of their collections."""
         changed: set[int] = set()
         states = await self._frontier.collection_states()
         if any(state.id not in self._in_force for state in states):
@@ -119,7 +119,7 @@ class WorkerCollections:
             if known is not None and known.revision == state.revision:
                 continue
             row = await self._frontier.collection(state.name)
-            if row is not None and row.id == state.id:  # else it is another one of that name: next time
+            if row is not None and row.id == state.id:  # else it is another collection of that name: next time
                 collection = await asyncio.to_thread(config.decode_collection, row.config)
                 admission = Admission(collection, lambda url: self._takedowns.covers(url))  # noqa: PLW0108 (they change)
                 self._in_force[row.id] = CollectionInForce(row.revision, collection, admission)

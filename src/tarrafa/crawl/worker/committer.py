@@ -26,7 +26,7 @@ from tarrafa.frontier.messages import DiscoveredUrl, HostReport, NextVisits, Vis
 from tarrafa.model import HostId
 
 COMMIT_EVERY_S = 0.2
-COMMIT_PAUSE_S = 0.03  # sooner when a session waits for it, but never without a pause
+COMMIT_PAUSE_S = 0.03  # sooner when a session waits, but never without a pause
 COMMIT_VISITS_MAX = 500  # or when so many visits wait
 DISCOVERED_PER_CALL_MAX = 20_000
 MESSAGE_BYTES_MAX = 8 << 20
@@ -39,7 +39,7 @@ class PendingCommit:
 
     finished: list[tuple[HostSession, FinishedVisit]] = field(default_factory=list)
     leaving: list[HostSession] = field(default_factory=list)
-    learned: list[tuple[HostSession, list[DiscoveredUrl]]] = field(default_factory=list)  # new rules and sitemaps
+    learned: list[tuple[HostSession, list[DiscoveredUrl]]] = field(default_factory=list)  # new robots.txt and sitemaps
 
     def __bool__(self) -> bool:
         return bool(self.finished or self.leaving or self.learned)
@@ -52,14 +52,14 @@ class PendingCommit:
         return found
 
     def build_reports(self) -> list[SessionReport]:
-        """One report per host that something happened on, as things stand now: the sessions go on meanwhile."""
+        """One report per host with news, as things stand now: the sessions continue meanwhile."""
         visits: defaultdict[HostId, list[VisitReport]] = defaultdict(list)
         touched: Iterable[HostSession] = (
             *(session for session, _ in self.learned),
             *self.leaving,
             *(session for session, _ in self.finished),
         )
-        sessions = {session.lease.host: session for session in touched if not session.released}  # else not ours
+        sessions = {session.lease.host: session for session in touched if not session.released}  # else lost
         gone = {session.lease.host for session in self.leaving if not session.released}
         for session, done in self.finished:
             visits[session.lease.host].append(VisitReport(done.visit.id, done.visit.number, done.record.outcome))
@@ -69,8 +69,8 @@ class PendingCommit:
 
 
 class Committer:
-    """Takes what the host sessions have finished. `on_released` hears of sessions whose host is no longer ours,
-    `on_reported` of every report that the frontier has taken."""
+    """Takes what the host sessions have finished. `on_released` is called for sessions whose host is no longer ours,
+    `on_reported` for every report that the frontier has accepted."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Committer:
 
     def record_visit(self, session: HostSession, done: FinishedVisit) -> None:
         if not self._lease.holds_lease():
-            return  # its host may be with another worker, which makes this visit
+            return  # its host may be leased to another worker, which makes this visit
         done = self._recorder.record_visit(session, done)
         self._stats.count_visit(done.record)
         self._pending.finished.append((session, done))
@@ -104,7 +104,8 @@ class Committer:
             self._wake.set()
 
     def record_host(self, session: HostSession, sitemaps: list[DiscoveredUrl]) -> None:
-        """Recorded if it is new: only so are sitemaps known if the frontier is lost."""
+        """Record the host's robots.txt and sitemaps if they are new: after the loss of a frontier only the record knows
+        them."""
         unknown = self._link_cache.filter_new(session.lease.collection, sitemaps, session.lease.run)
         if session.robots.new_copy is not None or unknown:
             self._recorder.record_host(session, unknown)
@@ -115,7 +116,7 @@ class Committer:
             self._recorder.record_robots(request, response)
 
     def release_host(self, session: HostSession) -> None:
-        if not session.released:  # else the host may be with another worker by now, even with us
+        if not session.released:  # else the host may be leased to another worker by now, or to us again
             self._pending.leaving.append(session)
 
     def request_commit(self) -> None:
@@ -133,7 +134,7 @@ class Committer:
     # -- the commits -------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Commit again and again until closed."""
+        """Commit repeatedly until closed."""
         while not self._closing:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), COMMIT_EVERY_S)
@@ -146,12 +147,12 @@ class Committer:
                 await asyncio.sleep(COMMIT_PAUSE_S)
 
     def close(self) -> None:
-        """Let `run` end; a commit that is under way comes to its end."""
+        """Let `run` end; a running commit is finished."""
         self._closing = True
         self._wake.set()
 
     async def commit(self) -> None:
-        """Durable record, then links, then the end of the visit; all of it only while we hold what we speak of."""
+        """Make the records durable, deliver the links, finish the visits; all of it only while we hold the leases."""
         if not self._lease.holds_lease():
             raise LeaseLost(f"worker {self._name} was stopped, or too slow, for longer than its lease")
         pending, self._pending = self._pending, PendingCommit()
@@ -181,7 +182,7 @@ class Committer:
 
 
 def split_into_messages(reports: list[SessionReport]) -> Iterator[list[SessionReport]]:
-    """So many reports that a message stays small, robots.txt texts and all."""
+    """Split reports into messages that stay small, with the robots.txt texts in them."""
     part: list[SessionReport] = []
     size = 0
     for session, report in reports:

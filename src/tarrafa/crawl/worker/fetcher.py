@@ -54,7 +54,7 @@ class Fetcher:
             self._body_parsed.set()
 
     def apply_limits(self) -> None:
-        """Go by the machine's bandwidth as it is limited now."""
+        """Apply the machine's present bandwidth limit."""
         self._machine_limiter.set_rate(self._limits.bandwidth)
 
     @property
@@ -62,7 +62,7 @@ class Fetcher:
         return self._client.transfers_running
 
     def _limiter(self, collection: Collection) -> BandwidthLimiter | None:
-        """Lets in no more than this worker's part of the collection's bandwidth."""
+        """Limiter of this worker's part of the collection's bandwidth."""
         if collection.fetch.bandwidth is None:
             return None
         rate = collection.fetch.bandwidth / self._limits.workers

@@ -1,7 +1,7 @@
 """Resolves the name of a host to an allowed IP address and claims that address for it.
 
-Promises: an address that a collection must not see is never returned; where requests are counted by address, one that
-somebody else visits is not returned either, but the time from which on one may ask again.
+Promises: an address that is forbidden to a collection is never returned. Where requests are counted by address, an
+address that another worker visits is not returned either; instead the result has the time from which to ask again.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,12 +13,12 @@ from tarrafa.fetch.dns import DnsResolver
 from tarrafa.fetch.http_message import FetchRequest
 from tarrafa.model import HostId, Status
 
-ClaimAddress = Callable[[HostId, str], Awaitable[float]]  # 0: the address is ours; else from when on it may be
+ClaimAddress = Callable[[HostId, str], Awaitable[float]]  # 0: the address is ours; else the time from which it may be
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedHost:
-    """Where a host is: an address to connect to; or a reason why not, and from when on one may ask again."""
+    """The address to connect to; or the reason why there is none, and the time from which to ask again."""
 
     connect_to: str | None = None
     address: str | None = None
@@ -26,7 +26,7 @@ class ResolvedHost:
     error: int = 0
     free_at: float = 0.0
     why: str = ""
-    unsure: bool = False  # no name server could be asked: perhaps this machine is offline
+    unsure: bool = False  # no name server answered: perhaps this machine is offline
 
     @property
     def is_known(self) -> bool:
@@ -37,14 +37,14 @@ class ResolvedHost:
 
 
 class HostResolver:
-    """Collections that ask the same name servers share what they say."""
+    """Resolves hosts. Collections with the same name servers share one cache."""
 
     def __init__(self, claim: ClaimAddress) -> None:
         self._claim = claim
         self._resolvers: dict[tuple[str, ...], DnsResolver] = {}
 
     async def resolve(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> ResolvedHost:
-        """`beside` is an address that the caller holds for another host: no claim is needed there."""
+        """Resolve and claim. `beside` is an address that the caller holds for another host: it needs no claim."""
         target = collection.connect_target(name)
         if target is not None:
             return ResolvedHost(connect_to=target)

@@ -1,10 +1,10 @@
 """Session with one leased host: robots.txt first, then its visits one by one, with crawl delay and back-off.
 
-A session takes a visit from its queue, decides whether it may be requested, fetches, parses, concludes, and hands the
-finished visit forward to the committer. From there come further visits, until there are none or the host is released.
-Promises: never two requests at once; nothing that robots.txt forbids; a host that fails or asks for peace is handed
+A session takes a visit from its queue, decides whether it may be requested, fetches, parses, concludes, and passes the
+finished visit to the committer. The committer returns further visits, until there are none or the host is released.
+Promises: never two requests at once; nothing that robots.txt forbids; a host that fails or sends Retry-After is handed
 back with the time from which it may be visited again, and costs nothing while it waits. A session whose collection is
-changed goes on by the new configuration; one whose collection is paused makes no further request.
+changed continues with the new configuration; a session whose collection is paused makes no further request.
 Knows nothing of workers, leases of other hosts or the archive.
 """
 
@@ -43,7 +43,7 @@ from tarrafa.parse.url import host_name
 
 WANTED_MAX = 1_024
 HEAVY_BYTES = 4 << 20  # such documents are decoded and parsed a few at a time
-TURN_VISITS, TURN_S = 50, 300.0  # then others may have the host's place, and robots.txt is read anew
+TURN_VISITS, TURN_S = 50, 300.0  # then other hosts may take its place, and robots.txt is read again
 
 
 class DocumentParser(Protocol):
@@ -55,7 +55,7 @@ class DocumentParser(Protocol):
 
 
 class VisitCommitter(Protocol):
-    """Takes what a session has finished."""
+    """Takes the finished visits of a session."""
 
     def record_visit(self, session: "HostSession", done: FinishedVisit) -> None: ...
 
@@ -87,21 +87,21 @@ class VisitQueue:
         return self.waiting.popleft()
 
     def dismiss(self, visit: Visit) -> None:
-        """Take a visit out of turn; it needs no request."""
+        """Remove a visit out of turn; it needs no request."""
         self.waiting.remove(visit)
         self.unreported += 1
 
     def give_back(self) -> None:
-        """A visit that was taken goes back with the host: nothing was sent."""
+        """Return a taken visit with the host: nothing was sent."""
         self.unreported -= 1
 
     def settle(self, reported: int, following: list[Visit]) -> None:
-        """So many are reported, and these come next."""
+        """Count the reported visits and add those that follow."""
         self.unreported -= reported
         self.waiting.extend(following)
 
     def grow_batch(self) -> None:
-        """Refusals cost no time: thousands of them should not go by eights."""
+        """Ask for more visits: refusals cost no time, and thousands of them should not go by eights."""
         self.wanted = min(2 * self.wanted, WANTED_MAX)
 
     def reset_batch(self) -> None:
@@ -109,7 +109,8 @@ class VisitQueue:
 
 
 class HostSession:
-    """One leased host. `is_current` says whether nothing newer is known of a collection than at a given time."""
+    """Session with one leased host. `is_current` says whether nothing newer is known of a collection than at a given
+    time."""
 
     def __init__(
         self,
@@ -143,30 +144,30 @@ class HostSession:
         self._parser, self._committer, self._resolver, self._overload = parser, committer, resolver, overload
         self.released = False  # the host is no longer ours
 
-    # -- as seen by those who started it -----------------------------------------------------------------------
+    # -- for the worker ----------------------------------------------------------------------------------------
 
     @property
     def collection(self) -> Collection:
-        """As it is configured now."""
+        """The collection with the configuration in force."""
         return self.requests.collection
 
     @property
     def left(self) -> bool:
-        """No further request is made; the host goes back."""
+        """Whether no further request is made and the host goes back."""
         return self.requests.left
 
     def leave(self) -> None:
-        """Make no further request; one that is under way may end."""
+        """Make no further request; a running request may end."""
         self.requests.leave()
         self.visits.changed.set()
 
     def release(self) -> None:
-        """The host is no longer ours: make no further request, and report nothing more."""
+        """Make no further request and report nothing more: the host is no longer ours."""
         self.released = True
         self.leave()
 
     def apply_configuration(self, in_force: CollectionInForce) -> None:
-        """Go by a new configuration from now on. What was found out on arrival may not hold any more: then the session
+        """Use a new configuration from now on. What was found out on arrival may not hold any more: then the session
         ends, and its host is leased again."""
         before, after = self.collection, in_force.collection
         self.admission = in_force.admission
@@ -175,7 +176,7 @@ class HostSession:
         if before.network != after.network or (old.robots, old.per_ip) != (new.robots, new.per_ip):
             self.leave()
         self.trap_memory.set_limits(after.scope)
-        if self.left:  # the next session looks at the delays; until when a failing host rests is decided
+        if self.left:  # the next session computes the delays; the back-off of a failing host is decided already
             return
         if self.requests.resolved.is_known:
             self.pacing.set_delay(self.robots.crawl_delay_s())
@@ -184,7 +185,7 @@ class HostSession:
         self.pacing.restart_pause(self.requests.resolved.free_at)
 
     def build_report(self, visits: list[VisitReport], *, keep: bool) -> HostReport:
-        """The report on the host as things stand now; new rules are in it once."""
+        """The report on the host as things stand now; a new robots.txt is reported once."""
         lease, pacing = self.lease, self.pacing
         return HostReport(
             lease.host,
@@ -203,17 +204,18 @@ class HostSession:
         )
 
     def continue_with(self, reported: int, following: NextVisits) -> None:
-        """So many visits were reported; the frontier says what comes next, or that the host is no longer ours."""
+        """Take the frontier's answer: the next visits, or that the host is no longer ours. `reported` visits are
+        settled."""
         self.visits.settle(reported, following.visits if following.held else [])
         if following.held:
             self.visits.changed.set()
         else:
             self.release()
 
-    # -- its own task ------------------------------------------------------------------------------------------
+    # -- the session's task ------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until there is nothing more to visit, or a reason to leave."""
+        """Visit until there is nothing more to visit, or a reason to leave."""
         try:
             while self._settle_without_request() and not self.visits.waiting and not self._is_turn_over():
                 self.visits.grow_batch()
@@ -226,8 +228,8 @@ class HostSession:
             self._committer.release_host(self)
 
     def _settle_without_request(self) -> bool:
-        """Visits that were dismissed or taken down need no request, so their host need not answer. Whether there was
-        any."""
+        """Finish visits that were dismissed or taken down: they need no request, so their host need not answer. Returns
+        whether there were any."""
         found = [(visit, status) for visit in self.visits.waiting if (status := self._dismissal_status(visit))]
         for visit, status in found:
             self.visits.dismiss(visit)
@@ -252,11 +254,11 @@ class HostSession:
             await visits.changed.wait()
 
     async def _resolve_and_read_robots(self) -> bool:
-        """Find the host and its rules."""
+        """Resolve the host and load its robots.txt; False when the session is over."""
         resolved = await self._resolver.resolve(host_name(f"{self.lease.host_key}/"), self.lease.host, self.collection)
         self.requests.connect_to(resolved)
         if resolved.error == Status.ADDRESS_REFUSED:
-            return True  # to say so of every URL
+            return True  # every URL gets this error
         if resolved.error:
             if not (resolved.unsure and self._overload.note_reachability(self.lease.host, False)):
                 self.requests.back_off(0.0, resolved.why)
@@ -274,11 +276,11 @@ class HostSession:
         self.pacing.postpone(self.pacing.ended_at + self.pacing.delay_s)  # robots.txt was a request too
         sitemaps = self._sitemaps(rules)
         if self.robots.new_copy is not None or sitemaps:
-            self._committer.record_host(self, sitemaps)  # at once: if we are killed, the next one must know the delay
+            self._committer.record_host(self, sitemaps)  # at once: after a kill the next session must know the delay
         return True
 
     def _sitemaps(self, rules: RobotsTxt) -> list[DiscoveredUrl]:
-        """None if the host is only visited for a sitemap, or for one page."""
+        """The sitemaps of robots.txt; none if the host is only visited for a sitemap, or for one page."""
         visits = self.visits.waiting
         if not any(visit.role == UrlRole.PAGE and not self.admission.is_outside_hosts(visit.url) for visit in visits):
             return []
@@ -286,7 +288,7 @@ class HostSession:
         return list(self.admission.admit_sitemaps(rules.sitemaps, self.lease.host_key, depth))
 
     async def _next_visit(self) -> bool:
-        """One visit; False when the session is over."""
+        """Make one visit; False when the session is over."""
         await self._wait_for_visits()
         if self.requests.left or not self.visits.waiting or self._is_turn_over():
             return False
@@ -300,30 +302,30 @@ class HostSession:
         return await self._visit_when_due(visit)
 
     async def _visit_when_due(self, visit: Visit) -> bool:
-        """A visit with a request, when its time has come; False when the session is over."""
+        """Make a visit with a request, when the delay has passed; False when the session is over."""
         collection = self.collection
         if not await self.requests.wait_for_delay():
             self.visits.give_back()
             return False
-        if self.collection is not collection and (reason := self._refusal_status(visit)):  # since we waited
+        if self.collection is not collection and (reason := self._refusal_status(visit)):  # changed during the delay
             self._refuse(visit, reason)
             return True
         return await self._fetch_visit(visit)
 
     async def _fetch_visit(self, visit: Visit) -> bool:
-        """Request and response; False when the session is over."""
+        """Send the request and conclude the visit; False when the session is over."""
         request = build_request(visit.url, self.collection, visit)
         response = await self.requests.send(request, visit)
         if response is None:  # nothing was sent: the visit goes back with the host
             self.visits.give_back()
             return False
         unreached = response.status in UNREACHED
-        if self._overload.note_reachability(self.lease.host, not unreached):  # it is not the host: the visit goes back
+        if self._overload.note_reachability(self.lease.host, not unreached):  # we are offline: the visit goes back
             self.visits.give_back()
             return False
         with self.requests.hold_body(len(response.raw_body)):
             done = await self._parse_and_conclude(visit, request, response)
-        if self.admission.is_taken_down(visit.url):  # while it was on its way: nothing of it is kept
+        if self.admission.is_taken_down(visit.url):  # taken down during the request: nothing is kept
             name, at = self.collection.name, self.pacing.ended_at
             done = refuse_visit(visit, name, Status.TAKEN_DOWN, at, requested=True)
         self._committer.record_visit(self, done)
@@ -338,7 +340,7 @@ class HostSession:
         return True
 
     async def _parse_and_conclude(self, visit: Visit, request: FetchRequest, response: FetchResponse) -> FinishedVisit:
-        """Whatever a page does to us, it is one page."""
+        """Parse and conclude. A failure of the parser ends this visit only."""
         at = self.pacing.ended_at
         try:
             body = parsed = None
@@ -347,7 +349,7 @@ class HostSession:
                 body, parsed = await self._parse(visit, response, heavy=heavy)
                 if parsed is not None and parsed.hostile:
                     self.trap_memory.count_hostile_page()
-                if self._is_a_page(parsed, response):  # that was announced as a sitemap or feed
+                if self._is_a_page(parsed, response):  # announced as a sitemap or feed
                     visit = replace(visit, role=int(UrlRole.PAGE))
                     body, parsed = await self._parse(visit, response, heavy=heavy)
             return conclude(
@@ -371,7 +373,7 @@ class HostSession:
         return listing is not None and not listing.kind and bool(kind) and self.collection.wants_type(kind)
 
     def _is_turn_over(self) -> bool:
-        """It had its turn, and its place is wanted by others; or it has been here for so long that rules may be old."""
+        """Whether the turn is over and another host waits for the place; or robots.txt may be outdated."""
         clock = self.requests.clock
         if (clock.now() - self.began_at) / clock.scale > TURN_S:
             return True
@@ -379,7 +381,7 @@ class HostSession:
         return self.visits.taken >= TURN_VISITS and self._overload.is_place_wanted(holds_address=holds_address)
 
     def _refusal_status(self, visit: Visit) -> int:
-        """Why no request may be made for this visit; 0 if it may."""
+        """Why no request may be made for this visit; 0 if one may."""
         if unasked := self._dismissal_status(visit) or self.requests.resolved.error:
             return unasked
         limit = self.collection.scope.depth_max
@@ -396,7 +398,7 @@ class HostSession:
 
 
 class SessionTable:
-    """The host sessions under way, by their hosts; tells them what is decided about their collections."""
+    """The running host sessions, by host; tells them what changes about their collections."""
 
     def __init__(self, collections: WorkerCollections) -> None:
         self._collections = collections
@@ -421,18 +423,18 @@ class SessionTable:
         return task
 
     def remove(self, session: HostSession) -> None:
-        """Its host is no longer ours."""
+        """Remove a session whose host is no longer ours."""
         del self._sessions[session.lease.host], self._tasks[session.lease.host]
 
     async def refresh_configurations(self) -> None:
-        """Configurations may change at any time; sessions go on by the new ones."""
+        """Read changed configurations; the sessions continue with the new ones."""
         changed = await self._collections.refresh()
         for session in self._sessions.values():
             if session.lease.collection in changed:
                 session.apply_configuration(self._collections[session.lease.collection])
 
     async def apply_states(self) -> None:
-        """Sessions of suspended collections leave, others go by what is new."""
+        """Let the sessions of suspended collections leave; pass news to the others."""
         if self._collections.is_outdated():
             await self.refresh_configurations()
         for session in self._sessions.values():
@@ -441,12 +443,12 @@ class SessionTable:
                 session.leave()
 
     def limit(self, hosts: int) -> None:
-        """Hosts that are too many go back after the visit that is under way."""
+        """Let surplus hosts go back after their running visit."""
         for session in [session for session in self._sessions.values() if not session.left][hosts:]:
             session.leave()
 
     async def finish(self, grace_s: float) -> None:
-        """Let the requests under way end, start nothing; after a while cut them off."""
+        """Let running requests end and start nothing; cancel the rest after `grace_s`."""
         for session in self._sessions.values():
             session.leave()
         tasks = list(self._tasks.values())
@@ -455,7 +457,7 @@ class SessionTable:
             await _cancel(tasks)
 
     async def abandon(self) -> None:
-        """Cut everything off and report nothing more."""
+        """Cancel all sessions and report nothing more."""
         for session in self._sessions.values():
             session.release()
         await _cancel(list(self._tasks.values()))

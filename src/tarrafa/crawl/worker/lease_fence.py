@@ -1,10 +1,11 @@
 """Lease fence: renews the worker's lease from a thread and forbids requests once the lease is lost.
 
-A thread of its own renews the worker's leases, whatever the event loop is busy with. When renewing fails, or this
-process was stopped for longer than the lease, the fence is down: no request leaves any more, nothing is written, and
-the worker ends. The margin covers what is already between us and the network. With each renewal the frontier's clock
-is compared with ours: when they have come apart, the worker is told. A few times as often the thread asks how the
-collections stand: whoever pauses one is heard even by a worker that is late with everything else.
+A thread of its own renews the worker's leases, whatever the event loop is busy with. When a renewal fails, or this
+process was stopped for longer than the lease, the fence is down: no request is sent any more, nothing is written, and
+the worker ends. The margin covers requests that are already on their way to the network. Each renewal compares the
+frontier's clock with ours; `on_drift` is called when they differ too much. The thread reads the states of the
+collections several times per renewal, so that a pause reaches even a worker whose event loop is late.
+Promises: after the lease may have ended, no request leaves and nothing is written.
 """
 
 import threading
@@ -28,11 +29,11 @@ class LeaseHolder(Protocol):
     def worker(self) -> int: ...
 
     def holds_lease(self) -> bool:
-        """What was fetched is still ours to write down and to report."""
+        """Whether the results may still be written and reported."""
 
 
 class LeaseFence:
-    """Up while the lease holds. `note` is what the worker has to say about itself, asked for at each renewal."""
+    """Up while the lease holds. `note` returns the worker's notice, sent with each renewal."""
 
     def __init__(
         self,
@@ -53,11 +54,11 @@ class LeaseFence:
         self._thread.start()
 
     def may_send(self) -> bool:
-        """A request may leave."""
+        """Whether a request may be sent."""
         return boottime() < self._deadline - self._lease_s * REQUEST_MARGIN
 
     def holds_lease(self) -> bool:
-        """What was fetched is still ours to write down and to report."""
+        """Whether the results may still be written and reported."""
         return boottime() < self._deadline
 
     def close(self) -> None:
@@ -67,7 +68,7 @@ class LeaseFence:
     def _renew(self) -> None:
         try:
             heart, every_s = connect_blocking(self._address), self._lease_s / RENEWALS_PER_LEASE
-            pause_s = due_at = 0.0  # at once: a server of several counts from the first renewal on
+            pause_s = due_at = 0.0  # at once: one of several servers counts only from the first renewal on
             while not self._stop.wait(pause_s):
                 pause_s, asked_at = min(COLLECTION_STATES_EVERY_S, every_s), boottime()
                 if asked_at >= due_at:

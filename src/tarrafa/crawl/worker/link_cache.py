@@ -1,8 +1,8 @@
 """Cache of the links that this worker has delivered to the frontier already.
 
-Most links lead to what is known: a bounded memory of what was delivered spares the frontier nearly all of them. It is
-exact: what it holds was delivered at that depth; what it has forgotten is only offered once more. Each run of a
-collection has to be told anew: that is how it finds what is known.
+Most links lead to known URLs: a bounded cache of delivered links spares the frontier nearly all of them. The cache is
+exact: each URL in it was delivered at that depth; a forgotten URL is only delivered once more. Each run of a collection
+delivers its links anew: that is how a run finds the known URLs again.
 """
 
 from collections.abc import Iterable
@@ -16,16 +16,16 @@ CACHED_URLS_MAX = 300_000  # some 70 MB
 
 
 class LinkCache:
-    """URL -> the lowest depth at which it was offered in which run; the oldest are forgotten first."""
+    """URL -> the smallest depth at which it was delivered, and the run; the oldest entries are forgotten first."""
 
     def __init__(self, most: int = CACHED_URLS_MAX) -> None:
         self._depths: dict[tuple[int, UrlId], tuple[int, int, int, int]] = {}
         self._most = most
-        self.urls_seen = 0  # offers that pages made
-        self.urls_delivered = 0  # those of them that had to be delivered
+        self.urls_seen = 0  # links found on pages
+        self.urls_delivered = 0  # links that were delivered
 
     def filter_new(self, collection: int, offers: Iterable[DiscoveredUrl], run: int = 1) -> list[DiscoveredUrl]:
-        """What the frontier has not heard from us, each URL once and at its smallest depth."""
+        """The links that this worker has not delivered yet, each URL once and at its smallest depth."""
         best: dict[UrlId, DiscoveredUrl] = {}
         for offer in offers:
             self.urls_seen += 1
@@ -51,7 +51,7 @@ class LinkCache:
             del self._depths[next(iter(self._depths))]
 
     def hit_rate_text(self) -> str:
-        """Its hit rate, for people; empty while there is nothing to tell."""
+        """The hit rate, for people; empty while there is none."""
         if not self.urls_seen:
             return ""
         share = 1.0 - self.urls_delivered / self.urls_seen

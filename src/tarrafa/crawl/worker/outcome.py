@@ -1,7 +1,8 @@
 """Turns the response to a visit into its outcome, its archive record and the URLs it discovers.
 
-From a visit, the response to it and what a reader made of it: the outcome, the record for the archive, and where it
-leads. Pure; the worker does the waiting, the reading and the writing.
+The input is a visit, its response and the result of the parser. The output is the outcome, the archive record, and the
+discovered URLs.
+Promises: pure; the worker waits, parses and writes.
 """
 
 import contextlib
@@ -35,29 +36,29 @@ from tarrafa.parse.sitemaps_feeds import SITEMAP_BYTES_MAX
 from tarrafa.parse.url import DEFAULT_PORTS, split
 
 ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5"
-SERVER_CHARS_MAX = 100  # of what a server says that it is
-REFRESH_S_MAX = 5.0  # a page that sends its reader away sooner is a redirect
+SERVER_CHARS_MAX = 100  # of the Server header
+REFRESH_S_MAX = 5.0  # a page that refreshes sooner is a redirect
 
 
 @dataclass(slots=True)
 class FinishedVisit:
-    """A visit that is over: what to archive, what to report, what to offer."""
+    """A visit that is over: its archive record, its report, and its discovered URLs."""
 
     visit: Visit
     record: VisitRecord
     exchange: WarcExchange | None = None
     discovered: list[DiscoveredUrl] = field(default_factory=list)
-    listing: Listing | None = None  # to be noted down: nothing else says what it listed
+    listing: Listing | None = None  # recorded as a note: no other record has its entries
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedBody:
-    """What a 200 brought: a job for a reader, or why there is nothing to read."""
+    """The body of a 200 response: a parse job, or the reason why there is nothing to parse."""
 
     job: ParseJob | None = None
     status: int = 200
     error: str = ""
-    type: str = ""  # as its looks tell, where the server does not
+    type: str = ""  # guessed from the content, if the server does not say
 
 
 def user_agent(collection: Collection) -> str:
@@ -104,7 +105,7 @@ def build_request(url: str, collection: Collection, visit: Visit | None = None) 
 
 
 def size_limit(collection: Collection, role: int) -> int:
-    """A sitemap may be larger than a page, as far as our own bandwidth lets it come in time."""
+    """Largest body. A sitemap may be larger than a page, as far as our own bandwidth can fetch it in time."""
     if role != UrlRole.SITEMAP:
         return int(collection.scope.size_max)
     fetch = collection.fetch
@@ -113,7 +114,7 @@ def size_limit(collection: Collection, role: int) -> int:
 
 
 def format_request(request: FetchRequest) -> bytes:
-    """The request as libcurl sends it (tests/crawl compares them), but for its secrets."""
+    """The request as libcurl sends it (tests/crawl compares them), without its secrets."""
     parts = split(request.url)
     host = parts.host if parts.port == DEFAULT_PORTS[parts.scheme] else f"{parts.host}:{parts.port}"
     first = [f"GET {parts.target} HTTP/1.1".encode(), f"Host: {host}".encode()]
@@ -139,13 +140,13 @@ def build_exchange(
 def refuse_visit(
     visit: Visit, name: str, status: int, at: float, error: str = "", *, requested: bool = False
 ) -> FinishedVisit:
-    """A visit that was never a request, or that nothing could be made of."""
+    """Finish a visit that had no request, or no usable response."""
     outcome = Outcome(status, at, error=error[:200], role=visit.role, requested=requested)
     return FinishedVisit(visit, VisitRecord(name, visit.url, visit.number, visit.depth, outcome, visit.redirects))
 
 
 def decode_response(visit: Visit, response: FetchResponse, collection: Collection, admission: Admission) -> DecodedBody:
-    """The document behind a 200, its encodings undone."""
+    """The document of a 200 response, with its content encodings decoded."""
     head = response.head
     try:
         body = decode_body(head, response.raw_body, size_limit(collection, visit.role))
@@ -181,7 +182,8 @@ def conclude(
     reading: ParseJobResult | None = None,
     memory: TrapMemory | None = None,
 ) -> FinishedVisit:
-    """`at` is when the answer was complete; `reading` is what became of `body.job`, if there was one."""
+    """Conclude a visit. `at` is when the response was complete; `reading` is the result of `body.job`, if there was
+    one."""
     status, error = (body.status, body.error) if body is not None else (response.status, response.error)
     page = None
     if reading is not None:
@@ -217,7 +219,7 @@ def conclude(
         grace=status in GONE and visit.gone == 0,
         server=_server_software(response.head),
     )
-    if page is not None and not kept:  # its links and status stay known, what it says does not
+    if page is not None and not kept:  # its links and status are kept, its text is not
         page = replace(page, text="", statements="")
     record = VisitRecord(collection.name, visit.url, visit.number, visit.depth, outcome, visit.redirects, page)
     exchange = _exchange_to_archive(visit, request, response, outcome, whole=whole)
@@ -229,13 +231,13 @@ def conclude(
 def _exchange_to_archive(
     visit: Visit, request: FetchRequest, response: FetchResponse, outcome: Outcome, *, whole: bool
 ) -> WarcExchange | None:
-    """The bytes to archive: of what is kept, of redirects, and of what did not change since it was archived."""
+    """The bytes to archive: of kept pages, of redirects, and of pages unchanged since they were archived."""
     if whole:
         same_as = visit.archived if outcome.payload == visit.payload else 0.0
         return build_exchange(request, response, outcome.at, outcome.payload, same_as)
     if outcome.status in REDIRECTS:
         return build_exchange(request, response, outcome.at)
-    if outcome.status == 304 and visit.archived and visit.payload:  # else an external crawler has seen it: no bytes
+    if outcome.status == 304 and visit.archived and visit.payload:  # else an external crawler fetched it: no bytes
         return build_exchange(request, response, outcome.at, visit.payload, visit.archived)
     return None
 
@@ -243,7 +245,7 @@ def _exchange_to_archive(
 def discovered_urls(
     record: VisitRecord, visit: Visit, listing: Listing | None, admission: Admission
 ) -> Iterator[DiscoveredUrl]:
-    """Where a visit leads, by what its record says, and by what the listing listed, if it found one."""
+    """The URLs that a visit leads to, from its record and from the entries of its listing, if there is one."""
     page, outcome = record.page, record.outcome
     if outcome.location and outcome.status != Status.REDIRECTS_EXCEEDED:
         target = admission.admit_redirect(outcome.location, visit)
@@ -259,8 +261,7 @@ def discovered_urls(
 def _classify_page(
     visit: Visit, reading: ParseJobResult, collection: Collection, admission: Admission, memory: TrapMemory | None
 ) -> tuple[Page | None, int, str]:
-    """What a reading is worth to the collection. Beyond its hosts the language decides, and nothing else speaks for a
-    page."""
+    """Decide whether the collection keeps a page, and with which status. Beyond its hosts only the language decides."""
     page, languages = reading.page, collection.scope.languages
     if reading.refusal:
         return None, Status.HOSTILE if reading.hostile else Status.INVALID_RESPONSE, reading.refusal
@@ -280,21 +281,21 @@ def _classify_page(
 
 
 def _is_copy(page: Page, visit: Visit, status: int) -> bool:
-    """One more copy, or the very text of the page that led here: it leads nowhere new."""
+    """Whether it is one more copy, or has the text of the page that linked to it: it leads nowhere new."""
     return status == Status.COPY or (bool(visit.parent) and bytes.fromhex(page.content_id[:16]) == visit.parent)
 
 
 def _redirect_target(
     visit: Visit, response: FetchResponse, admission: Admission, status: int, page: Page | None
 ) -> str:
-    """Where a redirect, or a page that refreshes at once, leads; empty: nowhere."""
+    """Target of a redirect, or of a page that refreshes at once; empty: none."""
     if page is not None and page.refresh and page.refresh_s < REFRESH_S_MAX and status == 200:
         return page.refresh
     return _location(visit, response, admission) if status in REDIRECTS else ""
 
 
 def _location(visit: Visit, response: FetchResponse, admission: Admission) -> str:
-    """Where a redirect leads; servers write raw UTF-8 there, which HTTP libraries show as Latin-1."""
+    """Target of a redirect; servers write raw UTF-8 there, which HTTP libraries show as Latin-1."""
     text = response.head.get("location")
     with contextlib.suppress(UnicodeEncodeError, UnicodeDecodeError):
         text = text.encode("latin-1").decode("utf-8")
@@ -302,5 +303,5 @@ def _location(visit: Visit, response: FetchResponse, admission: Admission) -> st
 
 
 def _server_software(head: ResponseHead) -> str:
-    """What answered, in its own words: one line that can be shown."""
+    """The Server header as one printable line."""
     return "".join(filter(str.isprintable, head.get("server")[:SERVER_CHARS_MAX])).strip()

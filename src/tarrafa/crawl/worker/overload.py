@@ -1,8 +1,8 @@
 """Overload control: halves the number of hosts when this machine is too slow, and detects that it is offline.
 
-Promises: each time that this machine was too slow, at most every few seconds, a worker visits half of the hosts; when
-that has not happened for a while, a quarter more, until it visits all again. When very many different hosts in a row
-are out of reach, this machine counts as offline.
+Promises: when this machine was too slow, at most once every few seconds, a worker halves the number of its hosts; when
+that has not happened for a while, it adds a quarter, until it visits all again. When very many different hosts in a row
+are unreachable, this machine counts as offline.
 """
 
 from collections.abc import Callable, Sized
@@ -17,8 +17,8 @@ SHARE_MIN, STARVED_PAUSE_S, RECOVERY_S = 0.05, 10.0, 60.0
 
 
 class OverloadControl:
-    """How many hosts one worker visits at once. `hosts_max` says how many that may be, given the share of them that
-    this machine keeps up with."""
+    """Limits how many hosts one worker visits at once. `hosts_max` returns the maximum for a given share of the
+    hosts."""
 
     def __init__(self, sessions: Sized, hosts_max: Callable[[float], int], notices: WorkerNotices) -> None:
         self._sessions, self._hosts_max, self._notices = sessions, hosts_max, notices
@@ -33,11 +33,11 @@ class OverloadControl:
         return self._hosts_max(self._share)
 
     def room(self) -> int:
-        """How many more hosts may be visited; below 0: so many are too many."""
+        """How many more hosts may be visited; negative: the surplus."""
         return self.hosts_at_once() - len(self._sessions)
 
     def recover(self) -> None:
-        """Little by little, as many hosts as before."""
+        """Raise the number of hosts step by step to the former one."""
         if self._share == 1.0 or boottime() - self._starved_at <= RECOVERY_S:
             return
         self._share, self._starved_at = min(1.0, self._share * 1.25), boottime()
@@ -49,11 +49,11 @@ class OverloadControl:
         return len(self._unreached) >= OFFLINE_HOSTS
 
     def assume_online(self) -> None:
-        """Think of us as online, until as many hosts are out of reach as before."""
+        """Count this machine as online again, until as many hosts are unreachable as before."""
         self._unreached.clear()
 
     def is_pausing(self) -> bool:
-        """Whether we are offline, and this was not asked for the first time a pause ago."""
+        """Whether this machine is offline and its pause has passed since the first call."""
         if not self.is_offline:
             return False
         now = boottime()
@@ -70,7 +70,7 @@ class OverloadControl:
         return holds_address or self.room() <= 0
 
     def note_overload(self) -> None:
-        """A time limit passed because this machine could not keep up: visit fewer hosts for a while, and say so."""
+        """Visit fewer hosts for a while, with a notice: a time limit passed because this machine was too slow."""
         now = boottime()
         if now - self._starved_at > STARVED_PAUSE_S:
             self._share = max(SHARE_MIN, self._share / 2)
@@ -79,7 +79,8 @@ class OverloadControl:
         self._notices.set_busy(f"this machine is too busy: visiting {hosts} hosts at once; allow fewer")
 
     def note_reachability(self, host: HostId, reached: bool) -> bool:
-        """Whether so many different hosts in a row were out of reach that this machine must be offline."""
+        """Note whether a host was reached; returns whether so many different hosts in a row were unreachable that this
+        machine must be offline."""
         if reached:
             self._unreached.clear()
         else:

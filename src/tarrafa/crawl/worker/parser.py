@@ -1,14 +1,14 @@
 """Parses a fetched document: in the worker if it is harmless, in a sandboxed child process otherwise.
 
-Promises: no document takes more than a named amount of processor time, memory or patience from a worker, and the
-worker goes on. What cannot hurt is read in place; the rest by a process beside it, which is killed when it asks for
-too much.
+Promises: no document takes more than a named amount of processor time, memory or wall-clock time from a worker, and the
+worker continues. A harmless document is parsed in the worker; any other in a child process, which is killed when it
+exceeds a limit.
 
-What can hurt? A page of 200 KB with 500 unclosed `<b id=…>` and then many `<p>` makes every HTML parser build 500
-elements for each `<p>`: 15 s and 3 GB. Elements made are at most formatting tags times all tags, so a small body in
-which that product is small is tame: 40 MB and 0.15 s at the worst. The scan costs some 15 us a page; sending every
-page to the other process would cost 150. JSON-LD that is not plain needs a parser that crashes on some
-(docs/decisions, 0172): a page that has any is read there too.
+What is harmful? A page of 200 KB with 500 unclosed `<b id=…>` and then many `<p>` makes every HTML parser build 500
+elements for each `<p>`: 15 s and 3 GB. The number of elements built is at most formatting tags times all tags, so a
+small body in which that product is small is harmless: 40 MB and 0.15 s at the worst. The check costs some 15 us a page;
+sending every page to the child process would cost 150. JSON-LD that is not plain needs a parser that crashes on some
+input (docs/decisions, 0172): a page with such JSON-LD is parsed in the child process too.
 """
 
 import asyncio
@@ -26,22 +26,22 @@ from tarrafa.runtime.sandbox import SandboxProcess
 
 IN_PROCESS_BYTES_MAX = 64 << 10
 IN_PROCESS_PRODUCT_MAX = 300_000
-PARSE_TIMEOUT_S = 60.0  # of the clock on the wall; processor time is limited by the process itself
+PARSE_TIMEOUT_S = 60.0  # wall-clock time; the child process limits its own processor time
 REPLY_BYTES_MAX = 64 << 20
 HEAVY_AT_ONCE = 2
 GZIP = b"\x1f\x8b"
 
-# Those that are opened again in every block until they are closed. (Of `a` and `nobr` only one is open at a time.)
+# Tags that are reopened in every block until they are closed. (Of `a` and `nobr` only one is open at a time.)
 _formatting = re.compile(rb"<(?:b|big|code|em|font|i|s|small|strike|strong|tt|u)[\s/>]", re.IGNORECASE).findall
 
 
 def is_harmless(job: ParseJob) -> bool:
-    """Whether a document cannot cost much, whatever is in it."""
+    """Whether a document is cheap to parse, whatever its content."""
     kind = job.content_type.partition(";")[0].strip().lower()
     body = job.body
     if len(body) > IN_PROCESS_BYTES_MAX:
         return False
-    if job.is_listing:  # read in one pass; but packed it may be a bomb
+    if job.is_listing:  # parsed in one pass; but compressed it may be a bomb
         return not body.startswith(GZIP)
     if kind not in HTML_TYPES | PLAIN_TYPES:
         return False
@@ -69,19 +69,19 @@ class SandboxedParser:
             return body, await self.parse(body.job) if body.job is not None else None
 
     async def parse(self, job: ParseJob) -> ParseJobResult:
-        """What the document says, or why it could not be read."""
+        """Parse a document; the result says why, if it could not be parsed."""
         if is_harmless(job):
             with contextlib.suppress(SandboxRequired):
                 return run_parse_job(job, careful=True)
         async with self._turn:
             try:
                 return await asyncio.wait_for(self._parse_in_child(job), PARSE_TIMEOUT_S)
-            except TimeoutError:  # not of its own time: that may be us
+            except TimeoutError:  # not its own time limit: this machine may be slow
                 self._process.kill()
                 return ParseJobResult(refusal=f"it took more than {PARSE_TIMEOUT_S:.0f} s")
             except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
                 reason = "it asked for too much memory or processor time"
-            except BaseException:  # cancelled in the middle: the next answer would not be for the next question
+            except BaseException:  # cancelled in the middle: the next reply would belong to this job
                 self._process.kill()
                 raise
             self._process.kill()

@@ -1,8 +1,8 @@
 """Sandboxed parser process: parses one document at a time under limits of memory and processor time.
 
-`python -m tarrafa.crawl.worker.parser_process FD PARENT`: started by a worker (`reader.py`), which sends it jobs over
-a socket. It has no network where the system lets it give that up, writes no files, and may use only so much memory
-and processor time for one document: beyond that it dies, and the worker goes on.
+`python -m tarrafa.crawl.worker.parser_process FD PARENT`: started by a worker (`parser.py`), which sends it jobs over a
+socket. The process has no network where the system lets it give that up, and writes no files. Beyond its limits of
+memory and processor time for one document it dies, and the worker continues.
 """
 
 import os
@@ -24,7 +24,7 @@ DOCUMENT_CPU_S_MAX = 5
 
 
 class ParseJob(msgspec.Struct, frozen=True, array_like=True):
-    """A document to be read."""
+    """A document to parse."""
 
     is_listing: bool
     body: bytes
@@ -36,7 +36,7 @@ class ParseJob(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ParseJobResult(msgspec.Struct, frozen=True, array_like=True):
-    """What became of a job; `refusal` says why nothing did, `hostile` that it asked for too much."""
+    """Result of a job; `refusal` says why there is none, `hostile` that the document exceeded a limit."""
 
     page: Page | None = None
     listing: Listing | None = None
@@ -45,8 +45,8 @@ class ParseJobResult(msgspec.Struct, frozen=True, array_like=True):
 
 
 def run_parse_job(job: ParseJob, *, careful: bool = False) -> ParseJobResult:
-    """The document, or why not. Runs in the worker too, for documents that cannot hurt; carefully: one that after all
-    could raises `Risky`."""
+    """Parse the document, or say why not. Also runs in the worker, for harmless documents; there `careful` raises
+    `Risky` for a document that turns out not to be harmless."""
     try:
         if job.is_listing:
             return ParseJobResult(listing=parse_sitemap_or_feed(job.body, job.url, job.content_type, job.identity))
@@ -75,7 +75,7 @@ def main() -> None:
         reading = run_parse_job(job)
         send_message(line, encode(reading))
         if reading.hostile:
-            os._exit(0)  # its memory is in pieces
+            os._exit(0)  # its memory is fragmented
 
 
 if __name__ == "__main__":

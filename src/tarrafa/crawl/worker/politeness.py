@@ -1,9 +1,10 @@
 """Politeness towards one host: crawl delay, pause after a slow response, back-off after failures.
 
-`HostPacing` computes from when on the host may be contacted again; it is pure. `PoliteFetcher` waits for that moment
-and sends. Promises: never two requests to the host at once; no request sooner than its delay after the end of the one
-before; no request when the session has left or the collection has changed since the request was built. A host that
-fails or asks for peace gets a time from which on it may be visited again.
+`HostPacing` computes the time from which the host may be contacted again; it is pure. `PoliteFetcher` waits for that
+time and sends.
+Promises: never two requests to the host at once; no request sooner than its delay after the end of the previous one; no
+request when the session has left or the collection has changed since the request was built. A host that fails or sends
+Retry-After gets a time from which it may be visited again.
 Knows nothing of visits, pages or the frontier.
 """
 
@@ -34,7 +35,7 @@ class HostPacing:
 
     politeness: PolitenessConfig  # of the collection
     configured_s: float  # the delay that the collection sets for this host
-    not_before: float  # as the lease says; no change of the delay brings a request forward of it
+    not_before: float  # from the lease; a change of the delay never moves a request before it
     ended_at: float  # end of the last response
     delay_s: float  # configured, or asked for by robots.txt
     next_at: float
@@ -64,7 +65,7 @@ class HostPacing:
         return min(pause_s, max(self.delay_s, self.politeness.delay_max))
 
     def configure(self, collection: Collection, host_key: str) -> None:
-        """Go by a new configuration from now on. The current pause stays as it is."""
+        """Use a new configuration from now on. The current pause stays as it is."""
         self.politeness, self.configured_s = collection.politeness, configured_delay_s(collection, host_key)
 
     def restart_pause(self, free_at: float) -> None:
@@ -130,7 +131,7 @@ class PoliteFetcher:
         self._sleeper: asyncio.Task[None] | None = None  # the session's task, while it waits for the delay
 
     def connect_to(self, resolved: ResolvedHost) -> None:
-        """Send all further requests there."""
+        """Send all further requests to this address."""
         self.resolved = resolved
 
     def configure(self, collection: Collection) -> None:
@@ -138,7 +139,7 @@ class PoliteFetcher:
         self.pacing.configure(collection, self._host_key)
 
     def leave(self) -> None:
-        """Make no further request; one that is under way may end."""
+        """Make no further request; a running request may end."""
         self.left = True
         if self._sleeper is not None:
             self._sleeper.cancel()
@@ -149,7 +150,7 @@ class PoliteFetcher:
         self.left = True
 
     def attach_send_check(self, request: FetchRequest) -> None:
-        """The request was built by what holds now. While its connection is made, that may change."""
+        """Check before sending that the configuration is still current: it may change while the connection is made."""
         built_by = self.collection
         request.is_wanted = lambda: not self.left and self.collection is built_by and self._is_current()
 
@@ -158,7 +159,7 @@ class PoliteFetcher:
         return await self.send(request) if await self.wait_for_delay(patient=patient) else None
 
     async def wait_for_delay(self, *, patient: bool = False) -> bool:
-        """Wait until the host may be contacted, which may be put off meanwhile; False: not now."""
+        """Wait until the host may be contacted; that time may move meanwhile. False: not now."""
         moment = 0.0
         while moment < self.pacing.next_at and not self.left:
             moment = self.pacing.next_at
@@ -173,7 +174,7 @@ class PoliteFetcher:
         return self._sleeper is not None
 
     async def _sleep_until(self, moment: float) -> None:
-        """Or until the session leaves."""
+        """Sleep until the moment, or until the session leaves."""
         self._sleeper = asyncio.current_task()
         try:
             await self.clock.sleep_until(moment)
@@ -193,13 +194,13 @@ class PoliteFetcher:
         took_s = 0.0
         try:
             response = await self._fetcher.fetch(request, self.collection, visit)
-            took_s = (response.elapsed_s - response.held_s) * self.clock.scale  # our own limits are not its slowness
+            took_s = (response.elapsed_s - response.held_s) * self.clock.scale  # without the wait for our own limits
         finally:  # also when the fetch is cancelled in the middle
             self.pacing.end_request(self.clock.now(), took_s)
         return response if response.status != Status.NOT_SENT else None
 
     async def send_to_other_host(self, request: FetchRequest, resolved: ResolvedHost, moment: float) -> FetchResponse:
-        """One request to a borrowed host. It may be on the address of this host: both delays hold."""
+        """Send one request to a borrowed host. It may be on the address of this host: both delays hold."""
         await self.clock.sleep_until(max(moment, self.pacing.next_at))
         if self.left:
             return FetchResponse(Status.NOT_SENT)

@@ -1,8 +1,8 @@
 """Records visits, robots.txt files and collection configurations in the archive.
 
-A record of each visit with its bytes, and notes without which a lost frontier could not be made again: how the
-collections were configured that the visits belong to, what sitemaps listed, what hosts allow.
-Promises: each pair of files can be read by itself; what cannot be written down becomes a refusal, not a failure.
+The archive gets a record of each visit with its bytes, and notes that a rebuild of the frontier needs: the
+configurations of the collections, the entries of sitemaps, the robots.txt of hosts.
+Promises: each pair of files can be read by itself; a visit that cannot be encoded becomes a refusal, not a failure.
 """
 
 import traceback
@@ -23,21 +23,21 @@ from tarrafa.model import CollectionNote, HostNote, ListingNote, Status
 
 
 class VisitRecorder:
-    """Writes for one worker. Nothing is durable before the function that `seal` gives has run."""
+    """Writes for one worker. Nothing is durable before the function that `seal` returns has run."""
 
     def __init__(self, writer: WarcWriter, clock: Clock, collections: WorkerCollections) -> None:
         self._writer, self._clock, self._collections = writer, clock, collections
-        self._noted: dict[int, tuple[int, int, int]] = {}  # in which pair of files, as of which revision and run
+        self._noted: dict[int, tuple[int, int, int]] = {}  # last note: pair of files, revision and run
 
     def record_visit(self, session: HostSession, done: FinishedVisit) -> FinishedVisit:
-        """The visit as it was written down."""
+        """Record a visit; returns it as recorded."""
         self._record_configuration(session)
         try:
             if done.listing is not None:
                 note = ListingNote(session.collection.name, done.visit.url, done.visit.number, done.listing)
                 self._writer.append_note(note, self._clock.now())
             self._writer.append(done.record, done.exchange)
-        except (UnicodeError, ValueError, TypeError) as error:  # what a page said cannot be written down
+        except (UnicodeError, ValueError, TypeError) as error:  # the page's content cannot be encoded
             traceback.print_exc()
             name, now = session.collection.name, self._clock.now()
             done = refuse_visit(done.visit, name, Status.HOSTILE, now, type(error).__name__)
@@ -45,7 +45,7 @@ class VisitRecorder:
         return done
 
     def record_host(self, session: HostSession, sitemaps: list[DiscoveredUrl]) -> None:
-        """What the host allows, if that is new, and which sitemaps it names."""
+        """Record the host's robots.txt, if it is new, and the sitemaps that it names."""
         self._record_configuration(session)
         robots = session.robots.new_copy
         note = HostNote(
@@ -63,7 +63,7 @@ class VisitRecorder:
         self._writer.append_exchange(build_exchange(request, response, self._clock.now()))
 
     def seal(self) -> Callable[[], None]:
-        """Fix what was recorded until now; the function returned makes it durable and may run in a thread."""
+        """Fix the records so far; the returned function makes them durable and may run in a thread."""
         return self._writer.seal()
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """Registers a worker at the frontier under its name, also after its predecessor was killed.
 
-A worker that was killed on another machine is not provably dead to the frontier. To its successor it is: it finds in
-`DATA/run/NAME.worker` which process had the name, sees that it is gone, and says so; then the hosts are free at once.
-Where it cannot see that (the machine has booted since), it waits until the predecessor's lease must be over. A name
-that somebody else has is an error at once.
+The frontier cannot know whether a worker on another machine was killed. Its successor can: `DATA/run/NAME.worker` names
+the process that had the name. If that process is gone, the successor says so, and its hosts are free at once. Where
+that cannot be seen (the machine has booted since), the successor waits until the predecessor's lease must be over. A
+name that a running process has is an error at once.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ RETRY_S, SPARE_S = 0.5, 5.0
 
 
 class PreviousWorker(msgspec.Struct, frozen=True):
-    """Who had the name last, in this data directory."""
+    """The process that had the name last, in this data directory."""
 
     process: ProcessId
     lease_s: float
@@ -41,7 +41,7 @@ def _read(path: Path) -> PreviousWorker | None:
 
 
 async def register(frontier: Frontier, data: DataDirectory, name: str) -> tuple[WorkerRegistration, float]:
-    """The terms, and the boot time at which we asked for them."""
+    """Register; returns the terms, and the boot time of the request for them."""
     path = _path(data, name)
     former, me = _read(path), current_process()
     began = boottime()
@@ -62,6 +62,6 @@ async def register(frontier: Frontier, data: DataDirectory, name: str) -> tuple[
 
 
 def unregister(data: DataDirectory, name: str) -> None:
-    """The name is free again."""
+    """Free the name."""
     with contextlib.suppress(OSError):
         _path(data, name).unlink()

@@ -1,9 +1,9 @@
 """Adds credentials (headers, cookies, passwords) to a request and redacts them in the response.
 
-Every request passes here on its way out: pages, robots.txt and sitemaps. A site that lets nobody in without a key
-keeps its rules behind the same door. A redirect to another host is a request of its own, and is looked at anew.
-Promises: what must not be overheard goes out over TLS only, to a server whose certificate holds, whatever the
-collection accepts otherwise; or to this very machine, where `connect_to` leads there.
+Every request passes here before it is sent: pages, robots.txt and sitemaps. A site that requires credentials requires
+them for its robots.txt too. A redirect to another host is a request of its own, and is checked anew.
+Promises: secret credentials go out over TLS only, to a server with a valid certificate, whatever the collection accepts
+otherwise; or to this very machine, where `connect_to` leads there.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from tarrafa.runtime.data_dir import DataDirectory
 
 
 class RequestCredentials:
-    """The secrets of a data directory, for those who send requests."""
+    """The credentials of a data directory, for requests."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._ring = CredentialCache(data)
 
     def attach(self, request: FetchRequest, collection: str) -> list[Credential]:
-        """Give a request what its host may see; what that is."""
+        """Add the credentials that the host may see to a request; returns them."""
         is_tls = request.url.startswith("https:")
         private = is_tls or _is_loopback(request.connect_to)
         shown = self._ring.for_collection(collection).for_host(*name_and_port(request.url), private=private)
@@ -34,14 +34,14 @@ class RequestCredentials:
 
 
 def _is_loopback(connect_to: str | None) -> bool:
-    """Whether it is this machine that a host is reached at."""
+    """Whether a host is reached at this machine."""
     if connect_to is None:
         return False
     return ip_address(connect_to.rpartition(":")[0].removeprefix("[").removesuffix("]")).is_loopback
 
 
 def redact_response(response: FetchResponse, shown: Sequence[Credential]) -> FetchResponse:
-    """An answer as it may be read and archived."""
+    """A response with the credentials redacted, as it may be parsed and archived."""
     if not shown or not response.raw_head:
         return response
     head = mask_response_head(response.raw_head, shown)

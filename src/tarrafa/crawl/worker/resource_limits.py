@@ -1,7 +1,7 @@
 """Limits on hosts at once and bandwidth that the supervisor sets for the workers while they run.
 
-The supervisor writes it into `DATA/run/orders.json`, and the workers look there once a second: so it holds without a
-restart, and nobody waits for anybody. A file that is not there, or cannot be read, rations nothing.
+The supervisor writes the limits into `DATA/run/orders.json`, and the workers read the file once a second: so new limits
+hold without a restart, and no process waits for another. A missing or unreadable file limits nothing.
 Knows nothing of who decides, or why.
 """
 
@@ -15,14 +15,14 @@ from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, write_atom
 
 
 class ResourceLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """For all workers of a data directory together. None: as much as the collections allow."""
+    """Limits for all workers of a data directory together. None: as much as the collections allow."""
 
-    workers: int = 0  # who share it; 0: as many as the command line said
+    workers: int = 0  # that share the limits; 0: as many as the command line says
     hosts_at_once: int | None = None
     bandwidth: int | None = None  # bytes a second
-    share: float = 1.0  # of the hosts that they would visit otherwise
+    share: float = 1.0  # of the hosts that would be visited otherwise
     paused: bool = False
-    why: str = ""  # they are paused, for those who look at them
+    why: str = ""  # reason of the pause, for monitoring
 
 
 PAUSED_BY_ORDER = message("paused by order")
@@ -35,7 +35,7 @@ def limits_path(data: DataDirectory) -> Path:
 
 
 def write_limits(data: DataDirectory, rations: ResourceLimits) -> None:
-    """They hold from the next look on. What an earlier supervisor ordered holds no more."""
+    """Write the limits; the workers apply them at their next look. They replace those of an earlier supervisor."""
     path = limits_path(data)
     if rations == UNLIMITED:
         path.unlink(missing_ok=True)
@@ -44,7 +44,7 @@ def write_limits(data: DataDirectory, rations: ResourceLimits) -> None:
 
 
 class ResourceShare:
-    """The part of the limits that holds for one worker, which has so many connections."""
+    """One worker's part of the limits; `connections_max` is its number of connections."""
 
     def __init__(self, data: DataDirectory, workers: int, connections_max: int) -> None:
         self._path, self._workers, self._connections_max = limits_path(data), workers, connections_max
@@ -53,7 +53,7 @@ class ResourceShare:
         self.reload()
 
     def reload(self) -> bool:
-        """Read what is written there now; whether that is something else."""
+        """Read the file again; returns whether the limits changed."""
         seen = file_fingerprint(self._path)
         if seen == self._seen:
             return False
@@ -65,11 +65,11 @@ class ResourceShare:
 
     @property
     def workers(self) -> int:
-        """How many share what a machine may take."""
+        """Number of workers that share the limits."""
         return max(1, self.current.workers or self._workers)
 
     def hosts_at_once(self, most: int, share: float) -> int:
-        """How many hosts to visit at once, of so many that would be visited otherwise."""
+        """How many hosts to visit at once, of `most` that would be visited otherwise."""
         if self.current.paused:
             return 0
         most = min(most, self._connections_max)

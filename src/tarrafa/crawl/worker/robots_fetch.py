@@ -1,8 +1,8 @@
 """Fetches the robots.txt of a host (RFC 9309), follows redirects, and decides what a missing file means.
 
-robots.txt by RFC 9309: 2xx are rules, 4xx allow everything, anything else forbids everything for now. Redirects are
-followed, to other hosts too: `http://a.br/robots.txt` mostly leads to `https://www.a.br/robots.txt`. That host's own
-copy is taken if the frontier has it; else the host is borrowed for one request, politely, and given back.
+RFC 9309: 2xx are rules, 4xx allow everything, anything else forbids everything for now. Redirects are followed, to
+other hosts too: `http://a.br/robots.txt` mostly leads to `https://www.a.br/robots.txt`. The copy that the frontier has
+of that host's file is used, if there is one; else the host is borrowed for one request, within its delay, and returned.
 """
 
 from collections.abc import Callable
@@ -25,10 +25,10 @@ from tarrafa.parse.url import canonical, host_id, host_key, host_name, name_and_
 
 ROBOTS_TTL_S = 86_400.0  # RFC 9309 section 2.4: no longer than a day
 REDIRECTS_MAX = 5  # section 2.3.1.2
-BORROW_ATTEMPTS_MAX = 5  # a host that is never free is asked for so often; then the file cannot be had for now
+BORROW_ATTEMPTS_MAX = 5  # attempts to borrow a busy host; then the file counts as unavailable for now
 WAIT_HERE_S = 3.0
 STARVED_S = 10.0
-TRUNCATED_FAILURES_MAX = 2  # a file that never comes whole is taken as it comes in the end
+TRUNCATED_FAILURES_MAX = 2  # a file that is always cut off is finally used as far as it came
 ROBOTS_CACHED_MAX = 5_000
 ABSENT = FetchResponse(404)
 
@@ -60,7 +60,7 @@ class RobotsCache:
 
 
 class RobotsFetch:
-    """The rules of one leased host: the copy that the lease brings, or robots.txt fetched anew."""
+    """The rules of one leased host: the copy that came with the lease, or robots.txt fetched anew."""
 
     def __init__(
         self,
@@ -81,16 +81,16 @@ class RobotsFetch:
         return self.rules is None or self.rules.allows(user_agent(self._requests.collection), url)
 
     def crawl_delay_s(self) -> float | None:
-        """The delay that the host asks us for."""
+        """The delay that the host's robots.txt asks for."""
         return self.rules.crawl_delay(user_agent(self._requests.collection)) if self.rules is not None else None
 
     def take_new_copy(self) -> CachedRobots | None:
-        """The copy that is to be reported, once."""
+        """The new copy to report; given once."""
         copy, self.new_copy = self.new_copy, None
         return copy
 
     async def load(self) -> RobotsTxt | None:
-        """Read the rules; None: not now, and the pacing says from when on."""
+        """Load the rules; None: not now, and the pacing has the time of the next attempt."""
         copy = self._lease.robots
         if copy is None or copy.expires <= self._requests.clock.now():
             copy = await self._fetch()
@@ -122,14 +122,14 @@ class RobotsFetch:
         return answer
 
     async def _follow_redirects(self) -> FetchResponse | CachedRobots | None:
-        """What stands at the end of the redirects; after too many, or where they lead nowhere: that it is absent."""
+        """The response at the end of the redirects; absent after too many, or if the target is invalid."""
         url = canonical(f"{self._lease.host_key}/robots.txt")
         for hop in range(REDIRECTS_MAX + 1):
             if url is None:
                 break
             request = build_request(url, self._requests.collection)
             request.size_max = ROBOTS_BYTES_MAX
-            if host_key(url) == self._lease.host_key:  # in the middle of a chain one waits, or it would never end
+            if host_key(url) == self._lease.host_key:  # within a chain we wait, or it would never end
                 answer: FetchResponse | CachedRobots | None = await self._requests.request(request, patient=hop > 0)
             else:
                 answer = await self._fetch_from_other_host(request)
@@ -142,10 +142,10 @@ class RobotsFetch:
         return ABSENT
 
     async def _fetch_from_other_host(self, request: FetchRequest) -> FetchResponse | CachedRobots | None:
-        """Ask another host, or take the copy that the frontier has of its file. None: the host is not free now."""
+        """Ask another host, or use the frontier's copy of its file. None: the host is not free now."""
         clock, key, collection = self._requests.clock, host_key(request.url), self._lease.collection
         loan = await self._cache.borrow_host(collection, host_id(key), key)
-        if not loan.granted and loan.free_at - clock.now() < WAIT_HERE_S:  # its delay, or a moment with another worker
+        if not loan.granted and loan.free_at - clock.now() < WAIT_HERE_S:  # its delay, or another worker for a moment
             await clock.sleep_until(loan.free_at)
             loan = await self._cache.borrow_host(collection, host_id(key), key)
         known, answer = loan.robots, None
@@ -168,7 +168,7 @@ class RobotsFetch:
         return None
 
     async def _fetch_from_borrowed_host(self, request: FetchRequest, loan: HostLoan) -> FetchResponse | None:
-        """One request to a borrowed host. None: its address is busy."""
+        """Send one request to a borrowed host. None: its address is busy."""
         resolved = await self._resolver.resolve(
             host_name(request.url),
             host_id(host_key(request.url)),
@@ -188,7 +188,7 @@ class RobotsFetch:
         return max(loan.delay_s, self._requests.collection.delay_for(*name_and_port(url)))
 
     def _borrowed_host_report(self, url: str, loan: HostLoan, answer: FetchResponse | None) -> HostReport:
-        """A borrowed host goes back with what it asked for: its delay, and peace if it was busy."""
+        """Report that returns a borrowed host with its delay, and with its back-off if it was busy."""
         host, delay_s = host_id(host_key(url)), self._borrowed_delay_s(url, loan)
         now, pause_s, failures = self._requests.clock.now(), delay_s, loan.failures
         if answer is not None and answer.status in BUSY | UNREACHED:
@@ -199,17 +199,17 @@ class RobotsFetch:
 
 
 def _to_robots_copy(answer: FetchResponse, expires: float) -> CachedRobots:
-    """2xx, and what was cut after its first 500 KiB, are rules; all others have none."""
+    """2xx responses, also if cut after their first 500 KiB, are rules; all others have none."""
     status, text = (200 if answer.status < 300 else answer.status), b""
     if status == 200:
         try:
             text = decode_body(answer.head, answer.raw_body, ROBOTS_BYTES_MAX, prefix=True)
-        except UndecodableBody:  # a header that lies about a plain file is no reason to overlook its rules
+        except UndecodableBody:  # a wrong Content-Encoding of a plain file is no reason to ignore its rules
             text = answer.raw_body[:ROBOTS_BYTES_MAX]
     return CachedRobots(status, robots_digest(text), expires, text)
 
 
 def robots_digest(text: bytes) -> bytes:
-    """What a robots.txt is known by."""
+    """The digest by which a robots.txt is known."""
     digest: bytes = xxh3_128_digest(text)
     return digest

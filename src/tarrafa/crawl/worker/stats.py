@@ -1,7 +1,9 @@
 """Statistics of a worker and its heartbeat: counters, notices, and the newest, failed and slowest visits.
 
-Counts from its start on, and of the last second a few visits worth showing: the newest, those that failed, the
-slowest. A visit is counted in about a microsecond. Knows nothing of where that is shown.
+Counters run from the start of the worker. Samples are a few visits of the last second: the newest, the failed, the
+slowest.
+Promises: a visit is counted in about a microsecond.
+Knows nothing of where the figures are shown.
 """
 
 import os
@@ -52,7 +54,7 @@ class WorkerStats:
             heapreplace(self._slowest, (outcome.elapsed_s, next(self._order), record))
 
     def take_recent(self) -> tuple[tuple[VisitSample, ...], tuple[VisitSample, ...], tuple[VisitSample, ...]]:
-        """The newest, the failures and the slowest since it was asked last."""
+        """The newest, failed and slowest visits since the last call."""
         slowest = [record for _, _, record in sorted(self._slowest, reverse=True)]
         told = tuple(tuple(map(_seen, some)) for some in (self._newest, self._failures, slowest))
         self._newest.clear()
@@ -62,7 +64,7 @@ class WorkerStats:
 
 
 class WorkerNotices:
-    """What a worker has to say about itself, for people. `paused` says why it is paused; empty: it is not."""
+    """The worker's notices for people. `paused` returns why it is paused; empty: it is not."""
 
     def __init__(self, clock: str, link_cache_text: Callable[[], str], paused: Callable[[], str] = str) -> None:
         self._clock, self._busy, self._link_cache_text, self._paused = clock, "", link_cache_text, paused
@@ -84,7 +86,7 @@ class WorkerHeartbeat:
         self._lag = lag
 
     async def measure_lag(self) -> None:
-        """Until cancelled."""
+        """Measure the lag of the event loop until cancelled."""
         await self._lag.run()
 
     def send(self, hosts: int, hosts_max: int, connections: int) -> None:

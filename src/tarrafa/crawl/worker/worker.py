@@ -46,13 +46,13 @@ from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S
 from tarrafa.runtime.process import die_with_parent, raise_file_limit, run_child
 
 LEASE_EVERY_S = 0.2
-FIRST_HOSTS = 10  # until we know how many the collection allows
+FIRST_HOSTS = 10  # until the collection's number is known
 STOP_GRACE_S = 5.0
-FILES_WANTED, FILES_SPARE = 10_000, 200  # a socket per host, and some
+FILES_WANTED, FILES_SPARE = 10_000, 200  # one socket per host, and spare ones
 
 
 class StopSignal:
-    """Ends a worker, and says why. `lose` and `drift` may be called from another thread."""
+    """Ends a worker and keeps the reason. `lose` and `drift` may be called from another thread."""
 
     def __init__(self) -> None:
         self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
@@ -65,11 +65,11 @@ class StopSignal:
     def lose(self, error: TarrafaError) -> None:
         """The lease is lost."""
         self.lost = error
-        with contextlib.suppress(RuntimeError):  # the loop has ended already
+        with contextlib.suppress(RuntimeError):  # the event loop has ended already
             self._loop.call_soon_threadsafe(self._event.set)
 
     def drift(self, ahead_s: float) -> None:
-        """The clocks of this machine and of the frontier have come apart."""
+        """The clocks of this machine and of the frontier differ too much."""
         way = "ahead of" if ahead_s > 0 else "behind"
         self.clock_drift = f"this machine's clock is {abs(ahead_s):,.1f} s {way} the frontier's by now: joining anew"
         self._loop.call_soon_threadsafe(self._event.set)
@@ -123,7 +123,7 @@ class Worker:
             overload=self._overload,
             is_current=self._collections.is_current,
         )
-        self._closing = contextlib.AsyncExitStack()  # the last is closed first
+        self._closing = contextlib.AsyncExitStack()  # closed in reverse order
         self._closing.push_async_callback(resolver.close)
         for close in (recorder.close, parser.close, client.close, self._fence.close):
             self._closing.callback(close)
@@ -154,7 +154,7 @@ class Worker:
             raise FrontierError(self._stop.clock_drift)
 
     def stop(self) -> None:
-        """Finish what is under way, hand everything back, and end."""
+        """Finish running requests, return all hosts, and end."""
         self._stop.stop()
 
     async def _shut_down(self, committing: "asyncio.Task[None]") -> None:
@@ -167,7 +167,7 @@ class Worker:
     async def _lease_hosts(self) -> None:
         await self._sessions.refresh_configurations()
         while True:
-            if self._overload.is_offline:  # nothing answers: look again later
+            if self._overload.is_offline:  # nothing answers: try again later
                 await asyncio.sleep(OFFLINE_PAUSE_S)
                 self._overload.assume_online()
             self._overload.recover()
@@ -189,7 +189,7 @@ class Worker:
             await self._sessions.apply_states()
 
     async def _send_heartbeats(self) -> None:
-        """Once a second: say how we fare, and read what we may take."""
+        """Once a second: send the heartbeat and apply the resource limits."""
         self._apply_resource_limits()
         while True:
             self._heartbeat.send(len(self._sessions), self._overload.hosts_at_once(), self._fetcher.transfers_running)
@@ -211,7 +211,7 @@ async def join(
     connections_max: int,
     workers: int,
 ) -> Worker:
-    """A worker that has joined the frontier under its name."""
+    """Register at the frontier; returns the worker."""
     joined = await registration.register(frontier, data, name)
     return Worker(data, name, address, frontier, agreed, connections_max, workers, joined)
 

@@ -1,13 +1,13 @@
 """Queue order: computes the rank of each waiting URL in its host's queue (fifo, lifo, random, backlinks, breadth).
 
-Pure: a rank from what is known of the URL; the smallest goes first. Touches neither network nor disk nor clock.
-`rank` is the four plain orders; `Order` is what a collection's `[strategy]` asks for as a whole, breadth
-(`breadth.py`) with its score (`score.py`) included.
+`plain_rank` computes the four plain orders; `QueueOrder` is a whole `[strategy]`, including breadth
+(`breadth_rules.py`) with its score (`url_score.py`). The smallest rank goes first.
 
-What is favoured or penalised means something in every order. Breadth has both in its score. In the others a penalised
-URL goes after all that are not, whatever the order says, and before those that failed. All URLs of a host are
-favoured or none is, so favour cannot order a host's queue: there it is the *hosts* that go first, when several could
-be visited (`store/ready.py`).
+`favour` and `penalise` act in every order. Breadth has both in its score. In the other orders a penalised URL goes
+after all that are not penalised, and before those that failed. Either all URLs of a host are favoured or none is, so
+favour cannot order a host's queue: there the favoured *hosts* go first, when several could be visited
+(`store/ready_queue.py`).
+Promises: pure; touches neither network nor disk nor clock.
 """
 
 import re
@@ -21,14 +21,14 @@ from tarrafa.parse.url import DEFAULT_PORTS, split
 
 TIE_BREAK = 1e-12  # the discovery number decides between equals; a thousand billion of them stay below one in-link
 FAILED_OFFSET = 1e15  # beyond every other rank
-PENALTY_OFFSET = FAILED_OFFSET / 2  # beyond every rank of those that are not put off; none of them reaches it
+PENALTY_OFFSET = FAILED_OFFSET / 2  # beyond every rank of URLs that are not penalised; none of them reaches it
 ORDERS_CACHED_MAX = 1_000
 
 
 def plain_rank(order: str, sequence: int, url_id: UrlId, in_links: int, attempts: int = 0) -> float:
-    """`sequence` is the URL's number in the order of discovery.
+    """Rank in one of the plain orders; `sequence` is the URL's number in the order of discovery.
 
-    What failed before goes last: one bad URL must not stand in the way of a host's good ones.
+    A URL that failed before goes last: it must not hold up the other URLs of its host.
     """
     if order == "lifo":
         place = float(-sequence)
@@ -42,7 +42,7 @@ def plain_rank(order: str, sequence: int, url_id: UrlId, in_links: int, attempts
 
 
 class QueueOrder:
-    """What one `[strategy]` asks for."""
+    """The order that one `[strategy]` defines."""
 
     def __init__(self, strategy: StrategyConfig) -> None:
         self._strategy = strategy
@@ -55,7 +55,7 @@ class QueueOrder:
         return self._strategy.order == "breadth"
 
     def favours(self, url: str) -> bool:
-        """Whether its host, or that of a host key with a slash behind it, is one of those that `favour` names."""
+        """Whether `favour` names the host of this URL, or of a host key with a slash behind it."""
         if not self._strategy.favour:
             return False
         parts = split(url)
@@ -68,8 +68,7 @@ class QueueOrder:
         return url_score(url, self.favours(url), self.penalises(url), self._strategy.weights)
 
     def rank(self, url: str, sequence: int, url_id: UrlId, in_links: int, attempts: int, role: int) -> float:
-        """Breadth looks for other sites: what lists pages of a site it knows already, sitemaps and feeds, comes after
-        the pages."""
+        """Breadth looks for other sites: sitemaps and feeds, which list pages of a known site, come after the pages."""
         if self.is_breadth:
             return (
                 sequence * TIE_BREAK

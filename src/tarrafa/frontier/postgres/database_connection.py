@@ -1,7 +1,7 @@
 """Database connection: one connection to PostgreSQL, opened when it is needed, with retry and reconnect.
 
-Promises: a call that meets another one's change is tried again; a database that goes away is waited for, and the call
-is repeated then, which is harmless because what was committed is not lost. No message shows a password.
+Promises: a call that conflicts with another call's change is tried again; an unreachable database is waited for, and
+the call is repeated then, which is harmless because committed changes are not lost. No message shows a password.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ from tarrafa.errors import ConfigError, DataError, DiskFull, FrontierError, Unre
 from tarrafa.frontier.messages import LEASE_S
 from tarrafa.frontier.postgres.working_copy import Row, StaleCopy
 
-ATTEMPTS_MAX = 20  # of a call that meets others
-PATIENCE_S = LEASE_S  # a database that is away for longer than a lease has cost us our hosts anyway
+ATTEMPTS_MAX = 20  # of a call that conflicts with others
+PATIENCE_S = LEASE_S  # a database unreachable for longer than a lease has cost us our hosts anyway
 RECONNECT_EVERY_S = 0.5
 SETTINGS = {
     "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "jit": "off",
@@ -43,7 +43,7 @@ class DatabaseConnection:
 
     def __init__(self, dsn: str, patience_s: float = PATIENCE_S) -> None:
         self.where, self._dsn, self._patience_s = describe_dsn(dsn), dsn, patience_s
-        self.losses = 0  # how often it was lost: answers that were under way are lost too, and locks that it held
+        self.losses = 0  # number of lost connections: each loses its pending answers and its locks
         self._connection: psycopg.Connection[Row] | None = None
         self.connect()
 
@@ -69,11 +69,11 @@ class DatabaseConnection:
             self.losses += 1
 
     def read(self, sql: str) -> list[Row]:
-        """Rows of the database as it is: nothing is copied for it, and nothing locked."""
+        """Rows of the database as it is: nothing is copied or locked."""
         return self.with_retries(lambda: self.connect().execute(sql).fetchall())
 
     def with_retries(self, attempt: Callable[[], T]) -> T:
-        """Again when another call was in the way, later when the database is away."""
+        """Call `attempt`; again after a conflict, later while the database is unreachable."""
         attempts, patience = 0, boottime() + self._patience_s
         while True:
             try:
@@ -87,13 +87,13 @@ class DatabaseConnection:
                 raise DiskFull(f"{self.where}: {error}") from None
             except psycopg.OperationalError as error:
                 self._wait_for_database(error, patience)
-            except psycopg.Error as error:  # of a connection that was taken from us (we stood still) nothing is left
+            except psycopg.Error as error:  # nothing is left of a connection that the server closed
                 if self._connection is None or not self._connection.closed:
                     raise DataError(f"{self.where}: {' '.join(str(error).split())}") from None
                 self._wait_for_database(error, patience)
 
     def _wait_for_database(self, error: psycopg.Error, until: float) -> None:
-        """Its last answer may be lost, but not what it committed: whatever we ask again is harmless."""
+        """Wait and reconnect. The last answer may be lost, but not the commit: repeating the call is harmless."""
         self._drop()
         while True:
             try:
@@ -107,7 +107,7 @@ class DatabaseConnection:
 
     @contextlib.contextmanager
     def direct(self) -> "Iterator[psycopg.Connection[Row]]":
-        """The connection itself, without a copy; nothing is tried again."""
+        """The connection itself, without a working copy; nothing is tried again."""
         try:
             yield self.connect()
         except psycopg.OperationalError as error:
@@ -117,7 +117,7 @@ class DatabaseConnection:
 
 @contextlib.contextmanager
 def translate_errors(where: str) -> Iterator[None]:
-    """What stands in the way of a connection, in our own words."""
+    """Turn errors of the connection into ours."""
     try:
         yield
     except psycopg.OperationalError as error:
@@ -130,10 +130,10 @@ def translate_errors(where: str) -> Iterator[None]:
 
 
 def describe_dsn(dsn: str) -> str:
-    """The address for people: never with its password."""
+    """The address for people, never with its password."""
     try:
         parts = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:  # what it says of it holds the password too
+    except psycopg.ProgrammingError:  # its message shows the password too
         raise ConfigError("not the address of a PostgreSQL database; write postgresql://user@host:port/name") from None
     with contextlib.suppress(KeyError):
         del parts["password"]

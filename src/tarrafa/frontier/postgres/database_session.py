@@ -1,7 +1,7 @@
 """Database session: runs one call as one PostgreSQL transaction, on a working copy of the rows that the call needs.
 
-Promises: what a call has returned for is committed; a call that fails changes nothing. Time is the database's: no
-worker's clock is asked. One thread does all the work of a process.
+Promises: when a call returns, its changes are committed; a call that fails changes nothing. Times are the database's:
+no worker's clock is used. One thread does all the work of a process.
 """
 
 import functools
@@ -21,14 +21,14 @@ from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.model import HostId, UrlId
 
-CHANGE_LOCK = 0x7A66_0002  # held by everybody, and alone by who changes a collection's configuration
+CHANGE_LOCK = 0x7A66_0002  # shared by all calls; exclusive for a change of a collection's configuration
 P = ParamSpec("P")
 S = TypeVar("S", bound="HasSession")
 T = TypeVar("T")
 
 
 class DatabaseClock(Clock):
-    """What the database's clock showed when the transaction began."""
+    """The time of the database's clock when the transaction began."""
 
     moment: float
 
@@ -37,7 +37,7 @@ class DatabaseClock(Clock):
 
 
 class DatabaseLeaseClock(LeaseClock):
-    """The same clock, for deadlines. It may be set, but it never begins anew."""
+    """The same clock, for lease deadlines. It may be set, but it never begins anew."""
 
     era = ""
     moment = 0.0
@@ -57,19 +57,19 @@ class PostgresTransaction:
     cursor: Cursor
 
     def begin(self) -> None:
-        """An empty working copy, but for what every call needs."""
+        """Start with an empty working copy, except the rows that every call needs."""
         self.copy.end()
         self.copy.begin(self.cursor)
         self.collections.begin(self.cursor)
         self.counters.begin(self.cursor)
 
     def write(self) -> None:
-        """Write what was changed so far, within the same transaction."""
+        """Write the changes so far, within the same transaction."""
         self.copy.apply(self.cursor.connection)
         self.counters.flush()
 
     def flush(self) -> None:
-        """The same, and then the copy is empty again."""
+        """Write the changes so far, and empty the working copy."""
         self.write()
         self.begin()
 
@@ -77,12 +77,12 @@ class PostgresTransaction:
         return self.store.collections.by_id(number)
 
     def breadth_collections(self) -> list[int]:
-        """The collections whose sites are walked through."""
+        """The collections in breadth order."""
         return [known.row.id for known in self.store.collections.all() if known.order.is_breadth]
 
     def ensure_hosts(self, rows: Iterable[tuple[HostId, str]], known: LoadedCollection) -> dict[HostId, str]:
-        """Make the rows of hosts that are new, in order, so that two who do so at once wait but never in a ring. Their
-        sites, as far as we can tell."""
+        """Create the rows of new hosts, in order, so that two transactions may wait for each other but never deadlock.
+        Returns their sites, as far as they are known."""
         rows = sorted(set(rows))
         hosts, sites = [host for host, _ in rows], [self._site_of(key, known) for _, key in rows]
         self.cursor.execute(
@@ -97,7 +97,7 @@ class PostgresTransaction:
         return self.store.urls.site_of(key, known.config.network.suffixes)
 
     def receive_hosts(self, rows: Iterable[tuple[HostId, str]], known: LoadedCollection) -> None:
-        """The same for hosts of which the collection is to have URLs: with what their sites know of them."""
+        """The same for hosts that get URLs of the collection, with the rows of their sites."""
         rows, number = sorted(set(rows)), known.row.id
         if known.order.is_breadth:
             sites = {host: self._site_of(key, known) for host, key in rows}
@@ -115,7 +115,7 @@ class PostgresTransaction:
         return [row[0] for row in self.cursor.execute(sql, values).fetchall()]
 
     def lock_walks(self, hosts: list[HostId]) -> None:
-        """Hosts that come back, and the walks through sites that their visits belong to (`breadth` order)."""
+        """Lock hosts that are returned, and the sites whose sessions their visits belong to (`breadth` order)."""
         walked, pairs = self.breadth_collections(), list[Row]()
         if walked:
             pairs = self.cursor.execute(
@@ -126,12 +126,12 @@ class PostgresTransaction:
         self.copy.lock_walks(((number, host) for number, host in pairs), hosts)
 
     def acquire_walks(self, number: int) -> None:
-        """Of all sites that are at hand."""
+        """Acquire the sites of all hosts at hand."""
         if self.collection(number).order.is_breadth:
             self.copy.acquire_walks(number, [site for (site,) in self.copy.rows("SELECT DISTINCT site FROM host")])
 
     def prefetch_pages(self, known: LoadedCollection, keys: list[tuple[HostId, int, UrlId]]) -> None:
-        """What is known of these URLs beside their rows, in a collection that is kept fresh."""
+        """Prefetch what is stored about these URLs beside their rows, in a collection that is kept fresh."""
         if not known.config.keeps_fresh:
             return
         self.copy.prefetch("page", keys)
@@ -163,7 +163,7 @@ class DatabaseSession:
         self._store = FrontierStore(self.copy, self._clock, self.lease_clock, self._counters, self.collections)
 
     def transact(self, work: Callable[[PostgresTransaction], T], *, alone: bool = False) -> T:
-        """One transaction; `alone`: while no other one runs."""
+        """Run one transaction; `alone`: while no other one runs."""
         return self.connection.with_retries(lambda: self._attempt(work, alone=alone))
 
     def _attempt(self, work: Callable[[PostgresTransaction], T], *, alone: bool) -> T:
@@ -184,10 +184,10 @@ class DatabaseSession:
             self._counters.on_rollback()
 
     def _lock_and_set_clocks(self, cursor: Cursor, *, alone: bool) -> None:
-        if alone:  # nobody else is kept waiting by our thinking: they wait for us anyway
+        if alone:  # others wait for us anyway, so a long pause harms nobody
             cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '10min'")
         lock = "pg_advisory_xact_lock" if alone else "pg_advisory_xact_lock_shared"
-        # Two statements in one message: the second one sees what was committed while the first one waited.
+        # Two statements in one message: the second sees what was committed while the first waited.
         asked = cursor.connection.execute(
             f"SELECT {lock}({CHANGE_LOCK}); SELECT extract(epoch FROM clock_timestamp())::float8"
         )
@@ -199,8 +199,8 @@ class DatabaseSession:
                 object.__setattr__(clock, "moment", row[0])
 
     def reserve_sequence(self, count: int) -> int:
-        """The first of so many numbers in the order of discovery, for the next call. They are taken in a transaction of
-        their own, so that no other process waits for that call to end."""
+        """Reserve discovery numbers for the next call; returns the first. They are taken in a transaction of their own,
+        so that no other process waits for that call to end."""
 
         def work(work: PostgresTransaction) -> int:
             row = work.cursor.execute(
@@ -223,7 +223,7 @@ class HasSession(Protocol):
 
 
 def in_transaction(method: Callable[Concatenate[S, PostgresTransaction, P], T]) -> Callable[Concatenate[S, P], T]:
-    """A method that is one transaction as a whole: it is given the transaction, and its caller is not asked for one."""
+    """Make a method one transaction: it receives the transaction, which its callers do not pass."""
 
     @functools.wraps(method)
     def call(self: S, /, *positional: P.args, **named: P.kwargs) -> T:

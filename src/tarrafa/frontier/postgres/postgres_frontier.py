@@ -1,13 +1,15 @@
 """PostgreSQL frontier: the `Frontier` API over one or more PostgreSQL servers, sharded by site.
 
-Sites are spread over the servers (sharding/shard_registry.py), for ever; no call changes two of them at once. The
-first one keeps what all share: the list of servers, the collections, the workers' numbers, the claimed addresses.
-Promises: with one server away the others go on; links for it wait in the worker's outbox, and nothing that was found
-is lost; a collection's limits hold over all servers together; a worker that a server no longer hears from is nobody's
-holder there, and knows it. More servers, or fewer, are another frontier: this one is exported and imported there.
+Sites are distributed over the servers (`sharding/shard_registry.py`), for ever; no call changes two servers at once.
+The first server keeps what all share: the list of servers, the collections, the workers' numbers, the claimed
+addresses.
+Promises: with one server unreachable the others continue; links for it wait in the worker's outbox, and no discovered
+URL is lost; a collection's limits hold over all servers together; a worker that a server no longer hears from loses its
+hosts there, and knows it. A frontier with more or fewer servers is another frontier: this one is exported and imported
+there.
 
-Weakness: who joins needs the first server; a collection's revisits per day, and breadth's table of sites, are shared
-out evenly over the servers, and each chooses among its own sites.
+Known weakness: a worker that joins needs the first server; a collection's revisits per day, and the site table of
+breadth, are divided evenly over the servers, and each server chooses among its own sites.
 """
 
 import asyncio
@@ -66,8 +68,8 @@ T = TypeVar("T")
 async def open_postgres_frontier(
     dsns: Sequence[str], clock: Clock | None = None, outbox: Path | None = None, suffixes: str | None = None
 ) -> "PostgresFrontier":
-    """The frontier on these databases; its tables are made if they are not there, with this list of suffixes. A clock
-    that runs faster is kept, for tests; otherwise the database's own counts."""
+    """Open the frontier on these databases; missing tables are created, with this public suffix list. A clock that runs
+    faster is used, for tests; otherwise the database's own."""
     faster = clock if clock is not None and clock.scale != 1.0 else None
     leases = DatabaseLeaseClock.from_environment()
     return await asyncio.to_thread(PostgresFrontier, dsns, suffixes or bundled_suffix_list(), faster, leases, outbox)
@@ -76,7 +78,7 @@ async def open_postgres_frontier(
 def _on_first(
     find: Callable[[PostgresServer], Callable[P, R]],
 ) -> "Callable[Concatenate[PostgresFrontier, P], Coroutine[Any, Any, R]]":
-    """A call of the Protocol that the first server answers."""
+    """A call of the API that the first server answers."""
 
     def call(self: "PostgresFrontier", /, *positional: P.args, **named: P.kwargs) -> Coroutine[Any, Any, R]:
         return self._router.first.call(lambda server: find(server)(*positional, **named))
@@ -87,7 +89,7 @@ def _on_first(
 def _on_all(
     find: Callable[[PostgresServer], Callable[P, T]], merge: Callable[[list[T]], R], *, all_of_them: bool = False
 ) -> "Callable[Concatenate[PostgresFrontier, P], Coroutine[Any, Any, R]]":
-    """A call of the Protocol that every server answers for its sites; see `ShardRouter.on_all`."""
+    """A call of the API that every server answers for its sites; see `ShardRouter.on_all`."""
 
     async def call(self: "PostgresFrontier", /, *positional: P.args, **named: P.kwargs) -> R:
         found = await self._router.on_all(lambda server: find(server)(*positional, **named), all_of_them=all_of_them)
@@ -97,7 +99,7 @@ def _on_all(
 
 
 def _nothing(results: list[None]) -> None:
-    """Of calls that have no result."""
+    """Merge for calls without a result."""
 
 
 def _finish(server: PostgresServer, worker: int, batch: list[HostReport]) -> list[NextVisits]:
@@ -105,7 +107,7 @@ def _finish(server: PostgresServer, worker: int, batch: list[HostReport]) -> lis
 
 
 class PostgresFrontier:
-    """The Protocol on one or more databases."""
+    """The `Frontier` API on one or more databases."""
 
     def __init__(
         self,
@@ -119,7 +121,7 @@ class PostgresFrontier:
         self._router = ShardRouter(ShardRegistry(dsns, settings), outbox)
         self._first, self._shards = self._router.first, self._router.shards
         self._limits = GlobalLimits(self._router)
-        self._home: dict[HostId, PostgresShard] = {}  # of the hosts that our workers hold
+        self._home: dict[HostId, PostgresShard] = {}  # server of each host that our workers hold
         self._workers: dict[int, tuple[str, ProcessId]] = {}
         self._renewed: dict[tuple[int, str], float] = {}
         self._rows: list[CollectionRow] = []
@@ -160,14 +162,14 @@ class PostgresFrontier:
         await self._router.call_each(roots, lambda server, part: server.collections.seed(collection, part))
 
     async def _is_over(self, wanted: configuration.Collection) -> bool:
-        """Whether a run of breadth is, on all servers; one that is away cannot say so."""
+        """Whether a run of breadth is over on all servers; False if one is unreachable."""
         if len(self._shards) == 1 or wanted.strategy.order != "breadth":
             return True
         said = await self._router.on_all(lambda server: server.collections.is_over(wanted.name))
         return len(said) == len(self._shards) and all(over for _, over in said)
 
     async def _cached_collections(self) -> list[CollectionRow]:
-        """As they were when we last looked."""
+        """The collections as last read."""
         return self._rows or await self.collections()
 
     async def set_state(self, name: str, state: str, reason: Message | str) -> None:
@@ -183,7 +185,7 @@ class PostgresFrontier:
         return row
 
     async def delete_collection(self, name: str, limit: int) -> bool:
-        """Everywhere else first: the first server has its name."""
+        """On all other servers first: the first server has the name."""
         more = await self._first.call(lambda server: server.runs.delete_collection(name, 0))
         await self._sync_collections()
         for member in self._shards[1:] if limit > 0 else ():
@@ -195,7 +197,8 @@ class PostgresFrontier:
         return more
 
     async def record_deletion(self, name: str) -> bool:
-        """The first server notes it, when all of them know that it is to be deleted, and have nothing of it out."""
+        """Note the deletion on the first server, when all servers know it and have no visit of the collection handed
+        out."""
         await self._sync_collections()
         for member in self._shards:
 
@@ -219,7 +222,7 @@ class PostgresFrontier:
         return facts if len(found) == len(self._shards) else replace(facts, whole=False)
 
     async def _sync_collections(self) -> None:
-        """Whoever was away hears of it when it is back."""
+        """Update the servers that missed a change while they were unreachable."""
         self._rows = await self.collections()
         if len(self._shards) > 1:
             await self._router.tell_sites_apart()
@@ -262,7 +265,7 @@ class PostgresFrontier:
                 await member.call(leave)
 
     async def renew(self, worker: int, note: str) -> float:
-        """For as long as the server that heard of us the longest ago still waits for us."""
+        """Renew on all servers; the lease lasts until the first of them stops waiting for the worker."""
         left: list[float] = []
         for member in self._shards:
             asked_at, key = boottime(), (worker, member.where)
@@ -299,7 +302,7 @@ class PostgresFrontier:
         self._turn = (self._turn + 1) % len(self._shards)
         members = self._shards[self._turn :] + self._shards[: self._turn]
         leases: list[Lease] = []
-        while members and len(leases) < hosts:  # whoever gave its share may have more
+        while members and len(leases) < hosts:  # a server that gave its full share may have more
             generous: list[PostgresShard] = []
             for place, member in enumerate(members):
                 share = -(-(hosts - len(leases)) // (len(members) - place))
@@ -322,7 +325,7 @@ class PostgresFrontier:
         return leases
 
     async def held_leases(self, worker: int) -> list[Lease]:
-        """Also for a worker that joined when we were another process: where it is known, it takes part."""
+        """Also for a worker that joined in an earlier process: it is registered on the servers that know it."""
         leases: list[Lease] = []
         for member in self._shards:
             try:
@@ -337,7 +340,7 @@ class PostgresFrontier:
         return leases
 
     async def _maintain(self, worker: int) -> None:
-        """What is done now and then: nothing of it is urgent."""
+        """Do what is due now and then: nothing of it is urgent."""
         if len(self._shards) == 1 or boottime() - self._maintained_at < MAINTAIN_EVERY_S:
             return
         self._maintained_at = boottime()
@@ -358,7 +361,7 @@ class PostgresFrontier:
         return loan
 
     async def claim_address(self, worker: int, host: HostId, address: str) -> float:
-        """One server knows its addresses itself; of several, the first one does."""
+        """A single server keeps its own addresses; of several, the first keeps all."""
         if len(self._shards) == 1:
             return await self._first.call(lambda server: server.addresses.claim_address(worker, host, address))
         member = self._home.get(host)
@@ -380,7 +383,7 @@ class PostgresFrontier:
             reports = [batch[place] for place in some]
             found = [NextVisits(False, [])] * len(some)
             if member is not None:
-                with contextlib.suppress(ShardUnreachable):  # what is there now will be somebody else's when it is back
+                with contextlib.suppress(ShardUnreachable):  # its hosts go to other workers when it is back
                     finish = partial(_finish, worker=worker, batch=reports)
                     found = await self._limits.call(member, await self._cached_collections(), finish)
             answers.update(zip(some, found, strict=True))
@@ -419,7 +422,7 @@ class PostgresFrontier:
     # -- hosts as a whole -------------------------------------------------------------------------------------
 
     async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
-        """In the order of hosts over all servers: as far as all of them were looked at, and no more than is wanted."""
+        """In the order of hosts over all servers: as far as all of them were read, and no more than `limit`."""
         albums = [
             album
             for _, album in await self._router.on_all(
@@ -431,7 +434,7 @@ class PostgresFrontier:
         images, urls = sorted(found, key=lambda one: one.id), 0
         for number, image in enumerate(images):
             urls += max(1, image.urls)
-            if number and urls > limit:  # those before are whole: only the last one may be a part of its host
+            if number and urls > limit:  # the hosts before are complete: only the last may be partial
                 return ExportBatch(images[:number], FrontierCursor(images[number - 1].id, *LAST_URL))
         return ExportBatch(images, end)
 

@@ -1,7 +1,7 @@
 """PostgreSQL server: one database of the frontier, with its blocking calls by subject.
 
-Promises: two processes never hold one host; no two calls wait for each other in a ring (sites that are walked through
-are locked first, then hosts, both in order, and rows that belong to no host last).
+Promises: two processes never hold one host; calls never deadlock: sites of the breadth order are locked first, then
+hosts, both in order, and rows that belong to no host last.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class PostgresServer:
-    """The calls on one database; they block. `keeps` says whether a host is kept here, and not on another server."""
+    """The blocking calls on one database. `keeps` says whether a host belongs to this server."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class PostgresServer:
         self.transfer = TransferCalls(session)
 
     def store_call(self, find: Callable[[FrontierStore], Callable[P, T]]) -> Callable[P, T]:
-        """A method of the store that needs no rows to be fetched before it, as one transaction."""
+        """Turn a method of the store that needs no prefetched rows into one transaction."""
 
         def call(*positional: P.args, **named: P.kwargs) -> T:
             return self.session.transact(lambda work: find(work.store)(*positional, **named))
@@ -64,7 +64,7 @@ class PostgresServer:
 
     @property
     def id(self) -> str:
-        """Of the database, given when its tables were made."""
+        """Id of the database, assigned when its tables were created."""
         return self.session.meta["id"]
 
     def close(self) -> None:

@@ -1,8 +1,9 @@
 """Schema of the PostgreSQL tables, translated from the SQLite schema, with the tables of their own.
 
-The tables of ../store/schema.py, from whose text they are made, and some of its own: counters have a row per part, so
-that workers that count at the same moment do not wait for each other; `claim` says which addresses are taken, over
-several servers. The version stands in `meta`; of another one nothing is touched: the archive can give a frontier back.
+The tables of `../store/schema.py`, translated from its text, and some more: counters have a row per part, so that
+workers that count at the same moment do not wait for each other; `claim` lists the claimed addresses, over several
+servers. The version is in `meta`; a database of another version is not touched: a frontier can be rebuilt from the
+archive.
 """
 
 import re
@@ -13,10 +14,10 @@ from tarrafa.errors import DataError
 from tarrafa.frontier.store.schema import TABLES
 
 SCHEMA_VERSION = 4
-SCHEMA_LOCK = 0x7A66_0001  # the advisory lock of those who make or change tables
+SCHEMA_LOCK = 0x7A66_0001  # advisory lock for creating or changing tables
 COUNTER = re.compile(r"CREATE TABLE counter \(.*?\n\) WITHOUT ROWID;\n", re.DOTALL)
 POSTGRES_TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
-# What moves often leaves its old rows behind: they are cleared away early.
+# Frequently updated tables leave many dead rows: they are vacuumed early.
 HOT_TABLES = (
     "url", "pending", "ready", "handed", "work", "host", "site", "due", "shelf", "counter", "worker", "address",
 )  # fmt: skip
@@ -44,7 +45,7 @@ def _to_postgres(text: str) -> str:
 
 
 def create_statements() -> str:
-    """The file's tables in PostgreSQL's words."""
+    """The SQLite tables as PostgreSQL statements."""
     text = _to_postgres(COUNTER.sub("", TABLES))
     settings = "".join(
         f"ALTER TABLE {name} SET (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02,"
@@ -55,8 +56,8 @@ def create_statements() -> str:
 
 
 def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list: str, where: str) -> dict[str, str]:
-    """Make the tables, if there are none; what stands in `meta`, the suffix list and the database's own id among it,
-    which are stored once, at creation."""
+    """Create the tables if there are none; returns `meta`, with the public suffix list and the database's own id, which
+    are stored once, at creation."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (SCHEMA_LOCK,))
         row = connection.execute("SELECT to_regclass('meta')").fetchone()

@@ -1,8 +1,7 @@
-"""Shared counters: counters, sequence numbers and revisit tokens that all workers of one PostgreSQL server change at
-once.
+"""Shared counters: counters, sequence numbers and revisit tokens that all workers of one PostgreSQL server change.
 
-Numbers are counted by everybody at once, so each process adds to its own part and the sum is read when it is asked
-for. The order of discovery is numbered, and revisits are paid for, by rows that are changed by differences.
+All processes count at once, so each process adds to its own part, and the sum is computed when it is read. The numbers
+of the order of discovery, and the tokens that pay for revisits, are rows that are changed by differences.
 """
 
 from collections.abc import Iterable
@@ -47,7 +46,7 @@ class SharedCounters(Counters):
         super().__init__(db)
         self._part = part % PARTS
         self._pg: psycopg.Cursor[tuple[object, ...]] | None = None
-        self._ever: set[tuple[int, str]] = set()  # what was counted once stays counted
+        self._ever: set[tuple[int, str]] = set()  # buckets counted at least once
 
     def begin(self, cursor: "psycopg.Cursor[tuple[object, ...]]") -> None:
         self._pg = cursor
@@ -55,7 +54,7 @@ class SharedCounters(Counters):
         self.refresh()
 
     def refresh(self) -> None:
-        """What decisions are made on, as it stands now."""
+        """Read the counters that decisions depend on."""
         self._values.clear()
         self._values.update(
             dict.fromkeys(((number, bucket) for number in self._numbers() for bucket in HOT_COUNTERS), 0)
@@ -89,7 +88,7 @@ class SharedCounters(Counters):
         return super().with_prefix(collection, prefix)
 
     def flush(self) -> None:
-        """The last thing that a transaction does, and sorted."""
+        """Write the counts, sorted, as the last step of a transaction."""
         assert self._pg is not None
         rows = [(*key, delta) for key, delta in sorted(self._deltas.items()) if delta]
         if rows:
@@ -110,11 +109,11 @@ class SharedCounters(Counters):
 
 
 class SharedCollections(Collections):
-    """The collections of a server. Numbers in the order of discovery are set aside before a call begins."""
+    """The collections of a server. Discovery numbers are reserved before a call begins."""
 
     def __init__(self, db: FrontierDatabase, counters: Counters, clock: Clock, servers: int) -> None:
         self._next_in_sequence = 0
-        self._servers = servers  # that share a collection's rate of revisits, and its table of sites
+        self._servers = servers  # that share a collection's revisits per day, and its site table
         super().__init__(db, counters, clock)
 
     def begin(self, cursor: "psycopg.Cursor[tuple[object, ...]]") -> None:
@@ -128,7 +127,7 @@ class SharedCollections(Collections):
             known.tokens = tokens.get(known.row.id, TokenBucket())
 
     def _decode(self, content: bytes) -> config.Collection:
-        """Of a collection's revisits each server makes its share, and of its table of sites it keeps one."""
+        """A configuration with this server's share of the revisits and of the site table."""
         collection = config.decode_collection(content)
         if self._servers == 1:
             return collection
@@ -143,11 +142,11 @@ class SharedCollections(Collections):
         return self._next_in_sequence - count
 
     def start_sequence(self, first: int) -> None:
-        """The numbers from this one on were set aside for the next call."""
+        """Use the reserved numbers from `first` on for the next call."""
         self._next_in_sequence = first
 
     def flush(self) -> None:
-        """What was spent, by everybody at once, is taken from what there is by now."""
+        """Subtract the tokens spent, in parallel with other processes, from the present number."""
         for known in self.all():
             tokens = known.tokens
             if tokens.spent and tokens.at is not None:

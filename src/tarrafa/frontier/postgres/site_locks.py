@@ -1,15 +1,16 @@
 """Site locks: locks the sites of the `breadth` order and their hosts in one order, without deadlocks.
 
-Under the order of breadth the hosts of a site have one gate and one queue between them, so what happens to one of
-them concerns the others. The site's row is the lock of it all: whoever puts a URL into a queue of the site or takes
-one out, or moves a gate, has locked that row before.
+In the order of breadth the hosts of a site share one gate and one queue, so a change of one host concerns the others.
+The site's row is the lock of them all: a transaction locks that row before it puts a URL into a queue of the site,
+takes one out, or moves a gate.
 
-Promises: the rows of sites are locked before any host, and in order; then the hosts, in order; so nobody waits in a
-ring. What turns out to be needed later is taken if nobody else has it; otherwise the call begins anew (`Stale`), or,
-if it was about to lease, does without. Who has locked a site sees all its hosts with something that waits: nobody
-else can add one.
+Promises: the rows of sites are locked before any host, and in order; then the hosts, in order; so no deadlock is
+possible. A row that turns out to be needed later is locked if it is free; otherwise the call begins anew (`StaleCopy`),
+or, if it was about to lease, does without. A transaction that has locked a site sees all its hosts with pending URLs:
+no other transaction can add one.
 
-Weakness: each step of a walk locks all hosts of its site on which something waits, up to `site_hosts_max` of them.
+Known weakness: each step of a site session locks all hosts of its site with pending URLs, up to `site_hosts_max` of
+them.
 """
 
 from collections import defaultdict
@@ -21,16 +22,16 @@ from tarrafa.frontier.store.schema import CLOSED
 from tarrafa.model import HostId
 
 OF_STAGE = "FROM site WHERE collection = %b::bigint AND stage = %b::bigint ORDER BY mentions"
-# As store/breadth_sites.py has it. Names are compared byte by byte, as they are in the copy.
+# As in store/breadth_sites.py. Names are compared byte by byte, as in the working copy.
 MOST_MENTIONED = f'{OF_STAGE} DESC, best, name COLLATE "C"'
 LEAST_MENTIONED = f'{OF_STAGE}, best DESC, name COLLATE "C" DESC'
 LIMIT = "LIMIT %b::bigint"
 
-Key = tuple[int, str]  # of a site: the collection and its name
+Key = tuple[int, str]  # of a site: collection and name
 
 
 class SiteWorkingCopy(WorkingCopy):
-    """A working copy in which sites can be had as a whole."""
+    """A working copy that can lock and fetch whole sites."""
 
     def __init__(self, suffix_list: str) -> None:
         super().__init__(suffix_list)
@@ -40,7 +41,7 @@ class SiteWorkingCopy(WorkingCopy):
         super().end()
         self._whole.clear()
 
-    # -- before anything else: they wait ----------------------------------------------------------------------
+    # -- at the start of a transaction: these wait -------------------------------------------------------------
 
     def site_names(self, hosts: Iterable[HostId]) -> dict[HostId, str]:
         """The sites of those hosts that are known; a host never changes its site."""
@@ -49,7 +50,8 @@ class SiteWorkingCopy(WorkingCopy):
         return dict(self._pg.execute(question, [wanted]).fetchall()) if wanted else {}
 
     def create_and_lock_sites(self, collection: int, names: Iterable[str]) -> None:
-        """Lock these, new ones too, so that two who meet the same new site wait for each other and never collide."""
+        """Create and lock these sites, so that two transactions with the same new site wait for each other and never
+        collide."""
         wanted = sorted(set(names))
         self._pg.execute(
             "INSERT INTO site (collection, name, hosts) SELECT %b::bigint, name, 0 FROM unnest(%b::text[]) AS k(name)"
@@ -59,7 +61,7 @@ class SiteWorkingCopy(WorkingCopy):
         self.prefetch("site", [(collection, name) for name in wanted])
 
     def lock_sites(self, pairs: Iterable[tuple[int, HostId]]) -> set[Key]:
-        """The rows of these hosts' sites, in these collections."""
+        """Lock the rows of these hosts' sites, in these collections."""
         wanted = list(pairs)
         names = self.site_names(host for _, host in wanted)
         keys = {(collection, names[host]) for collection, host in wanted if host in names}
@@ -67,14 +69,14 @@ class SiteWorkingCopy(WorkingCopy):
         return keys
 
     def lock_walks(self, pairs: Iterable[tuple[int, HostId]], hosts: Iterable[HostId]) -> None:
-        """The same, and the hosts that belong to walks there; and those others."""
+        """Lock the sites, the hosts in their sessions, and the other given hosts."""
         keys = self.lock_sites(pairs)
         walking = self._walk_hosts(keys)
         self.lock_hosts({*hosts, *(host for some in walking.values() for host in some)})
         self._whole |= keys
 
     def _walk_hosts(self, keys: Collection[Key]) -> dict[Key, list[HostId]]:
-        """The hosts of sites that we have locked: nobody else can make them more."""
+        """The hosts of sites that we have locked: no other transaction can add any."""
         found: defaultdict[Key, list[HostId]] = defaultdict(list)
         if keys:
             rows = self._pg.execute(
@@ -87,7 +89,7 @@ class SiteWorkingCopy(WorkingCopy):
                 found[number, name].append(host)
         return found
 
-    # -- later: they never wait -------------------------------------------------------------------------------
+    # -- later: these never wait ---------------------------------------------------------------------------------
 
     def acquire_hosts(self, hosts: Sequence[HostId], walks_of: int | None = None) -> Sequence[HostId]:
         mine = super().acquire_hosts(hosts)
@@ -104,7 +106,7 @@ class SiteWorkingCopy(WorkingCopy):
             raise StaleCopy(f"site: somebody else has {name}")
 
     def _try_lock_sites(self, collection: int, names: Sequence[str]) -> set[Key]:
-        """Those of them that nobody else has."""
+        """Lock those that are free; returns their keys."""
         wanted = {(collection, name) for name in names}
         if missing := sorted(name for _, name in wanted - self._seen["site"]):
             columns = ", ".join(self.tables["site"].columns)
@@ -128,7 +130,8 @@ class SiteWorkingCopy(WorkingCopy):
         self.prefetch_first("pending", hosts, 1)
 
     def _try_lock_walks(self, keys: Collection[Key]) -> set[Key]:
-        """Those whose hosts we have, or get. Who has none yet may wait for them: he is in nobody's way."""
+        """The sites whose hosts we have locked or can lock. A transaction that holds no host yet may wait: it blocks no
+        other."""
         missing = set(keys) - self._whole
         walking = self._walk_hosts(missing)
         how = "FOR UPDATE SKIP LOCKED" if self._locked else "FOR UPDATE"
@@ -139,13 +142,13 @@ class SiteWorkingCopy(WorkingCopy):
     # -- the table --------------------------------------------------------------------------------------------
 
     def has_candidates(self, collection: int) -> bool:
-        """Whether any site could be chosen; at the end of a run nobody need wait to find that out."""
+        """Whether any site could be chosen; at the end of a run this is found out without waiting."""
         question = "SELECT 1 FROM site WHERE collection = %b::bigint AND stage = ANY(%b::bigint[]) LIMIT 1"
         stages = [int(SiteStage.LISTED), int(SiteStage.HEARD)]
         return self._pg.execute(question, [collection, stages]).fetchone() is not None
 
     def acquire_site_table(self, collection: int, room: int, chosen: int, exchanged: int) -> None:
-        """As they stand before they are locked; who was moved meanwhile is where he is, and drops out."""
+        """Fetch the candidates as they stand, then lock them; a site that moved meanwhile drops out."""
         heard, listed = (collection, int(SiteStage.HEARD)), (collection, int(SiteStage.LISTED))
         coming, going = max(room, 0), max(-room, 0)
         (better,) = self._pg.execute(

@@ -1,16 +1,14 @@
-"""Working copy: fetches the rows of a transaction from PostgreSQL into SQLite in memory, and writes the changed rows
-back.
+"""Working copy: fetches the rows of a transaction from PostgreSQL into SQLite in memory, and writes changed rows back.
 
-A working copy is a small SQLite in memory with the frontier's own tables. The rows that a call says it needs are
-fetched from PostgreSQL, once each; the call runs on them as on a file; the difference, which SQLite's session
-extension records, goes back in bulk. A call over thousands of URLs costs a dozen round trips, not a thousand.
+A working copy is a small SQLite database in memory with the frontier's own tables. The rows that a call names are
+fetched from PostgreSQL, once each; the call runs on them as on a file; the difference, which SQLite's session extension
+records, goes back in bulk. A call over thousands of URLs costs a dozen round trips, not a thousand.
 
-Promises: a row is fetched once per transaction and never over a change of ours; what hangs below a host is changed
-only while that host's row is locked; a row that is not what it was when we fetched it (`Stale`) undoes the whole
-call.
+Promises: a row is fetched once per transaction and never overwrites our change; rows below a host are changed only
+while that host's row is locked; a row that has changed since it was fetched (`StaleCopy`) undoes the whole call.
 
-Weakness: a statement sees only what was asked for. Every range that the store reads stands behind a `need_first`, and
-the tests play the same lives on a file and on a copy and compare every answer.
+Known weakness: a statement sees only prefetched rows. Every range that the store reads is preceded by a
+`prefetch_first`, and the tests run the same random lives on a file and on a copy and compare every answer.
 """
 
 from collections import defaultdict
@@ -27,23 +25,23 @@ from tarrafa.frontier.store.schema import OLD, TABLES
 from tarrafa.model import HostId
 
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": "text", "BLOB": "bytea"}
-LOCKED_TABLES = frozenset({"site", "address", "number"})  # hang below no host: locked when they are fetched
-IDEMPOTENT_TABLES = frozenset({"robots"})  # the same row may be written by several
-# Rows below a locked host meet nobody; the others are written in this order by everybody, so that none waits in a ring.
+LOCKED_TABLES = frozenset({"site", "address", "number"})  # below no host: locked when they are fetched
+IDEMPOTENT_TABLES = frozenset({"robots"})  # several transactions may write the same row
+# Rows below a locked host cannot conflict; the others are always written in this order, so that nothing deadlocks.
 WRITE_ORDER = ("site", "address", "number", "worker", "collection", "robots")
-CHUNK = 64  # rows more when a range turns out too short
+CHUNK = 64  # more rows when a range turns out too short
 
 Row = tuple[Any, ...]
 Cursor = psycopg.Cursor[Row]
 
 
 class StaleCopy(Exception):
-    """Somebody else changed what we had fetched: the call begins anew."""
+    """Another transaction changed a fetched row: the call begins anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A table as both sides know it."""
+    """A table as SQLite and PostgreSQL have it."""
 
     name: str
     columns: tuple[str, ...]
@@ -73,7 +71,7 @@ def _convert(kind: str, value: Any) -> Any:
 
 @dataclass(slots=True)
 class _FetchedRange:
-    last: Row | None = None  # the key up to which everything is here
+    last: Row | None = None  # the key up to which all rows are here
     complete: bool = False
 
 
@@ -105,7 +103,7 @@ class WorkingCopy(FrontierDatabase):
     # -- a transaction ----------------------------------------------------------------------------------------
 
     def begin(self, cursor: Cursor) -> None:
-        """Nothing is here yet but who works for which collections."""
+        """Start empty, except for the collections and workers."""
         self._pg = cursor
         self.connection.execute("BEGIN")
         self._session = apsw.Session(self.connection, "main")
@@ -114,7 +112,7 @@ class WorkingCopy(FrontierDatabase):
             self._load(table, cursor.execute(f"SELECT {', '.join(self.tables[table].columns)} FROM {table}").fetchall())
 
     def end(self) -> None:
-        """Forget everything."""
+        """Forget all rows."""
         if self.connection.in_transaction:
             self._session.close()
             self.connection.execute("ROLLBACK")
@@ -123,7 +121,7 @@ class WorkingCopy(FrontierDatabase):
         self._locked.clear()
 
     def _load(self, table: str, rows: list[Row]) -> None:
-        """Put rows here that are not here yet; they are no change."""
+        """Insert rows that are not here yet; they do not count as changes."""
         seen, key_of = self._seen[table], self.tables[table].key_of
         fresh = {key: row for row in rows if (key := key_of(row)) not in seen}
         seen.update(fresh)
@@ -132,7 +130,7 @@ class WorkingCopy(FrontierDatabase):
         self.many(f"INSERT OR REPLACE INTO {table} VALUES ({places})", fresh.values())
         self._session.enabled = True
 
-    # -- what is needed ---------------------------------------------------------------------------------------
+    # -- prefetching ------------------------------------------------------------------------------------------
 
     def prefetch(self, table: str, keys: Iterable[Sequence[Any]]) -> None:
         seen, shape = self._seen[table], self.tables[table]
@@ -161,7 +159,7 @@ class WorkingCopy(FrontierDatabase):
                 self._fetch_more(table, prefix, count, last)
 
     def start_after(self, table: str, prefix: Sequence[Any], key: Sequence[Any]) -> None:
-        """What lies before this key is not needed."""
+        """Skip the rows before this key."""
         self._ranges[table, tuple(prefix), False] = _FetchedRange(tuple(key))
 
     def _fetch_first(self, table: str, prefixes: list[Row], count: int, last: bool) -> None:
@@ -204,7 +202,7 @@ class WorkingCopy(FrontierDatabase):
             reach.last = self.tables[table].key_of(rows[-1])
 
     def _is_covered(self, table: str, prefix: Row, count: int, last: bool) -> bool:
-        """Whether the first `count` rows as they stand now are certainly here."""
+        """Whether the first `count` rows, as they stand now, are certainly here."""
         reach = self._ranges[table, prefix, last]
         if reach.complete:
             return True
@@ -222,12 +220,12 @@ class WorkingCopy(FrontierDatabase):
     # -- hosts ------------------------------------------------------------------------------------------------
 
     def acquire_hosts(self, hosts: Sequence[HostId], walks_of: int | None = None) -> Sequence[HostId]:
-        """Never waits, so that it may be asked at any time. Walks are the matter of site_locks.py."""
+        """Never waits, so it may be called at any time. Site sessions are handled in site_locks.py."""
         self.lock_hosts([host for host in hosts if host not in self._locked], "FOR UPDATE SKIP LOCKED")
         return [host for host in hosts if host in self._locked]
 
     def lock_hosts(self, hosts: Iterable[HostId], how: str = "FOR UPDATE") -> None:
-        """To be changed by us alone; with all that hangs below and is few."""
+        """Lock hosts for this transaction, and fetch the small tables below them."""
         wanted = sorted(set(hosts) - self._locked)
         if not wanted:
             return
@@ -236,7 +234,7 @@ class WorkingCopy(FrontierDatabase):
             f"SELECT {columns} FROM host WHERE id = ANY(%b::bigint[]) ORDER BY id {how}", [wanted]
         ).fetchall()
         locked = [row[0] for row in rows]
-        self._seen["host"].difference_update((host,) for host in locked)  # as it is now, not as it was before the lock
+        self._seen["host"].difference_update((host,) for host in locked)  # as it is now, not as before the lock
         self._load("host", rows)
         self._locked.update(locked)
         self.prefetch_first("work", [(host,) for host in locked], ALL_ROWS)
@@ -255,7 +253,7 @@ class WorkingCopy(FrontierDatabase):
         self._load("address", rows)
 
     def _make_ready(self, hosts: list[HostId]) -> None:
-        """Their `ready` rows follow from what is known of them; those fetched before the lock may be out of date."""
+        """Compute their `ready` rows from their other rows; those fetched before the lock may be outdated."""
         self._session.enabled = False
         self.many("DELETE FROM ready WHERE host = ?", [(host,) for host in hosts])
         self.many(
@@ -266,12 +264,12 @@ class WorkingCopy(FrontierDatabase):
         )
         self._session.enabled = True
         rows = self.rows("SELECT collection, kind, next_at, host FROM ready")
-        self._seen["ready"].update(rows)  # a range that is fetched later must not bring back what we change
+        self._seen["ready"].update(rows)  # a range that is fetched later must not overwrite our changes
 
     # -- the difference ---------------------------------------------------------------------------------------
 
     def apply(self, connection: psycopg.Connection[Row]) -> None:
-        """Write what was changed here to where it came from."""
+        """Write the changes to PostgreSQL."""
         changes = _RowChanges(self.tables)
         changeset = self._session.changeset()
         for change in apsw.Changeset.iter(changeset):
@@ -288,7 +286,7 @@ class WorkingCopy(FrontierDatabase):
 
 
 class _RowChanges:
-    """What happened to the rows, by table."""
+    """Changes of rows, by table."""
 
     def __init__(self, tables: dict[str, TableSchema]) -> None:
         self._tables = tables
@@ -318,7 +316,7 @@ class _RowChanges:
             self._updated[name, changed].append((*table.key_of(old), *(values[column] for column in changed)))
 
     def statements(self, name: str) -> Iterable[tuple[str, list[Any], int]]:
-        """Sorted, so that neighbours are touched together."""
+        """Statements, sorted so that neighbouring rows are written together."""
         table = self._tables[name]
         keys = ", ".join(table.key)
         same = " AND ".join(f"t.{one} = k.{one}" for one in table.key)

@@ -37,7 +37,7 @@ class RpcResponse(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ArgumentsDecoder:
-    """What a method is asked with; those that have a default need not be sent."""
+    """Decodes the arguments of a method; those with a default need not be sent."""
 
     def __init__(self, kinds: list[Any], required: int) -> None:
         self._most = len(kinds)

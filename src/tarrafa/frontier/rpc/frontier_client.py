@@ -1,9 +1,9 @@
-"""RPC client of the frontier: `RemoteFrontier` for coroutines and `SocketClient` for threads, over a Unix socket or
-TCP.
+"""RPC client of the frontier: `RemoteFrontier` for coroutines, `SocketClient` for threads, over a Unix socket or TCP.
 
-`RemoteFrontier` is the `Frontier` Protocol at the other end of `frontier_server.py`; `SocketClient` calls by name and
-blocks. Promise: a lost connection fails every call that was under way, at once and by name; nothing is silently
-repeated; a peer that is cut off is noticed.
+`RemoteFrontier` is the `Frontier` API at the other end of `frontier_server.py`; `SocketClient` calls by name and
+blocks.
+Promises: a lost connection fails every running call at once, by name; nothing is silently repeated; an unreachable peer
+is noticed.
 """
 
 import asyncio
@@ -184,7 +184,7 @@ class SocketClient:
             reply = codec.decode_response(_receive_frame(self._socket, until, codec.FRAME_BYTES_MAX))
         except (OSError, EOFError, *codec.DECODE_ERRORS) as error:
             raise Unreachable(f"{SERVER_GONE} ({getattr(error, 'strerror', None) or error})") from None
-        if reply.number != number:  # an answer that came too late for somebody who went on
+        if reply.number != number:  # a late answer to an earlier call
             raise Unreachable(SERVER_GONE)
         return codec.decode_result(method, reply)
 

@@ -1,10 +1,10 @@
 """RPC server of the frontier: serves the `Frontier` API on a Unix socket, and over TCP after the token handshake.
 
-`serve_unix` and `serve_tcp` open any body of the Protocol; an `RpcSession` answers one connection. Promises: no call is
-answered before the handshake (`handshake.py`) is over; until then a connection costs a few hundred bytes and a few
-seconds at most, however many there are and whatever they send; a refused client is told the reason where that helps an
-honest one, and so is the operator, a few times a minute at most. Listening beyond this machine without a token is
-refused.
+`serve_unix` and `serve_tcp` serve any implementation of the API; an `RpcSession` answers one connection.
+Promises: no call is answered before the handshake (`handshake.py`) is over; until then a connection costs a few hundred
+bytes and a few seconds at most, however many there are and whatever they send; a refused client gets the reason where
+that helps an honest one, and so does the operator, a few times a minute at most. Listening beyond this machine without
+a token is refused.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from tarrafa.frontier.rpc.handshake import HandshakeRefused
 from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token
 
 HANDSHAKE_S = 5.0
-UNAUTHENTICATED_MAX = 64  # connections that have not proved anything yet; one more is closed at once
+UNAUTHENTICATED_MAX = 64  # connections before the end of their handshake; one more is closed at once
 SESSIONS_MAX = 2_000
 REQUESTS_AT_ONCE_MAX = 256  # of one connection; it is not read from while so many wait
 REFUSAL_LOG_EVERY_S = 10.0
@@ -110,7 +110,7 @@ class RpcSession:
                 raise FrontierError(f"the URL server knows no {asked.method!r}")
             arguments = method.arguments.decode(asked.arguments)
             reply = codec.encode_response(asked.number, await getattr(self._frontier, asked.method)(*arguments))
-        except Exception as error:  # whoever asked must hear something
+        except Exception as error:  # every call gets an answer
             reply = codec.encode_response(asked.number, None, error)
         with contextlib.suppress(OSError):
             self._writer.write(reply)
@@ -120,7 +120,7 @@ class RpcSession:
 async def serve_tcp(
     frontier: Frontier, host: str, port: int, token: Token, complain: LogRefusal = lambda line: None
 ) -> asyncio.Server:
-    """Answer on a TCP port whoever knows the token."""
+    """Serve on a TCP port, for clients that know the token."""
     door = _TcpListener(frontier, token, complain)
     try:
         return await asyncio.start_server(door.accept, host, port)
@@ -178,7 +178,7 @@ class _TcpListener:
         return False
 
     def _log_refusal(self, writer: asyncio.StreamWriter, reason: str) -> None:
-        """Say it to the operator, but let nobody fill the log."""
+        """Tell the operator, but limit the rate: no client may fill the log."""
         now = boottime()
         if now - self._complained_at < REFUSAL_LOG_EVERY_S:
             self._unsaid += 1

@@ -31,7 +31,7 @@ Handshake = Generator[bytes, bytes, None]  # gives frames, takes the bodies of f
 
 
 class HandshakeRefused(Exception):
-    """Somebody knocked who may not come in; `told`, if anything, is what he is to hear."""
+    """A client that is refused; `told`, if anything, is the answer that it gets."""
 
     def __init__(self, reason: str, told: bytes = b"") -> None:
         super().__init__(reason)
@@ -81,7 +81,7 @@ def _versions(theirs: int) -> str:
 
 
 def client_handshake(token: Token, where: str) -> Handshake:
-    """The client's part. Raises `Refused` with what is wrong, where and what to do."""
+    """The client's part. Raises `AccessRefused` with what is wrong, where and what to do."""
     hello = _new_hello()
     try:
         challenge = _hello((yield _frame(hello)))
@@ -99,7 +99,7 @@ def client_handshake(token: Token, where: str) -> Handshake:
 
 
 def server_handshake(token: Token) -> Handshake:
-    """The server's part; it begins by taking the first frame (`next` it once). Raises `Stranger`."""
+    """The server's part; it begins by taking the first frame (`next` it once). Raises `HandshakeRefused`."""
     try:
         hello = _hello((yield b""))
         if hello.magic != MAGIC or len(hello.nonce) != NONCE_BYTES:

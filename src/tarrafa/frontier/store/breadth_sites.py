@@ -1,14 +1,14 @@
 """Sites of the `breadth` order: keeps the table of sites by mentions, chooses sites, and walks through them.
 
-The rows of `order/breadth.py`: each site's own in `site`, and the gates of its hosts in `work`. New URLs of a host
-whose gate is closed wait and are not handed out. A site that is being walked has one gate that is not: that of the
-host where its best URL waits (OPEN), or from where one is out (OUT); so a site's pages are visited one after the
-other, whichever hosts they are on and whoever has them.
+The rows for `ordering/breadth_rules.py`: each site's own row in `site`, and the gates of its hosts in `work`. New URLs
+of a host with a closed gate are not handed out. A site with a running site session has one gate that is not closed:
+that of the host of its best pending URL (OPEN), or of the host whose visit is handed out (OUT). So the pages of a site
+are visited one after the other, whichever hosts they are on and whichever worker holds them.
 
-Promises: what happens to a URL touches the row of its own site only, by its key; other hosts of that site are looked
-at when a walk takes a step. Other sites are looked at only by `cycle`, when sites are to be chosen, through an index.
-Mentions are exact: the sum of the in-links of a site's URLs, as they were weighed. In other orders nothing of this is
-kept up; a collection that changes its order is read once as a whole.
+Promises: a change of a URL touches the row of its own site only, by its key; other hosts of that site are read when a
+session takes a step. Other sites are read only by `choose_sites`, through an index. Mentions are exact: the sum of the
+in-links of a site's URLs. Other orders maintain none of this; a collection that changes its order is read once as a
+whole.
 """
 
 from typing import NamedTuple

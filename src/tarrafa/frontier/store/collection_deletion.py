@@ -1,17 +1,16 @@
 """Deletion of collections: deletes rows host by host and keeps the log of deleted collections.
 
-A row per name, with the last one of that name: no more is needed to tell pages that are nobody's from those of its
-namesake. Promises: it is noted once, when nothing of it is out any more and before its name is free; each note has a
-number that is greater than those before, given by one at a time, who commits before the next one begins; so who asks
-for what comes after a number misses none. Of two of one name the later one's moment is later, whatever clocks do.
+`CollectionDeletionLog` has one row per name, for the last deleted collection of that name: that suffices to tell its
+pages from those of its namesake. `CollectionDeleter` deletes host by host, some rows at a time, the row of the host's
+work last; then the rows below no host; the collection's own row, and with it its name, at the very end.
 
-How does a collection go?
-
-Host by host, some rows at a time, the row that names the host's work last; then what hangs below no host; its own row
-at the very end, and with it its name. Promises: killed at any moment, whoever calls again goes on; nothing that
-another collection has is touched, hosts with their robots.txt, delays and back-off included; its number is never
-given again. Nothing is deleted while a visit is out: its record would come after whoever says that the collection is
-no more. That is said (deletions.py) before the first row goes.
+Promises: a deletion is noted once, when no visit of the collection is handed out any more, before its first row is
+deleted and before its name is free. Each note has a greater number than those before; numbers are assigned one at a
+time, each committed before the next, so a reader that asks for the notes after a number misses none. Of two collections
+of one name the later deletion has the later time, whatever clocks do. Killed at any moment, the deletion continues at
+the next call; no row of another collection is touched, hosts with their robots.txt, delays and back-off included; a
+collection's number is never given again. Nothing is deleted while a visit is handed out: its record would come after
+the note of the deletion.
 """
 
 from tarrafa.clock import Clock

@@ -64,7 +64,7 @@ class Counters:
         return len(self.with_prefix(collection, prefix))
 
     def flush(self) -> None:
-        """Write this transaction's deltas; the transaction may still fail, see `settle` and `forget`."""
+        """Write this transaction's deltas; the transaction may still fail, see `on_commit` and `on_rollback`."""
         self._db.many(
             "INSERT INTO counter VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value",
             [(*key, delta) for key, delta in sorted(self._deltas.items()) if delta],

@@ -59,16 +59,16 @@ class FrontierDatabase:
         """The first (or last) rows whose primary keys begin so, for each of these beginnings."""
 
     def acquire_hosts(self, hosts: Sequence[int], walks_of: int | None = None) -> Sequence[int]:
-        """Hosts with what hangs below them, to be changed: those of them that nobody else is changing now. Where a
-        collection is named, the walks through their sites too."""
+        """Lock hosts with the rows below them, to be changed: those that no other transaction is changing now. If a
+        collection is named, the sessions with their sites too."""
         return hosts
 
     def acquire_site(self, collection: int, host: int) -> None:
         """The row of a host's site, to be changed."""
 
     def acquire_walks(self, collection: int, names: Sequence[str]) -> None:
-        """Of these sites, whose rows are at hand, all hosts with something that waits or with a gate that is not
-        closed, to be changed, and the head of each queue."""
+        """Lock, for these sites, whose rows are at hand, all hosts with pending URLs or with a gate that is not closed,
+        to be changed, and fetch the head of each queue."""
 
     def acquire_site_table(self, collection: int, room: int, chosen: int, exchanged: int) -> None:
         """The rows of the sites that may come into the table or leave it, to be changed: so many as there is room for

@@ -1,8 +1,8 @@
 """Dispatch of visits: hands out numbered visits, settles the reported outcomes, and requeues what was not reported.
 
-Promises: a visit's number is given when it is handed out, and never again; what is handed out is written down, so
-that the crash of a worker gives it back; a report on what is no longer handed out changes nothing. New URLs and pages
-to see again share a host's polite slots.
+Promises: a visit gets its number when it is handed out, and the number is never given again; handed-out visits are
+stored, so that they are pending again after the crash of a worker; a report on a visit that is no longer handed out
+changes nothing. New URLs and revisits share a host's polite slots.
 """
 
 import dataclasses
@@ -517,7 +517,8 @@ class VisitDispatcher:
 
 
 def _as_shown(state: UrlState, status: int, shown: int) -> UrlState:
-    """A page that others show is not lost by bad weather; and who was found while it was dismissed waits after all."""
+    """A page that is still shown is kept after an inconclusive visit; a page that was found again while it was being
+    dismissed is pending after all."""
     if shown == UNSHOWN or state == UrlState.PENDING:
         return state
     if status == Status.NOT_FOUND_AGAIN:
@@ -530,12 +531,12 @@ def _was_requested(outcome: Outcome) -> bool:
 
 
 def _is_excused(status: int, before: UrlBeforeVisit) -> bool:
-    """Nobody is to blame for it: the host is busy, or we are."""
+    """Whether the attempt does not count: the host is busy, or this machine is."""
     return status in ATTEMPT_NOT_COUNTED and (status in BUSY or before.attempts < STARVED_MAX)
 
 
 def state_after(outcome: Outcome) -> UrlState:
-    """Where a URL stands after its last visit."""
+    """State of a URL after its last visit."""
     if outcome.kept:
         return UrlState.FETCHED
     if outcome.status == Status.ROBOTS:

@@ -1,8 +1,8 @@
 """Leases: registers workers, leases hosts to them, expires leases, claims IP addresses and takes host reports.
 
-A host is with one worker or with nobody. A worker's leases all end at one deadline on the store's own clock, which it
-renews; when that passes, or when the worker is provably dead, its hosts go back, and what it had not reported waits
-again. A worker's number is never given twice, so it is also the epoch that fences late reports.
+A host is held by one worker or by none. All leases of a worker end at one deadline on the store's own clock, which the
+worker renews. When the deadline passes, or when the worker is provably dead, its hosts go back, and its unreported
+visits are pending again. A worker's number is never given twice, so it is also the epoch that fences late reports.
 """
 
 import os
@@ -43,7 +43,7 @@ CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a refused host comes back no so
 
 
 class LeaseClock:
-    """The clock that deadlines are on: this machine's boot clock, which nobody can set. It begins anew at each boot.
+    """The clock of lease deadlines: this machine's boot clock, which cannot be set. It begins anew at each boot.
 
     `lease_s` is how long a lease lasts by it.
     """
@@ -141,10 +141,11 @@ class HostLeases:
         return lease_s
 
     def expired_workers(self) -> list[tuple[int, float]]:
-        """Workers that are dead or went silent, and for how long their hosts must rest.
+        """Workers that are dead or silent, and for how long their hosts must rest.
 
-        A silent one may still be waiting for an answer, so its hosts rest for one more document time limit. Who joined
-        before this machine booted last, on this machine, is dead; on another one, it has one more lease to say so.
+        A silent worker may still wait for a response, so its hosts rest for one more document time limit. A worker that
+        joined before the last boot of this machine, on this machine, is dead; on another machine, it has one more lease
+        to renew.
         """
         found: list[tuple[int, float]] = []
         now, era = self._lease_clock.now(), self._lease_clock.era
@@ -161,7 +162,7 @@ class HostLeases:
         return found
 
     def release_worker(self, worker: int, wait_s: float = 0.0) -> None:
-        """Take everything back from a worker, who is none from now on."""
+        """Take back all hosts of a worker, and remove the worker."""
         earliest = self._clock.now() + wait_s * self._clock.scale
         rows = self._db.rows("SELECT id, next_at, delay_s FROM host WHERE worker = ?", (worker,))
         for host, next_at, delay_s in rows:  # its last request may have gone out just now
@@ -210,7 +211,7 @@ class HostLeases:
         return [lease for lease in leases if lease is not None and lease.visits]
 
     def _leasable_hosts(self, worker: int, known: LoadedCollection, wanted: int, slots: int) -> list[HostId]:
-        """Hosts that may be visited now and have work, the longest ready first; no worker takes what would leave
+        """Hosts that may be visited now and have work, the longest ready first; no worker takes hosts that would leave
         another one idle."""
         workers, held = self._db.required_row("SELECT count(*), coalesce(sum(hosts), 0) FROM worker")
         now = self._clock.now()
@@ -251,7 +252,7 @@ class HostLeases:
         self._db.run("UPDATE worker SET hosts = hosts + 1 WHERE id = ?", (worker,))
 
     def held_leases(self, worker: int) -> list[Lease]:
-        """What a worker has in hand. Where it has no visits, nobody remembers why it took the host: that goes back."""
+        """The leases of a worker. A host without visits goes back: the reason of its loan is not known any more."""
         self._check(worker)
         leases: list[Lease] = []
         hosts = self._db.rows("SELECT id FROM host WHERE worker = ? ORDER BY id", (worker,))
@@ -275,7 +276,8 @@ class HostLeases:
         return leases
 
     def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
-        """The host itself, if it is with nobody and its time has come; in any case what is known of its robots.txt."""
+        """Lend the host, if no worker holds it and its delay has passed; in any case return what is known of its
+        robots.txt."""
         self._check(worker)
         self._urls.ensure_host_row(host, host_key, self._collections.by_id(collection).config.network.suffixes)
         holder, next_at, ended_at, delay_s, failures, status, digest, expires = self._db.required_row(
@@ -305,7 +307,7 @@ class HostLeases:
         return max(CLAIM_WAIT_DELAYS * delay_s, CLAIM_WAIT_MIN_S)
 
     def claim_address(self, worker: int, host: HostId, address: str) -> float:
-        """An address is with one host at a time, whatever the worker, and rests between two of them."""
+        """An address is used by one host at a time, whatever the worker, and rests between two of them."""
         self.held_delay(worker, host)
         now = self._clock.now()
         self._db.prefetch("address", [(address,)])

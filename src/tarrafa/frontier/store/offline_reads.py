@@ -1,9 +1,8 @@
-"""Offline reads of the frontier's SQLite file: status, lookups and pages while no process has it open, and a consistent
-snapshot for export.
+"""Offline reads of the frontier's SQLite file: status, lookups and pages without a server, and a snapshot for export.
 
-`FrontierSnapshot` is one read transaction on the file: SQLite shows it as it was when the first row was read, whatever
-a running frontier writes. So a crawl need not stop to be copied exactly. While it lasts, the owner's log of changes
-(`-wal`) cannot be folded in, and grows by what is written meanwhile.
+`FrontierSnapshot` is one read transaction on the file: SQLite shows the file as it was when the first row was read,
+whatever a running frontier server writes. So an exact copy needs no stop of the crawl. During the snapshot the
+write-ahead log (`-wal`) cannot be checkpointed, and grows by what is written meanwhile.
 """
 
 from collections.abc import Callable
@@ -40,7 +39,7 @@ T = TypeVar("T")
 
 
 class FrontierSnapshot:
-    """Gives a frontier's images from its file. Use it in a `with`."""
+    """Exports a frontier from its file. Use it in a `with`."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path

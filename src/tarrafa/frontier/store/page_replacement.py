@@ -1,14 +1,14 @@
 """Page replacement: a full collection replaces its least linked pages by better linked URLs.
 
-A collection that is kept fresh and has a `pages_max` goes on learning about links when it is full. When a URL that
-waits has more in-links than the least linked page that is kept, the page gives up its place: it is handed out once
-more, not to be asked for but to be dismissed, so that the archive says so and everybody who follows it drops the page
-(its versions stay archived). When that is done, the best URL that waits on a host that answers is chosen for the free
-place, and if it cannot be had, the next best. So the size stays the same, but for the few that are on their way, and
-the mean number of in-links rises. Once full, nothing is taken in by any other order.
+A collection that is kept fresh and has a `pages_max` still learns about links when it is full. When a pending URL has
+more in-links than the least linked kept page, that page gives up its place: it is handed out once more, not to be
+requested but to be dismissed, so that the archive records it and every follower drops the page (its versions stay
+archived). Then the best pending URL on a host that answers is chosen for the free place, and if it cannot be fetched,
+the next best. So the size stays the same, except for the few pages in transit, and the mean number of in-links rises.
+Once the collection is full, no other order takes pages in.
 
-Weakness: in-links are all that counts as importance here, and a page's in-links are known only when those who link to
-it were visited.
+Known weakness: in-links are the only measure of importance here, and the in-links of a page are known only when the
+linking pages were visited.
 """
 
 from typing import Any

@@ -1,12 +1,13 @@
 """Ready queue: orders the hosts that can be leased by the time of their next polite visit.
 
-A host that is with nobody stands here once per collection and kind of work: NEW for URLs that were never visited,
-from its next polite moment on, or FAVOURED where the collection favours the host; OLD for pages to see again, from
-when the first of them is worth it. Promise: rows are added and removed by their whole key, which follows from `host`
-and `work` alone; nothing is ever looked for.
+A host that no worker holds has one row per collection and kind of work: NEW for URLs that were never visited, from the
+end of its delay on, or FAVOURED where the collection favours the host; OLD for revisits, from the time when the first
+of them is worth it.
+Promises: rows are added and removed by their whole key, which follows from `host` and `work` alone; nothing is ever
+searched for.
 
-While favoured hosts and others could be visited, the favoured ones get four places of five: they are first, and
-nobody starves.
+While both favoured and other hosts could be visited, the favoured ones get four places of five: they are first, and no
+host starves.
 """
 
 from tarrafa.frontier.store.database import FrontierDatabase

@@ -1,13 +1,10 @@
 """Retries: counts hosts in back-off and URLs by status, and lets hosts or URLs be tried again.
 
-Counts the hosts of a collection by how they stand, from the rows of those that have work, and of no URL; no more
-often than every few seconds, and no further than a bound.
-
-Which URLs of a collection ended alike, and what lets them be tried again?
-
-Nobody keeps URLs by their status: they are found by looking through the collection, host by host. Promises: no look
-goes further than URLS_LOOKED_MAX rows, and a call that changes something changes so many as it is told to; both
-bodies ask by the same sentences.
+`HostRetries` counts the hosts of a collection by state, from the rows of hosts with pending work, not of URLs; at most
+every few seconds, and up to a bound. `StatusRetries` finds the URLs that ended with one status and lets them be tried
+again. URLs have no index by status: they are found by scanning the collection, host by host.
+Promises: no scan reads more than URLS_LOOKED_MAX rows, and a call changes at most as many rows as its limit; the SQLite
+and the PostgreSQL frontier use the same statements.
 """
 
 from collections.abc import Callable, Iterable

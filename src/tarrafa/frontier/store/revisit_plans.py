@@ -1,8 +1,9 @@
 """Revisit plans: gives the planner its pages and shelves, and stores prices and planned visits.
 
 Some policies look at a whole collection: the index policy when a budget sets its price, and those that plan a day at
-once. Whoever computes that (frontier/revisit_planner.py) reads and writes through these calls, each of them small, so
-that the crawl goes on in between. Promise: a plan holds when it is complete, not before; until then the old one does.
+once. The planner (`frontier/revisit_planner.py`) reads and writes through these calls, each of them small, so that the
+crawl continues in between.
+Promises: a plan holds when it is complete, not before; until then the old one does.
 """
 
 from dataclasses import replace

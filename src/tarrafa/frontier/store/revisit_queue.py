@@ -1,12 +1,12 @@
 """Revisit queue: keeps the pages of a fresh collection on shelves by policy, and takes the due ones.
 
-The policy of `revisit/policy.py` says where a page stands after a visit; here the shelves are rows. A decision
-compares the heads of one host's shelves, found by one query. Beside the policy's shelves there are three of our own,
-with negative numbers, whose pages are due at their key: those to be tried once more (gone, or in trouble), those that
-a full collection has chosen to take in, and those that it gives up for them.
+The policy of `revisit/policy.py` decides on which shelf a page stands after a visit; here the shelves are rows. A
+decision compares the heads of one host's shelves, found by one query. Beside the policy's shelves there are shelves of
+our own, with negative numbers, whose pages are due at their key: pages to be tried once more (gone, or failing), URLs
+that a full collection has chosen to take in, and pages that it gives up for them.
 
-Promise: whatever happens to a visit, a kept page is on a shelf or handed out; it leaves only when the Web says twice
-that it is gone, when it is no longer wanted, or when its place is.
+Promises: whatever happens to a visit, a kept page is on a shelf or handed out; it leaves only when the Web says twice
+that it is gone, when it is no longer wanted, or when its place is needed.
 """
 
 import math
@@ -78,9 +78,10 @@ class UrlBeforeVisit:
 
 
 def page_weight(known: LoadedCollection, in_links: int, rank: float) -> float:
-    """A page's weight, where the collection weighs pages: in-links and ranks follow a power law, its root tames it.
+    """A page's weight, where the collection weighs pages: in-links and ranks follow a power law, which the square root
+    tames.
 
-    Who has no rank yet has the mean.
+    A page without a rank has the mean.
     """
     if known.config.revisit.weigh == "rank":
         return math.sqrt(rank or 1.0)

@@ -1,20 +1,22 @@
 """Runs of a collection: begins a run from the roots and sweeps pages that it did not find.
 
-A run visits everything again from the roots. It begins by one number in the collection's row: nothing else is
-touched. A URL's row says in which run somebody last led there (`urls.py` renews it then), so what an earlier run left
-behind tells itself apart wherever it is met:
+A run visits everything again from the roots. It begins by one number in the collection's row: nothing else is touched.
+A URL's row has the run in which a link last led there (`urls.py` renews it), so the remains of an earlier run are
+recognised wherever they are read:
 
-- a page that was kept stays kept, and shown, until this run has seen it (OLD_PAGES counts those not yet found);
-- what waited when the earlier run ended is put aside when its turn comes (LEFT_OVER counts those still in a queue).
+- a kept page stays kept, and shown, until this run has seen it (OLD_PAGES counts those not yet found);
+- a URL that was pending when the earlier run ended is put aside when its turn comes (LEFT_OVER counts those still in a
+queue).
 
-When nothing waits any more, the run has looked everywhere, and somebody who sees all servers calls for the sweep. It
-goes through all URLs once, some at a time; pages that were not found wait from then on to be dismissed: handed out
-like a visit, but not to be asked for, so that the archive says so and everybody who follows it drops the page. Its
-versions stay archived. Promise: killed at any moment, it goes on where it was; what somebody leads to meanwhile is
-visited after all.
+When no URL is pending any more, the run has looked everywhere, and the supervisor, which sees all servers, calls the
+sweep. The sweep goes through all URLs once, some at a time; pages that were not found are then pending to be dismissed:
+handed out like a visit, but not requested, so that the archive records it and every follower drops the page. Its
+versions stay archived.
+Promises: killed at any moment, the sweep continues where it was; a URL that a link leads to meanwhile is visited after
+all.
 
-A host that is in trouble is spared: what lies behind a door that did not open is not known to be gone. Weakness: of a
-single page that could not be had, what only it leads to counts as not found.
+A host that fails is spared: pages of an unreachable host are not known to be gone.
+Known weakness: if a single page cannot be fetched, pages that only it links to count as not found.
 """
 
 from tarrafa.config import Collection

@@ -1,21 +1,21 @@
 """Schema of the frontier's tables: the SQL that creates them, its version, and the codes in their columns.
 
-Keys are clustered by host: one worker's batch touches few places. `url` is everything known; `pending` orders what
-waits, per host; `work` counts it; `ready` orders the hosts that have work and are with nobody; `handed` is what
-workers hold, so that the crash of one gives it back without a scan.
+Keys are clustered by host: one worker's batch touches few places. `url` is everything known; `pending` orders the
+pending URLs, per host; `work` counts them; `ready` orders the hosts that have work and that no worker holds; `handed`
+has the visits that workers hold, so that they go back after a crash without a scan.
 
-Of what is kept fresh, `page` remembers its history and where it stands, `due` is the shelves of `revisit/policy.py`
-(the smallest key of a shelf is its best page), `shelf` counts them, and `work.due` is when the host's earliest head
-is worth a visit. `ready` has three kinds of rows, NEW and FAVOURED: hosts with new URLs, and OLD: hosts with pages to
-see again. `standing` orders pages by in-links, in collections that exchange their least important ones for better.
+For pages kept fresh, `page` has the history of a page and its shelf, `due` has the shelves of `revisit/policy.py` (the
+smallest key of a shelf is its best page), `shelf` counts them, and `work.due` is when the host's earliest head is worth
+a visit. `ready` has three kinds of rows: NEW and FAVOURED for hosts with new URLs, OLD for hosts with revisits.
+`standing` orders pages by in-links, in collections that replace their least important pages by better ones.
 
-Under the order of breadth a site's row says where it stands (`ordering/breadth_rules.py`): its stage, how often it was
-mentioned, the best of its URLs that wait (of a site that is being walked: the one that is next or out) with its rank
-and host; how many pages the walk has seen, how many visits were in vain, and how many links led out of the last page.
-`work.gate` says whether new URLs of a host may be handed out: of a site one host's gate at most is not closed.
+In the order of breadth a site's row has its state (`ordering/breadth_rules.py`): its stage, its mentions, the best of
+its pending URLs (during a site session: the one that is next or handed out) with its rank and host; the number of pages
+that the session has seen, of visits without a page, and of links to other sites on the last page. `work.gate` says
+whether new URLs of a host may be handed out: at most one host of a site has a gate that is not closed.
 
-`run` says in which run of its collection a URL was last found, and which one `work.visited` is about (runs.py);
-`shown` is set while a URL waits, or is out, whose page others still show. `deleted` are collections that are no more.
+`run` is the run of its collection in which a URL was last found, and the run that `work.visited` counts (`runs.py`);
+`shown` is set while a URL is pending, or handed out, whose page is still shown. `deleted` has the deleted collections.
 """
 
 SCHEMA_VERSION = 6

@@ -1,6 +1,6 @@
 """SQLite frontier: the `Frontier` API on one file, with one thread and group commit.
 
-Promises: what a call has returned for survives a power cut; calls that arrive together share one commit; a call that
+Promises: when a call returns, its changes survive a power cut; calls that arrive together share one commit; a call that
 fails changes nothing and harms no other. One thread does all the work, so nothing here needs a lock.
 """
 
@@ -59,7 +59,7 @@ class _Job:
 def _on_store(
     find: Callable[[FrontierStore], Callable[P, T]],
 ) -> "Callable[Concatenate[SqliteFrontier, P], Coroutine[Any, Any, T]]":
-    """A call of the Protocol that a method of the store does, with the same arguments."""
+    """A call of the API that is a method of the store, with the same arguments."""
 
     def call(self: "SqliteFrontier", /, *positional: P.args, **named: P.kwargs) -> Coroutine[Any, Any, T]:
         return self._call(lambda store: find(store)(*positional, **named))
@@ -68,7 +68,7 @@ def _on_store(
 
 
 class SqliteFrontier:
-    """The Protocol on one file. `on_fatal` is told when the file can no longer be written."""
+    """The `Frontier` API on one file. `on_fatal` is called when the file can no longer be written."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """URL rows of the frontier: discovers URLs, queues them per host, and changes their depth, rank and state.
 
-A URL's row is made once and never removed; what happens to it moves it between states. `pending` and `work` follow
-every move, so that nobody ever looks for waiting URLs by scanning.
+A URL's row is made once and never removed; events move it between states. `pending` and `work` follow every move, so
+that pending URLs are never searched for by scanning.
 """
 
 from collections.abc import Callable, Sequence

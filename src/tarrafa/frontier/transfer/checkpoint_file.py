@@ -4,10 +4,10 @@
     records                     one zstd frame; each record: kind (1 byte), length (4 bytes), msgpack
     tarrafa-end                 12 bytes, and the SHA-256 of everything before: a file that was cut has none
 
-The first record is the `Header` with the collections, then come the hosts' images
-(`frontier/transfer/host_export.py`), the last is a `Summary` that says how many there were. Promises: written and
-read at constant memory; a file is looked through to its last byte before anything is taken from it; what was taken in
-half, because somebody pulled the plug, is taken in again without harm.
+The first record is the `CheckpointHeader` with the collections, then come the host exports
+(`frontier/transfer/host_export.py`), the last is a `CheckpointSummary` with their number.
+Promises: written and read at constant memory; a file is verified to its last byte before anything is imported; an
+import that was interrupted is repeated without harm.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ RECORD = struct.Struct("!cI")
 RECORD_BYTES_MAX = 64 << 20
 HEADER, HOST_EXPORT, SUMMARY = b"h", b"i", b"s"
 PART_BYTES = 1 << 20
-BATCH_BYTES = 4 << 20  # of images, in one call of `restore`
+BATCH_BYTES = 4 << 20  # of host exports, in one call of `import_hosts`
 
 ProgressCallback = Callable[[int], None]
 _encode = msgspec.msgpack.Encoder().encode

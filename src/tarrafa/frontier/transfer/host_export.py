@@ -1,13 +1,11 @@
-"""Export records of the frontier: hosts with their URLs, visits and robots.txt, and collections, with the bounds that
-are checked on import.
+"""Export records of the frontier: hosts with URLs, visits and robots.txt, and collections, with checked bounds.
 
-An *image* is a host taken out of one frontier so that another one can take it in: its row, its robots.txt, and of
-each collection what is known of its URLs: where they stand, every visit remembered, what is believed of pages kept
-fresh. A large host comes in parts. What follows from these (queues, shelves, counters of what waits) is made again by
-whoever takes it in. Leases do not travel: what was handed out waits again, and its number is never given a second
-time.
+A *host export* is a host taken out of one frontier so that another can import it: its row, its robots.txt, and for each
+collection the state of its URLs, every remembered visit, and the estimates of pages kept fresh. A large host comes in
+parts. Derived rows (queues, shelves, counters of what is pending) are made again by the importer. Leases are not
+exported: visits that were handed out are pending again, and their numbers are never given a second time.
 
-Promise: whatever comes from a file or a wire is within the bounds named here before anybody acts on it.
+Promises: everything from a file or a wire is within the bounds named here before it is used.
 Knows nothing of tables and files.
 """
 
@@ -150,8 +148,8 @@ class ExportBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CollectionExport(msgspec.Struct, frozen=True):
-    """A collection without its hosts. `counters` are those that count what happened, not what is there. `number` is
-    what workers know it by: links that wait for a server that was away (postgres/outbox.py) name it."""
+    """A collection without its hosts. `counters` are those of events, not of what is there. `number` is what workers
+    know it by: links that wait in a `ShardOutbox` for an unreachable server name it."""
 
     name: Words
     state: Words

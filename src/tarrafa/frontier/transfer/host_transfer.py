@@ -1,9 +1,10 @@
 """Transfer of hosts: exports hosts with everything below them, imports them, and forgets them.
 
-`after` walks through the hosts in the order of their ids and shows them whole, the large ones in parts; `restore`
-takes images in. Promise: what is there already stays as it is, so taking an image in twice is harmless; a visit's
-number only ever rises. What is derived (queues, shelves, counters of what is there) is made from what comes in, by
-the same code that makes it in daily life. `forget` is the other side of a move.
+`export_hosts` goes through the hosts in the order of their ids and exports them whole, large ones in parts;
+`import_hosts` takes them in; `forget_host` removes a host that another frontier has.
+Promises: existing rows stay as they are, so importing a host twice is harmless; a visit's number only ever rises.
+Derived rows (queues, shelves, counters of what is there) are made from the imported rows, by the same code as during a
+crawl.
 """
 
 from collections import defaultdict

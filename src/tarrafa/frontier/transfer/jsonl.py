@@ -1,7 +1,7 @@
 """JSON Lines export of the frontier: one object per URL, for other tools.
 
-One JSON object per line and URL, in words and dates that need no explanation. It is for reading: what Tarrafa takes
-in again is the other format (`frontier/transfer/checkpoint_file.py`).
+One JSON object per line and URL, in words and dates that need no explanation. The format is for reading only: Tarrafa
+imports the other one (`frontier/transfer/checkpoint_file.py`).
 """
 
 from collections.abc import AsyncIterator

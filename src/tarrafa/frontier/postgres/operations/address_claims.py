@@ -1,12 +1,13 @@
 """Claims of IP addresses by workers on one or several PostgreSQL servers.
 
-One server knows it itself. Of several the first one does (`claim`), for hosts that the others keep, too.
+A single server keeps the claims itself. Of several servers the first keeps them all (table `claim`), also for hosts of
+the others.
 """
 
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.model import HostId
 
-# Free again when the host's delay has passed; what the time is, and whose, comes first.
+# An address is free again when the host's delay has passed; time and worker are the first parameters.
 RELEASE_SQL = (
     "UPDATE claim SET host = NULL, worker = NULL, next_at = greatest(next_at, %b::float8 + delay_s)"
     " WHERE worker = %b::bigint"
@@ -26,7 +27,7 @@ class AddressCalls:
 
     @in_transaction
     def held_delay(self, work: PostgresTransaction, worker: int, host: HostId) -> float:
-        """The delay of a host that is with this worker."""
+        """The delay of a host that this worker holds."""
         work.copy.prefetch("host", [(host,)])
         return work.store.hosts.held_delay(worker, host)
 
@@ -34,7 +35,7 @@ class AddressCalls:
     def claim_address_elsewhere(
         self, work: PostgresTransaction, worker: int, host: HostId, delay_s: float, address: str
     ) -> float:
-        """An address for a host that another server keeps: the first of them knows of all that are taken."""
+        """Claim an address for a host of another server: the first server knows all claims."""
         now = work.store.clock.now()
         row = work.cursor.execute(
             "SELECT host, delay_s, next_at FROM claim WHERE address = %b::text FOR UPDATE", [address]
@@ -53,6 +54,6 @@ class AddressCalls:
 
     @in_transaction
     def release_addresses_elsewhere(self, work: PostgresTransaction, worker: int, keep: list[HostId]) -> None:
-        """The worker's addresses of hosts that it holds no longer."""
+        """Release the worker's addresses of hosts that it holds no longer."""
         now = work.store.clock.now()
         work.cursor.execute(f"{RELEASE_SQL} AND NOT host = ANY(%b::bigint[])", [now, worker, keep])

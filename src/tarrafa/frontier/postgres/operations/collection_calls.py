@@ -1,7 +1,7 @@
 """Collections on one PostgreSQL server: opening, changes of configuration, states.
 
-The store does the work (store/frontier_store.py); each call here says which rows it needs. A change of configuration
-goes through the hosts of the collection some hundreds at a time, in one transaction.
+The store does the work (`store/frontier_store.py`); each call here names the rows that it needs. A change of
+configuration goes through the hosts of the collection some hundreds at a time, in one transaction.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,8 @@ class CollectionCalls:
         start: bool = True,
         is_over_elsewhere: bool = True,
     ) -> CollectionRow:
-        """Elsewhere: where there are several servers, a run is over when it is on all of them."""
+        """Open a collection. `is_over_elsewhere`: with several servers, a run is over when it is over on all of
+        them."""
         self._session.reserve_sequence(len(roots))
 
         def work(work: PostgresTransaction) -> CollectionRow:
@@ -57,7 +58,7 @@ class CollectionCalls:
         work.store.urls.seed(known.row.id, roots)
 
     def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
-        """More roots of a collection that was opened."""
+        """Add more roots to an open collection."""
         self._session.reserve_sequence(len(roots))
         self._session.transact(lambda work: self._seed(work, work.collection(collection), roots))
 
@@ -79,7 +80,7 @@ class CollectionCalls:
                 work.store.urls.breadth.restart(work.collection(number))
 
     def _site_by_site(self, work: PostgresTransaction, number: int) -> Iterator[list[HostId]]:
-        """A collection's hosts, whole sites together: memory holds some of them only, but the transaction all."""
+        """A collection's hosts, whole sites together: memory holds some of them at a time, the transaction all."""
         rows = work.cursor.execute(
             "SELECT host.id, site FROM work JOIN host ON host.id = work.host WHERE collection = %b::bigint"
             " ORDER BY site, host.id",
@@ -95,27 +96,27 @@ class CollectionCalls:
 
     @staticmethod
     def _prefetch_standing(work: PostgresTransaction, number: int) -> None:
-        """By no prefix of its key: read as a whole, the few times that this happens."""
+        """Read the whole table, because no prefix of its key fits; this happens rarely."""
         urls = work.copy.rows("SELECT host, id, in_links FROM url WHERE collection = ?", (number,))
         work.copy.prefetch(
             "standing", [(number, kept, links, host, url) for host, url, links in urls for kept in (0, 1)]
         )
 
     def collection_states(self) -> list[FrontierCollectionState]:
-        """Asked every second by everybody: without what a transaction needs to begin."""
+        """Read every second by every process, so without the cost of a transaction's start."""
         return [
             FrontierCollectionState(*row)
             for row in self._session.connection.read("SELECT id, state, revision, name FROM collection ORDER BY id")
         ]
 
     def sync_collections(self, rows: list[CollectionRow]) -> None:
-        """The collections are as the first of several servers has them."""
+        """Make the collections equal to those of the first of several servers."""
         mine = {row.id: row for row in self._session.transact(lambda work: work.store.collections.rows())}
         for row in rows:
             here = mine.get(row.id)
             if here == row or (here is None and row.state == DELETING):
                 continue
-            if here is None or here.config != row.config:  # nobody asked us then
+            if here is None or here.config != row.config:  # this server missed the change
                 starts = row.state == "running"
                 here = self.open_collection(row.config, [], row.id, start=starts, is_over_elsewhere=False)
             if here.run < row.run:
@@ -129,7 +130,7 @@ class CollectionCalls:
 
     @in_transaction
     def is_over(self, work: PostgresTransaction, name: str) -> bool:
-        """Whether a run has nothing left to do here."""
+        """Whether a run has nothing left to do on this server."""
         known = work.store.collections.find(name)
         return known is None or work.store.urls.breadth.is_over(known)
 

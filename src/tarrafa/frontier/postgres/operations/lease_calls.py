@@ -1,7 +1,8 @@
 """Workers and leases on one PostgreSQL server: joining, leasing hosts, reports, and giving hosts back.
 
-The store does the work (store/leases.py, store/dispatch.py); each call here locks the hosts that it is about and says
-which rows it needs. Promises: two processes never hold one host; a lease whose answer was lost goes back.
+The store does the work (`store/leases.py`, `store/dispatch.py`); each call here locks its hosts and names the rows that
+it needs.
+Promises: two processes never hold one host; a lease whose answer was lost goes back.
 """
 
 from collections import defaultdict
@@ -23,7 +24,7 @@ from tarrafa.model import HostId
 from tarrafa.runtime.process import ProcessId
 
 EXPIRE_EVERY_S = 1.0
-TABLE_LOCK = 0x7A66_0005  # held by who chooses sites from a collection's table
+TABLE_LOCK = 0x7A66_0005  # held while sites are chosen from a collection's table
 
 
 class LeaseCalls:
@@ -51,7 +52,8 @@ class LeaseCalls:
         return self._session.transact(work)
 
     def is_confirmed(self, worker: int) -> bool:
-        """Whether it has renewed since it joined: what renews knows of this server, and would miss it."""
+        """Whether the worker has renewed since it joined: then its lease fence knows this server, and notices its
+        loss."""
         first = self._unconfirmed.get(worker)
         if first is None:
             return True
@@ -68,13 +70,13 @@ class LeaseCalls:
         self._held.pop(worker, None)
 
     def expire(self) -> None:
-        """Take back the hosts of workers that are dead or silent, each in a transaction of its own."""
+        """Take back the hosts of workers that are dead or silent, each worker in a transaction of its own."""
         for worker, _ in self._session.transact(lambda work: work.store.hosts.expired_workers()):
 
             def work(work: PostgresTransaction, worker: int = worker) -> None:
                 wait_s = dict(work.store.hosts.expired_workers()).get(worker)
                 if wait_s is not None:
-                    # The database's clock may have been set: by its own, it may have up to one lease left.
+                    # The database's clock may have been set: by its own clock, the worker may have one lease left.
                     lease_s = self._session.lease_clock.lease_s
                     self._release_worker(work, worker, max(wait_s, lease_s) if wait_s else 0.0)
 
@@ -83,7 +85,7 @@ class LeaseCalls:
     def _release_worker(
         self, work: PostgresTransaction, worker: int, wait_s: float, keep: Iterable[HostId] = ()
     ) -> None:
-        """Take hosts back; all of them, if none are to be kept, and then it is no worker any more."""
+        """Take hosts back; without `keep`, all of them, and then the worker is removed."""
         question = "SELECT id FROM host WHERE worker = %b::bigint ORDER BY id"
         kept = set(keep)
         hosts = [host for host in work.fetch_host_ids(question, worker) if host not in kept]
@@ -116,8 +118,8 @@ class LeaseCalls:
         return leases
 
     def _lease_in_turn(self, worker: int, hosts: int, leases: list[Lease]) -> None:
-        """One transaction, but for collections that have to choose sites first: those are chosen in one of their own,
-        because that waits for others, and who leases has locked hosts already."""
+        """Lease in one transaction, except for collections that have to choose sites first: those choose in a
+        transaction of their own, because choosing waits for others, and a leasing transaction holds host locks."""
         rest: list[int] | None = None
         while rest is None or rest:
             some = partial(self._lease_some, worker=worker, wanted=hosts - len(leases), rest=rest)
@@ -129,7 +131,8 @@ class LeaseCalls:
     def _lease_some(
         self, work: PostgresTransaction, worker: int, wanted: int, rest: list[int] | None
     ) -> tuple[list[Lease], list[int]]:
-        """Hosts, and the collections from which none were taken yet. The first of `rest` has chosen its sites."""
+        """Lease hosts; returns them and the collections that were not reached yet. The first of `rest` has chosen its
+        sites."""
         respect_limits(work)
         hosts, visits, leases = work.store.hosts, work.store.visits, list[Lease]()
         numbers = [known.row.id for known in hosts.collections_in_turn(worker, wanted)] if rest is None else rest
@@ -144,7 +147,7 @@ class LeaseCalls:
 
     @in_transaction
     def _choose_sites(self, work: PostgresTransaction, number: int) -> None:
-        """By one process at a time: another one that had to wait finds it done."""
+        """Choose sites, one process at a time: a process that had to wait finds it done."""
         work.cursor.execute(f"SELECT pg_advisory_xact_lock({TABLE_LOCK}, %b::int)", [number])
         work.counters.refresh()
         known = work.collection(number)
@@ -152,7 +155,7 @@ class LeaseCalls:
             work.store.urls.breadth.choose_sites(known)
 
     def _release_unacknowledged(self, worker: int) -> None:
-        """Leases that were given in an answer that never came are not known to their holder."""
+        """Return leases whose answer was lost: their worker does not know them."""
         losses = self._session.connection.losses
         if self._has_lost_leases or losses != self._losses:
             self._has_lost_leases, self._losses = False, losses

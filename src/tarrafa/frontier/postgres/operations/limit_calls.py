@@ -3,12 +3,12 @@
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction
 from tarrafa.frontier.store.collections import LimitUsage
 
-LIMIT_LOCK = 0x7A66_0003  # held by who hands out the last visits of a collection with a limit
+LIMIT_LOCK = 0x7A66_0003  # held while the last visits of a collection with a limit are handed out
 NEAR_LIMIT = 100_000  # visits per worker: more than any one call hands out
 
 
 class LimitCalls:
-    """What one server has used of the limits."""
+    """Usage of the limits on one server."""
 
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
@@ -20,11 +20,11 @@ class LimitCalls:
         return self._session.transact(lambda work: len(work.copy.rows("SELECT id FROM worker")))
 
     def share_limits(self, elsewhere: dict[int, LimitUsage]) -> None:
-        """What other servers have of the collections counts towards their limits too."""
+        """Take the usage of other servers, which counts towards the limits too."""
         self._session.collections.elsewhere = elsewhere
 
     def lock_limits(self) -> None:
-        """Held until it is given back, or until we are gone."""
+        """Lock until `unlock_limits`, or until the connection ends."""
         with self._session.connection.direct() as connection:
             connection.execute(f"SELECT pg_advisory_lock({LIMIT_LOCK}, 0)")
 
@@ -34,7 +34,7 @@ class LimitCalls:
 
 
 def respect_limits(work: PostgresTransaction) -> None:
-    """Near a collection's limit visits are handed out by one at a time, who counts what the others have."""
+    """Near a collection's limit one transaction at a time hands out visits, and counts those of the others."""
     catalogue = work.store.collections
     workers = len(work.copy.rows("SELECT id FROM worker"))
     near = [known for known in catalogue.running() if catalogue.free_slots(known) < NEAR_LIMIT * workers]

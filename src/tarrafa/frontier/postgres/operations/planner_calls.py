@@ -1,6 +1,6 @@
 """Calls of the revisit planner on one PostgreSQL server.
 
-The store does the work (store/revisit_plans.py); each call here says which rows it needs.
+The store does the work (`store/revisit_plans.py`); each call here names the rows that it needs.
 """
 
 from tarrafa.frontier.messages import PlannedVisit, RevisitPage, RevisitShelf
@@ -13,7 +13,7 @@ PLAN_LOCK = 0x7A66_0004  # held by the process that plans
 
 
 class PlannerCalls:
-    """What the planner reads and writes on one server."""
+    """Reads and writes of the planner on one server."""
 
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
@@ -73,7 +73,7 @@ class PlannerCalls:
         self, work: PostgresTransaction, collection: int, number: int, visits: list[PlannedVisit]
     ) -> None:
         work.copy.lock_hosts(visit.host for visit in visits)
-        ours = [visit for visit in visits if work.copy.is_locked(visit.host)]  # others are another server's
+        ours = [visit for visit in visits if work.copy.is_locked(visit.host)]  # the rest belongs to other servers
         work.copy.prefetch("due", [(visit.host, collection, number, visit.at, visit.id) for visit in ours])
         work.copy.prefetch("shelf", [(collection, visit.host, number) for visit in ours])
         work.store.planning.add_planned_visits(collection, number, ours)

@@ -1,7 +1,7 @@
 """Runs, sweeps and deletions of collections on one PostgreSQL server.
 
-The store does the work (store/runs.py, store/collection_deletion.py); each call here says which rows it needs. Rows
-that are deleted, or looked through for what a run has not found, are found by the database itself.
+The store does the work (`store/runs.py`, `store/collection_deletion.py`); each call here names the rows that it needs.
+Rows to delete, or to sweep, are selected by the database itself.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ EARLIER = OF_EARLIER.replace("?", "%b::bigint")
 
 
 class RunCalls:
-    """Runs of collections, and their end. `keeps` says whether a host is kept on this server, and not elsewhere."""
+    """Runs of collections, and their end. `keeps` says whether a host belongs to this server."""
 
     def __init__(self, session: DatabaseSession, keeps: Callable[[str], bool]) -> None:
         self._session, self._keeps = session, keeps
@@ -27,7 +27,7 @@ class RunCalls:
         return self._begin_run(name, reason, None)
 
     def join_run(self, row: CollectionRow) -> None:
-        """The first of several servers has begun it."""
+        """Begin a run that the first of several servers has begun."""
         self._begin_run(row.name, row.reason, row.run)
 
     def _begin_run(self, name: str, reason: Message | str, run: int | None) -> CollectionRow:
@@ -73,8 +73,8 @@ class RunCalls:
     # -- deleting -------------------------------------------------------------------------------------------------
 
     def has_no_visits_out(self, name: str, *, is_first: bool = True) -> bool:
-        """Nothing of it is out. Asked twice, the second time alone: who is just handing something out is waited for.
-        Where it is not the first of several servers, it may not have heard of its state yet."""
+        """Whether no visit of it is handed out. Checked twice, the second time alone, so that a transaction that is
+        just handing out is waited for. A server that is not the first may not know the collection's state yet."""
 
         def work(work: PostgresTransaction) -> bool:
             known = work.store.collections.by_name(name) if is_first else work.store.collections.find(name)
@@ -85,7 +85,7 @@ class RunCalls:
         return self._session.transact(work) and self._session.transact(work, alone=True)
 
     def record_deletion(self, name: str) -> bool:
-        """Of the first of several servers, when all of them have said that they are home."""
+        """Note the deletion on the first of several servers, when no server has a visit of it handed out."""
         return self._session.transact(
             lambda work: work.store.deleter.record_deletion(work.store.collections.by_name(name))
         )
@@ -97,7 +97,7 @@ class RunCalls:
         return [DeletedCollection(*row) for row in rows]
 
     def delete_collection(self, name: str, limit: int, *, is_first: bool = True) -> bool:
-        """True: there is more. Where it is not the first of several servers, it may have been deleted before."""
+        """True: there are more rows. On a server that is not the first, the collection may be deleted already."""
 
         def some(work: PostgresTransaction) -> bool | None:
             known = work.store.collections.by_name(name) if is_first else work.store.collections.find(name)
@@ -119,7 +119,7 @@ class RunCalls:
         return self._session.transact(rest, alone=True) if more is None else more
 
     def _delete_some(self, work: PostgresTransaction, number: int, limit: int) -> bool | None:
-        """None: nothing hangs below it any more."""
+        """Delete some rows; None: no rows are left below the collection."""
         hosts = work.fetch_host_ids(
             "SELECT host FROM work WHERE collection = %b::bigint ORDER BY host LIMIT %b::bigint",
             number, HOSTS_PER_DELETION,

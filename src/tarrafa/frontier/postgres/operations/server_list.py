@@ -7,13 +7,13 @@ from tarrafa.frontier.postgres.database_connection import DatabaseConnection
 
 
 class ServerList:
-    """What one server has noted of the frontier that it belongs to. A note is made once and for ever."""
+    """Notes of one server about its frontier. A note is made once and for ever."""
 
     def __init__(self, connection: DatabaseConnection) -> None:
         self._connection = connection
 
     def server_ids(self) -> list[str]:
-        """Of the first server: the ids of all servers, in order; empty, if they were never noted."""
+        """On the first server: the ids of all servers, in order; empty if they were never noted."""
         facts: dict[str, str] = dict(
             self._connection.read("SELECT key, value FROM meta WHERE key IN ('member', 'servers')")
         )
@@ -24,12 +24,12 @@ class ServerList:
         return msgspec.json.decode(facts.get("servers", "[]"), type=list[str])
 
     def note_server_ids(self, ids: list[str]) -> list[str]:
-        """The first note stays, whichever process made it."""
+        """Note the ids. The first note stays, whichever process made it."""
         self._note("servers", msgspec.json.encode(ids).decode())
         return self.server_ids()
 
     def set_membership(self, first: str) -> None:
-        """This server belongs to the frontier of that first server."""
+        """Note that this server belongs to the frontier of that first server."""
         if self._connection.read("SELECT 1 FROM meta WHERE key = 'servers'"):
             raise ConfigError(f"{self._connection.where}: is the first server of another frontier")
         self._note("member", first)
@@ -37,7 +37,7 @@ class ServerList:
             raise ConfigError(f"{self._connection.where}: belongs to another frontier")
 
     def site_suffixes(self, suffixes: list[str] | None) -> list[str] | None:
-        """Suffixes that are added to the public list by which sites are told apart; noted now, if none were before."""
+        """Suffixes added to the public suffix list that defines the sites; noted now, if none were noted before."""
         if suffixes is not None:
             self._note("suffixes", msgspec.json.encode(suffixes).decode())
         rows = self._connection.read("SELECT value FROM meta WHERE key = 'suffixes'")

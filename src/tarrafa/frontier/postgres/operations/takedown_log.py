@@ -1,7 +1,7 @@
 """Log of takedowns on the first PostgreSQL server.
 
-Promises: an action has one number; who asks for what comes after a number misses none, because numbers are given by
-one at a time, who commits before the next one begins.
+Promises: each entry has one number; a reader that asks for the entries after a number misses none, because one process
+at a time assigns numbers, and commits before the next one begins.
 """
 
 import msgspec
@@ -10,14 +10,14 @@ from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE, TakedownBatch
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.takedown import TakedownEntry, TakedownSet, in_force
 
-TAKEDOWN_LOCK = 0x7A66_0005  # of the one who gives the next numbers
+TAKEDOWN_LOCK = 0x7A66_0005  # held while numbers are assigned
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(TakedownEntry).decode
 
 
 class PostgresTakedownLog:
-    """The list that all workers of this frontier share."""
+    """The log that all workers of this frontier share."""
 
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
@@ -41,6 +41,6 @@ class PostgresTakedownLog:
 
     @staticmethod
     def orders(work: PostgresTransaction) -> TakedownSet:
-        """What is taken down, as far as this server has heard."""
+        """The take-downs that this server knows."""
         rows = work.cursor.execute("SELECT entry FROM takedown").fetchall()
         return TakedownSet(in_force(_decode(entry) for (entry,) in rows))

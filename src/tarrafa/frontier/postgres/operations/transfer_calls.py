@@ -1,6 +1,6 @@
 """Export and import of hosts on one PostgreSQL server.
 
-The store does the work (transfer/host_transfer.py); each call here says which rows it needs.
+The store does the work (`transfer/host_transfer.py`); each call here names the rows that it needs.
 """
 
 from msgspec.structs import replace
@@ -18,11 +18,11 @@ from tarrafa.frontier.transfer.host_export import (
 from tarrafa.model import HostId
 
 HOSTS_PER_ALBUM = 50
-LAST_URL = (1 << 62, b"\xff" * 16)  # behind all URLs of a host
+LAST_URL = (1 << 62, b"\xff" * 16)  # after all URLs of a host
 
 
 class TransferCalls:
-    """Export and import of hosts, and forgetting one."""
+    """Export, import and removal of hosts."""
 
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session

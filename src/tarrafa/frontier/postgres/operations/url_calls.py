@@ -1,7 +1,7 @@
 """URLs on one PostgreSQL server: discovery, weights, and retries by host or by status.
 
-The store does the work (store/urls.py, store/retries.py); each call here says which rows it needs. What changes
-nothing needs no lock: known URLs and weights are told apart before anything is locked, and most are known.
+The store does the work (`store/urls.py`, `store/retries.py`); each call here names the rows that it needs. Items that
+change nothing need no lock: known URLs and weights are filtered out before anything is locked, and most are known.
 """
 
 from tarrafa.frontier.messages import RANK_STEP, DiscoveredUrl, HostCounts, RetryBatch, UrlStatusFacts, UrlWeight
@@ -13,7 +13,7 @@ from tarrafa.frontier.store.schema import SWEPT
 from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import HostId, Status, UrlState, can_be_retried
 
-URLS_PER_TRANSACTION = 4_000  # a transaction in which we think for longer than a moment is taken from us
+URLS_PER_TRANSACTION = 4_000  # PostgreSQL ends a transaction that is idle for too long
 STATUS = OF_STATUS.replace("?", "%b::bigint")
 
 
@@ -105,7 +105,7 @@ class UrlCalls:
 
 
 def _filter_new_urls(cursor: Cursor, collection: int, offers: list[DiscoveredUrl]) -> list[DiscoveredUrl]:
-    """Most links lead to what is known at no greater depth."""
+    """Drop the URLs that are known at no greater depth: most of them."""
     rows = cursor.execute(
         "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bigint[], %b::float8[])"
         " WITH ORDINALITY AS k(host, id, depth, redirects, role, announced, n)"
@@ -132,7 +132,7 @@ def _filter_new_urls(cursor: Cursor, collection: int, offers: list[DiscoveredUrl
 
 
 def _filter_new_weights(cursor: Cursor, collection: int, weights: list[UrlWeight]) -> list[UrlWeight]:
-    """In-links and depths count when they differ, ranks when they differ by much."""
+    """Keep in-links and depths that differ, and ranks that differ by much."""
     rows = cursor.execute(
         "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::float8[])"
         " WITH ORDINALITY AS k(host, id, in_links, depth, rank, n)"

@@ -1,6 +1,6 @@
 """Global limits: keeps a collection's pages_max and requests_max over all PostgreSQL servers.
 
-Near it one worker at a time hands out visits, over all servers, and counts what all of them have.
+Near a limit one worker at a time hands out visits, over all servers, and counts those of all servers.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ T = TypeVar("T")
 
 
 class GlobalLimits:
-    """Every call that hands out visits goes through `call`."""
+    """Enforces the limits: every call that hands out visits goes through `call`."""
 
     def __init__(self, router: ShardRouter) -> None:
         self._router, self._limiting = router, asyncio.Lock()
         self._scopes: dict[int, tuple[int, configuration.ScopeConfig]] = {}  # as of a revision
 
     async def call(self, member: PostgresShard, rows: list[CollectionRow], work: Callable[[PostgresServer], T]) -> T:
-        """Something that hands out visits of these collections."""
+        """Run a call that hands out visits of these collections."""
         running = [row for row in rows if row.state == "running"]
         scopes = {row.id: self._scope_of(row) for row in running}
         limits = {number: one for number, one in scopes.items() if one.pages_max or one.requests_max}
@@ -39,7 +39,7 @@ class GlobalLimits:
             return await self._call_within_limits(member, limits, work)
 
     def _scope_of(self, row: CollectionRow) -> configuration.ScopeConfig:
-        """Read once for each configuration: this is asked at every lease."""
+        """Decoded once for each configuration: every lease asks."""
         known = self._scopes.get(row.id)
         if known is None or known[0] != row.revision:
             known = self._scopes[row.id] = (row.revision, configuration.decode_collection(row.config).scope)

@@ -1,7 +1,7 @@
 """PostgreSQL shard: one server of the frontier as the event loop calls it, with back-off while it is unreachable.
 
-Its calls run in a thread of their own. Where there are several servers, one that does not answer is left alone for a
-moment (`ShardUnreachable`), so that the others are not kept waiting.
+Its calls run in a thread of their own. With several servers, one that does not answer is not called for a moment
+(`ShardUnreachable`), so that the others are not held up.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from tarrafa.frontier.postgres.postgres_server import PostgresServer
 from tarrafa.frontier.store.leases import LeaseClock
 
 RETRY_AFTER_S = 5.0
-PATIENCE_OF_ONE_S = 3.0  # with one of several servers
+PATIENCE_OF_ONE_S = 3.0  # of one of several servers
 T = TypeVar("T")
 
 
@@ -27,7 +27,7 @@ class ShardUnreachable(Unreachable):
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How the servers of a frontier are opened."""
+    """Settings with which the servers of a frontier are opened."""
 
     suffix_list: str
     clock: Clock | None = None
@@ -36,17 +36,17 @@ class ServerSettings:
 
 
 class PostgresShard:
-    """A server by its address; connected when it is needed."""
+    """A server by its address, connected at its first use."""
 
     def __init__(self, dsn: str, settings: ServerSettings) -> None:
         self.where, self._dsn, self._settings = describe_dsn(dsn), dsn, settings
         self._thread = ThreadPoolExecutor(1, "frontier")
         self._away_until = 0.0
-        self.trouble = ""  # why it did not answer last
+        self.trouble = ""  # why the last call failed
         self.server: PostgresServer | None = None
         self.server_id = ""  # empty: not known yet
-        self.keeps: Callable[[str], bool] = lambda host_key: True  # whether a host is kept here, and not elsewhere
-        self.joined: set[int] = set()  # the workers of ours that take part here
+        self.keeps: Callable[[str], bool] = lambda host_key: True  # whether a host belongs to this server
+        self.joined: set[int] = set()  # our workers that are registered here
 
     @property
     def is_away(self) -> bool:
@@ -63,7 +63,7 @@ class PostgresShard:
         return self.keeps(host_key)
 
     def connect(self) -> PostgresServer:
-        """Blocks."""
+        """Connect. Blocks."""
         if self.server is None:
             server = PostgresServer(
                 self._dsn, self._settings.suffix_list, self._settings.clock, self._settings.lease_clock,
@@ -79,12 +79,12 @@ class PostgresShard:
     async def call(self, work: Callable[[PostgresServer], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self.call_blocking, work)
-        except RuntimeError as error:  # its thread has ended: whoever still asks is ending too
+        except RuntimeError as error:  # its thread has ended: the caller is ending too
             kind = ShardUnreachable if self.is_one_of_several else Unreachable
             raise kind(f"{self.where}: was closed ({error})") from None
 
     def call_blocking(self, work: Callable[[PostgresServer], T]) -> T:
-        """In the calling thread."""
+        """Run in the calling thread."""
         if self.is_one_of_several and self.is_away:
             raise ShardUnreachable(f"{self.where}: is away")
         try:

@@ -1,7 +1,8 @@
 """Shard outbox: keeps links and weights on disk until an unreachable PostgreSQL server is back.
 
-Links found and weights learned wait in a small file of the worker's own until their server is back. Promises: what
-was put in survives a kill and a power cut; it is taken out only after it was delivered; delivering twice is harmless.
+Discovered links and link weights wait in a small file of the worker until their server is back.
+Promises: a stored message survives a kill and a power cut; it is removed only after its delivery; delivering twice is
+harmless.
 """
 
 from collections.abc import Iterator
@@ -40,11 +41,11 @@ class ShardOutbox:
             )
 
     def destinations(self) -> set[str]:
-        """For whom something waits."""
+        """The servers for which messages wait."""
         return {place for (place,) in self._db.execute("SELECT DISTINCT place FROM message")}
 
     def pending_messages(self, place: str) -> Iterator[tuple[int, str, bytes]]:
-        """Each is to be taken out with `done` once it is delivered."""
+        """The messages of one server; each is removed with `remove` after its delivery."""
         while True:
             row = self._db.execute(
                 "SELECT id, method, arguments FROM message WHERE place = ? ORDER BY id LIMIT 1", (place,)

@@ -1,9 +1,9 @@
 """Shard registry: the PostgreSQL servers of one frontier, and which of them holds a site.
 
-The list is fixed when the frontier is made: the first server notes the ids of all of them, in order, and the server of
-a site follows from the site's hash and the length of the list. Other servers than those, or another order, are refused:
-URLs would be looked for in the wrong place. Sites are told apart by the suffix list, and by what the first collection
-adds to it, which the first server notes once and for ever.
+The list is fixed when the frontier is created: the first server notes the ids of all servers, in order, and the server
+of a site follows from the site's hash and the length of the list. Other servers, or another order, are refused: URLs
+would be looked for on the wrong server. Sites are defined by the public suffix list, and by the suffixes that the first
+collection adds to it, which the first server notes once and for ever.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from tarrafa.errors import ConfigError
 from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard, ServerSettings, ShardUnreachable
 from tarrafa.parse.public_suffix import PublicSuffixes
 
-SLOTS = 4096  # of sites, in rows of equal length: the first row is the first server's, and so on
+SLOTS = 4096  # of sites, in ranges of equal length: the first range is the first server's, and so on
 TO_OTHERS = (
     "; to go on with other servers, stop the crawl, `tarrafa export frontier` from these, and `tarrafa import frontier`"
     " into empty databases on those (docs/cluster.md)"
@@ -24,10 +24,10 @@ TO_OTHERS = (
 
 
 class ShardRegistry:
-    """The first server first."""
+    """The servers of a frontier, the first server first."""
 
     def __init__(self, dsns: Sequence[str], settings: ServerSettings) -> None:
-        """Blocks. The very first time all servers must answer."""
+        """Blocks. At the creation of the frontier all servers must answer."""
         self.members = [PostgresShard(dsn, settings) for dsn in dsns]
         self.first, *others = self.members
         first = self.first.connect()
@@ -45,8 +45,8 @@ class ShardRegistry:
                 if member.call_blocking(lambda server: server.id) != server_id:
                     raise ConfigError(f"{member.where}: is not server {number} of this frontier{TO_OTHERS}")
             member.server_id = server_id
-        self._suffixes: PublicSuffixes | None = None  # by which sites are told apart
-        self._is_settled = len(dsns) == 1  # and will be for ever; with one server nobody asks
+        self._suffixes: PublicSuffixes | None = None  # that define the sites
+        self._is_settled = len(dsns) == 1  # fixed for ever; with one server it does not matter
 
     def _create_map(self) -> list[str]:
         ids = [member.call_blocking(lambda server: server.id) for member in self.members]
@@ -57,8 +57,8 @@ class ShardRegistry:
         return self.first.connect().server_list.note_server_ids(ids)
 
     async def tell_sites_apart(self, suffixes: list[str] | None = None) -> None:
-        """Before every question that goes by sites; `suffixes` are those of a collection that may be the first. As long
-        as there was none, nothing is anywhere, and nothing that follows from the answer lasts."""
+        """Load the suffixes before every call that goes by sites; `suffixes` are those of a collection that may be the
+        first. Before the first collection no server has any site, and no result lasts."""
         if self._is_settled:
             return
         noted = await self.first.call(lambda server: server.server_list.site_suffixes(suffixes))

@@ -1,8 +1,7 @@
-"""Shard router: sends each call to the PostgreSQL servers concerned, and keeps messages for unreachable ones in the
-outbox.
+"""Shard router: sends each call to the PostgreSQL servers concerned; messages for unreachable ones go to the outbox.
 
-Promise: links for a server that is away wait in the outbox, and are delivered to the server that keeps their sites when
-it is back, or when the frontier has been imported into other servers.
+Promises: links for an unreachable server wait in the outbox, and are delivered to the server that keeps their sites
+when it is back, or when the frontier has been imported into other servers.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ T = TypeVar("T")
 
 
 class ShardRouter:
-    """The servers of a frontier, and how they are called. The first one is `first`."""
+    """Calls the servers of a frontier. The first server is `first`."""
 
     def __init__(self, registry: ShardRegistry, outbox: Path | None) -> None:
         self._registry, self.first, self.shards = registry, registry.first, registry.members
@@ -38,7 +37,7 @@ class ShardRouter:
     async def on_all(
         self, work: Callable[[PostgresServer], T], *, all_of_them: bool = False
     ) -> list[tuple[PostgresShard, T]]:
-        """The results of the servers that answer; the first one must, and `all_of_them` if so asked."""
+        """The results of the servers that answer; the first must answer, and with `all_of_them` every one."""
         found: list[tuple[PostgresShard, T]] = []
         for shard in self.shards:
             try:
@@ -58,7 +57,7 @@ class ShardRouter:
     async def by_shard(
         self, items: Iterable[Any], key: Callable[[Any], str] = attrgetter("host_key")
     ) -> dict[PostgresShard, list[Any]]:
-        """To each server its part, by the host keys; an item without one goes to all of them."""
+        """The items by server, according to their host keys; an item without a host key goes to all servers."""
         await self.tell_sites_apart()
         parts: defaultdict[PostgresShard, list[Any]] = defaultdict(list)
         for item in items:
@@ -78,7 +77,7 @@ class ShardRouter:
             await shard.call(lambda server, part=part: work(server, part))  # type: ignore[misc]
 
     async def send(self, method: str, collection: Any, items: Sequence[Any]) -> None:
-        """To each server its part (`discover` or `update_weights`), or into the outbox."""
+        """Send each server its part (`discover` or `update_weights`), or put it into the outbox."""
         for shard, part in (await self.by_shard(items)).items():
 
             def deliver(server: PostgresServer, part: list[Any] = part) -> None:
@@ -94,7 +93,7 @@ class ShardRouter:
                 await asyncio.to_thread(self._outbox.put, shard.where, method, (collection, part))
 
     async def empty_outbox(self) -> None:
-        """Deliver what waits, but for links of collections that were deleted."""
+        """Deliver the messages that wait, except links of deleted collections."""
         if self._outbox is None:
             return
         rows = await self.first.call(lambda server: server.store_call(lambda store: store.collections.rows)())
@@ -105,9 +104,9 @@ class ShardRouter:
                 kind: Any = tuple[int, list[DiscoveredUrl]] if method == "discover" else tuple[str, list[UrlWeight]]
                 collection, items = msgspec.msgpack.decode(arguments, type=kind)
                 if method == "discover" and collection not in known:
-                    self._outbox.remove(number)  # it was deleted
+                    self._outbox.remove(number)  # its collection was deleted
                     continue
                 if any(shard.is_away for shard in self.shards if shard.where == place):
                     break
-                await self.send(method, collection, items)  # its sites may be elsewhere by now
+                await self.send(method, collection, items)  # its sites may be on other servers by now
                 self._outbox.remove(number)

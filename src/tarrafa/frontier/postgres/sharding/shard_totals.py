@@ -1,5 +1,4 @@
-"""Totals over shards: merges overviews, host counts, status facts and export catalogues of several PostgreSQL
-servers."""
+"""Totals over shards: merges overviews, host counts, status facts and export catalogues of several servers."""
 
 from collections import defaultdict
 from typing import Any
@@ -78,7 +77,7 @@ def merge_status_facts(found: list[UrlStatusFacts]) -> UrlStatusFacts:
 
 
 def merge_catalogues(found: list[ExportCatalogue]) -> ExportCatalogue:
-    """The first server's collections, with what was counted of them everywhere."""
+    """The first server's collections, with the counts of all servers."""
     first, *others = found
     collections = []
     for image in first.collections:
@@ -91,7 +90,7 @@ def merge_catalogues(found: list[ExportCatalogue]) -> ExportCatalogue:
 
 
 def merge_retries(found: list[RetryBatch]) -> RetryBatch:
-    """As far as all servers have looked: one that is ahead looks again, and finds that it was done."""
+    """Up to the cursor that all servers have reached: a server that is ahead repeats its part, which is harmless."""
     ends = [one.end for one in found if one.end is not None]
     end = min(ends, key=lambda place: (place.host, place.url), default=None)
     return RetryBatch(sum(one.urls for one in found), end)
