@@ -10,7 +10,7 @@ from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE, TakedownBatch
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.takedown import TakedownEntry, TakedownSet, in_force
 
-TAKEDOWN_LOCK = 0x7A66_0005  # held while numbers are assigned
+TAKEDOWN_LOCK = 0x7A66_0006  # held while numbers are assigned
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(TakedownEntry).decode
