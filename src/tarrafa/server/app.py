@@ -15,7 +15,7 @@
     /static/                               style, script, logo
     /crawl/v1/                             for external crawlers (crawler_api/routes.py), where enabled
     /nodes/v1/                             for worker nodes (internal/node_endpoint.py)
-    /shard/                                for searches over several machines (internal/shard_endpoint.py), where enabled
+    /shard/                                for searches of other nodes (internal/shard_endpoint.py), where enabled
 
 Promises: the event loop never waits for a disk (search and graph run in threads).
 """
