@@ -1,9 +1,12 @@
 """Errors of the crawler API, each with its HTTP status.
 
-CrawlerApiError ├── MalformedCall 400 the call cannot be decoded ├── UnknownVisit 404 the visit was never assigned to
-the crawler ├── ConflictingCall 409 the call contradicts an earlier one ├── LostVisit 410 the visit is no longer the
-crawler's ├── CallTooLarge 413 the call exceeds a maximum └── TooManyCrawlers 503 no room for another crawler; retry
-later
+CrawlerApiError
+├── MalformedCall     400   the call cannot be decoded
+├── UnknownVisit      404   the visit was never assigned to the crawler
+├── ConflictingCall   409   the call contradicts an earlier one
+├── LostVisit         410   the visit is no longer the crawler's
+├── CallTooLarge      413   the call exceeds a maximum
+└── TooManyCrawlers   503   no room for another crawler; retry later
 """
 
 from tarrafa.errors import TarrafaError

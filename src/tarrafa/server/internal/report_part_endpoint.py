@@ -4,7 +4,7 @@
 
 Promises: requests without the token are refused; an invalid request or one of another version is refused in one
 sentence and changes nothing. A child process counts, so that searches are not delayed: one at a time, further requests
-wait. It ends with its request: when the client has gone, or after a maximum time. A message is sent every second to
+wait. It ends with its request: when the client has gone, or after RESPONSE_S_MAX. A message is sent every second to
 show that the node is alive.
 """
 
