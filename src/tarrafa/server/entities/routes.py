@@ -6,7 +6,7 @@
     /thing?key=     all statements about an entity, page by page
     /data.json, /thing.json   the same for programs
 
-Promises: the page and the JSON ask by the same parameters and the same function (`find`), which the command line calls
+Promises: the page and the JSON use the same parameters and function (`find_entities`), which the command line calls
 too; whatever pages say is shown as text. Where nothing with data has been crawled, a page says so.
 """
 
