@@ -1,8 +1,8 @@
 """Reports about a crawled collection: tables and figures from archive, frontier, link graph and index.
 
-The tables and figures of the classic studies of national Webs, made from what is kept: the archive, the frontier's
-numbers, the link graph, the index. Reads only; the same report comes out however often it is made.
+The tables and figures of the classic studies of national Webs, from archive, frontier, link graph and index. Only
+reads; the same data give the same report.
 
-`making.make` gathers a `Report` (its JSON is the snapshot); `telling` puts it into words and tables, in a language;
-`writers` makes HTML and Markdown of these, and `plots` the figures.
+`report_builder.build_report` makes a `CollectionReport` (its JSON is the snapshot); `layout` turns it into sentences
+and tables in one language; `writers` writes them as HTML and Markdown, and `plots` draws the figures.
 """

@@ -1,7 +1,7 @@
 """Compares a report with an earlier one: figures, and rows that appeared, vanished or moved.
 
-Pure: two reports of one collection in, what both say side by side out: the figures, and of each table what appeared,
-what vanished and what moved most. Servers are compared as far as both reports name them.
+Pure: takes two reports of one collection and returns their figures side by side and, of each table, the rows that
+appeared, vanished and moved most. Servers are compared as far as both reports name them.
 """
 
 from pathlib import Path
@@ -60,7 +60,7 @@ def compare_reports(earlier: CollectionReport, now: CollectionReport) -> ReportC
 
 
 def report_figures(report: CollectionReport) -> dict[str, float]:
-    """What is compared number by number; what a report cannot tell is left out."""
+    """The figures that are compared; a figure that the report lacks is left out."""
     work, links, servers = report.work, report.links, report.servers
     found: dict[str, float | None] = {
         "documents": work.documents, "requests": work.requests, "bytes": work.bytes, "mean_bytes": work.mean_bytes,

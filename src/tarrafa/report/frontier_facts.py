@@ -1,9 +1,9 @@
 """What the frontier knows of a collection, for a report: numbers, configuration, change rates and freshness.
 
-Its numbers and its configuration; and of the pages that are kept fresh how often they change and how many copies are
-probably what the page says now (as `crawl/explain/freshness.py` has it for one page), some thousands at a time.
-Promises: asks whoever owns the frontier; while nothing runs, reads its file. A frontier that is not there is no
-error: the archive tells what it can.
+The counts and the configuration of the collection; and for the pages that are kept fresh, how often they change and how
+many copies are probably up to date (as `crawl/explain/freshness.py` computes it for one page), some thousands at a
+time. Promises: asks the process that owns the frontier; while none runs, reads its file. A missing frontier is no
+error: the report then uses the archive alone.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ CHANGES_LEAST = 1 / 1024  # a day: once in three years
 
 @dataclass(slots=True)
 class FreshnessAccumulator:
-    """Adds up what is believed of pages."""
+    """Sums the estimates of pages."""
 
     now: float
     rates: "array[float]" = field(default_factory=lambda: array("f"))
@@ -60,7 +60,7 @@ class FreshnessAccumulator:
 
 @dataclass(frozen=True, slots=True)
 class ReportFrontierFacts:
-    """What the frontier told. `trouble`: why it told nothing; `others`: the collections beside this one."""
+    """The facts of the frontier. `trouble`: why there are none; `others`: the other collections."""
 
     now: float
     status: CollectionStatus | None = None
@@ -98,7 +98,7 @@ async def read_frontier_facts(data: DataDirectory, name: str, address: Address |
 
 
 def _read_offline(data: DataDirectory, name: str, now: float) -> ReportFrontierFacts:
-    """While nobody owns the file."""
+    """Read the file while no process owns it."""
     if not data.frontier.exists():
         raise DataError(f"{data.frontier}: is not there")
     statuses = read_overview(data.frontier).collections

@@ -1,6 +1,7 @@
 """Histograms, percentiles and ranked counts of many numbers.
 
-Pure: arrays in, `Distribution` out. Percentiles are exact; bins are whole numbers where there are few, else powers.
+Pure: takes arrays and returns a `Distribution`. Percentiles are exact; bins are whole numbers where there are few, else
+powers.
 """
 
 from typing import Any
@@ -22,7 +23,7 @@ def power_edges(values: NDArray[Any], base: float, least: float) -> NDArray[np.f
 
 
 def distribution(values: NDArray[Any], base: float = 2.0, least: float = 1.0) -> Distribution:
-    """Of numbers that are 0 or more; empty, if there are none."""
+    """The distribution of numbers that are 0 or more; empty, if there are none."""
     if not len(values):
         return Distribution()
     edges = power_edges(values, base, least)
@@ -37,7 +38,7 @@ def distribution(values: NDArray[Any], base: float = 2.0, least: float = 1.0) ->
 
 
 def value_counts(values: NDArray[Any]) -> list[tuple[int, int]]:
-    """Each different number and how often it is there."""
+    """Each different number and its count."""
     found, counts = np.unique(values, return_counts=True)
     return list(zip(found.tolist(), counts.tolist(), strict=True))
 

@@ -1,7 +1,7 @@
 """The layout of a report in one language: sections with sentences, tables and plot names.
 
-Pure: from a `Report`, in one language, to a `Story`: sections with sentences, tables of texts, and the names of
-figures. HTML and Markdown are two ways of writing the same story. Everything in it is plain text.
+Pure: turns a `CollectionReport` into sections with sentences, tables of texts, and the names of figures, in one
+language. HTML and Markdown are two ways of writing the same sections. Everything is plain text.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +40,7 @@ PLOT_TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """`figures`: which columns are numbers; the first column names its row."""
+    """`figures`: the columns with numbers; the first column names its row."""
 
     caption: str
     columns: Sequence[str]
@@ -54,7 +54,7 @@ class ReportSection:
     title: str
     says: list[str] = field(default_factory=list)
     tables: list[ReportTable] = field(default_factory=list)
-    plots: Sequence[str] = ()  # names of figures that belong here, where they were drawn
+    plots: Sequence[str] = ()  # names of the figures of this section, if they were drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _notes(report: CollectionReport, _: Translator) -> list[str]:
 
 
 def missing_node_sentence(missing: MissingNode, _: Translator) -> str:
-    """Which node is not counted, and why."""
+    """The node that is not counted, and the reason."""
     reasons = {
         "unasked": _(
             "it has no address that others can ask it at (it lacks the role search, is silent, or was not heard of yet)"
@@ -168,13 +168,13 @@ def language_label(code: str, _: Translator) -> str:
 
 
 def shorten_text(text: str, chars_max: int = URL_CHARS_MAX) -> str:
-    """On one line, of bounded length, without signs that nobody sees."""
+    """A text on one line, of bounded length, without invisible characters."""
     line = "".join(sign if sign.isprintable() else "�" for sign in text)
     return line if len(line) <= chars_max else line[: chars_max - 1] + "…"
 
 
 def display_server(key: str) -> str:
-    """Without the port that goes without saying."""
+    """The server without its default port."""
     for scheme, port in (("http://", ":80"), ("https://", ":443")):
         if key.startswith(scheme) and key.endswith(port):
             return shorten_text(key.removesuffix(port))
@@ -194,7 +194,7 @@ def _ranked(
     shown: int = ROWS_SHOWN,
     servers: bool = False,
 ) -> ReportTable:
-    """The first rows, and the rest as one."""
+    """The first rows, and the rest as one row."""
     what = _("Servers") if servers else _("Documents")
     with_servers = any(one.servers for one in counts)
     rows: list[Sequence[str]] = []
@@ -679,7 +679,7 @@ def _freshness(report: CollectionReport, _: Translator) -> ReportSection:
 
 
 def _compared_figures(_: Translator) -> dict[str, tuple[str, Callable[[float], str]]]:
-    """The name of each figure that is compared, and how its values are written."""
+    """The name of each compared figure, and how its values are formatted."""
     return {
         "documents": (_("Documents"), _.precise),
         "requests": (_("Requests"), _.precise),

@@ -1,9 +1,9 @@
 """Measurements of this machine: hardware, storage sizes, indexed documents and search times.
 
-What is measured on this machine, now: its processor and memory, the sizes of the files, and the time that a few
-questions take. The questions are made of the collection's own words, always the same for the same index: frequent,
-middling and rare ones, alone, in pairs, and as phrases from titles. Each is asked twice; the second time all that can
-be at hand is. (The search page keeps whole answers besides; that is not measured here.)
+The processor and memory of this machine, the sizes of the files, and the time of a few searches, measured now. The
+searches are made of the collection's own words, always the same for the same index: frequent, middling and rare ones,
+alone, in pairs, and as phrases from titles. Each runs twice; the second time with warm caches. (The search page also
+caches whole results; that is not measured here.)
 """
 
 import os
@@ -34,7 +34,9 @@ MODEL_CHARS_MAX = 100
 
 
 def this_machine(data: DataDirectory) -> Machine:
-    """As it is now. How busy it is at this moment says nothing of the crawl: whoever noted that says it himself."""
+    """The present machine. Its load at this moment says nothing of the crawl, so it is left out: the samples of the
+    crawl give that.
+    """
     page, disk, cores = os.sysconf("SC_PAGE_SIZE"), shutil.disk_usage(data.root), os.cpu_count() or 1
     memory, free = page * os.sysconf("SC_PHYS_PAGES"), page * os.sysconf("SC_AVPHYS_PAGES")
     load, (model, speed_mhz) = os.getloadavg()[0], _processor()
@@ -43,7 +45,7 @@ def this_machine(data: DataDirectory) -> Machine:
 
 
 def _processor() -> tuple[str, float]:
-    """Its model and its speed in MHz, as far as the system tells."""
+    """Its model and its speed in MHz, as far as the system reports them."""
     try:
         lines = CPU_INFO.read_text(errors="replace").splitlines()
     except OSError:
@@ -55,7 +57,7 @@ def _processor() -> tuple[str, float]:
 
 
 def storage_sizes(data: DataDirectory) -> list[StoragePart]:
-    """What the files take, by what they are for."""
+    """The sizes of the files, by purpose."""
     pages = meta = 0
     for path in _files(data.archive):
         size = _size(path)
@@ -80,12 +82,12 @@ def _files(folder: Path) -> list[Path]:
 def _size(path: Path) -> int:
     try:
         return path.lstat().st_size
-    except OSError:  # a log or a segment that is gone by now
+    except OSError:  # a log or a segment that was just removed
         return 0
 
 
 def count_indexed(data: DataDirectory, collection: str) -> int | None:
-    """How many documents of a collection can be found; None, where nothing is indexed."""
+    """The number of indexed documents of a collection; None without an index."""
     there = [part for part in shards.parts(data) if schema.exists(part)]
     if not there:
         return None
@@ -94,7 +96,7 @@ def count_indexed(data: DataDirectory, collection: str) -> int | None:
 
 
 def search_times(data: DataDirectory, collection: str) -> list[SearchTime]:
-    """Empty, where there is nothing to ask."""
+    """Empty, if there is nothing to search for."""
     try:
         words = _words(data)
         if not words:
@@ -109,7 +111,7 @@ def search_times(data: DataDirectory, collection: str) -> list[SearchTime]:
 
 
 def _words(data: DataDirectory) -> list[str]:
-    """So many of the vocabulary, from the most frequent to the rarest."""
+    """Words of the vocabulary, from the most frequent to the rarest."""
     counts: dict[str, int] = {}
     for part in shards.parts(data):
         if schema.exists(part):

@@ -1,8 +1,8 @@
 """Draws the plots of a report as PNG and SVG.
 
-Promises: each plot is drawn in the house's style (simulate/matplotlib_plots.py) as PNG and SVG, and only where there
-is something to see; what comes from the Web is never read as a formula. Without matplotlib nothing is drawn, and
-nobody fails. Knows nothing of how numbers came about.
+Promises: each plot is drawn in the common style (simulate/matplotlib_plots.py) as PNG and SVG, and only where it has
+data; text from the Web is never read as a formula. Without matplotlib no plot is drawn, and that is no error. Knows
+nothing of how the numbers are computed.
 """
 
 import math
@@ -18,7 +18,7 @@ from tarrafa.report.layout import PLOT_TITLES, shorten_text, storage_part_name
 from tarrafa.report.schema import Bin, CollectionReport, Distribution
 from tarrafa.simulate.matplotlib_plots import COLOURS, Series, draw_lines, figure_axes
 
-MARKS_MAX = 12  # ends of collectors that are named
+MARKS_MAX = 12  # labelled end points of lines
 LABEL_CHARS_MAX = 40
 STATUSES_SHOWN = 15
 TICKS_MAX = 14
@@ -38,12 +38,12 @@ def can_draw() -> bool:
 
 
 def draw_plots(report: CollectionReport, _: Translator, folder: Path) -> list[str]:
-    """Write NAME.png and NAME.svg for each figure that the report has numbers for; their names."""
+    """Write NAME.png and NAME.svg for each figure with data; their names."""
     if not can_draw():
         return []
     drawn = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a letter that the font does not have is a box
+        warnings.simplefilter("ignore", UserWarning)  # a letter missing in the font is drawn as a box
         for name, (wanted, plot) in PLOTS.items():
             if wanted(report):
                 plot(report, _, folder / name, _.render(PLOT_TITLES[name]))
@@ -52,7 +52,7 @@ def draw_plots(report: CollectionReport, _: Translator, folder: Path) -> list[st
 
 
 def escape_label(text: str) -> str:
-    """As it is written: a dollar begins no formula."""
+    """The text with its dollar signs escaped: they begin no formula."""
     return shorten_text(text, LABEL_CHARS_MAX).replace("$", r"\$")
 
 
@@ -180,7 +180,7 @@ def _changes(report: CollectionReport, _: Translator, stem: Path, title: str) ->
 
 
 def _degrees(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
-    """Log-log, as such things are looked at; pages without any link have no place there."""
+    """Log-log, the usual form for degrees; pages without links cannot be shown there."""
     with figure_axes(stem, title, _("links"), _("pages")) as axes:
         for points, colour, marker, label in (
             (report.degrees.incoming, COLOURS[0], "o", _("links in")),
@@ -226,7 +226,7 @@ def _horizontal_bars(
     *,
     log: bool = False,
 ) -> None:
-    """Bars from left to right: labels may be long."""
+    """Horizontal bars: labels may be long."""
     with figure_axes(stem, title, x_label, "") as axes:
         drawn = axes.barh(range(len(labels)), values, color=colours or COLOURS[0], height=0.65)
         axes.set_yticks(range(len(labels)), labels, fontsize=9)
@@ -249,7 +249,7 @@ def _bars(
     label: Callable[[float], str],
     _: Translator,
 ) -> None:
-    """One bar for each bin, its left edge written below."""
+    """One bar for each bin, with its left edge as the label."""
     with figure_axes(stem, title, x_label, y_label) as axes:
         _plain_axis(axes.yaxis, _)
         axes.bar(range(len(bins)), [one.count for one in bins], color=COLOURS[0], width=0.85)
@@ -283,7 +283,7 @@ def _has(found: Distribution) -> bool:
     return found.count > 0
 
 
-# In the order of the report: whether there is something to see, and how it is drawn.
+# In the order of the report: whether there are data, and the function that draws them.
 PLOTS: dict[str, tuple[Callable[[CollectionReport], bool], Draw]] = {
     "documents": (lambda report: bool(report.timeline.documents), _documents),
     "growth": (lambda report: bool(report.timeline.documents), _growth),

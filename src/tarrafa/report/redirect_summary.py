@@ -1,7 +1,7 @@
 """Redirect chains: their codes, lengths, ends and loops.
 
-Pure. From the newest redirect of each URL: how often each code, how long the chains are, where they end, and which
-never do. A page that sends its reader away at once (a meta refresh) is a redirect with the code 200.
+Pure. From the newest redirect of each URL: the counts of codes, the lengths and ends of chains, and the loops. A page
+with an immediate meta refresh is a redirect with the code 200.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ DOCUMENT, OTHER_ANSWER, UNVISITED, LOOP = "document", "other", "unvisited", "loo
 
 def summarize_redirects(visits: VisitRows, documents: Rows) -> RedirectSummary:
     moved = visits.moved
-    if visits.deleted > -np.inf:  # those of a namesake that was deleted are not ours
+    if visits.deleted > -np.inf:  # redirects of a deleted collection of the same name are left out
         ours = set(visits.rows["url"].tolist())
         moved = {url: one for url, one in moved.items() if url in ours}
     codes = Counter(one.code for one in moved.values())
@@ -52,9 +52,9 @@ def summarize_redirects(visits: VisitRows, documents: Rows) -> RedirectSummary:
 
 
 def _loops(moved: dict[int, LatestRedirect]) -> tuple[int, set[int]]:
-    """How many there are, and the URLs in them."""
+    """The number of loops, and the URLs in them."""
     loops, looping = 0, set[int]()
-    seen: dict[int, int] = {}  # by which walk
+    seen: dict[int, int] = {}  # URL -> the walk that met it
     for number, begin in enumerate(moved):
         at, path = begin, []
         while at in moved and at not in seen:
@@ -68,7 +68,7 @@ def _loops(moved: dict[int, LatestRedirect]) -> tuple[int, set[int]]:
 
 
 def _follow_chain(begin: int, moved: dict[int, LatestRedirect], looping: set[int]) -> tuple[int, int | None]:
-    """How many redirects from there, and where it ends; None: in a loop."""
+    """The number of redirects from there, and the end of the chain; None: a loop."""
     length, at = 0, begin
     while at in moved:
         if at in looping:

@@ -1,9 +1,9 @@
 """Builds a report from the archive, frontier, graph and index of this machine and of other nodes.
 
-One pass over the archive, a few questions to frontier, graph, index and triple store, and the sizes of the files; and
-beside it, at once, the same from the nodes of other machines. Promises: nothing is changed; what is not there (a
-graph, an index, a frontier, a node) is left out, and the report says so by the name of a sentence in `notes`. A crawl
-may go on meanwhile: each source is read as it is at its moment.
+One pass over the archive, a few queries to frontier, graph, index and triple store, and the sizes of the files; in
+parallel, the same from the nodes of other machines. Promises: nothing is changed; a missing source (a graph, an index,
+a frontier, a node) is left out, and `notes` holds the name of a sentence about it. The crawl may continue meanwhile:
+each source is read as it is at its moment.
 """
 
 import asyncio
@@ -68,10 +68,10 @@ def build_report(
     search: bool = True,
     progress: Progress = lambda done, total: None,
 ) -> CollectionReport:
-    """The report of a collection, of a run or a period of it. `machines`: as somebody noted them; else it is this one.
-    `others` asks the nodes of other machines for what they hold.
+    """The report of a collection, of one run or a period. `machines`: as sampled during the crawl; else this one.
+    `others` requests the parts of other machines.
 
-    Blocks for as long as the archives take; not to be called on a loop.
+    Blocks while the archives are read; not to be called on an event loop.
     """
     data.check_version()
     if since is not None and until is not None and until <= since:
@@ -159,7 +159,7 @@ def _compared(report: CollectionReport, earlier: CollectionReport) -> Collection
 def _gather(
     data: DataDirectory, asked: PartRequest, others: RequestRemoteParts | None, progress: Progress
 ) -> tuple[ReportPart, RemoteParts]:
-    """Our own portion, and beside it, at once, those of others."""
+    """The part of this machine and, in parallel, those of others."""
     if others is None:
         return gather_local_part(data, asked, progress), RemoteParts()
     read = _BothProgress(progress)
@@ -171,7 +171,7 @@ def _gather(
 
 
 class _BothProgress:
-    """How far they are together."""
+    """The joint progress of both."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._lock = progress, threading.Lock()
@@ -193,7 +193,7 @@ def _check(name: str, known: ReportFrontierFacts, visits: VisitRows, run: int | 
 
 
 def _archived_config(content: bytes) -> Collection | None:
-    """How the archive says that it was configured."""
+    """The configuration as stored in the archive."""
     with contextlib.suppress(ConfigError):
         return config.decode_collection(content) if content else None
     return None
@@ -215,17 +215,19 @@ def _links(
 
 
 def _visits_elsewhere(known: ReportFrontierFacts, visits: VisitRows, asked: PartRequest) -> int:
-    """Visits that the frontier knows of, at least so many, and no archive that was read. It was asked first, and a
-    visit is archived before it is finished."""
+    """A lower bound of the visits that the frontier knows of and that are in no archive that was read. The frontier is
+    asked first, and a visit is archived before it is finished.
+    """
     if known.status is None or (asked.is_limited and visits.deleted > -inf):
-        return 0  # nobody can tell
+        return 0  # unknown
     read = visits.recorded if visits.deleted == -inf else len(visits.rows)
     return max(0, known.status.visits - read)
 
 
 def _unvisited(known: ReportFrontierFacts, responses: list[ResponseStatusCount]) -> list[ResponseStatusCount]:
-    """What the frontier has settled and the archive has no record of. It was asked first, so a visit made meanwhile
-    does not count here."""
+    """URLs that the frontier has settled without a record in the archive. The frontier is asked first, so a visit made
+    meanwhile does not count here.
+    """
     statuses = {int(code): count for code, count in (known.status.statuses if known.status is not None else {}).items()}
     visited = {one.status: one.count for one in responses}
     more = {code: count - visited.get(code, 0) for code, count in statuses.items()}

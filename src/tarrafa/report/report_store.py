@@ -1,8 +1,8 @@
 """The stored reports of a data directory, and the one that is being built.
 
-DATA/reports/NAME/MOMENT/ holds a report as `tarrafa report` writes it; what was made stays, so that a later one can
-be compared with it. Promises: one at a time, in a process's own thread; a report is listed when it is whole; those
-beyond KEPT_MAX, the oldest first, make room.
+DATA/reports/NAME/MOMENT/ holds a report as `tarrafa report` writes it; reports are kept, so that a later one can be
+compared with them. Promises: one report at a time, in a thread of the process; a report is listed when it is complete;
+those beyond KEPT_MAX are removed, the oldest first.
 """
 
 import re
@@ -34,7 +34,7 @@ class _ReportRun(msgspec.Struct):
     run: int | None = None
 
 
-@lru_cache(maxsize=1_000)  # what was made stays as it is
+@lru_cache(maxsize=1_000)  # a stored report never changes
 def _run_of(path: Path) -> int | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=_ReportRun).run
@@ -44,7 +44,7 @@ def _run_of(path: Path) -> int | None:
 
 @dataclass(slots=True)
 class ReportInProgress:
-    """A report that is being made, or was not: `trouble` says why."""
+    """A report that is being built, or has failed: `trouble` gives the reason."""
 
     name: str
     done: int = 0
@@ -65,7 +65,7 @@ class ReportStore:
         self.making: ReportInProgress | None = None
 
     def moments(self, name: str) -> list[str]:
-        """When reports were made of a collection, the newest first."""
+        """The times of the stored reports of a collection, the newest first."""
         try:
             found = [one.name for one in self._folder(name).iterdir() if MOMENT.fullmatch(one.name)]
         except OSError:
@@ -73,7 +73,7 @@ class ReportStore:
         return sorted((one for one in found if self.file(name, one, "report.json")), reverse=True)
 
     def read(self, name: str, moment: str = "") -> CollectionReport:
-        """A report that was made; by default the newest."""
+        """A stored report; by default the newest."""
         newest = moment or next(iter(self.moments(name)), "")
         path = self.file(name, newest, "report.json")
         if path is None:
@@ -81,12 +81,12 @@ class ReportStore:
         return comparison.read_report(path)
 
     def run_of(self, name: str, moment: str) -> int | None:
-        """The run that a report tells of; None: all of them."""
+        """The run of a report; None: all runs."""
         path = self.file(name, moment, "report.json")
         return None if path is None else _run_of(path)
 
     def file(self, name: str, moment: str, path: str) -> Path | None:
-        """A file of a report; None: there is none. Names come from outside."""
+        """A file of a report; None: there is none. Names are untrusted input."""
         if not (MOMENT.fullmatch(moment) and FILE.fullmatch(path)):
             return None
         found = self._folder(name) / moment / path
@@ -106,8 +106,9 @@ class ReportStore:
         others: RequestRemoteParts | None = None,
         run: int | None = None,
     ) -> threading.Thread:
-        """Make one, of one `run` or of all, in a thread; `making` tells how far it is. `others` asks the nodes of other
-        machines."""
+        """Build a report, of one `run` or of all, in a thread; `making` gives the progress. `others` requests the parts
+        of other machines.
+        """
         with self._lock:
             if self.making is not None and not self.making.trouble:
                 raise Busy(f"a report of {self.making.name} is being made; one at a time")

@@ -1,6 +1,6 @@
 """The schema of a report: the structs of its JSON snapshot.
 
-`Report` is the snapshot: everything that the other forms show, and enough to compare a later one with. Moments are
+`CollectionReport` is the snapshot: all data of the other formats, and enough to compare a later report with. Times are
 seconds since 1970 in UTC, shares go from 0 to 1. A newer format is refused by an older reader; new fields have
 defaults, so that an older snapshot can still be compared with.
 """
@@ -17,7 +17,7 @@ class ReportStruct(msgspec.Struct, frozen=True):
 
 
 class NamedCount(ReportStruct, frozen=True):
-    """One row of a table: a name, how many, and which part of all. `servers`: on how many of them, where that tells."""
+    """One row of a table: a name, a count, and its share of all. `servers`: the number of servers, where it applies."""
 
     name: str
     count: int
@@ -32,7 +32,7 @@ class ResponseStatusCount(ReportStruct, frozen=True):
 
 
 class Bin(ReportStruct, frozen=True, array_like=True):
-    """How many values are at least `low` and less than `high`."""
+    """The number of values that are at least `low` and less than `high`."""
 
     low: float
     high: float
@@ -40,7 +40,7 @@ class Bin(ReportStruct, frozen=True, array_like=True):
 
 
 class Distribution(ReportStruct, frozen=True):
-    """Many numbers in few."""
+    """The summary of many numbers."""
 
     count: int = 0
     mean: float = 0.0
@@ -54,7 +54,7 @@ class Distribution(ReportStruct, frozen=True):
 
 
 class MachineUsage(ReportStruct, frozen=True):
-    """A machine that took part. `busy`: its processor's mean use over the period, where somebody noted it."""
+    """A machine that took part. `busy`: the mean use of its processor over the period, if it was sampled."""
 
     name: str
     machine: Machine
@@ -68,7 +68,7 @@ class CrawlPause(ReportStruct, frozen=True, array_like=True):
 
 
 class CrawlSummary(ReportStruct, frozen=True):
-    """How long it took and what came of it. Rates are over the active time."""
+    """Duration and result of the crawl. Rates are over the active time."""
 
     first: float = 0.0
     last: float = 0.0
@@ -80,15 +80,15 @@ class CrawlSummary(ReportStruct, frozen=True):
     requests: int = 0
     documents: int = 0  # URLs that are kept
     pages_fetched: int = 0  # kept visits: with revisits, more than documents
-    bytes: int = 0  # of bodies, as they came over the wire
+    bytes: int = 0  # of bodies, as received, compressed or not
     mean_bytes: float = 0.0  # of a document
     documents_per_s: float = 0.0
     kbit_per_s: float = 0.0
-    first_12_h: float = 0.0  # the share of documents that were first met by then
+    first_12_h: float = 0.0  # the share of documents that were first found by then
 
 
 class UrlCounts(ReportStruct, frozen=True):
-    """From the discovery of a URL to its entry in the search index. None: nobody here can tell."""
+    """From the discovery of a URL to its entry in the search index. None: unknown here."""
 
     mentioned: int | None = None  # in the link graph, in scope or not
     discovered: int | None = None  # known to the frontier
@@ -118,11 +118,11 @@ class ServerSummary(ReportStruct, frozen=True):
     most: list[ServerDocuments] = []
     holding_80: float = 0.0
     holding_80_servers: int = 0
-    documents: dict[str, int] = {}  # of each, to compare with; the largest, where there are too many
+    documents: dict[str, int] = {}  # of each server, for comparisons; the largest, where there are too many
 
 
 class SoftwareUse(ReportStruct, frozen=True):
-    """By server: what the last answer with such a header said. `silent`: servers that never said."""
+    """By server: its last response with such a header. `silent`: servers that never sent one."""
 
     told: int = 0
     silent: int = 0
@@ -131,14 +131,14 @@ class SoftwareUse(ReportStruct, frozen=True):
 
 
 class RobotsUse(ReportStruct, frozen=True):
-    """Of the servers that were visited: who has a robots.txt, and what it asks of us."""
+    """Of the visited servers: how many have a robots.txt, and its rules for our user agent."""
 
-    asked: int = 0  # whose robots.txt was asked for
+    asked: int = 0  # whose robots.txt was requested
     present: int = 0
-    absent: int = 0  # a plain no: 404 and the like
+    absent: int = 0  # 404 and similar
     unreachable: int = 0
-    with_rules: int = 0  # that forbid us something
-    closed: int = 0  # that forbid us everything
+    with_rules: int = 0  # that disallow something
+    closed: int = 0  # that disallow everything
     with_delay: int = 0
     delay_s_mean: float = 0.0
     delay_s_most: float = 0.0
@@ -153,7 +153,7 @@ class DeadLink(ReportStruct, frozen=True):
 
 
 class DeadLinks(ReportStruct, frozen=True):
-    """`share`: of the links that lead to a URL that was visited."""
+    """`share`: of the links to visited URLs."""
 
     urls: int
     links: int
@@ -172,7 +172,7 @@ class RedirectSummary(ReportStruct, frozen=True):
     loops: int = 0
     loop_urls: int = 0
     exceeded: int = 0
-    whole: bool = True  # False: there were more than are looked at
+    whole: bool = True  # False: there were more than the maximum that is read
 
 
 class Collector(ReportStruct, frozen=True):
@@ -195,7 +195,7 @@ class Timeline(ReportStruct, frozen=True):
 
 
 class BreadthCycle(ReportStruct, frozen=True):
-    """So many sites, in the order in which they were entered, and their pages that pass or fail the breadth rule."""
+    """A number of sites, in the order of their first visit, and their pages that pass or fail the breadth rule."""
 
     number: int
     sites: int
@@ -205,7 +205,7 @@ class BreadthCycle(ReportStruct, frozen=True):
 
 
 class StoragePart(ReportStruct, frozen=True):
-    """What takes room on the disk; `kind`: data, index or other."""
+    """The use of disk space; `kind`: data, index or other."""
 
     name: str
     kind: str
@@ -213,21 +213,21 @@ class StoragePart(ReportStruct, frozen=True):
 
 
 class MachineStorage(ReportStruct, frozen=True):
-    """What takes room on one of several machines."""
+    """The use of disk space on one of several machines."""
 
-    name: str  # of its node; empty: the one that the report was made on
+    name: str  # of its node; empty: the machine that built the report
     parts: list[StoragePart]
 
 
 class MissingNode(ReportStruct, frozen=True):
-    """A node whose portion is not counted. `why`: away, broken, refused, trouble, unasked, version; see the texts."""
+    """A node whose part is not counted. `why`: away, broken, refused, trouble, unasked, version; see layout.py."""
 
     name: str
     why: str
 
 
 class SearchTime(ReportStruct, frozen=True):
-    """Of one kind of question: how many were asked, and how long they took, the first time and again."""
+    """Of one kind of search: their number, and their times, cold and warm."""
 
     kind: str
     questions: int
@@ -238,8 +238,9 @@ class SearchTime(ReportStruct, frozen=True):
 
 
 class FreshnessSummary(ReportStruct, frozen=True):
-    """Of the pages that are kept fresh. `changes`: pages by changes a day; `fresh`: how many copies are probably what
-    the page says now."""
+    """Of the pages that are kept fresh. `changes`: pages by changes a day; `fresh`: the number of copies that are
+    probably up to date.
+    """
 
     pages: int
     visits: int
@@ -249,14 +250,14 @@ class FreshnessSummary(ReportStruct, frozen=True):
 
 
 class LinkDegrees(ReportStruct, frozen=True):
-    """How many pages have so many links: (links, pages)."""
+    """The number of pages by number of links: (links, pages)."""
 
     incoming: list[tuple[int, int]] = []
     outgoing: list[tuple[int, int]] = []
 
 
 class FigureDifference(ReportStruct, frozen=True):
-    """A figure then and now."""
+    """A figure in both reports."""
 
     name: str
     before: float
@@ -264,7 +265,7 @@ class FigureDifference(ReportStruct, frozen=True):
 
 
 class ListDifference(ReportStruct, frozen=True):
-    """What appeared in a table, what vanished from it, and what moved most."""
+    """The rows of a table that appeared, vanished, and moved most."""
 
     name: str
     appeared: list[FigureDifference]
@@ -275,7 +276,7 @@ class ListDifference(ReportStruct, frozen=True):
 
 
 class ReportComparison(ReportStruct, frozen=True):
-    """An earlier report of the collection against this one."""
+    """The comparison of an earlier report of the collection with this one."""
 
     made_at: float
     first: float
@@ -293,7 +294,7 @@ class CollectionReport(msgspec.Struct, frozen=True):
     version: str
     since: float | None = None
     until: float | None = None
-    run: int | None = None  # the only one that is counted
+    run: int | None = None  # the only run that is counted
     state: str = ""
     reason: str = ""
     order: str = ""
@@ -301,7 +302,7 @@ class CollectionReport(msgspec.Struct, frozen=True):
     work: CrawlSummary = CrawlSummary()
     links: UrlCounts = UrlCounts()
     responses: list[ResponseStatusCount] = []
-    unvisited: list[ResponseStatusCount] = []  # URLs that were refused by their looks: no visit was made
+    unvisited: list[ResponseStatusCount] = []  # URLs rejected before a visit, by their form
     types: list[NamedCount] = []
     types_distinct: int = 0
     servers: ServerSummary = ServerSummary()
@@ -327,8 +328,8 @@ class CollectionReport(msgspec.Struct, frozen=True):
     search: list[SearchTime] = []
     freshness: FreshnessSummary | None = None
     statements: int | None = None
-    notes: list[str] = []  # what is missing, by the name of the sentence that says so
+    notes: list[str] = []  # what is missing, by the name of a sentence
     comparison: ReportComparison | None = None
     storage_by_machine: list[MachineStorage] = []  # where several nodes are counted
-    missing: list[MissingNode] = []  # nodes that are not
-    visits_elsewhere: int = 0  # that the frontier knows of, and no archive that was read
+    missing: list[MissingNode] = []  # nodes that are not counted
+    visits_elsewhere: int = 0  # known to the frontier, and in no archive that was read

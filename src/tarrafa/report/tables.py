@@ -1,10 +1,10 @@
 """Counts the visit rows into the tables of a report.
 
-Pure: from the rows of `visits`, the tables of the report that they alone can tell.
+Pure: takes the rows of `visit_rows` and returns the tables of the report that need nothing else.
 
-A *document* is a URL that is kept: its newest visit that says anything about it (not a 304, not a failure of the day)
-was kept. Sizes, depths, languages and charsets are those of that visit; sizes are bytes of the body as they came over
-the wire, compressed where the server did so. A *server* is scheme, host and port.
+A *document* is a URL that is kept: its newest conclusive visit (not a 304, not a temporary failure) was kept. Sizes,
+depths, languages and charsets are those of that visit; sizes are bytes of the body as received, compressed where the
+server did so. A *server* is scheme, host and port.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,7 +35,7 @@ from tarrafa.report.schema import (
 )
 from tarrafa.report.visit_rows import GRACE, KEPT, READ, REQUESTED, Rows, VisitRows, count_names
 
-PAUSE_S = 600.0  # whoever is silent for longer rests
+PAUSE_S = 600.0  # a longer silence is a pause of the crawl
 PAUSES_LISTED = 10
 FIRST_S = 12 * 3600.0
 SERVERS_LISTED = 25
@@ -87,7 +87,7 @@ class ReportTables:
 
     @cached_property
     def documents(self) -> Rows:
-        """The newest word on each URL that is kept."""
+        """The newest row of each URL that is kept."""
         statuses = self.rows["status"]
         weather = np.array(
             [status for status in np.unique(statuses).tolist() if is_inconclusive(status)], statuses.dtype
@@ -147,7 +147,7 @@ class ReportTables:
         return sorted(found, key=lambda one: (-one.count, one.status))
 
     def types(self) -> tuple[list[NamedCount], int]:
-        """Of all answers, errors included; those without a type have an empty name. And how many types there are."""
+        """Of all responses, errors included; a missing type has an empty name. And the number of types."""
         counts = count_names(self.rows["type"][self.requested], self.visits.types)
         return rank_counts(counts, limit=LISTED_MAX), len(counts) - ("" in counts)
 
@@ -190,7 +190,7 @@ class ReportTables:
         return count_names(pairs >> 32, names)
 
     def domains(self, config: Collection) -> list[NamedCount]:
-        """By top-level domain, or by what the collection names or favours: these come first."""
+        """By top-level domain, or by the domains that the collection names or prefers: these come first."""
         named = named_domains(config)
         of_host = [domain_of(host, named) for host in self.visits.hosts]
         documents, servers = dict.fromkeys(of_host, 0), dict.fromkeys(of_host, 0)
@@ -259,7 +259,9 @@ class ReportTables:
         )  # fmt: skip
 
     def waits(self) -> Distribution:
-        """Between the end of an answer and the next request to the same server, pauses of the whole crawl aside."""
+        """Seconds between the end of a response and the next request to the same server, without pauses of the whole
+        crawl.
+        """
         rows = self.rows[self.requested]
         order = np.lexsort((rows["at"], rows["host"]))
         host, at, elapsed = rows["host"][order], rows["at"][order], rows["elapsed_s"][order]
@@ -267,7 +269,7 @@ class ReportTables:
         return distribution(gap[gap <= PAUSE_S], 2.0, 1 / 64)
 
     def answers(self) -> Distribution:
-        """Seconds from the request to the end of its answer."""
+        """Seconds from the request to the end of its response."""
         return distribution(self.rows["elapsed_s"][self.requested].astype(np.float64), 2.0, 1 / 512)
 
     def internal_links(self) -> Distribution:
@@ -280,8 +282,9 @@ class ReportTables:
         return LinkDegrees(incoming, value_counts(self.documents["links"]))
 
     def cycles(self, per_cycle: int) -> list[BreadthCycle]:
-        """Sites in the order in which they were entered, so many to a cycle. A site's i-th page passes when the walk
-        would go on after it: 2^i of its links or more lead to other sites."""
+        """Sites in the order of their first visit, a fixed number per cycle. A site's i-th page passes when the walk
+        would continue after it: 2^i of its links or more lead to other sites.
+        """
         pages = self.rows[self.first_kept]  # in the order of time
         sites = self.sites[pages["host"]]
         if not len(sites):
@@ -307,7 +310,7 @@ class ReportTables:
 
 
 def _last_of_each(urls: NDArray[np.uint64], visits: NDArray[np.uint32], at: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Where the newest row of each URL is."""
+    """The index of the newest row of each URL."""
     order = np.lexsort((at, visits, urls))
     return order[np.flatnonzero(np.append(urls[order][1:] != urls[order][:-1], [True] * bool(len(order))))]
 
@@ -326,7 +329,9 @@ def product_name(server: str) -> str:
 
 
 def named_domains(config: Collection) -> list[str]:
-    """What the collection favours, names or calls a suffix, as ends of names: `br` of `*.br`. The longest first."""
+    """The domains that the collection prefers, names or lists as suffixes, as ends of names: `br` of `*.br`. The
+    longest first.
+    """
     patterns = [*config.strategy.favour, *(config.scope.hosts or ())]
     ends = [pattern[2:].lower() for pattern in patterns if pattern.startswith("*.") and ":" not in pattern]
     ends += [suffix.strip(".").lower() for suffix in config.network.suffixes]
@@ -334,7 +339,7 @@ def named_domains(config: Collection) -> list[str]:
 
 
 def domain_of(key: str, named: list[str]) -> str:
-    """The end of a server's name that it is counted under; an address is just that."""
+    """The domain under which a server is counted; an IP address counts as such."""
     name = key.partition("://")[2].rpartition(":")[0].rstrip(".")
     last = name.rpartition(".")[2]
     if name.startswith("[") or last.isdigit():

@@ -1,9 +1,9 @@
 """Reads the visits of a collection from the archive, one small row per visit.
 
-Promises: only metadata records and notes are decoded, and of them only what is counted. Memory holds the different
-names (hosts, types, languages) and up to ROWS_IN_MEMORY rows; more lie in a file without a name, which goes with us.
-What the Web can make up without end (types, charsets, languages, redirects) has a maximum.
-Knows nothing of tables: `counting` makes them.
+Promises: only metadata records and notes are decoded, and of them only the counted fields. Memory holds the different
+names (hosts, types, languages) and up to ROWS_IN_MEMORY rows; more rows lie in an unnamed temporary file, which ends
+with the process. Values that the Web can invent without end (types, charsets, languages, redirects) have a maximum.
+Knows nothing of tables: `tables` makes them.
 """
 
 import tempfile
@@ -30,7 +30,7 @@ from tarrafa.runtime.heartbeat import Amount
 
 ROWS_PER_CHUNK = 1 << 14
 ROWS_IN_MEMORY = 1 << 20  # some 60 MB
-NAMES_MAX = 60_000  # different types, languages, charsets or collectors; the others are one
+NAMES_MAX = 60_000  # different types, languages, charsets or collectors; the others are counted as one
 OTHER = "(other)"
 REDIRECTS_MAX = 1_000_000
 RULES_CACHED_MAX = 10_000
@@ -38,7 +38,7 @@ NAME_CHARS_MAX = 100
 SMALL_MAX = (1 << 16) - 1
 RECORD_TYPES = WarcRecordType.metadata | WarcRecordType.resource
 
-KEPT, REQUESTED, GRACE, READ = 1, 2, 4, 8  # flags of a row; READ: there was a page to count links on
+KEPT, REQUESTED, GRACE, READ = 1, 2, 4, 8  # flags of a row; READ: the links of the page were counted
 ROW = np.dtype([
     ("url", "u8"), ("at", "f8"), ("visit", "u4"), ("elapsed_s", "f4"), ("bytes", "u4"), ("host", "u4"),
     ("external", "u4"), ("status", "i2"), ("depth", "u2"), ("type", "u2"), ("language", "u2"), ("charset", "u2"),
@@ -49,7 +49,7 @@ OnBytesRead = Callable[[int], None]
 
 
 class NameInterner:
-    """Texts as small numbers, in the order in which they were met."""
+    """Texts as small numbers, in the order of their first use."""
 
     def __init__(self, names_max: int = NAMES_MAX) -> None:
         self.names: list[str] = []
@@ -67,7 +67,7 @@ class NameInterner:
 
 
 class RobotsSummary(NamedTuple):
-    """What a robots.txt asks of us, in short; and when that was noted."""
+    """A summary of a robots.txt, and when it was recorded."""
 
     status: int
     forbids: bool = False
@@ -77,14 +77,14 @@ class RobotsSummary(NamedTuple):
 
 
 class ServerHeader(NamedTuple):
-    """What a host says that it runs, and when it said so."""
+    """The Server header of a host, and its time."""
 
     at: Amount
     text: Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 
 
 class LatestRedirect(NamedTuple):
-    """Where a URL's newest redirect leads; both ends by their hash."""
+    """The target of a URL's newest redirect; both URLs by their hash."""
 
     visit: int
     code: int
@@ -102,7 +102,7 @@ class _Page(msgspec.Struct):
 
 
 class _VisitMetadata(msgspec.Struct):
-    """As much of a record as is counted."""
+    """The counted fields of a record."""
 
     collection: str
     url: str
@@ -114,7 +114,7 @@ class _VisitMetadata(msgspec.Struct):
 
 
 class _RunConfigured(msgspec.Struct, tag="collection"):
-    """From here on this file tells of that run, as it was configured then."""
+    """From here on the records of this file belong to that run, with that configuration."""
 
     collection: str
     revision: int
@@ -123,7 +123,7 @@ class _RunConfigured(msgspec.Struct, tag="collection"):
 
 
 class _CollectionDeleted(msgspec.Struct, tag="deleted"):
-    """What was visited until then is nobody's any more."""
+    """Earlier visits of the collection belong to no collection any more."""
 
     collection: str
     at: float
@@ -144,7 +144,7 @@ _decode_note: Callable[[bytes], _Note] = msgspec.json.Decoder(_Note).decode
 
 @dataclass(slots=True)
 class VisitRows:
-    """All visits of a collection, and what was noted beside them."""
+    """All visits of a collection, and the notes beside them."""
 
     rows: Rows
     hosts: list[str]
@@ -154,18 +154,18 @@ class VisitRows:
     collectors: list[str]
     software: dict[int, ServerHeader]  # by host
     rules: dict[str, RobotsSummary]  # by host key
-    sitemaps: set[str]  # host keys that lead to some
+    sitemaps: set[str]  # host keys with sitemaps
     moved: dict[int, LatestRedirect]
     moved_whole: bool
     config: tuple[int, bytes]  # of the collection, as last noted, and its revision; empty: never
-    names: dict[str, float]  # collections that the archive speaks of, and when last, at whatever time
-    runs: dict[int, float]  # of the collection, and when each was seen last
-    deletions: dict[str, float]  # when a collection was deleted last, as far as the archive tells
-    deleted: float  # the same of this collection: what was visited until then is nobody's
+    names: dict[str, float]  # collections in the archive, and the time of the last record of each, in any period
+    runs: dict[int, float]  # of the collection, with the time of the last record of each
+    deletions: dict[str, float]  # the last deletion of each collection, as far as the archive records it
+    deleted: float  # the same for this collection: earlier visits are not counted
     recorded: int  # visits of the collection, in the period or not, deleted or not
 
     def collections(self) -> set[str]:
-        """Those that are there still."""
+        """The collections that still exist."""
         return {name for name, at in self.names.items() if at > self.deletions.get(name, -np.inf)}
 
     def runs_made(self) -> set[int]:
@@ -196,7 +196,7 @@ class VisitReader:
     _config: tuple[int, bytes] = (-1, b"")
     _names: dict[str, float] = field(default_factory=dict)
     _runs: dict[int, float] = field(default_factory=dict)
-    _now_run: int = 1  # that the file tells of
+    _now_run: int = 1  # the run of the present file
     _deletions: dict[str, float] = field(default_factory=dict)
     _recorded: int = 0
 
@@ -269,7 +269,7 @@ class VisitReader:
             self._moved[key] = LatestRedirect(seen.visit, seen.outcome.status, target)
 
     def _read_note(self, note: _Note, noted: datetime | None) -> None:
-        """Robots.txt is the host's, whichever collection asked for it."""
+        """A robots.txt belongs to the host, whichever collection fetched it."""
         at = noted.timestamp() if noted is not None else 0.0
         if isinstance(note, HostNote):
             if note.status:
@@ -304,8 +304,9 @@ class VisitReader:
 
 
 class RowStore:
-    """Rows, in memory while they are few. Use it in a `with`: what lies in a file is read from there until the end of
-    its array. `share`: of the memory for one, when several are held at once."""
+    """Rows, in memory while they are few. Use it in a `with`: a file stays mapped until the end of its array. `share`:
+    of the memory for one store, when several are held at once.
+    """
 
     def __init__(self, share: int = 1) -> None:
         self._most = ROWS_IN_MEMORY // share
@@ -320,7 +321,7 @@ class RowStore:
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
-            self._file.close()  # what is mapped stays mapped
+            self._file.close()  # a mapping survives the closing
 
     def add(self, row: tuple[Any, ...]) -> None:
         self._waiting.append(row)
@@ -328,7 +329,7 @@ class RowStore:
             self._pack()
 
     def add_rows(self, rows: Rows) -> None:
-        """Rows that came from elsewhere, some thousands at a time."""
+        """Add rows of another machine, some thousands at a time."""
         self._chunks.append(rows)
         self._held += len(rows)
         if self._held >= self._most:
@@ -361,7 +362,7 @@ Noted = TypeVar("Noted", RobotsSummary, ServerHeader)
 
 
 def keep_newest(found: dict[Key, Noted], key: Key, told: Noted) -> None:
-    """What was noted last holds, in whichever order it is read."""
+    """The newest note holds, in whichever order they are read."""
     before = found.get(key)
     if before is None or before.at <= told.at:
         found[key] = told
@@ -372,6 +373,6 @@ def keep_latest(found: dict[Key, float], key: Key, at: float) -> None:
 
 
 def count_names(numbers: NDArray[Any], names: Sequence[str]) -> dict[str, int]:
-    """How often each name stands among the numbers; those that never do are left out."""
+    """The count of each name among the numbers; unused names are left out."""
     counts = np.bincount(numbers, minlength=len(names)) if len(names) else np.empty(0, np.int64)
     return {name: int(count) for name, count in zip(names, counts.tolist(), strict=True) if count}

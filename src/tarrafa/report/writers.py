@@ -1,8 +1,8 @@
 """Writes a report as HTML, Markdown, JSON and plots.
 
-As HTML that opens from the disk and under a policy without inline script or style; as Markdown; as JSON; and all of
-it as files in a folder. Promises: what comes from the Web is text in every form, never markup; a file is there whole
-or not at all. Knows nothing of how numbers came about.
+HTML opens from the disk and under a policy without inline script or style; the other formats are Markdown, JSON, and
+all of them as files in a folder. Promises: text from the Web is text in every format, never markup; a file is complete
+or missing. Knows nothing of how the numbers are computed.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from tarrafa.runtime.data_dir import write_atomically
 REPORT_FORMATS = ("html", "md", "json", "plots")
 STYLE, FOLDER = "report.css", "plots"
 
-# In Markdown a cell must hold neither bars nor lines, and no sign that would begin something.
+# A Markdown cell must hold neither bars nor line ends, and no sign that has a meaning there.
 _MARKDOWN = str.maketrans(
     {sign: f"\\{sign}" for sign in "\\`*_{}[]#~"}
     | {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "$": "&#36;"}
@@ -39,7 +39,7 @@ def _templates() -> Environment:
 
 
 def stylesheet() -> str:
-    """The style sheet of a report that stands by itself."""
+    """The style sheet of a standalone report."""
     return resources.files("tarrafa.report").joinpath("static", STYLE).read_text(encoding="utf-8")
 
 
@@ -50,7 +50,7 @@ def report_json(report: CollectionReport) -> bytes:
 def report_html(
     report: CollectionReport, _: Translator, drawn: Sequence[str] = (), *, style: str = STYLE, plots: str = f"{FOLDER}/"
 ) -> str:
-    """A whole page. `drawn` are the figures that there are; `style` and `plots` say where its parts are found."""
+    """A whole page. `drawn` are the existing figures; `style` and `plots` are the addresses of its parts."""
     return (
         _templates()
         .get_template("report.html")
@@ -61,7 +61,7 @@ def report_html(
 def report_article(
     report: CollectionReport, _: Translator, drawn: Sequence[str] = (), *, plots: str = f"{FOLDER}/"
 ) -> str:
-    """The same without the page around it, to stand in another one; what holds in it is harmless."""
+    """The same without the page around it, to be embedded in another one; its content is safe markup."""
     return (
         _templates()
         .get_template("article.html")
@@ -119,7 +119,9 @@ def check_formats(forms: Sequence[str]) -> None:
 def write_report(
     report: CollectionReport, _: Translator, folder: Path, forms: Sequence[str] = REPORT_FORMATS
 ) -> list[Path]:
-    """The forms that are wanted, as files; the main ones are told. Plots come first: pages show what was drawn."""
+    """Write the requested formats as files; returns the main ones. Plots come first: pages show those that were
+    drawn.
+    """
     check_formats(forms)
     written, drawn = [], list[str]()
     try:

@@ -38,7 +38,7 @@ class ExclusionFilter:
         return made[2]
 
     def refuse(self, url: str) -> None:
-        """Raise `errors.Withheld` if the requested page is taken down."""
+        """Raise `errors.PageTakenDown` if the requested page is taken down."""
         self._taken_down.raise_if_taken_down(url)
 
 

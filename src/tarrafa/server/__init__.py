@@ -1,7 +1,7 @@
 """Web server: search pages, console, REST API, and the endpoints for other nodes and for crawlers.
 
-A search page that works without JavaScript, things that pages speak of, each page's relations, the crawl's state, and
-the same answers as JSON. Everything that came from the Web is hostile here: it is escaped, never linked unless
-http(s), and shown under a policy that runs nothing of it. The answers themselves are made in search/ and graph/; this
-room only shows them. Another door (`crawlers`) is for programs that crawl for us.
+The search page works without JavaScript; other pages show entities, the relations of a page, and the state of the
+crawl; all have JSON versions. All data from the Web are untrusted here: they are escaped, linked only if http(s), and
+shown under a content security policy that runs none of them. The results come from search/ and graph/; this room only
+shows them. `crawler_api` serves external crawlers.
 """

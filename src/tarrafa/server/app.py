@@ -1,23 +1,23 @@
 """Builds the web application: its routes, middleware and error handlers.
 
-    /  /search.json  .csv  .rss  .atom     the search page, its results, and the same for programs (searching.py)
-    /why  /help                            why a result; how to search
-    /suggest  /opensearch.xml              how a text may go on; how a browser adds this search
-    /page  /site  /page.json  /site.json   all that is known of a page or a site (relations.py)
-    /data  /thing  /data.json  /thing.json what pages say of things, and who says it (things.py)
-    /status  /status.json                  the crawl, if somebody can tell, for those on this machine or signed in
-    /queries.json                          what people ask, for those on this machine
-    /sparql                                what pages state, asked by SPARQL, and an editor (sparql.py)
-    /healthz                               for those who watch the process
-    /api  /api/openapi.json                what programs can ask (console/)
-    /console/  /api/v1/                    for those who run it, where there is a console
-    /suggest-site                          a form for everybody, where somebody has switched it on
+    /  /search.json  .csv  .rss  .atom     the search page, its results, and the same for programs (search/routes.py)
+    /why  /help                            explanation of a score; how to search
+    /suggest  /opensearch.xml              completions; how a browser adds this search
+    /page  /site  /page.json  /site.json   all that is known of a page or a site (page_site_routes.py)
+    /data  /thing  /data.json  /thing.json entities and their pages (entities/routes.py)
+    /status  /status.json                  state of the crawl, if available, for local requests and signed-in users
+    /queries.json                          the query log, for local requests
+    /sparql                                SPARQL endpoint and editor (sparql/endpoint.py)
+    /healthz                               health check
+    /api  /api/openapi.json                documentation of the REST API (api/)
+    /console/  /api/v1/                    for operators, where there is a console
+    /suggest-site                          public form to suggest a site, where it is enabled
     /static/                               style, script, logo
-    /crawl/v1/                             for crawlers elsewhere (crawlers/app.py), where they are served
-    /nodes/v1/                             for other machines that take part (console/joined.py)
-    /shard/                                for those who search over several machines (shard.py), where it is served
+    /crawl/v1/                             for external crawlers (crawler_api/routes.py), where enabled
+    /nodes/v1/                             for worker nodes (internal/node_endpoint.py)
+    /shard/                                for searches of other nodes (internal/shard_endpoint.py), where enabled
 
-Promises: the loop never waits for a disk (search and graph run in threads).
+Promises: the event loop never waits for a disk (search and graph run in threads).
 """
 
 import time
@@ -60,7 +60,7 @@ StatusSource = Callable[[], Awaitable[FrontierOverview]]
 
 
 class StatusRoutes:
-    """What is neither search nor relations: the crawl's state, what people ask, whether we live."""
+    """State of the crawl, query log and health check."""
 
     def __init__(
         self, data: DataDirectory, replies: PageResponses, status: StatusSource | None, entry: Authenticator
@@ -75,7 +75,7 @@ class StatusRoutes:
         ]
 
     def _guarded_routes(self, status: StatusSource) -> list[BaseRoute]:
-        """The state of the crawl names people and machines: it is no part of the search, which is for everybody."""
+        """The state of the crawl names people and machines: unlike the search, it is not public."""
 
         async def told(visit: ConsoleRequest) -> Response:
             return self._replies.html(visit.request, "crawl_status.html", overview=await status())
@@ -112,11 +112,11 @@ def create_app(
     rate: RateLimit | None = None,
     nodes: Starlette | None = None,
 ) -> Starlette:
-    """The whole site. `status` tells the crawl's state, where somebody can; `crawlers` answers crawlers elsewhere,
-    `shard` those who search over several machines; `searcher` is by default over the index that is here; `queries`
-    notes what is asked; `public` is the address that the site is known by, `address` that of a frontier elsewhere;
-    `asking` asks the triple store, and is closed by whoever gave it. `console` is for those who run it; `rate` is how
-    much others may ask; `nodes` lets other machines join."""
+    """The whole site. `status` returns the crawl's state, where available; `crawlers` serves external crawlers, `shard`
+    searches over several machines; `searcher` is by default over the local index; `queries` logs queries; `public` is
+    the public URL of the site, `address` that of a remote frontier; `asking` queries the triple store, and its owner
+    closes it. `console` is for operators; `rate` limits the requests of others; `nodes` lets worker nodes join.
+    """
     searcher = searcher or Searcher.open(data)
     suggests = console.suggests if console is not None else lambda: False
     clock = Clock.from_environment()
@@ -139,7 +139,7 @@ def create_app(
     check_all_guarded(routes)
 
     async def trouble(request: Request, error: Exception) -> Response:
-        """A path with a line end in it is below no mount, and still what a program asked."""
+        """A path with a line end in it matches no mount, and is still a request of a program."""
         tell = api_error_response if request.url.path.startswith(f"{API_PATH}/") else replies.error_response
         return await tell(request, error)
 

@@ -1,7 +1,7 @@
 """Serves static files (CSS, JavaScript, logo) under URLs that hold a content hash.
 
-Promises: a browser asks for each of them once, and for the new one as soon as it changes: its address holds a
-fingerprint of what it says. Asked for without one, it is looked after each time.
+Promises: a browser requests each file once, and the new version as soon as it changes: the URL holds a hash of the
+content. Requested without a hash, a file is revalidated each time.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ CACHE_FOREVER = "public, max-age=31536000, immutable"
 
 @cache
 def asset_url(name: str) -> str:
-    """The address of a file of ours."""
+    """The URL of a static file."""
     content = resources.files(PACKAGE).joinpath(FOLDER, name).read_bytes()
     return f"/{FOLDER}/{name}?v={hashlib.blake2s(content, digest_size=6).hexdigest()}"
 
 
 class StaticAssets(StaticFiles):
-    """The files."""
+    """Serves the files."""
 
     def __init__(self) -> None:
         super().__init__(packages=[(PACKAGE, FOLDER)])

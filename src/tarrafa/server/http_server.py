@@ -1,9 +1,9 @@
 """Listens on a port and runs the web application under uvicorn until it is stopped.
 
-Promises: a port that cannot be had is one `ServeError`, before anything else is started; `serve` runs inside whatever
-loop calls it, touches no signal handlers, and returns when its stop event is set or it is cancelled; `run` is the
-same for a process that does nothing else, until Ctrl-C. Crawlers elsewhere are served only where there is a token.
-Knows nothing of pages.
+Promises: a port that cannot be had is one `ListenError`, before anything else is started; `serve` runs inside whatever
+loop calls it, touches no signal handlers, and returns when its stop event is set or it is cancelled; `run` is the same
+for a process that does nothing else, until Ctrl-C. Crawlers elsewhere are served only where there is a token. Knows
+nothing of pages.
 """
 
 import asyncio

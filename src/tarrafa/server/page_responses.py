@@ -1,9 +1,9 @@
 """Renders HTML pages in the reader's language and turns errors into HTML, JSON or text responses.
 
-Promises: pages are in the reader's language, and what he chose is remembered in a cookie that holds nothing else. A
-search that cannot be understood is 400 and one sentence, an unknown URL 404, nothing indexed yet 503; a program that
-asked for JSON hears it as JSON, one that asked for a feed or a table as plain text, both in English.
-Knows nothing of what is asked.
+Promises: pages are in the reader's language, and a chosen language is stored in a cookie that holds nothing else. An
+invalid search is 400 and one sentence, an unknown URL 404, no index yet 503; a program that requested JSON gets the
+error as JSON, one that requested a feed or a table as plain text, both in English. Knows nothing of the content of
+requests.
 """
 
 import logging
@@ -33,11 +33,11 @@ log = logging.getLogger(__name__)
 
 
 class UnknownResource(TarrafaError):
-    """Something that nobody here has heard of."""
+    """A resource that is not known here."""
 
 
 class Forbidden(TarrafaError):
-    """Something that is not told to everybody."""
+    """A resource that is not public."""
 
 
 class PageResponses:

@@ -1,11 +1,10 @@
 """Limits requests per client address with token buckets (429 with Retry-After).
 
-Each address has a bucket: it holds BURST_S seconds' worth of the rate, each answer takes out what it costs (COSTS),
-and the rate fills it again. Promises: an empty bucket is 429 with `Retry-After`, before anything else is done;
-however many addresses ask, BUCKETS_MAX are remembered, those that asked last, some 3 MB; a bucket that is forgotten
-was full again or belongs to a flood from so many addresses that no bucket helps. Those at this machine are not
-counted unless somebody says so; nor are programs that show the token (`exempt`), style, script, and whoever asks
-whether we live.
+Each address has a token bucket: it holds BURST_S seconds of the rate, each request takes its cost (REQUEST_COSTS), and
+the rate refills it. Promises: an empty bucket is 429 with `Retry-After`, before any other work; however many addresses
+send requests, BUCKETS_MAX are remembered, the latest ones, some 3 MB; a forgotten bucket was full again or belongs to a
+flood from so many addresses that no bucket helps. Local requests are not counted unless configured; nor are programs
+with the token (`exempt`), style, script, and health checks.
 """
 
 import logging

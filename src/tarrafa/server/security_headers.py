@@ -1,9 +1,8 @@
 """Adds security headers (CSP, HSTS, no-sniff) to every response; allows only http(s) links; detects local requests.
 
-Promises: every answer carries a policy under which nothing but our own style sheet and script is loaded or run (that
-of the SPARQL editor allows one style more, by its hash), no address is told to the pages linked to, and no content is
-guessed; only http and https URLs ever become links. What is not for everybody is told to those at this machine. Knows
-nothing of what is shown.
+Promises: every response carries a policy under which only our own style sheet and script are loaded or run (that of the
+SPARQL editor allows one more style, by its hash), no referrer is sent to linked pages, and no content type is guessed;
+only http and https URLs become links. Private data are shown to local requests only. Knows nothing of the content.
 """
 
 from ipaddress import ip_address
@@ -62,8 +61,9 @@ def safe_href(url: str) -> str:
 
 
 def is_local_request(request: HTTPConnection) -> bool:
-    """Whether whoever asks sits at this machine. A request that a proxy passed on does not; nor does one that names
-    another host: a page elsewhere may let its own name lead here to read what a browser on this machine can."""
+    """Whether the request comes from this machine. A request forwarded by a proxy does not; nor does one with another
+    Host: a page elsewhere may point its own name here to read what a browser on this machine can (DNS rebinding).
+    """
     if request.client is None or any(name in request.headers for name in FORWARDED_HEADERS):
         return False
     named = request.url.hostname or ""

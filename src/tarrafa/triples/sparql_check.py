@@ -1,25 +1,24 @@
 """Checks the text of a SPARQL query: refuses SERVICE, and bounds length and nesting.
 
-Promises: no text that Oxigraph would read the keyword SERVICE in gets through (it would ask other machines by itself),
-whatever strings, comments, names or IRIs stand around it; texts that only mention the word do. What is asked of a
-query's words (FROM, LIMIT, COUNT…) is answered from its *skeleton*: the text without strings, comments and names.
-Length and nesting are bounded. Nothing that can be typed is an exception other than `QueryError`.
-Knows nothing of what a query means.
+Promises: no text in which Oxigraph would read the keyword SERVICE is accepted (it would send requests to other
+machines), whatever strings, comments, names or IRIs stand around it; texts that only mention the word are. Checks for a
+query's keywords (FROM, LIMIT, COUNT…) use its *skeleton*: the text without strings, comments and names. Length and
+nesting are bounded. No text raises an exception other than `QueryError`. Knows nothing of what a query means.
 
 Oxigraph's grammar has no tokens: a keyword may follow anything at once (`1SERVICE`, `trueSERVICE`), and where a longer
-reading fails, a shorter one is tried. So a text can be read in more than one way, and a reader that decides on one of
-them can be led past the keyword. Tried, and understood by Oxigraph 0.5 as SERVICE:
+reading fails, a shorter one is tried. So a text can be read in more than one way, and a checker that decides on one of
+them can miss the keyword. Tried, and understood by Oxigraph 0.5 as SERVICE:
 
     FILTER(1<2)SERVICE#>            `<2)SERVICE#>` is no IRI there, but "less than" and a comment
-    FILTER(1<2)#> \"\"\"              the same, and what looks like a string afterwards is not one
+    FILTER(1<2)#> \"""              the same, and what looks like a string afterwards is not one
     SERVICE:x {}                    not the name `SERVICE:x` but the name `:x` after the keyword
     :p ex:SERVICE <…> {}            with PREFIX ex: <http://a:8>, `http://a:8SERVICE` is no IRI, so the name is `ex:`
-    \"\"\"a" } SERVICE                an empty string and another one, if the long one never ends, or holds a bad escape
+    \"""a" } SERVICE                an empty string and another one, if the long one never ends, or holds a bad escape
 
-Therefore every way in which a `<` or three quotation marks may be read is followed (each place of the text is looked
-at once, so that is no dearer), names with the word before their colon are refused, and names with it behind the colon
-are let through if no prefix of the query can make them fail. Escapes of whole characters (`ser\\u0076ice`, SPARQL 1.1
-section 19.2), which Oxigraph knows in strings and IRIs only, are looked at both ways.
+Therefore every way in which a `<` or three quotation marks may be read is followed (each position is checked once, so
+the cost is the same), names with the word before their colon are refused, and names with it behind the colon are
+accepted if no prefix of the query can make them fail. Escapes of whole characters (`ser\\u0076ice`, SPARQL 1.1 section
+19.2), which Oxigraph knows in strings and IRIs only, are checked both ways.
 """
 
 import re
@@ -28,8 +27,8 @@ from typing import NamedTuple
 from tarrafa.errors import QueryError
 
 QUERY_CHARS_MAX = 100_000
-PREFIX_CHARS_MAX = 100  # of a longer one the end is read as a word
-NESTING_MAX = 64  # of ( [ {; the parser goes down with each of them, and its time may double
+PREFIX_CHARS_MAX = 100  # the end of a longer one is read as a word
+NESTING_MAX = 64  # of ( [ {; the parser recurses at each of them, and its time may double
 
 NO_SERVICE = (
     "SERVICE is not answered here: this endpoint asks no other machines; leave that part of the query out "
@@ -47,7 +46,7 @@ _LOCAL = rf"(?:[{_U}:0-9]|{_PLX})(?:(?:[{_CHARS}:]|{_PLX})|\.+(?=[{_CHARS}:%\\])
 
 _blank = re.compile(r"[ \t\r\n]+|#[^\r\n]*")
 _iri = re.compile(r"<[^\x00-\x20<>\"{}|^`\x7f-\x9f]*>")
-_surely_iri = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*://")  # after "less than" a name may stand, but not two slashes
+_surely_iri = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*://")  # after "less than" a name is possible, but not two slashes
 _long = re.compile(r"'''(?:''?(?!')|[^'\\]|\\.)*'''|\"\"\"(?:\"\"?(?!\")|[^\"\\]|\\.)*\"\"\"", re.DOTALL)
 _short = re.compile(r"'(?:[^'\\\r\n]|\\.)*'|\"(?:[^\"\\\r\n]|\\.)*\"")
 _variable = re.compile(rf"[?$][{_U}0-9][{_U}0-9\u00b7\u0300-\u036f\u203f-\u2040]*")
@@ -57,12 +56,12 @@ _name = re.compile(rf"((?:{_PREFIX})?):((?:{_LOCAL})?)")
 _word = re.compile(r"[A-Za-z0-9_]+")
 _codepoint = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 _prefix_iri = re.compile(r":(?:[ \t\r\n]|#[^\r\n]*)*<([^>]*)>")
-# With any local name behind it, such an IRI is still one.
+# With any local name appended, such an IRI is still valid.
 _safe_prefix = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:(?://[^/?#\\]+/(?:[^\\]*[/#])?|[^/\\][^\\]*[:/#])").fullmatch
 
 
 class QuerySkeleton(NamedTuple):
-    """A query's words and signs in capital letters, with blanks instead of strings, comments, names and IRIs."""
+    """The words and signs of a query in capital letters, with blanks instead of strings, comments, names and IRIs."""
 
     text: str
 
@@ -73,19 +72,19 @@ class QuerySkeleton(NamedTuple):
         return self.text.count(word)
 
     def first(self, pattern: re.Pattern[str]) -> str:
-        """The first of these words that is there; empty: none is."""
+        """The first of these words that occurs; empty: none does."""
         found = pattern.search(self.text)
         return " ".join(found[0].split()) if found else ""
 
     @property
     def limit(self) -> int | None:
-        """The number behind LIMIT, of a query that has no other query inside."""
+        """The number after LIMIT, of a query without subqueries."""
         found = re.search(r"LIMIT\s*(\d{1,18})", self.text)
         return int(found[1]) if found else None
 
 
 def check_query(query: str) -> QuerySkeleton:
-    """The skeleton of a query that may be asked. Raises QueryError with one sentence for any other."""
+    """The skeleton of a valid query. Raises QueryError with one sentence for any other."""
     if not query.strip():
         raise QueryError("the query is empty: write one, as in SELECT * { ?s ?p ?o } LIMIT 10")
     if len(query) > QUERY_CHARS_MAX:
@@ -99,7 +98,7 @@ def check_query(query: str) -> QuerySkeleton:
 
 
 def mentions_service(query: str) -> bool:
-    """Whether the keyword can be found in the text in any way of reading it."""
+    """Whether the keyword occurs in any reading of the text."""
     if "service" not in query.lower():
         return False
     names_are_safe = all(map(_safe_prefix, _prefix_iri.findall(query)))
@@ -118,7 +117,7 @@ def mentions_service(query: str) -> bool:
 
 
 def _is_keyword(query: str, place: int, end: int, names_are_safe: bool) -> bool:
-    """A word or a name: does it hold what may be read as the keyword?"""
+    """Whether a word or name contains what may be read as the keyword."""
     if "service" not in query[place:end].lower():
         return False
     name = _name.match(query, place)
@@ -126,10 +125,12 @@ def _is_keyword(query: str, place: int, end: int, names_are_safe: bool) -> bool:
 
 
 def _step(query: str, place: int) -> tuple[int, bool, int]:
-    """Where the thing at this place ends, whether it is a word or a name, and where else one may read on (0: nowhere).
+    """The end of the token at this position, whether it is a word or a name, and an alternative position to continue at
+    (0: none).
 
-    A string that does not end is an error whatever follows: one reads on behind its first mark, which cannot hide
-    anything."""
+    A string without an end is an error whatever follows: the check continues after its first quotation mark, which
+    cannot hide anything.
+    """
     sign = query[place]
     if sign == "<":
         found = _iri.match(query, place)

@@ -1,10 +1,9 @@
 """SparqlPool: answers SPARQL queries in a pool of processes, under limits of time and memory.
 
-Promises: no query takes more than a named time, memory or number of results, and whoever asks goes on: it is answered
-by one of a few processes (`answering.py`), which is killed and replaced when the time is over, when it asks for too
-much memory, or when nobody waits for it any more. More questions than there are processes wait for a short time, and
-not in any number: then they are told to come again.
-Knows nothing of HTTP.
+Promises: no query takes more than a named time, memory or number of results, and the caller never blocks: one of a few
+processes (`sparql_process`) answers it, and is killed and replaced when the time is over, when it needs too much
+memory, or when the caller has gone. More queries than processes wait for a short time, in a bounded number; further
+ones are refused with a request to retry. Knows nothing of HTTP.
 """
 
 import asyncio
@@ -23,11 +22,11 @@ RESULTS_MAX = 10_000
 WAITING_MAX = 16
 WAIT_MAX_S = 3.0
 PROCESS_MODULE = "tarrafa.triples.sparql_process"
-ENVELOPE_BYTES = 4_096  # around the body of an answer
+ENVELOPE_BYTES = 4_096  # around the body of a response
 
 
 class SparqlLimits(msgspec.Struct, frozen=True):
-    """What a question may take. `results`: solutions or statements; of more, only so many are told."""
+    """The limits of a query. `results`: solutions or statements; the rest is cut off."""
 
     time_s: float = TIME_MAX_S
     results: int = RESULTS_MAX
@@ -37,11 +36,11 @@ class SparqlLimits(msgspec.Struct, frozen=True):
 
 
 class NoAcceptableFormat(QueryError):
-    """There is an answer, but in no form that is wanted."""
+    """The result has no format that the client accepts."""
 
 
 class SparqlPool:
-    """Asks the store of a data directory. One per process that serves; to be closed in the end."""
+    """Queries the store of a data directory. One per server process; must be closed at the end."""
 
     def __init__(self, data: DataDirectory, limits: SparqlLimits | None = None) -> None:
         self._data, self.limits = data, limits or SparqlLimits()
@@ -54,7 +53,7 @@ class SparqlPool:
         self._decoder = msgspec.msgpack.Decoder(SparqlResponse)
 
     async def ask(self, question: SparqlRequest) -> SparqlResponse:
-        """The answer; its trouble is raised. `results_max` of the question can only lower that of the limits."""
+        """The response; its errors are raised. `results_max` of the request can only lower the limit."""
         most = max(0, min(question.results_max, self.limits.results))
         try:
             content = self._encode(msgspec.structs.replace(question, results_max=most))
@@ -73,8 +72,8 @@ class SparqlPool:
 
     async def _answered(self, process: SandboxProcess, content: bytes) -> SparqlResponse:
         try:
-            await process.ensure_started()  # the time that it takes to start is not the question's
-            self._check_open()  # one that was killed while it started has been started again
+            await process.ensure_started()  # the time to start does not count for the query
+            self._check_open()  # a process killed while it started has been started again
             async with asyncio.timeout(self.limits.time_s):
                 answer = self._decoder.decode(await process.request(content))
             if answer.is_spent:
@@ -92,7 +91,7 @@ class SparqlPool:
                 f"the query was too much for the process that answered it (it may use {MEMORY_BYTES >> 20} MB); "
                 "ask for less, or more simply"
             ) from None
-        except BaseException:  # nobody waits any more
+        except BaseException:  # the caller has gone
             process.kill()
             raise
 
@@ -118,7 +117,7 @@ class SparqlPool:
             raise Busy("no more queries are answered: whoever answers them is being stopped")
 
     def close(self) -> None:
-        """Answer nothing any more; what is under way is told so."""
+        """Answer no more queries; running ones end with an error."""
         self._is_closed = True
         for process in self._all:
             process.kill()
@@ -145,7 +144,7 @@ def _raise_failure(answer: SparqlResponse) -> SparqlResponse:
 
 
 def ask_sparql(data: DataDirectory, question: SparqlRequest, limits: SparqlLimits | None = None) -> SparqlResponse:
-    """One question, for those who have no loop."""
+    """One query, for callers without an event loop."""
 
     async def once() -> SparqlResponse:
         with SparqlPool(data, limits) as asking:

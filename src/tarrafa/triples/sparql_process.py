@@ -1,14 +1,13 @@
 """SPARQL process: answers one SPARQL query at a time from published snapshots.
 
-`python -m tarrafa.triples.sparql_process FD PARENT DATA`: started by whoever asks (`asking.py`), who sends it
-questions over a socket and kills it when one takes too long. It has no network where the system lets it give that up,
-writes no files, and may use only so much memory for one question: beyond that it dies. Promises: every question is
-answered from what the follower had published last when it came; what is no longer the newest is let go, also while
-nobody asks.
+`python -m tarrafa.triples.sparql_process FD PARENT DATA`: started by `sparql_pool`, which sends it queries over a
+socket and kills it when one takes too long. It drops network access where the system permits that, writes no files, and
+has a memory limit for one query, beyond which it dies. Promises: every query is answered from the snapshot that was the
+newest when it came; outdated snapshots are released, also while the process is idle.
 
-Where the store is in several parts, each is asked, and what they answer becomes one answer. Pages are divided by
-their hosts, so what one page says, or the pages of one host say together, is in one part; what must be put together
-from all of them (counted, sorted, left out because it is nowhere) is refused, with the way to ask one part.
+Where the store has several parts, each is queried, and the results are merged. Pages are divided by their hosts, so the
+statements of one page, or of the pages of one host, are in one part; queries that need all parts at once (counts,
+sorting, negation) are refused, with a hint how to query one part.
 """
 
 import contextlib
@@ -41,12 +40,12 @@ from tarrafa.triples.snapshots import TripleSnapshot, folder, newest_number
 from tarrafa.triples.sparql_check import QuerySkeleton, check_query
 from tarrafa.triples.sparql_results import GRAPH_FORMATS, SOLUTION_FORMATS, BooleanResult, GraphResults, SolutionResults
 
-GROWN_BYTES = 512 << 20  # a process that has so much after a question is replaced
-CHECK_EVERY_S = 5.0  # whether something newer was published: what we hold takes space on the disk
+GROWN_BYTES = 512 << 20  # a process that is this large after a query is replaced
+CHECK_EVERY_S = 5.0  # for newer snapshots: an outdated one takes space on the disk
 MESSAGE_CHARS_MAX = 1_000
-MEMORY_BYTES = 1 << 30  # for one question, beyond what the process has when it comes
+MEMORY_BYTES = 1 << 30  # for one query, beyond the memory of the idle process
 
-# What needs all parts at once.
+# Keywords that need all parts at once.
 _together = re.compile(
     r"\b(?:COUNT|SUM|MIN|MAX|AVG|SAMPLE|GROUP_CONCAT)\s*\(|GROUP\s*BY|HAVING|ORDER\s*BY|OFFSET|MINUS|EXISTS"
 )
@@ -57,17 +56,18 @@ QueryResults = QuerySolutions | QueryBoolean | QueryTriples
 
 
 class SparqlFailure(StrEnum):
-    """Why there is no answer."""
+    """Why there is no result."""
 
-    MALFORMED = "malformed"  # or refused: the question is at fault
-    UNWANTED = "unwanted"  # there is one, but in no form that is wanted
+    MALFORMED = "malformed"  # or refused: an error in the query
+    UNWANTED = "unwanted"  # the client accepts no format of the result
     COSTLY = "costly"
     DATA = "data"
 
 
 class SparqlRequest(msgspec.Struct, frozen=True, array_like=True):
-    """A query, and in which form its answer is wanted: as it is one of solutions or one of statements; an empty form
-    is none. `default_graphs` and `named_graphs`, where given, are the dataset (SPARQL 1.1 Protocol, section 2.1.4)."""
+    """A query, and the formats for its result, for solutions and for statements; an empty format is not accepted.
+    `default_graphs` and `named_graphs`, where given, are the dataset (SPARQL 1.1 Protocol, section 2.1.4).
+    """
 
     text: str
     solutions_as: str = "json"
@@ -79,8 +79,9 @@ class SparqlRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SparqlResponse(msgspec.Struct, frozen=True, array_like=True):
-    """What was found, in the form `form`; `is_cut`: there is more than may be told. Or what is in the way of it.
-    `is_spent`: whoever answered has grown too large to be asked again."""
+    """The result in the format `form`; `is_cut`: it has more than the limit. Or the failure. `is_spent`: the process
+    has grown too large for another query.
+    """
 
     body: bytes = b""
     form: str = ""
@@ -93,18 +94,18 @@ class SparqlResponse(msgspec.Struct, frozen=True, array_like=True):
 
 class _HeldSnapshot(NamedTuple):
     snapshot: TripleSnapshot
-    inode: int  # when everything is made again, numbers begin anew
+    inode: int  # a rebuilt store starts counting again
 
 
 class SnapshotCache:
-    """The newest of what is published of each part."""
+    """The newest snapshot of each part."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
         self._held: dict[str, _HeldSnapshot] = {}
 
     def stores(self, part: str = "") -> list[Store]:
-        """One for each part, or for the one that is named; empty ones where nothing is published."""
+        """One store for each part, or for the named one; empty ones where nothing is published."""
         there = parts(self._data)
         chosen = [one for one in there if not part or one.part == part]
         if not chosen:
@@ -113,12 +114,12 @@ class SnapshotCache:
         return [self._newest(one) for one in chosen]
 
     def prepare(self, part: str) -> None:
-        """Open what will be asked; what is wrong with it will be said then."""
+        """Open the stores of the next query; errors are reported by that query."""
         with contextlib.suppress(TarrafaError, OSError):
             self.stores(part)
 
     def drop_outdated(self) -> None:
-        """Do not keep what is no longer the newest."""
+        """Release outdated snapshots."""
         for name in [name for name, held in self._held.items() if not self._is_newest(name, held)]:
             self._drop(name)
 
@@ -154,12 +155,12 @@ def _inode(data: DataDirectory, number: int) -> int:
 
 
 def answer_query(question: SparqlRequest, shelf: SnapshotCache) -> SparqlResponse:
-    """What the stores answer, or one sentence."""
+    """The result of the stores, or one sentence."""
     try:
         skeleton = check_query(question.text)
         try:
             return _run_query(question, skeleton, shelf)
-        except OSError:  # what we held was taken away under us: it is being made again
+        except OSError:  # the snapshot was removed: the store is being rebuilt
             shelf.clear()
             return _run_query(question, skeleton, shelf)
     except (SyntaxError, ValueError, RuntimeError) as error:
@@ -173,7 +174,7 @@ def answer_query(question: SparqlRequest, shelf: SnapshotCache) -> SparqlRespons
 
 
 def _syntax_message(said: str) -> str:
-    """What the parser says, in one line, without the tables of letters that it would have taken."""
+    """The message of the parser in one line, without its tables of expected characters."""
     plain = " ".join(_letters("", said).split()).replace("expected one of,", "expected one of").rstrip(", ")
     plain = re.sub("expected(?: one of)?$", "something else was expected", plain)
     return re.sub(r"^error at (\d+):(\d+): ", r"line \1, column \2: ", plain)[:MESSAGE_CHARS_MAX]
@@ -198,7 +199,7 @@ def _run_query(question: SparqlRequest, skeleton: QuerySkeleton, shelf: Snapshot
         formats = list(GRAPH_FORMATS if is_graph else SOLUTION_FORMATS)
         sentence = f"the answer is one of {kind}, which can be had as {', '.join(formats)}; none of these is wanted"
         return SparqlResponse(trouble=SparqlFailure.UNWANTED, sentence=sentence)
-    count = len(taken)  # before they are written, which lets go of them
+    count = len(taken)  # before writing, which empties it
     return SparqlResponse(taken.written(form), form, count, taken.is_cut)
 
 
@@ -215,7 +216,7 @@ def _collector(
 
 def _query(store: Store, question: SparqlRequest, skeleton: QuerySkeleton) -> QueryResults:
     default, named = question.default_graphs, question.named_graphs
-    if default is None and named is None:  # FROM would not be heard beside the union
+    if default is None and named is None:  # FROM would be ignored beside the union
         return store.query(question.text, prefixes=PREFIXES, use_default_graph_as_union=not skeleton.has("FROM"))
     return store.query(
         question.text,
@@ -233,7 +234,7 @@ def _iri(text: str) -> NamedNode:
 
 
 def _check_parts(skeleton: QuerySkeleton, count: int) -> None:
-    """Refuse what the parts cannot answer one by one."""
+    """Refuse queries that the parts cannot answer separately."""
     found = skeleton.first(_together)
     is_select = not skeleton.first(_other_kinds)
     if not found and skeleton.count("SELECT") > is_select:
@@ -255,7 +256,7 @@ def main() -> None:
     drop_privileges()
     decoder, encode = msgspec.msgpack.Decoder(SparqlRequest), msgspec.msgpack.Encoder().encode
     shelf = SnapshotCache(DataDirectory(root))
-    waiting = select.poll()  # not select(): the number of our end may be any
+    waiting = select.poll()  # not select(): the descriptor may be large
     waiting.register(line, select.POLLIN)
     line.sendall(READY)
     while True:
@@ -263,14 +264,15 @@ def main() -> None:
             shelf.drop_outdated()
         question = decoder.decode(receive_message(line))
         limit_memory(None)
-        shelf.prepare(question.part)  # what an open store takes, half a gigabyte of addresses, is not the question's
+        # the memory of an open store, half a gigabyte of addresses, does not count for the query
+        shelf.prepare(question.part)
         limit_memory(MEMORY_BYTES)
         try:
             answered = answer_query(question, shelf)
             has_grown = resident_bytes() > GROWN_BYTES
             send_message(line, encode(msgspec.structs.replace(answered, is_spent=has_grown)))
         except MemoryError:
-            os._exit(1)  # its memory is in pieces
+            os._exit(1)  # the heap is fragmented
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 """SPARQL results: collects and serializes solutions, triples and booleans of several stores.
 
 Solutions as JSON, XML, CSV or TSV (SPARQL 1.1 Query Results), statements as Turtle, N-Triples, RDF/XML or JSON-LD.
-Promises: answers of several stores become one, without what was there already where that is wanted; no answer has
-more solutions or statements than it may, nor more bytes; whether something was left out is told. Knows nothing of
-stores.
+Promises: results of several stores are merged, without duplicates where required; no result has more solutions,
+statements or bytes than its limit, and a cut result is marked. Knows nothing of stores.
 """
 
 from typing import Any
@@ -44,13 +43,13 @@ _encode = msgspec.json.encode
 
 
 def formats_for(name: str) -> tuple[str, str]:
-    """For solutions and for statements, what somebody who says `json` means; empty: he wants the other kind only."""
+    """The formats that a name such as `json` stands for, for solutions and for statements; empty: not for this kind."""
     graph = {"json": "jsonld", "xml": "rdf"}.get(name, name)
     return name if name in SOLUTION_FORMATS else "", graph if graph in GRAPH_FORMATS else ""
 
 
 class SolutionResults:
-    """Rows, from one store after the other. `distinct`: each one once, whichever store it came from."""
+    """Solutions, from one store after the other. `distinct`: each one once, across all stores."""
 
     def __init__(self, most: int, limit: int | None, distinct: bool) -> None:
         self._most, self._limit = most, limit
@@ -64,7 +63,7 @@ class SolutionResults:
         return len(self._rows)
 
     def take(self, found: Any) -> bool:
-        """Add what one store found; whether there is room for more."""
+        """Add the solutions of one store; whether there is room for more."""
         self._names = [variable.value for variable in found.variables]
         for solution in found:
             row = {name: _as_json(term) for name, term in zip(self._names, solution, strict=True) if term is not None}
@@ -103,7 +102,7 @@ class GraphResults:
         return len(self._triples)
 
     def take(self, found: Any) -> bool:
-        """Add what one store found; whether there is room for more."""
+        """Add the triples of one store; whether there is room for more."""
         for triple in found:
             if triple in self._triples:
                 continue
@@ -121,7 +120,7 @@ class GraphResults:
 
 
 class BooleanResult:
-    """Yes, if one of the stores says so."""
+    """True if one of the stores says so."""
 
     is_cut = False
 

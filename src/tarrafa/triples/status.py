@@ -1,12 +1,8 @@
 """Status of the triple store: cursor, commits, published commit, bytes behind, totals.
 
-For whoever looks on while its follower works. Promises: `behind` is 0 only when every durable record is committed and
-published, in every part that is kept here, and nothing has to be written anew under another ontology.
-Knows nothing of what is in the store.
-
-How far is the triple store of this data directory?
-
-For people and programs that look on: `tarrafa status`. Nothing is opened for writing.
+Promises: `behind` is 0 only when every durable record is committed and published, in every part that is kept here, and
+no page has to be written again under another ontology. Opens nothing for writing; the follower may be running. Knows
+nothing of the content of the store.
 """
 
 from pathlib import Path
@@ -23,7 +19,7 @@ from tarrafa.triples import storage
 
 
 class TriplesPartProgress(NamedTuple):
-    """Where the follower of a part is: what it has read, its commits, and whether pages have to be written anew."""
+    """The progress of the follower of a part: its cursor, its commits, and whether pages have to be written again."""
 
     cursor: Cursor
     commits: int = 0
@@ -31,9 +27,11 @@ class TriplesPartProgress(NamedTuple):
 
 
 def behind(data: DataDirectory) -> int:
-    """0 when all that the archive holds can be asked for, as far as it belongs here; else roughly how much cannot.
+    """0 when all records of the archive can be queried, in the parts kept here; else roughly the number of missing
+    bytes.
 
-    The archive is asked first: what becomes durable afterwards was not there when the question was put."""
+    The archive's length is read first: records that become durable later were not there when the caller asked.
+    """
     upto, parts = visit_lengths(data.archive), shards.parts(data)
     found = [part_progress(part) for part in parts]
     unread = unread_bytes(upto, [one.cursor for one in found])
@@ -42,7 +40,7 @@ def behind(data: DataDirectory) -> int:
 
 
 def commits(data: DataDirectory, until: Cursor) -> list[int] | None:
-    """The commits of all parts, once they hold what the archive held at some moment; None: they do not yet."""
+    """The commits of all parts, once they cover the archive as it was at some moment; None: they do not yet."""
     found = [part_progress(part) for part in shards.parts(data)]
     if unread_bytes(until, [one.cursor for one in found]):
         return None
@@ -50,7 +48,7 @@ def commits(data: DataDirectory, until: Cursor) -> list[int] | None:
 
 
 def are_published(data: DataDirectory, numbers: list[int]) -> bool:
-    """Whether these commits, or later ones, are published; a store that was made again since counts anew."""
+    """Whether these commits, or later ones, are published; a store that was rebuilt since counts anew."""
     parts = shards.parts(data)
     return len(parts) != len(numbers) or all(
         published_commit(part) >= min(number, part_progress(part).commits)
@@ -59,7 +57,7 @@ def are_published(data: DataDirectory, numbers: list[int]) -> bool:
 
 
 def cursor(data: DataDirectory) -> Cursor:
-    """How far a part of the store has read the archive; one that is not ours has read nothing."""
+    """How far a part of the store has read the archive; a part of another version has read nothing."""
     return part_progress(data).cursor
 
 
@@ -79,7 +77,7 @@ def published_commit_path(data: DataDirectory) -> Path:
 
 
 def published_commit(data: DataDirectory) -> int:
-    """Which commit was published last."""
+    """The number of the last published commit."""
     try:
         text = published_commit_path(data).read_text().strip()
     except (OSError, UnicodeDecodeError):
@@ -88,7 +86,7 @@ def published_commit(data: DataDirectory) -> int:
 
 
 class TriplesStatus(msgspec.Struct, frozen=True):
-    """`pages`: those that state something. `things` that pages in several parts speak of are counted in each."""
+    """`pages`: those with statements. `things`: entities; one on pages in several parts is counted in each."""
 
     pages: int
     statements: int
@@ -98,7 +96,7 @@ class TriplesStatus(msgspec.Struct, frozen=True):
 
 
 def triples_status(data: DataDirectory) -> TriplesStatus | None:
-    """None, where there is no store."""
+    """None without a store."""
     there = [part for part in shards.parts(data) if storage.exists(part)]
     if not there:
         return None

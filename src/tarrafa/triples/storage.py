@@ -1,13 +1,13 @@
 """Storage of the triple store: paths, SQLite schema, lock, and how it is opened and removed.
 
     DATA/triples/store/             oxigraph; only the follower opens it
-    DATA/triples/followed.sqlite    how far the archive was read, which visits are shown, counts, things
-    DATA/triples/published/         what everybody else reads
+    DATA/triples/followed.sqlite    cursor, newest visits, usage counts, entities
+    DATA/triples/published/         snapshots for all other processes
 
-Of several parts (they are those of the index), each has a folder of its own. Promises: a store that another version
-of Tarrafa laid out, or half of one, is recognised; what is taken away is taken away so that a kill in between leaves
-nothing that would be taken for whole. What oxigraph and SQLite complain of becomes one line that says where and what
-to do. Knows nothing of records.
+Of several parts (they are those of the index), each has a folder of its own. Promises: a store that another version of
+Tarrafa laid out, or an incomplete one, is recognised; a removal that is killed leaves nothing that would count as
+complete. An error of oxigraph or SQLite becomes one line that says where it happened and what to do. Knows nothing of
+records.
 """
 
 import shutil
@@ -29,7 +29,7 @@ from tarrafa.triples import snapshots
 
 FORMAT = 1
 CACHE_KIB = 64 << 10
-PAGE_SHIFT = SAID_SHIFT = 12  # bits: of the things of a page, and of the facts of one of these
+PAGE_SHIFT = SAID_SHIFT = 12  # bits: for the entities of a page, and for the facts of an entity
 
 SCHEMA = (
     f"{STATE_SCHEMA}{TAKEDOWN_SCHEMA}{VISITS_SCHEMA.format(columns='at REAL, changed REAL')}"
@@ -92,7 +92,7 @@ def database_file(data: DataDirectory) -> SqliteFile:
 
 
 def all_database_paths(data: DataDirectory) -> set[Path]:
-    """Those of all parts that there are, whether they are kept here or not."""
+    """The files of all parts, whether they are kept here or not."""
     return set((data.root / "triples").rglob(database_path(data).name))
 
 
@@ -101,12 +101,12 @@ def store_path(data: DataDirectory) -> Path:
 
 
 def exists(data: DataDirectory) -> bool:
-    """Whether there is a store of this form."""
+    """Whether there is a store of this format."""
     return format_of(data) == FORMAT
 
 
 def format_of(data: DataDirectory) -> int:
-    """The form of the books that are there; 0: there are none, or not yet."""
+    """The format of the present SQLite file; 0: there is none yet."""
     return database_file(data).found_format()
 
 
@@ -115,7 +115,7 @@ def acquire_lock(data: DataDirectory) -> IO[bytes]:
 
 
 def remove(data: DataDirectory) -> None:
-    """Take the store away; the caller holds the lock. First what says how far we were."""
+    """Remove the store; the caller holds the lock. The cursor goes first."""
     database_file(data).remove()
     snapshots.remove_published(data)
     (data.triples / "shown").unlink(missing_ok=True)
@@ -128,7 +128,7 @@ def remove(data: DataDirectory) -> None:
 
 
 def remove_stray_parts(data: DataDirectory) -> None:
-    """Remove what is left of parts that are not kept here. The caller holds DATA/lock."""
+    """Remove parts that are not kept here. The caller holds DATA/lock."""
     folder = data.root / "triples"
     if not folder.is_dir():
         return
@@ -158,7 +158,7 @@ DISK_FULL_MESSAGES = ("No space left", "File too large", "Disk quota exceeded")
 
 @contextmanager
 def oxigraph_errors(path: Path) -> Iterator[None]:
-    """What oxigraph complains of, as one line."""
+    """Turn errors of oxigraph into one line."""
     try:
         yield
     except OXIGRAPH_ERRORS as error:
@@ -173,7 +173,7 @@ def oxigraph_errors(path: Path) -> Iterator[None]:
 
 
 class StorageErrors:
-    """Turns the errors of SQLite and oxigraph into ours, each time that it is entered."""
+    """Turns errors of SQLite and oxigraph into `DataError`, at each use."""
 
     def __init__(self, data: DataDirectory, connection: apsw.Connection) -> None:
         self._store, self._sqlite = store_path(data), database_file(data).errors(connection)

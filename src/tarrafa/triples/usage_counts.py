@@ -1,10 +1,9 @@
 """Usage counts of vocabularies, classes and properties by pages and entities.
 
-Per vocabulary, class and property: on how many pages, of how many things, in how many uses; and which properties are
-used with which class. Promises: the numbers are those that counting everything anew would give, whatever comes, goes
-and comes again: what a page added (its `Share`) is kept with its row, and taken off when it goes or is replaced. A
-thing that many pages speak of counts once. Rows that count nothing are not there.
-Knows nothing of statements: names have become numbers already.
+Per vocabulary, class and property: the number of pages, entities and uses; and the properties that are used with each
+class. Promises: the numbers equal a complete recount, whatever pages come, go and come again: the contribution of a
+page (its `PageUsage`) is stored with its row, and subtracted when the page is removed or replaced. An entity on many
+pages counts once. Rows with a count of zero are deleted. Knows nothing of statements: names are already numbers.
 """
 
 from collections import Counter
@@ -18,11 +17,11 @@ from tarrafa.runtime.sqlite import rows
 
 NAMES_CACHED_MAX = 100_000
 CLASS, PROPERTY, VOCABULARY = range(3)
-ANY = 0  # the name that is nobody's: whatever has a class, has this one
+ANY = 0  # the term of all classes: every entity with a class has it
 
 
 class EntityUsage(msgspec.Struct, frozen=True, array_like=True):
-    """What a page says of one thing, as numbers. `properties` with how often."""
+    """The statements of a page about one entity, as numbers. `properties` with their counts."""
 
     thing: int
     classes: tuple[int, ...]
@@ -41,7 +40,7 @@ class EntityUsage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PageUsage(msgspec.Struct, frozen=True, array_like=True):
-    """What a page adds to the counts."""
+    """The contribution of a page to the counts."""
 
     statements: int = 0
     inferred: int = 0
@@ -53,7 +52,7 @@ decode = msgspec.msgpack.Decoder(PageUsage).decode
 
 
 class TermNumbers:
-    """Numbers for classes, properties and vocabularies; one that was given is never given again."""
+    """Numbers for classes, properties and vocabularies; a number is never reused."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -76,7 +75,7 @@ class TermNumbers:
 
 
 def apply_usage(connection: apsw.Connection, share: PageUsage, sign: int, alone: frozenset[int]) -> None:
-    """Add what a page adds (1), or take it off (-1). `alone`: the things that no other page speaks of."""
+    """Add the contribution of a page (1), or subtract it (-1). `alone`: the entities that no other page describes."""
     having = [(kind, name, part.thing) for part in share.parts for kind, name in part.memberships()]
     turned = _update_memberships(connection, having, sign, alone)
     uses, together = _uses(share)
@@ -101,7 +100,7 @@ def apply_usage(connection: apsw.Connection, share: PageUsage, sign: int, alone:
 
 
 def _uses(share: PageUsage) -> tuple[Counter[int], Counter[tuple[int, int]]]:
-    """How often each property is used, and with which class."""
+    """The number of uses of each property, and with which class."""
     uses: Counter[int] = Counter()
     together: Counter[tuple[int, int]] = Counter()
     for part in share.parts:
@@ -112,13 +111,13 @@ def _uses(share: PageUsage) -> tuple[Counter[int], Counter[tuple[int, int]]]:
     return uses, together
 
 
-Membership = tuple[int, int, int]  # kind, name, thing
+Membership = tuple[int, int, int]  # kind, name, entity
 
 
 def _update_memberships(
     connection: apsw.Connection, having: list[Membership], sign: int, alone: frozenset[int]
 ) -> Counter[tuple[int, int]]:
-    """Write down who has what; how many things have each for the first time, or no more."""
+    """Update the memberships of entities; the number of entities that gained or lost each term."""
     own = [one for one in having if one[2] in alone]
     if sign > 0:
         connection.executemany("INSERT INTO has VALUES (?, ?, ?, 1)", own)

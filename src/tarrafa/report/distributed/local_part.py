@@ -1,9 +1,8 @@
 """The part of a report that one machine holds: its archive, graph, index and triple store.
 
-Where several nodes crawl, each keeps an archive, a link graph, an index and a triple store of its own: its *portion*.
-A report is made of the portions of all of them (`uniting`). Promises: nothing is changed; what is not there (a graph,
-an index) is None. Blocks for as long as the archive takes.
-Knows nothing of frontiers, and of how a portion travels.
+Where several nodes crawl, each keeps an archive, a link graph, an index and a triple store of its own: its *part*. A
+report is made of the parts of all nodes (`part_merge`). Promises: nothing is changed; a missing graph or index is None.
+Blocks while the archive is read. Knows nothing of frontiers, and of how a part is sent.
 """
 
 from collections.abc import Callable
@@ -24,11 +23,11 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, Amount, Count
 from tarrafa.triples.status import triples_status as statements_of
 
-Progress = Callable[[int, int], None]  # bytes of the archive read, of so many
+Progress = Callable[[int, int], None]  # bytes of the archive read, and in all
 
 
 class PartRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of what: a collection, a period, a run. `agent` is whom robots.txt are read for."""
+    """The subject: a collection, a period, a run. `agent` is the user agent that robots.txt files are read for."""
 
     name: Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
     agent: Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
@@ -43,7 +42,7 @@ class PartRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(slots=True)
 class ReportPart:
-    """What was found. `storage`, `statements`: of all collections together."""
+    """The counts of one machine. `storage`, `statements`: of all collections together."""
 
     visits: VisitRows
     storage: list[StoragePart]
@@ -54,20 +53,20 @@ class ReportPart:
 
 @dataclass(slots=True)
 class RemoteParts:
-    """The portions of other machines, by the names of their nodes; and of whom there is none."""
+    """The parts of other machines, by the names of their nodes; and the nodes without one."""
 
     portions: dict[str, ReportPart] = field(default_factory=dict)
     missing: list[MissingNode] = field(default_factory=list)
 
 
 class PendingParts(Protocol):
-    """Other machines are being asked."""
+    """Requests to other machines in progress."""
 
     def wait(self) -> RemoteParts:
-        """Until all have answered, or will not."""
+        """Wait until all have answered or failed."""
 
     def stop(self) -> None:
-        """Nobody waits any more."""
+        """Cancel the requests."""
 
 
 RequestRemoteParts = Callable[[PartRequest, Progress], PendingParts]
@@ -76,7 +75,7 @@ RequestRemoteParts = Callable[[PartRequest, Progress], PendingParts]
 def gather_local_part(
     data: DataDirectory, asked: PartRequest, progress: Progress = lambda done, total: None
 ) -> ReportPart:
-    """That of this machine."""
+    """The part of this machine."""
     reader = VisitReader(
         asked.name, asked.agent, -inf if asked.since is None else asked.since,
         inf if asked.until is None else asked.until, asked.run,

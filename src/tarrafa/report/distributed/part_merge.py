@@ -1,11 +1,11 @@
 """Merges the report parts of several machines into one.
 
-Pure: portions in, one portion out. Promises: visits divided over machines add up to what they would be in one
-archive: names are numbered anew, the newest word on a URL counts wherever it was heard, the newest robots.txt, Server
-header and configuration hold, and a deletion that one machine noted holds for all. Storage, indexed documents and
-statements are sums; a page that two machines have indexed counts twice. Each link graph knows the links on its
-machine's own pages, and which of its own URLs are dead. So dead URLs are a sum, and so are links as far as both ends
-are on one machine; how many different URLs all of them mention, nobody can tell.
+Pure: takes parts and returns one part. Promises: visits divided over machines add up to those of one archive: names are
+numbered again, the newest visit of a URL counts wherever it was made, the newest robots.txt, Server header and
+configuration are used, and a deletion recorded by one machine holds for all. Storage, indexed documents and statements
+are sums; a page that two machines have indexed counts twice. Each link graph holds the links on its machine's own
+pages, and which of its own URLs are dead. So dead URLs are a sum, and so are links with both ends on one machine; the
+number of different URLs mentioned in all of them is unknown.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -144,7 +144,7 @@ def _merge_graphs(graphs: Sequence[GraphStatistics]) -> GraphStatistics | None:
 
 
 def _most(listed: Iterable[LinkedUrl], together: Callable[[int, int], int]) -> list[LinkedUrl]:
-    """`together`: how many links a URL has that two machines name."""
+    """`together`: adds the links of a URL that two machines list."""
     found: dict[str, LinkedUrl] = {}
     for one in listed:
         before = found.get(one.url)

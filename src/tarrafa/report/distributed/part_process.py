@@ -1,9 +1,8 @@
 """The process that sends the report part of this machine to another one.
 
-`python -m tarrafa.report.distributed.part_process`: started for one question, which comes by its standard input; the
-frames of the answer (`carrying`) go to its standard output, how far it is a few times a second before them. A process
-of its own, and a nice one: reading an archive takes a processor for as long as it takes, and searches and crawl come
-first.
+`python -m tarrafa.report.distributed.part_process`: started for one request, which comes by its standard input; the
+frames of the response (`part_wire`) go to its standard output, after progress messages a few times a second. A process
+of its own with a low priority: reading an archive occupies a processor, and searches and crawl come first.
 """
 
 import argparse

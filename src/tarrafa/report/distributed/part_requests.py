@@ -1,11 +1,10 @@
 """Requests report parts from other nodes, all at once, and says which are missing and why.
 
-Asks all of them at once, each where it answers (`carrying` has what is said). Promises: a portion that holds
-together, or one word that says why there is none, whatever the other end does or sends: one that is silent for
-SILENCE_S, has no news for STALL_S, takes longer than LIMIT_S, or sends what it must not, is missing, and costs nobody
-else anything. When nobody waits any more, all of it ends within a second, there too. The token goes to the address
-that was named and nowhere else: no redirect is followed, no proxy is used, certificates are verified, and without TLS
-it leaves for no public address. Blocking.
+The messages are those of `part_wire`. Promises: a valid part, or one word that gives the reason why there is none,
+whatever the other node does or sends: a node that is silent for SILENCE_S, makes no progress for STALL_S, takes longer
+than LIMIT_S, or sends invalid data is reported as missing, and does not affect the others. When the caller cancels, all
+requests end within a second, on the other nodes too. The token goes to the given address and nowhere else: no redirect
+is followed, no proxy is used, certificates are verified, and without TLS it is sent to no public address. Blocking.
 """
 
 import logging
@@ -27,8 +26,8 @@ from tarrafa.runtime.token import Token
 
 AT_ONCE = 16
 CONNECT_MAX_S = 5
-SILENCE_S = 30  # an end that lives says something every second
-STALL_S = 600  # it may have to wait in line there
+SILENCE_S = 30  # a living node sends something every second
+STALL_S = 600  # the request may wait in a queue there
 LIMIT_S = 3600
 UNASKED, AWAY, BROKEN, REFUSED, TROUBLE, OTHER_VERSION = "unasked", "away", "broken", "refused", "trouble", "version"
 MEANING = {401: REFUSED, 404: OTHER_VERSION, 409: OTHER_VERSION, 500: TROUBLE, 503: TROUBLE}
@@ -37,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class PartUnavailable(Exception):
-    """There is no portion; in one word, and for those who look into the log."""
+    """There is no part; with one word for the report, and a sentence for the log."""
 
     def __init__(self, why: str, detail: str) -> None:
         super().__init__(detail)
@@ -46,7 +45,7 @@ class PartUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RemoteNodes:
-    """Whom a report asks besides us: the names of nodes, and where they answer; an empty address: it does not."""
+    """The nodes that a report asks: their names and addresses; an empty address: the node does not answer."""
 
     nodes: Sequence[tuple[str, str]]
     token: Token
@@ -58,7 +57,7 @@ class RemoteNodes:
         return PartRequests(self, asked, progress)
 
     def fetch_part(self, url: str, asked: PartRequest, tell: Progress, stop: threading.Event) -> ReportPart:
-        """One of them. Raises `Lacking`."""
+        """The part of one node. Raises `PartUnavailable`."""
         if not url:
             raise PartUnavailable(UNASKED, "it does not answer others")
         if not self.token:
@@ -84,7 +83,7 @@ class RemoteNodes:
 
 
 class PartRequests:
-    """All of them, asked in threads that keep nobody from ending."""
+    """Requests to all nodes, in daemon threads that do not keep the process alive."""
 
     def __init__(self, neighbours: RemoteNodes, asked: PartRequest, progress: Progress) -> None:
         self._neighbours, self._asked, self._progress = neighbours, asked, progress
@@ -125,7 +124,7 @@ class PartRequests:
             except PartUnavailable as lacking:
                 log.warning("a report without node %s: %s", name, printable_text(str(lacking)))
                 self._found[name] = MissingNode(name, lacking.why)
-            except Exception:  # it is ours, and costs no more than that node
+            except Exception:  # our own error, which costs only that node
                 log.exception("a report without node %s", name)
 
     def _update_progress(self, name: str, done: int, total: int) -> None:
@@ -136,7 +135,7 @@ class PartRequests:
 
 @dataclass(slots=True)
 class _PartTransfer:
-    """One answer, as it comes."""
+    """One response, as it arrives."""
 
     opening: PartReader
     tell: Progress
@@ -163,11 +162,11 @@ class _PartTransfer:
             raise self.lacking or self._refused()
 
     def _goes_on(self, *_: object) -> int:
-        """Asked about once a second; anything but 0 ends it."""
+        """Called about once a second; any value but 0 ends the transfer."""
         return int(self.stop.is_set() or boottime() - self.news_at > self.stall_s)
 
     def _may_speak(self, connected: str, url: str) -> int:
-        """The connection stands, and nothing has been said yet."""
+        """The connection is open, and nothing has been sent yet."""
         if not may_send_secret(url, str(connected)):
             self.lacking = PartUnavailable(UNASKED, "without TLS a token is sent to no public address")
             return int(pycurl.PREREQFUNC_ABORT)

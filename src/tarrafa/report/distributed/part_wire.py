@@ -1,16 +1,14 @@
 """The wire format of a report part: frames of msgpack packed by zstandard.
 
-    POST URL/report/VERSION    an `Asked` in msgpack -> frames
+    POST URL/report/VERSION    a `PartRequest` in msgpack -> frames
 
-A frame is four bytes that say how long it is, and a message in msgpack, packed by zstandard. First come those that
-say how far the reading is, as many as somebody likes; then names, what hosts said, redirects and rows, some thousands
-in each; `Rest` is the last one, or `Failed`. Rows go column by column, of each value the first byte, then the second,
-and so on: so they pack best. VERSION is made of all these shapes: two ends that would misunderstand each other say
-so.
+A frame is its length in four bytes, and a message in msgpack, compressed by zstandard. First come any number of
+progress messages; then names, statements of hosts, redirects and rows, some thousands in each; `PartEnd` is the last
+one, or `PartFailed`. Rows go column by column, of each value the first byte, then the second, and so on: this
+compresses best. VERSION is a hash of all these structs: two nodes that would misunderstand each other report it.
 
-Promises: whoever opens frames gets a portion that holds together, or a `ValueError`; nothing is unpacked beyond its
-bound, and no number points beyond its table.
-Knows nothing of sockets.
+Promises: decoding frames gives a consistent part or a `ValueError`; nothing is decompressed beyond its bound, and no
+number points beyond its table. Knows nothing of sockets.
 """
 
 import json
@@ -51,7 +49,7 @@ NAMES_PER_FRAME, ROWS_PER_FRAME = 1 << 12, 1 << 16
 HOSTS_MAX, ROWS_MAX = 1 << 22, 1 << 27  # of one machine
 COLLECTIONS_MAX, RUNS_MAX = 10_000, 100_000
 CONFIG_BYTES_MAX = 4 << 20
-PARTS_AT_ONCE = 8  # portions of several machines are held at once
+PARTS_AT_ONCE = 8  # parts of several machines are held at once
 MOMENT_MAX, ELAPSED_MAX = 1e11, 1e7  # seconds: the year 5138; four months
 LEVEL = 1  # of zstandard: 3 saves 3 % of the bytes, and takes half as long again
 HOST_KEY = r"^[a-z]+://[^\s/]+:\d+$"
@@ -73,19 +71,19 @@ NUMBERED: dict[str, NameTable] = {
 
 CollectionTimes = Annotated[
     list[tuple[Annotated[str, Meta(max_length=TEXT_CHARS_MAX)], Amount]], Meta(max_length=COLLECTIONS_MAX)
-]  # and when something was the last time
+]  # and the last time of an event
 
 
 class PartMessage(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """What a frame holds."""
+    """The content of a frame."""
 
 
 class PartKeepAlive(PartMessage, frozen=True):
-    """We live. It may stand anywhere."""
+    """The node is alive. It may come at any point."""
 
 
 class PartProgress(PartMessage, frozen=True):
-    """So many bytes of the archive, of so many."""
+    """Bytes of the archive read, and in all."""
 
     done: Count
     total: Count
@@ -103,37 +101,37 @@ class PartNames(PartMessage, frozen=True):
 
 
 class PartServers(PartMessage, frozen=True):
-    """What hosts, by number, said that they run."""
+    """The Server headers of hosts, by number."""
 
     told: Annotated[list[tuple[Count, ServerHeader]], Meta(max_length=NAMES_PER_FRAME)]
 
 
 class PartRobots(PartMessage, frozen=True):
-    """What hosts ask of us."""
+    """The robots.txt rules of hosts."""
 
     told: Annotated[list[tuple[HostKey, RobotsSummary]], Meta(max_length=NAMES_PER_FRAME)]
 
 
 class PartSitemaps(PartMessage, frozen=True):
-    """Hosts that lead to some."""
+    """Hosts with sitemaps."""
 
     keys: Annotated[list[HostKey], Meta(max_length=NAMES_PER_FRAME)]
 
 
 class PartRedirects(PartMessage, frozen=True):
-    """Redirects, as MOVE has them."""
+    """Redirects, in the layout of MOVE."""
 
     content: bytes
 
 
 class PartRows(PartMessage, frozen=True):
-    """Visits, as ROW has them."""
+    """Visits, in the layout of ROW."""
 
     content: bytes
 
 
 class PartEnd(PartMessage, frozen=True):
-    """All else, and how many rows there were."""
+    """The rest of the part, and the number of rows sent."""
 
     rows: Count
     recorded: Count
@@ -151,7 +149,7 @@ class PartEnd(PartMessage, frozen=True):
 
 
 class PartFailed(PartMessage, frozen=True):
-    """Nothing more comes, for this reason."""
+    """The part cannot be completed, for this reason."""
 
     why: Annotated[str, Meta(max_length=1_000)]
 
@@ -182,7 +180,7 @@ def _version() -> str:
 VERSION = _version()
 
 
-# -- there -----------------------------------------------------------------------------------------------------------
+# -- encoding --------------------------------------------------------------------------------------------------------
 
 
 def encode_frame(message: PartMessage) -> bytes:
@@ -191,7 +189,7 @@ def encode_frame(message: PartMessage) -> bytes:
 
 
 def encode_part(portion: ReportPart) -> Iterator[bytes]:
-    """The frames of a portion, up to the last."""
+    """The frames of a part, up to the last."""
     visits = portion.visits
     for keys in _batches(visits.hosts):
         yield encode_frame(PartHosts(list(keys)))
@@ -237,7 +235,7 @@ def _columns_to_bytes(rows: Rows) -> bytes:
     return b"".join(column.view(np.uint8).reshape(len(rows), -1).T.tobytes() for column in columns)
 
 
-# -- here ------------------------------------------------------------------------------------------------------------
+# -- decoding --------------------------------------------------------------------------------------------------------
 
 
 def _rows_from_bytes(content: bytes, kind: "np.dtype[Any]") -> Rows:
@@ -266,7 +264,7 @@ def decode_frame(content: bytes) -> Frame:
 
 
 class PartReader:
-    """Takes the bytes that come, as they come. Use it in a `with`; `portion` is there when the last frame is."""
+    """Takes the bytes as they arrive. Use it in a `with`; `portion` is set after the last frame."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
@@ -279,8 +277,8 @@ class PartReader:
         self._rules: dict[str, RobotsSummary] = {}
         self._sitemaps: set[str] = set()
         self._moved: dict[int, LatestRedirect] = {}
-        self.heard = 0  # messages that were news
-        self.read = (0, 0)  # bytes of the archive there, of so many
+        self.heard = 0  # messages with progress or data
+        self.read = (0, 0)  # bytes of the archive read there, and in all
         self.failed = ""
         self.portion: ReportPart | None = None
 
@@ -291,7 +289,7 @@ class PartReader:
         self._store.__exit__()
 
     def feed(self, content: bytes) -> None:
-        """Raises `ValueError` as soon as it is clear that nothing good comes of it."""
+        """Raises `ValueError` as soon as the data are known to be invalid."""
         self._waiting += content
         while len(self._waiting) >= LENGTH_BYTES:
             end = LENGTH_BYTES + int.from_bytes(self._waiting[:LENGTH_BYTES], "big")

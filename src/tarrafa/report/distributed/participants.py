@@ -1,8 +1,8 @@
 """The nodes that took part in a crawl, how busy they were, and which are asked for a report part.
 
-Promises: with what was noted of the time of the collection's runs, only nodes that were heard in that time are named,
-each as busy as it was then. Where nobody noted all of it, every node that is known is asked; better one too many is
-named than that its visits are missed in silence.
+Promises: with complete samples of the time of the collection's runs, only nodes that were active in that time are
+named, each with its load of that time. Where samples are incomplete, every known node is asked: a node too many is
+better than missing visits without a notice.
 """
 
 from collections.abc import Iterable
@@ -14,17 +14,17 @@ from tarrafa.report.schema import MachineUsage
 
 
 class ReportNode(NamedTuple):
-    """As whoever coordinates knows it. `address`: where it is asked for its portion; empty: it does not answer."""
+    """A node as the coordinator knows it. `address`: where its part is requested; empty: it does not answer."""
 
     name: str
-    machine: Machine | None  # None: another version told of it
+    machine: Machine | None  # None: reported by another version
     address: str = ""
     is_own: bool = False
 
 
 class Participants(NamedTuple):
     machines: list[MachineUsage]
-    others: list[tuple[str, str]]  # to be asked, and where
+    others: list[tuple[str, str]]  # nodes to ask, and their addresses
 
 
 def find_participants(nodes: Iterable[ReportNode], meanwhile: UsageDuringRuns | None) -> Participants:

@@ -1,8 +1,7 @@
 """REST routes of collections: list, create, edit, start, stop, delete, samples, runs, versions.
 
-Everything that the pages can, by the same functions of coordinate/: see what there is, create, edit, start, stop,
-delete, and what it looked like. Promises: what is wrong with a collection is 400 with all complaints, each at its
-key, and changes nothing; a name that nobody knows is 404.
+The same functions as the console pages, from coordinator/. Promises: an invalid collection is 400 with all complaints,
+each at its key, and changes nothing; an unknown name is 404.
 """
 
 import asyncio
@@ -40,13 +39,13 @@ Timestamp = Annotated[float, Meta(ge=0, le=1e11, description="seconds since 1970
 
 
 class DefinitionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a collection is: as a table, as in a collection file, or as the text of such a file."""
+    """The definition of a collection: as a table, as in a collection file, or as the text of such a file."""
 
     table: dict[str, Any] | None = None
     toml: str | None = None
 
     async def draft(self, before: Collection | None = None) -> Draft:
-        """Judged beside the loop: there may be a million roots."""
+        """Checked in a thread: there may be a million roots."""
         if (self.table is None) == (self.toml is None):
             raise ConfigError('give the collection either as "table" or as "toml"')
         if self.toml is not None:
@@ -55,13 +54,13 @@ class DefinitionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class CreateCollectionRequest(DefinitionRequest, frozen=True, forbid_unknown_fields=True):
-    """A collection, and whether it starts at once; else it waits for its date, or for somebody to start it."""
+    """A collection, and whether it starts at once; else it waits for its date, or for the operator."""
 
     start: bool = False
 
 
 class CollectionsResponse(msgspec.Struct, frozen=True):
-    """All collections as they are. `trouble`: why the numbers are not newer."""
+    """All collections. `trouble`: why the numbers are not current."""
 
     at: float
     trouble: str
@@ -70,27 +69,27 @@ class CollectionsResponse(msgspec.Struct, frozen=True):
 
 
 class CollectionConfigResponse(msgspec.Struct, frozen=True):
-    """What is in force, as a table: what is as it would be anyway is left out."""
+    """The configuration in force, as a table without default values."""
 
     name: str
     table: dict[str, Any]
 
 
 class CollectionEditResponse(msgspec.Struct, frozen=True):
-    """What is different now."""
+    """The changes of an edit."""
 
     name: str
     changes: list[FieldChange]
 
 
 class CollectionActionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to do with a collection; which actions are open is said of each (`actions`)."""
+    """An action on a collection; each collection lists its possible ones (`actions`)."""
 
     action: Literal["start", "pause", "resume", "retry", "stop", "again", "delete"]
 
 
 class CollectionActionResponse(msgspec.Struct, frozen=True):
-    """What was done, and the state since; empty: it is gone."""
+    """The action that was done, and the new state; empty: the collection is deleted."""
 
     name: str
     action: str
@@ -98,20 +97,20 @@ class CollectionActionResponse(msgspec.Struct, frozen=True):
 
 
 class SamplesParams(msgspec.Struct, frozen=True):
-    """From when to when; by default the last quarter of an hour."""
+    """The period; by default the last quarter of an hour."""
 
     since: Timestamp | None = None
     until: Timestamp | None = None
 
 
 class UpcomingRunsParams(msgspec.Struct, frozen=True):
-    """How many."""
+    """The number of runs."""
 
     n: Annotated[int, Meta(ge=1, le=UPCOMING_MAX, description="how many")] = 10
 
 
 class UpcomingRuns(msgspec.Struct, frozen=True):
-    """When the next runs begin, and when the schedule ends."""
+    """The start times of the next runs, and the end of the schedule."""
 
     times: list[float]
     deadline: float | None = None
@@ -215,7 +214,7 @@ class CollectionRoutes:
         return await asyncio.to_thread(toml_writer.collection_to_toml, await self._config(call))
 
     async def _config(self, call: ApiCall) -> Collection:
-        """As whoever asks may see it."""
+        """The configuration as the principal may see it."""
         found = await self._coordinator.config_in_force(call.param("name"))
         return found if call.visit.is_admin else redact_collection(found)
 

@@ -1,7 +1,6 @@
 """REST routes of dry runs: scope check of URLs, estimate, presets.
 
-Dry runs, estimates and presets, of collections that are there and of those that are only written down so far.
-Promises: nothing is changed by it; so those may ask who may only look.
+For existing collections and for drafts. Promises: nothing is changed; so viewers may use these routes.
 """
 
 from typing import Annotated, Any, Literal
@@ -34,26 +33,26 @@ class ScopeCheckRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class DraftScopeCheckRequest(DefinitionRequest, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A collection that is not there yet, and URLs."""
+    """A draft collection, and URLs."""
 
     urls: Urls
 
 
 class PresetParams(msgspec.Struct, frozen=True):
-    """In which language."""
+    """The language."""
 
     hl: Literal["en", "pt"] = "en"
 
 
 class PresetView(msgspec.Struct, frozen=True):
-    """A way to begin: its name, and what it is for."""
+    """A preset: its name, and its purpose."""
 
     name: str
     title: str
 
 
 class PresetResponse(msgspec.Struct, frozen=True):
-    """A preset for a wish: as a table, and as a file that says why; `complaints` say what is still to be filled in."""
+    """A preset with its values: as a table, and as a commented file; `complaints` list the missing values."""
 
     table: dict[str, Any]
     toml: str

@@ -1,7 +1,7 @@
 """REST routes of nodes and hosts: node settings, URL lookup, actions on a host.
 
-See how the machines fare and tell them what to do; look up any URL; retry, block, slow down and forget its host. By
-the same functions as the pages.
+Show the state of the nodes and set their limits; look up any URL; retry, block, slow down and forget its host. The same
+functions as the console pages.
 """
 
 import time
@@ -34,8 +34,9 @@ class NodesResponse(msgspec.Struct, frozen=True):
 
 
 class NodeSettingsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a node is to do from now on. null: as it was started. `bandwidth` is bytes a second, `cpu` a share of all
-    cores."""
+    """The new settings of a node. null: as it was started. `bandwidth` is bytes a second, `cpu` a share of all
+    cores.
+    """
 
     roles: Annotated[tuple[NodeRole, ...], Meta(min_length=1, max_length=len(ROLES))] = get_args(NodeRole)
     workers: Annotated[int, Meta(ge=0, le=WORKERS_MAX)] | None = None
@@ -46,14 +47,14 @@ class NodeSettingsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
 
 class UrlLookupParams(msgspec.Struct, frozen=True):
-    """A URL or the name of a host; `collection`: only what that one knows of it."""
+    """A URL or the name of a host; `collection`: only from that collection."""
 
     url: Annotated[str, Meta(max_length=PARAM_CHARS_MAX)]
     collection: Annotated[str, Meta(max_length=100)] = ""
 
 
 class HostActionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to do with the host of a URL. `block` and `slow` edit a collection; `delay` is a duration: 10 s."""
+    """An action on the host of a URL. `block` and `slow` edit a collection; `delay` is a duration: 10 s."""
 
     url: Annotated[str, Meta(max_length=URL_CHARS_MAX)]
     action: HostAction

@@ -1,7 +1,7 @@
 """Generates the OpenAPI 3.1 document from the registered routes.
 
-OpenAPI 3.1, made of the register (`api`): nothing is written twice, so nothing can differ. msgspec's schemas are JSON
-Schema 2020-12, which is what 3.1 wants.
+OpenAPI 3.1, generated from the registry (`route_registry`): no description is written twice, so none can differ.
+msgspec's schemas are JSON Schema 2020-12, as 3.1 requires.
 """
 
 import re
@@ -35,13 +35,13 @@ LOCAL_DESCRIPTIONS = {403: "It is told to those at the machine itself only."}
 
 
 class Error(msgspec.Struct, frozen=True):
-    """Why there is no answer, in one sentence."""
+    """Why there is no result, in one sentence."""
 
     error: str
 
 
 def openapi_document(api: ApiRegistry, cookie: str, server: str = "/") -> Json:
-    """The whole document. `cookie` is the name of the session's."""
+    """The whole document. `cookie` is the name of the session cookie."""
     kinds = [kind for route in api.routes for kind in (route.body, route.answer) if kind is not None]
     kinds += [kind for one in api.documented for kind in _response_types(one.answer)] + [Problem, Error]
     asking = [*(route.query for route in api.routes), *(one.query for one in api.documented)]
@@ -79,7 +79,9 @@ def openapi_document(api: ApiRegistry, cookie: str, server: str = "/") -> Json:
 
 
 def _short_schema_names(schemas: tuple[Json, ...], components: Json) -> tuple[list[Json], Json]:
-    """Shapes that share a name are told apart by their modules, whose paths are nobody's business: `ExplainTold`."""
+    """Shorten schema names: structs with the same name are distinguished by their modules, without the internal
+    paths.
+    """
     text = msgspec.json.encode([schemas, components]).decode()
     for name in components:
         *_, module, last = ["", *name.split(".")]
@@ -174,7 +176,7 @@ def _path(path: str) -> list[Json]:
 
 
 def _response_types(answer: Any) -> tuple[Any, ...]:
-    """The types of which an answer is one."""
+    """The alternatives of a response type."""
     if answer is None:
         return ()
     return answer if isinstance(answer, tuple) else (answer,)

@@ -1,6 +1,6 @@
 """HTML view of the OpenAPI document: routes and schemas for people.
 
-Promises: what is shown is what the document says. Knows nothing of HTML.
+Promises: shows exactly the content of the document. Knows nothing of HTML.
 """
 
 import json
@@ -20,7 +20,7 @@ class ParameterView:
 
 @dataclass(frozen=True, slots=True)
 class RouteView:
-    """One method at one address."""
+    """One method of one path."""
 
     id: str
     method: str
@@ -67,14 +67,14 @@ def _route_view(method: str, path: str, operation: Json) -> RouteView:
 
 
 def _content_summary(described: Json) -> str:
-    """What is sent: its media type and shape."""
+    """The media type and schema of a body."""
     for media_type, content in described.get("content", {}).items():
         return f"{media_type}: {schema_summary(content['schema'])}"
     return ""
 
 
 def schema_summary(schema: Json) -> str:
-    """A schema in one line; shapes by their name."""
+    """A schema in one line; structs by their name."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "anyOf" in schema:
@@ -95,7 +95,7 @@ def schema_summary(schema: Json) -> str:
 
 
 def _drawn(schema: Json) -> str:
-    """With its fields, one per line."""
+    """A schema with its fields, one per line."""
     if "properties" not in schema:
         return schema_summary(schema)
     required = schema.get("required", [])

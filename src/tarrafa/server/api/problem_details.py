@@ -1,7 +1,7 @@
 """Error responses of the REST API as Problem Details (RFC 9457).
 
-RFC 9457: `application/problem+json` with the code, its name, and one sentence. A browser that asked for a page hears
-the sentence as plain text where no page can be drawn.
+RFC 9457: `application/problem+json` with the code, its name, and one sentence. A browser that requested a page gets the
+sentence as plain text where no page can be rendered.
 """
 
 import logging
@@ -34,7 +34,7 @@ API_PATH = "/api"
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why there is no answer. `detail` is a sentence for people; `complaints` say where a collection is wrong."""
+    """Why there is no result. `detail` is a sentence for people; `complaints` say where a collection is invalid."""
 
     status: int
     title: str
@@ -44,7 +44,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class RequestRefused(TarrafaError):
-    """A request that is not done: an HTTP status and why."""
+    """A refused request: an HTTP status and the reason."""
 
     def __init__(self, code: int, why: Message, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(why)
@@ -68,7 +68,7 @@ RETRY_AFTER_S = 5
 
 
 def status_and_message(error: Exception, _: Translator) -> tuple[int, str, dict[str, str]]:
-    """A code, a sentence and headers for whatever went wrong. What nobody foresaw is told to the log only."""
+    """The status, sentence and headers of an error. Unexpected errors are described in the log only."""
     if isinstance(error, RequestRefused):
         return error.code, _.render(error.message), error.headers
     if isinstance(error, HTTPException):
@@ -106,13 +106,13 @@ def problem_response(
 
 
 def refusal_response(request: Request, code: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
-    """As a program hears it, or in plain text."""
+    """As JSON for a program, or in plain text."""
     if wants_json(request):
         return problem_response(code, sentence, headers)
     return PlainTextResponse(f"{sentence}\n", code, headers)
 
 
 def wants_json(request: Request) -> bool:
-    """Whether a program asks, as far as that can be seen."""
+    """Whether the client is a program, as far as the request shows."""
     path, accept = request.url.path, request.headers.get("accept", "")
     return path.startswith(f"{API_PATH}/") or path.endswith(".json") or ("json" in accept and "text/html" not in accept)

@@ -1,8 +1,7 @@
 """Describes the public search, page and entity routes for the OpenAPI document.
 
-The addresses that search and relations have always had, for the document at /api/openapi.json: they are answered
-where they always were (`serve/app`), and stay there. Their parameters are described here, once more than they are
-read; a test asks every one of them as the document says.
+These routes are served by `server/app.py`; their parameters are described here a second time, for the document at
+/api/openapi.json. A test requests every one of them as the document says.
 """
 
 from typing import Annotated, Any, Literal
@@ -52,7 +51,7 @@ class DocumentedSearchParams(msgspec.Struct, frozen=True):
 
 
 class DocumentedSuggestParams(msgspec.Struct, frozen=True):
-    """How a text may go on."""
+    """Completions of a text."""
 
     q: TextParam
 
@@ -78,7 +77,7 @@ class DocumentedSiteParams(msgspec.Struct, frozen=True):
 class DocumentedEntitiesParams(
     msgspec.Struct, frozen=True, rename={"of_class": "class", "not_class": "not", "kind": "list"}
 ):
-    """Things, or with `list` what they can be chosen by: docs/entities.md."""
+    """Entities, or with `list` their facets: docs/entities.md."""
 
     q: Annotated[TextParam, Meta(description="words in any property")] = ""
     vocabulary: TextParam = ""
@@ -93,13 +92,13 @@ class DocumentedEntitiesParams(
 
 
 class DocumentedEntityParams(msgspec.Struct, frozen=True):
-    """A thing, by its key."""
+    """An entity, by its key."""
 
     key: Annotated[str, Meta(max_length=4_000)]
 
 
 def documented_routes(has_status: bool) -> list[DocumentedRoute]:
-    """All of it. The crawl's state is there where somebody can tell it."""
+    """All public routes. The crawl's state is included where it is available."""
     suggestions: Any = tuple[str, list[str]]
     found = [
         DocumentedRoute(

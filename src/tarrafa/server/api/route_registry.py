@@ -1,9 +1,9 @@
 """Registry of the REST API routes below /api/v1, with typed query, body and response.
 
-Every route below /api/v1 is registered here with its method, address, summary, need, and the msgspec types of its
-query, body and answer; from that come the route itself, the document (`openapi`) and the page at /api. Promises: a
-handler is called only with what could be decoded; what cannot is 400 and a sentence that names the field; a body is
-read no further than it may be long; every error is a `Problem`. Names that were once given are kept within a version.
+Every route below /api/v1 is registered here with its method, path, summary, access level, and the msgspec types of its
+query, body and response; the route itself, the document (`openapi`) and the page at /api are made from that. Promises:
+a handler is called only with decoded values; other requests are 400 with a sentence that names the field; a body is
+read no further than its maximum; every error is a `Problem`. Published names are kept within a version.
 """
 
 import re
@@ -36,7 +36,7 @@ _strange_field = re.compile(
 
 @dataclass(slots=True)
 class ApiCall:
-    """A question that was understood. `query` and `body` are of the types that the route declares."""
+    """A decoded request. `query` and `body` have the types that the route declares."""
 
     visit: ConsoleRequest
     query: Any
@@ -51,8 +51,9 @@ ApiHandler = Callable[[ApiCall], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class ApiRoute:
-    """What can be asked. `answer` None: there is nothing to say, 204; or it is text, of the type that `text` names.
-    `path` is below BASE, as in `/hosts/{host}`."""
+    """A route. `answer` None: no content, 204; or it is text, of the media type in `text`. `path` is below BASE, as in
+    `/hosts/{host}`.
+    """
 
     method: str
     path: str
@@ -72,8 +73,9 @@ class ApiRoute:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedRoute:
-    """What is answered elsewhere, by GET: `path` is the whole address, `answer` a type, several of which it is one, or
-    None where it is text; `need`: whom it is for, but for those who sit at this machine."""
+    """A GET route that is served elsewhere: `path` is the whole path, `answer` a type, several alternatives, or None
+    for text; `need`: the access level, except for local requests.
+    """
 
     path: str
     summary: str
@@ -85,7 +87,7 @@ class DocumentedRoute:
 
 
 class ApiRegistry:
-    """The register."""
+    """The registered routes."""
 
     def __init__(self) -> None:
         self.routes: list[ApiRoute] = []
@@ -108,7 +110,7 @@ class ApiRegistry:
         body_bytes_max: int = BODY_BYTES_MAX,
         text: str = "",
     ) -> Callable[[ApiHandler], ApiHandler]:
-        """Registers the coroutine that it decorates."""
+        """Registers the decorated coroutine."""
 
         def register(handler: ApiHandler) -> ApiHandler:
             self.routes.append(
@@ -165,7 +167,7 @@ def _decode_body(body: bytes, decoder: "msgspec.json.Decoder[Any]") -> Any:
 
 
 def read_query(given: QueryParams, kind: type[msgspec.Struct] | None) -> Any:
-    """The parameters as the route declares them; one that it does not know is an error, because it would be ignored."""
+    """The parameters as the route declares them; an unknown one is an error, because it would be ignored."""
     items = given.multi_items()
     if len(items) > PARAMETERS_MAX:
         raise RequestRefused(
@@ -200,7 +202,7 @@ def read_query(given: QueryParams, kind: type[msgspec.Struct] | None) -> Any:
 
 @cache
 def _list_parameters(kind: type[msgspec.Struct]) -> frozenset[str]:
-    """The parameters that may be given often."""
+    """The parameters that may be repeated."""
     described = inspect.type_info(kind)
     assert isinstance(described, inspect.StructType)
     lists = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
@@ -208,7 +210,8 @@ def _list_parameters(kind: type[msgspec.Struct]) -> frozenset[str]:
 
 
 def decode_error_text(error: Exception) -> str:
-    """msgspec's own words, which name the field and never the value: they are shown, and the audit keeps them. Its two
-    exceptions are left out: what none of a few words is, and a field that could not be one."""
+    """The message of msgspec, which names the field and never the value: it is shown, and stored in the audit log. Its
+    two messages with values are replaced: an unknown enum value, and an unknown field.
+    """
     text = _strange_field.sub("unknown field `…`", _strange_value.sub("Invalid enum value", str(error)))
     return text[:300]

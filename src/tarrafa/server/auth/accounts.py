@@ -1,9 +1,9 @@
 """User accounts of the console, kept in DATA/accounts.json.
 
-`DATA/accounts.json`, which nobody but its owner can read: names, roles, and what was made of their passwords.
-Promises: the file holds the old accounts or the new ones, whatever happens in between; two who change it at once both
-succeed; a process that serves sees a change with the next request. Every account has a mark that changes with its
-password or role: what was signed in under another one is over. Knows nothing of HTTP.
+The file is readable by its owner only: names, roles, and password hashes. Promises: the file holds the old accounts or
+the new ones, whatever happens in between; two concurrent changes both succeed; a serving process sees a change with the
+next request. Every account has a mark that changes with its password or role: sessions with another mark are invalid.
+Knows nothing of HTTP.
 """
 
 import fcntl
@@ -27,13 +27,13 @@ FILE = "accounts.json"
 FILE_BYTES_MAX = 1 << 20
 ACCOUNTS_MAX = 1_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-RESERVED = frozenset({"local", "token", "nobody"})  # what the audit calls those without an account
+RESERVED = frozenset({"local", "token", "nobody"})  # names in the audit log for principals without an account
 
 AccountRole = Literal["viewer", "admin"]
 
 
 class Account(msgspec.Struct, frozen=True):
-    """A person. `mark` changes when the password or the role does."""
+    """A user. `mark` changes when the password or the role does."""
 
     name: str
     role: AccountRole
@@ -47,7 +47,7 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class AccountView(msgspec.Struct, frozen=True):
-    """A person, as others may see him."""
+    """A user without secrets."""
 
     name: str
     role: AccountRole
@@ -60,7 +60,7 @@ class _AccountsFile(msgspec.Struct, frozen=True):
 
 
 class Accounts:
-    """Those of one data directory. Any number of threads."""
+    """The accounts of one data directory, for any number of threads."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._path = data.root / FILE
@@ -102,7 +102,7 @@ class Accounts:
         self._change(change)
 
     def set_password(self, name: str, password: str, now: float) -> None:
-        """From now on this one; whoever is signed in under that name must sign in again."""
+        """Set the password; all sessions of that user end."""
         made = hash_password(password)
 
         def change(known: dict[str, Account]) -> None:
@@ -145,7 +145,7 @@ class Accounts:
             self._write(content)
 
     def _write(self, content: bytes) -> None:
-        """As `data.write_atomically`, but nobody else can read it, not even for a moment."""
+        """As `data.write_atomically`, but never readable by others, not even for a moment."""
         temporary = self._path.with_name(f"{FILE}.new")
         try:
             temporary.unlink(missing_ok=True)
@@ -160,7 +160,7 @@ class Accounts:
 
     @contextmanager
     def _exclusive_lock(self) -> Iterator[None]:
-        """One who changes the accounts at a time."""
+        """One process changes the accounts at a time."""
         try:
             file = self._path.with_name(f"{FILE}.lock").open("ab")
         except OSError as error:

@@ -1,14 +1,14 @@
 """Authenticates requests by bearer token, login session or local access, and signs users in.
 
     a program with the right token            admin, called `token`
-    a browser with a session                  whoever signed in, with his role of now
-    somebody at this machine                  admin, called `local`, where neither an account nor a token is defined
-    anybody else                              nobody
+    a browser with a session                  the signed-in user, with the present role
+    a local request                           admin, called `local`, where neither an account nor a token is defined
+    any other request                         nobody
 
-Promises: once there is an account or a token, those at this machine must sign in, too: other people and programs on
-it reach the same port, and the audit shall name people. Listening to other machines where nobody could sign in is
-refused before it begins. Whoever signs in learns only that it was wrong, never what; names that do not exist take as
-long. The token is compared in constant time and never told.
+Promises: once there is an account or a token, local users must sign in, too: other people and programs on this machine
+reach the same port, and the audit log must name people. Listening to other machines where nobody could sign in is
+refused at the start. A failed login does not say what was wrong; unknown names take as long as known ones. The token is
+compared in constant time and never shown.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ HEADER_CHARS_MAX = TOKEN_CHARACTERS_MAX + 100
 
 
 class AccessLevel(IntEnum):
-    """Whom something is for. Each may what those before may."""
+    """Who may use a route. Each level includes those before it."""
 
     OPEN = 0
     VIEWER = 1
@@ -48,7 +48,9 @@ class AccessLevel(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Whoever asks. `how`: session, bearer, local, or nothing. `csrf` is what his forms bring along; never shown."""
+    """The authenticated client. `how`: session, bearer, local, or nothing. `csrf` is the token for its forms; never
+    shown.
+    """
 
     name: str
     role: AccessLevel
@@ -69,7 +71,7 @@ ROLE_LEVELS = {"viewer": AccessLevel.VIEWER, "admin": AccessLevel.ADMIN}
 
 
 class LoginDelayed(Exception):
-    """He must not try yet; for so many seconds."""
+    """The next login attempt is allowed after this many seconds."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"wait {seconds:.0f} s")
@@ -77,8 +79,9 @@ class LoginDelayed(Exception):
 
 
 class Authenticator:
-    """Who may enter one data directory's console. `public` is the address that the site is known by; `signs_in`: there
-    is a page where people can."""
+    """Authenticates requests to the console of one data directory. `public` is the public URL of the site; `signs_in`:
+    there is a login page.
+    """
 
     def __init__(
         self,
@@ -98,16 +101,16 @@ class Authenticator:
         self.public, self.behind_proxy, self.signs_in = public.rstrip("/"), behind_proxy, signs_in
         self._token = token or Token()
         self._delays, self._verifier = LoginThrottle(now), PasswordVerifier()
-        self._own = secrets.token_urlsafe()  # what the forms of those at this machine are made of
+        self._own = secrets.token_urlsafe()  # key of the CSRF tokens of local users
 
     @property
     def is_secure(self) -> bool:
-        """Whether browsers come by https."""
+        """Whether browsers use https."""
         return self.public.startswith("https://")
 
     @property
     def cookie(self) -> str:
-        """`__Host-`: no other host, and nobody without TLS, can set it (RFC 6265bis section 4.1.3.2)."""
+        """`__Host-`: no other host, and no connection without TLS, can set it (RFC 6265bis section 4.1.3.2)."""
         return f"__Host-{COOKIE}" if self.is_secure else COOKIE
 
     @property
@@ -115,7 +118,7 @@ class Authenticator:
         return bool(self._token)
 
     def check_listen_address(self, host: str) -> None:
-        """Refuse to be reached by those who could not be told apart."""
+        """Refuse to listen to clients that cannot be authenticated."""
         if self._token or self.accounts:
             return
         do = f"`tarrafa user add NAME`, or a token: --token-file FILE or the environment variable {TOKEN_VARIABLE}"
@@ -129,17 +132,17 @@ class Authenticator:
             )
 
     def advice(self, host: str) -> str:
-        """What those who start it should know; empty, if nothing."""
+        """A warning for the operator; empty, if there is none."""
         if self.is_secure or is_loopback(host, "--host"):
             return ""
         do = "let a proxy speak TLS before it, and say --public-url https://…"
         return f"passwords and sessions cross the network in the clear: {do}"
 
     async def open(self) -> None:
-        """Those who were signed in before a restart still are."""
+        """Load the sessions from before a restart."""
         await asyncio.to_thread(self.sessions.load)
 
-    # -- who asks --------------------------------------------------------------------------------------------------
+    # -- authentication --------------------------------------------------------------------------------------------
 
     async def identify(self, connection: HTTPConnection) -> Principal:
         if connection.headers.get("authorization", "")[: len(BEARER)].lower() == BEARER:
@@ -154,16 +157,18 @@ class Authenticator:
         return ANONYMOUS
 
     def has_valid_token(self, connection: HTTPConnection) -> bool:
-        """Whether it shows the right token."""
+        """Whether the request has the right token."""
         given = connection.headers.get("authorization", "")[:HEADER_CHARS_MAX]
         return given[: len(BEARER)].lower() == BEARER and self._is_token(given[len(BEARER) :].strip())
 
     def is_local(self, connection: HTTPConnection) -> bool:
-        """Whether whoever asks sits at this machine; behind a proxy nobody does."""
+        """Whether the request comes from this machine; behind a proxy none does."""
         return not self.behind_proxy and is_local_request(connection)
 
     def may_be_signed_in(self, connection: HTTPConnection) -> bool:
-        """Whether it is worth while to show him where those go who are known; what he brings is looked at there."""
+        """Whether to show a link to the console: the request has a session cookie or similar, which the console itself
+        checks.
+        """
         return self.is_local(connection) or self.cookie in connection.cookies
 
     def client_address_of(self, connection: HTTPConnection) -> str:
@@ -180,7 +185,7 @@ class Authenticator:
         return Principal(session.account, role, "session", csrf_token(secret), session)
 
     def _current_role(self, account: str) -> tuple[AccessLevel | None, str]:
-        """The role and the mark of now."""
+        """The present role and mark."""
         if account == "token":
             return (AccessLevel.ADMIN, self._token_mark()) if self._token else (None, "")
         found = self.accounts.find(account)
@@ -189,7 +194,7 @@ class Authenticator:
     # -- signing in and out ----------------------------------------------------------------------------------------
 
     async def sign_in(self, connection: HTTPConnection, name: str, password: str) -> tuple[str, str] | None:
-        """A new session, as (name, secret); None if it was wrong. An empty name comes with the token."""
+        """A new session, as (name, secret); None if the login failed. An empty name means a login by token."""
         address, account = self.client_address_of(connection), name or "token"
         wait_s = self._delays.wait_s(address, account)
         if wait_s:
@@ -210,5 +215,5 @@ class Authenticator:
         return bool(self._token) and hmac.compare_digest(given.encode(errors="replace"), self._token.secret)
 
     def _token_mark(self) -> str:
-        """Another token ends what was signed in with this one."""
+        """A new token ends the sessions of the old one."""
         return hashlib.sha256(b"tarrafa token " + self._token.secret).hexdigest()[:16]

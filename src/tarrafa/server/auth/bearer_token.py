@@ -1,7 +1,7 @@
 """Requires a bearer token for an application, and reads request bodies up to a maximum size.
 
-Promises: nobody without the token gets an answer, or learns from how long it takes how much of it was right; no body
-is read beyond its bound. Knows nothing of what is asked.
+Promises: requests without the token are refused, in a time that does not depend on how much of it was right; no body is
+read beyond its maximum. Knows nothing of the requests' content.
 """
 
 import hmac
@@ -18,7 +18,7 @@ RefusalFactory = Callable[[int, str], Response]
 
 
 class BearerTokenMiddleware:
-    """Lets nobody in without the token. `refuse` says so in the words of whoever is guarded."""
+    """Refuses requests without the token. `refuse` makes the response in the format of the guarded application."""
 
     def __init__(self, app: ASGIApp, token: bytes, refuse: RefusalFactory) -> None:
         self._app, self._token, self._refuse = app, token, refuse
@@ -35,7 +35,7 @@ class BearerTokenMiddleware:
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes | None:
-    """The body, read no further than it may be long; None: it is longer."""
+    """The body, read up to its maximum; None: it is longer."""
     announced = request.headers.get("content-length", "")
     parts = bytearray()
     if not (announced.isascii() and announced.isdigit()) or int(announced[:18]) <= bytes_max:

@@ -1,11 +1,12 @@
 """Delays logins after wrong passwords, doubling per address and account.
 
-Promises: the first FREE_TRIES wrong passwords of an address, or for an account, cost nothing; after each further one
-there is a wait, twice as long as the one before, up to a most; a right one forgives the address. However many
-addresses and names are tried, KEPT_MAX of each are remembered: those used last. Whoever must wait costs us nothing.
-Names that do not exist are treated as those that do.
+Promises: the first FREE_ATTEMPTS wrong passwords of an address, or for an account, cost nothing; after each further one
+there is a wait, twice as long as the one before, up to a maximum; a right password resets the address. However many
+addresses and names are tried, KEPT_MAX of each are remembered: those used last. A waiting client costs no work. Unknown
+names are treated as known ones.
 
-An account's wait is short at most, because whoever knows a name can make its owner wait; an address's may be long.
+The maximum for an account is short, because anyone who knows a name can make its owner wait; for an address it may be
+long.
 """
 
 from collections import OrderedDict
@@ -27,14 +28,14 @@ class _LoginAttempts:
 
 
 class LoginThrottle:
-    """Who tried what, and until when he must wait. `now` never goes back."""
+    """Attempts and waiting times. `now` never goes back."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._tries: dict[str, OrderedDict[str, _LoginAttempts]] = {"address": OrderedDict(), "account": OrderedDict()}
 
     def wait_s(self, address: str, account: str) -> float:
-        """How long he must wait before the next try; 0: he may try now."""
+        """Seconds until the next attempt; 0: it is allowed now."""
         now, until = self._now(), 0.0
         for kind, name in (("address", address), ("account", account)):
             found = self._tries[kind].get(name)
@@ -43,7 +44,7 @@ class LoginThrottle:
         return max(0.0, until - now)
 
     def record_attempt(self, address: str, account: str) -> None:
-        """He tries now. Counted before it is known to be wrong, so that many at once do not count as one."""
+        """Count an attempt, before its result is known, so that many parallel ones do not count as one."""
         for kind, name, most in (("address", address, ADDRESS_WAIT_MAX_S), ("account", account, ACCOUNT_WAIT_MAX_S)):
             if name:
                 self._count(self._tries[kind], name, most)

@@ -1,9 +1,9 @@
 """Hashes and verifies passwords with Argon2id.
 
 Argon2id, with the second parameters that RFC 9106 recommends (64 MiB, 3 passes, 4 lanes; some 150 ms here). Promises:
-at most AT_ONCE_MAX are worked on at once, in threads, so that memory stays below 128 MiB and a processor is left to
-others, and WAITING_MAX wait; one more is told that we are busy. An account that does not exist takes as long as one
-that does. A password is never kept, shown or logged.
+at most AT_ONCE_MAX passwords are verified at once, in threads, so that memory stays below 128 MiB and a processor is
+left for other work, and WAITING_MAX wait; further ones get a busy error. An unknown account takes as long as a known
+one. A password is never stored, shown or logged.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ WAITING_MAX = 16
 MEMORY_KIB, PASSES, LANES = 64 << 10, 3, 4
 
 _hasher = PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelism=LANES)
-# Of a password that nobody knows: what a name that does not exist is compared with.
+# The hash of an unknown password: unknown names are compared with it.
 DUMMY_HASH = "$argon2id$v=19$m=65536,t=3,p=4$AAECAwQFBgcICQoLDA0ODw$AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 
 
 def check_password(password: str) -> str:
-    """A password that may be chosen, in one spelling."""
+    """A valid new password, normalized."""
     password = normalize_password(password)
     if not CHARACTERS_MIN <= len(password) <= CHARACTERS_MAX:
         raise ConfigError(f"a password has {CHARACTERS_MIN} to {CHARACTERS_MAX:,} characters, not {len(password):,}")
@@ -33,17 +33,17 @@ def check_password(password: str) -> str:
 
 
 def normalize_password(password: str) -> str:
-    """However a keyboard put the letters together (RFC 8265: NFC)."""
+    """The same password whatever the keyboard's composition of letters (RFC 8265: NFC)."""
     return unicodedata.normalize("NFC", password[: CHARACTERS_MAX + 1])
 
 
 def hash_password(password: str) -> str:
-    """What may be written down in its place."""
+    """The hash to store."""
     return _hasher.hash(check_password(password))
 
 
 def verify_password(password: str, kept: str | None) -> bool:
-    """Whether it is the one that `kept` was made of. None: there is no such account, and it takes as long."""
+    """Whether the password matches the hash `kept`. None: there is no such account, and it takes as long."""
     try:
         right = _hasher.verify(kept or DUMMY_HASH, normalize_password(password))
     except (Argon2Error, InvalidHashError):
@@ -52,7 +52,7 @@ def verify_password(password: str, kept: str | None) -> bool:
 
 
 class PasswordVerifier:
-    """Compares, a few at a time."""
+    """Verifies passwords, a few at a time."""
 
     def __init__(self) -> None:
         self._turns = asyncio.Semaphore(VERIFICATIONS_MAX)

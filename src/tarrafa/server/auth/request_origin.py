@@ -1,9 +1,9 @@
 """Client address of a request (X-Forwarded-For behind a proxy) and cross-site request detection (Origin).
 
-Promises: an address is the one at the other end of the connection, or, behind a proxy that we were told of, the last
-one in its `X-Forwarded-For`, which the proxy wrote itself; what a client put before it counts nothing. A whole IPv6
-network of 64 bits is one address: that is what one customer gets. A browser says which page sends a form (`Origin`,
-RFC 6454; `Sec-Fetch-Site`, W3C Fetch Metadata); one that is not ours is refused by all who ask here.
+Promises: the address of a client is the one at the other end of the connection or, behind a configured proxy, the last
+one in its `X-Forwarded-For`, which the proxy wrote itself; entries that a client put before it are ignored. A whole
+IPv6 network of 64 bits is one address: one customer gets that much. A browser says which page sends a form (`Origin`,
+RFC 6454; `Sec-Fetch-Site`, W3C Fetch Metadata); forms of other sites are refused.
 """
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 
 FORWARDED_FOR = "x-forwarded-for"
-SAME_SITE_VALUES = frozenset({"same-origin", "none"})  # none: a person typed the address
+SAME_SITE_VALUES = frozenset({"same-origin", "none"})  # none: typed into the address bar
 DEFAULT_PORTS = {"http": 80, "https": 443}
 UNKNOWN_ADDRESS = "unknown"
 
 
 def client_address(connection: HTTPConnection, behind_proxy: bool) -> str:
-    """Who asks, as far as he is counted."""
+    """The client's address, as used for limits."""
     peer = connection.client.host if connection.client is not None else ""
     said = connection.headers.getlist(FORWARDED_FOR) if behind_proxy else []
     last = said[-1].rpartition(",")[2] if said else ""
@@ -44,8 +44,9 @@ def _address_key(text: str) -> str:
 
 
 def is_cross_site(connection: HTTPConnection, public: str) -> bool:
-    """Whether a page of another site sends this. A program that is no browser says nothing of it. `public` is the
-    address that the site is known by, where it is told: a proxy may have changed the name that it is asked by."""
+    """Whether a page of another site sends this request. Programs that are no browsers send no such header. `public` is
+    the public URL of the site, if configured: a proxy may have changed the Host header.
+    """
     site = connection.headers.get("sec-fetch-site")
     if site is not None and site not in SAME_SITE_VALUES:
         return True
@@ -62,6 +63,6 @@ def is_cross_site(connection: HTTPConnection, public: str) -> bool:
 
 
 def _netloc(scheme: str, netloc: str) -> tuple[str, int]:
-    """The scheme counts for its port only: whether a proxy speaks TLS for us is not known here."""
+    """The scheme decides the default port only: whether a proxy speaks TLS is not known here."""
     parts = urlsplit(f"//{netloc}")
     return parts.hostname or "", parts.port or DEFAULT_PORTS.get(scheme, 0)

@@ -1,10 +1,9 @@
 """Checks role, origin, CSRF token and body size before a route's handler runs, and writes the audit log.
 
-A `Door` is one method at one address, and says whom it is for. A `Gate` stands at an address, and before anything
-else happens finds out who asks (401 and 403), whether a page elsewhere made his browser ask (403), and how much he
-says (413); in the end it writes down what was done or refused. Promises: an unsafe method is for admins, unless the
-door says in a sentence why others do no harm by it; nothing else can be built. Knows nothing of what is behind the
-door.
+A `GuardedRoute` is one method of one path with its access level. A `RouteGuard` serves all methods of a path: before
+the handler it checks the principal's role (401 and 403), the origin and CSRF token (403), and the size of the body
+(413); at the end it writes the audit log. Promises: an unsafe method is for admins, unless the route gives a sentence
+why it is harmless; other routes cannot be constructed. Knows nothing of the handlers.
 """
 
 import asyncio
@@ -37,9 +36,9 @@ JSON_TYPE = "application/json"
 CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
 FORM_BYTES_MAX = 1 << 20
 FIELDS_MAX = 2_000
-BODY_S_MAX = 30.0  # a body comes in that time, or not at all
+BODY_S_MAX = 30.0  # time limit for receiving a body
 NEXT_CHARS_MAX = 2_000
-PROGRAM_SUFFIXES = (".json", "/metrics")  # how such addresses end: what is wrong is told there as to a program
+PROGRAM_SUFFIXES = (".json", "/metrics")  # errors of these paths are sent as to a program
 log = logging.getLogger(__name__)
 
 Handler = Callable[["ConsoleRequest"], Awaitable[Response]]
@@ -47,9 +46,10 @@ Handler = Callable[["ConsoleRequest"], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class GuardedRoute:
-    """One method at one address. `action` is what the audit calls it; `harmless` says why others than admins may use
-    an unsafe method; `audited` is off only for what programs say every second. `here`: whoever sits at this machine may
-    look, signed in or not (numbers, for a program that collects them)."""
+    """One method of one path. `action` is its name in the audit log; `harmless` says why others than admins may use an
+    unsafe method; `audited` is off only for messages that programs send every second. `here`: local requests may read
+    without signing in (for a program that collects metrics).
+    """
 
     method: str
     path: str
@@ -81,7 +81,7 @@ class GuardedRoute:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleFormData:
-    """What the fields of a form say."""
+    """The fields of a form."""
 
     fields: list[tuple[str, str]]
 
@@ -94,7 +94,7 @@ class ConsoleFormData:
 
 @dataclass(slots=True)
 class ConsoleRequest:
-    """One request that was let in: who asks, what he says, and how he is answered."""
+    """One accepted request: its principal, its content, and its possible responses."""
 
     request: Request
     route: GuardedRoute
@@ -108,24 +108,24 @@ class ConsoleRequest:
 
     @property
     def translator(self) -> Translator:
-        """The language of the reader; programs read English."""
+        """The language of the reader; programs get English."""
         return ENGLISH if self.route.is_for_programs else self.responses.translator(self.request)
 
     @property
     def is_admin(self) -> bool:
-        """Whether he may change something, and see what only those need to see."""
+        """Whether the principal may change something, and see what only admins need."""
         return self.principal.role >= AccessLevel.ADMIN
 
     def param(self, name: str) -> str:
-        """A part of the address."""
+        """A path parameter."""
         return str(self.request.path_params[name])
 
     def audit_note(self, subject: str, detail: str = "") -> None:
-        """What the audit shall say of this action. Never a secret."""
+        """Set the text of the audit log for this action. Never a secret."""
         self.subject, self.detail = subject, detail
 
     def template_values(self) -> dict[str, Any]:
-        """What every template of the console sees: `labels`, `csrf` for forms, and whether there may be any."""
+        """The common values of all console templates: `labels`, `csrf` for forms, and whether forms are shown."""
         return {"labels": labels, "csrf": self.principal.csrf, "may_act": self.is_admin, "section": ""}
 
     def html(self, template: str, code: int = 200, **values: Any) -> Response:
@@ -134,16 +134,16 @@ class ConsoleRequest:
         return self.responses.html(self.request, template, code, **(mine | values))
 
     def json(self, value: object) -> Response:
-        """For programs: every message in it is rendered in English."""
+        """JSON for programs: every message in it is rendered in English."""
         return json_response(ENGLISH.render_all(value))
 
     def redirect(self, path: str) -> Response:
-        """Look there: the answer to a form that was taken."""
+        """The response to an accepted form: a redirect to a page."""
         return RedirectResponse(path, 303)
 
 
 class RouteGuard:
-    """All doors at one address."""
+    """All methods of one path."""
 
     def __init__(self, doors: Iterable[GuardedRoute], entry: Authenticator, replies: PageResponses) -> None:
         self.doors = {door.method: door for door in doors}
@@ -163,7 +163,7 @@ class RouteGuard:
             await self._write_audit(visit, response.status_code, sentence)
         if not response.headers.get("cache-control"):
             response.headers["Cache-Control"] = "no-store"
-        # A browser told `no-referrer` sends forms with `Origin: null`, by which nobody can tell whose they are.
+        # With `no-referrer` a browser sends forms with `Origin: null`, which does not identify the sender.
         response.headers["Referrer-Policy"] = "same-origin"
         await response(scope, receive, send)
 
@@ -218,7 +218,7 @@ class RouteGuard:
             visit.form = parse_form(body) if len(body) <= FORM_BYTES_MAX else await asyncio.to_thread(parse_form, body)
 
     def _error_response(self, visit: ConsoleRequest, error: Exception) -> tuple[Response, str]:
-        """The answer, and what the audit says of it."""
+        """The response, and its text for the audit log."""
         request = visit.request
         code, sentence, headers = status_and_message(error, visit.translator)
         if visit.route.is_for_programs:
@@ -262,9 +262,9 @@ def parse_form(body: bytes) -> ConsoleFormData:
 
 
 def _has_valid_csrf_token(visit: ConsoleRequest) -> bool:
-    """Whether one of our own pages sent it: it brings along what only they were told. A page elsewhere cannot send JSON
-    or use another method than POST without asking first, which is never allowed: so a program at this machine needs no
-    more than that."""
+    """Whether one of our own pages sent the form: only they know the token. A page of another site cannot send JSON or
+    use a method other than POST without a preflight request, which is never allowed: so a local program needs no token.
+    """
     request, given = visit.request, visit.request.headers.get(CSRF_HEADER, "") or visit.form.get(CSRF_FIELD)
     if hmac.compare_digest(given.encode(errors="replace"), visit.principal.csrf.encode()):
         return True
@@ -273,7 +273,7 @@ def _has_valid_csrf_token(visit: ConsoleRequest) -> bool:
 
 
 def safe_redirect_path(text: str) -> str:
-    """Where to go after signing in: an address of this site, whatever a link to the sign-in page said."""
+    """The path after signing in: always on this site, whatever the link to the login page contained."""
     plain = text.startswith("/") and not text.startswith(("//", "/\\")) and len(text) <= NEXT_CHARS_MAX
     return text if plain and text.isprintable() and "\\" not in text and LOGIN_PATH not in text else CONSOLE_PATH
 
@@ -281,7 +281,7 @@ def safe_redirect_path(text: str) -> str:
 def guard_routes(
     doors: Iterable[GuardedRoute], entry: Authenticator, replies: PageResponses, below: str = ""
 ) -> list[BaseRoute]:
-    """The routes: one per address, so that an address knows all its methods. `below`: where they are mounted."""
+    """The routes: one per path, so that each knows all its methods. `below`: where they are mounted."""
     by_path: dict[str, list[GuardedRoute]] = {}
     for door in doors:
         at = by_path.setdefault(door.path, [])
@@ -297,7 +297,7 @@ def guard_routes(
 def check_all_guarded(
     routes: Iterable[BaseRoute], under: tuple[str, ...] = (CONSOLE_PATH, API_PATH), before: str = ""
 ) -> None:
-    """Nothing below these addresses without a gate."""
+    """Check that no route below these paths lacks a guard."""
     for route in routes:
         if isinstance(route, Mount) and route.routes:
             check_all_guarded(route.routes, under, before + route.path)

@@ -1,10 +1,10 @@
 """Login sessions of browsers, kept in DATA/coordinator.sqlite, and their CSRF tokens.
 
-Promises: a session is 256 random bits that only its browser knows; here only their hash is kept, in
-`DATA/coordinator.sqlite`, so that a restart signs nobody out and whoever reads the file cannot enter. It ends
-IDLE_S after its last use, ABSOLUTE_S after it began, when somebody signs out, and when the account's mark is another.
-At most SESSIONS_MAX are kept, PER_ACCOUNT_MAX of one account: those used last. Asking costs no disk.
-Knows nothing of HTTP or of passwords.
+Promises: a session is 256 random bits that only its browser knows; only their hash is stored, in
+`DATA/coordinator.sqlite`, so that a restart ends no session and reading the file gives no access. A session ends IDLE_S
+after its last use, ABSOLUTE_S after its start, when its user signs out, and when the account's mark changes. At most
+SESSIONS_MAX are kept, PER_ACCOUNT_MAX of one account: those used last. A look-up needs no disk access. Knows nothing of
+HTTP or of passwords.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 
 ID_BYTES = 32
 IDLE_S, ABSOLUTE_S = 8 * 3_600.0, 7 * 86_400.0
-LAST_USE_EVERY_S = 60.0  # how exactly the last use is written down
+LAST_USE_EVERY_S = 60.0  # precision of the stored last use
 SESSIONS_MAX, PER_ACCOUNT_MAX = 1_000, 20
 ID_CHARACTERS = len(secrets.token_urlsafe(ID_BYTES))
 
@@ -38,7 +38,7 @@ _Row = tuple[bytes, str, str, float, float]
 
 
 class LoginSession(msgspec.Struct, frozen=True):
-    """Somebody who signed in. `id` is the hash of what his browser knows."""
+    """A signed-in browser. `id` is the hash of its secret."""
 
     id: bytes
     account: str
@@ -48,19 +48,19 @@ class LoginSession(msgspec.Struct, frozen=True):
 
 
 def csrf_token(secret: str) -> str:
-    """What a form of this session must bring along. Nobody who does not know the session can make it."""
+    """The token that a form of this session must contain. It cannot be computed without the session."""
     return hmac.new(secret.encode(), b"tarrafa form", hashlib.sha256).hexdigest()
 
 
 class LoginSessions:
-    """Those of one data directory; one process has them."""
+    """The sessions of one data directory; one process owns them."""
 
     def __init__(self, data: DataDirectory, now: Callable[[], float]) -> None:
         self._path, self._now, self._lock = store_path(data), now, threading.Lock()
         self._known: dict[bytes, LoginSession] = {}
 
     def load(self) -> None:
-        """Those of before the restart. It waits for the disk, as nothing else here does."""
+        """Load the stored sessions. The only call here that waits for the disk."""
         with self._lock, store_transaction(self._path, SCHEMA) as connection:
             rows = connection.execute("SELECT id, account, mark, begun, seen FROM sessions").fetchall()
             found = [LoginSession(*cast(_Row, row)) for row in rows]
@@ -69,7 +69,7 @@ class LoginSessions:
         self._known = {session.id: session for session in found if not self._is_expired(session)}
 
     async def begin(self, account: str, mark: str) -> str:
-        """A new one; what is given back is for the browser alone."""
+        """A new session; the returned secret is for the browser alone."""
         secret, now = secrets.token_urlsafe(ID_BYTES), self._now()
         session = LoginSession(_hash(secret), account, mark, now, now)
         self._known[session.id] = session
@@ -80,7 +80,7 @@ class LoginSessions:
         return secret
 
     async def find(self, secret: str) -> LoginSession | None:
-        """Whose browser it is; None if nobody's any more."""
+        """The session of a secret; None if it has ended."""
         if len(secret) != ID_CHARACTERS or not secret.isascii():
             return None
         session = self._known.get(_hash(secret))
@@ -109,7 +109,7 @@ class LoginSessions:
         return [*own[PER_ACCOUNT_MAX:], *by_use[SESSIONS_MAX:]]
 
     def _touch(self, session: LoginSession) -> None:
-        """One that ended meanwhile stays so."""
+        """Update the last use; a session that has ended meanwhile stays ended."""
         with self._lock, store_transaction(self._path, SCHEMA) as connection:
             connection.execute("UPDATE sessions SET seen = ? WHERE id = ?", (session.seen, session.id))
 

@@ -1,7 +1,7 @@
 """Console pages of collections: overview, one collection with live charts, actions, deletion.
 
-Promises: every page is drawn whole by the server, and then kept up to date by pieces that the same templates draw
-(`streaming`); each can also be had as JSON; whoever may only look sees no buttons.
+Promises: every page is rendered completely by the server, and then kept up to date by parts that the same templates
+render (`live_updates`); each is also available as JSON; viewers see no buttons.
 """
 
 from typing import Any

@@ -1,12 +1,12 @@
 """The console: registers its pages and API routes, and serves login, audit log and API pages.
 
-    /console/login  /console/logout     signing in and out
-    /console/audit  /api/v1/audit       who did what
-    /api  /api/openapi.json             what programs can ask
-    /api/v1/me                          who am I?
+    /console/login  /console/logout     sign-in and sign-out
+    /console/audit  /api/v1/audit       the audit log
+    /api  /api/openapi.json             documentation of the REST API
+    /api/v1/me                          the authenticated principal
 
-Others bring the rest: `@console.page("/console/hosts", Need.VIEWER)` and `@console.api.route(…)`. Promises: all of it
-is behind gates; an unknown address or method below /api is a `Problem`.
+Other modules add the rest: `@console.page("/console/hosts", AccessLevel.VIEWER)` and `@console.api.route(…)`. Promises:
+all routes are guarded; an unknown path or method below /api is a `Problem`.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ LOGOUT_IS_HARMLESS = "it ends nothing but one's own session"
 
 
 class CurrentUser(msgspec.Struct, frozen=True):
-    """Whoever asks: name, role (`viewer`, `admin`), and how that is known (`session`, `bearer`, `local`)."""
+    """The authenticated principal: name, role (`viewer`, `admin`), and method (`session`, `bearer`, `local`)."""
 
     name: str
     role: str
@@ -60,7 +60,7 @@ class CurrentUser(msgspec.Struct, frozen=True):
 
 
 class AuditParams(msgspec.Struct, frozen=True):
-    """Which lines of the audit."""
+    """The requested lines of the audit log."""
 
     before: Annotated[int, Meta(ge=0, le=1 << 53, description="only lines with a smaller number; 0: the latest")] = 0
     n: Annotated[int, Meta(ge=1, le=LINES_PER_PAGE_MAX, description="how many")] = LINES_PER_PAGE
@@ -69,11 +69,11 @@ class AuditParams(msgspec.Struct, frozen=True):
 
 
 class Console:
-    """Pages and routes, and who may use them."""
+    """Pages and routes, and their access levels."""
 
     def __init__(self, entry: Authenticator) -> None:
         self.entry, self.api = entry, ApiRegistry()
-        self.closing: Callable[[], None] = lambda: None  # what to do when the pages are no longer served
+        self.closing: Callable[[], None] = lambda: None  # called when the pages are no longer served
         self.suggests: Callable[[], bool] = lambda: False  # whether visitors can suggest sites now
         self._doors = [
             GuardedRoute("GET", LOGIN_PATH, AccessLevel.OPEN, self._login_page),
@@ -114,7 +114,7 @@ class Console:
         body_bytes_max: int = FORM_BYTES_MAX,
         here: bool = False,
     ) -> Callable[[Handler], Handler]:
-        """Registers the coroutine that it decorates. What can be said of it: see `Door`."""
+        """Registers the decorated coroutine. For the options see `GuardedRoute`."""
 
         def register(handler: Handler) -> Handler:
             door = GuardedRoute(method, path, need, handler, action, harmless, audited, body_bytes_max, here)
@@ -128,11 +128,11 @@ class Console:
 
     @property
     def guarded_routes(self) -> list[GuardedRoute]:
-        """All there are, those for programs too."""
+        """All guarded routes, those for programs too."""
         return [*self._doors, *self.api.guarded_routes()]
 
     def routes(self, replies: PageResponses, has_status: bool = False, *, bare: bool = False) -> list[BaseRoute]:
-        """Everything, to be mounted at the root. `bare`: only what programs can ask of a site without a console."""
+        """All routes, to be mounted at the root. `bare`: only the documentation of a site without a console."""
         if bare:
             self._doors, self.api = [], ApiRegistry()
         self.api.documented = documented_routes(has_status)
@@ -146,7 +146,7 @@ class Console:
         programs.router.redirect_slashes = False
         return [*guard_routes([*self._doors, page], self.entry, replies), Mount(API_PATH, programs)]
 
-    # -- signing in and out ----------------------------------------------------------------------------------------
+    # -- sign-in and sign-out --------------------------------------------------------------------------------------
 
     async def _login_page(self, visit: ConsoleRequest) -> Response:
         asked = visit.request.query_params
@@ -169,7 +169,7 @@ class Console:
     async def _sign_in(self, visit: ConsoleRequest) -> Response:
         form, entry, _ = visit.form, visit.authenticator, visit.translator
         name, then = form.get("name").strip()[:NAME_CHARS_MAX], form.get("next")
-        # A password typed into the wrong field must not be written down: only names that exist are.
+        # A password typed into the wrong field must not be logged: only existing names are.
         visit.audit_note(name if entry.accounts.find(name) else "" if name else "token")
         try:
             found = await entry.sign_in(visit.request, name, form.get("password"))
@@ -211,7 +211,7 @@ class Console:
         response.delete_cookie(entry.cookie, path="/", secure=entry.is_secure, httponly=True, samesite="lax")
         return response
 
-    # -- who did what ----------------------------------------------------------------------------------------------
+    # -- the audit log ---------------------------------------------------------------------------------------------
 
     async def _audit_page(self, visit: ConsoleRequest) -> Response:
         before, page = await self._audit_lines(visit)
@@ -236,7 +236,7 @@ class Console:
 
     @cached_property
     def openapi_document(self) -> dict[str, Any]:
-        """What programs can ask; all of it is registered by now."""
+        """The document of all routes; all are registered by now."""
         return openapi_document(self.api, self.entry.cookie, self.entry.public or "/")
 
     async def _openapi_json(self, visit: ConsoleRequest) -> Response:
@@ -249,5 +249,5 @@ class Console:
 
 
 async def api_error_response(request: Request, error: Exception) -> Response:
-    """What is wrong below /api, where no gate was."""
+    """The response to an error below /api outside any guard."""
     return problem_response(*status_and_message(error, ENGLISH))

@@ -1,8 +1,8 @@
 """Live updates of console pages by server-sent events.
 
-A browser's EventSource hears once a second which pieces of the page look otherwise, drawn by the templates that drew
-them first. Promises: no more listeners at once than STREAMS_MAX, none for longer than STREAM_S_MAX (a browser asks
-again by itself); a listener whose rights end hears no more when he asks again.
+A browser's EventSource receives once a second the changed parts of the page, rendered by the same templates. Promises:
+no more listeners at once than STREAMS_MAX, none for longer than STREAM_S_MAX (a browser reconnects by itself); a
+listener whose rights have ended receives nothing after its next connection.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class LiveUpdates:
         self._ending = asyncio.Event()
 
     def close(self) -> None:
-        """Nobody waits for us when we end."""
+        """End all streams, so that the server can stop."""
         self._ending.set()
 
     def stream(

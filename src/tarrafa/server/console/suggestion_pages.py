@@ -1,8 +1,9 @@
 """Public form to suggest a site, and the console page and REST routes that decide on suggestions.
 
-A form for everybody at /suggest-site, which is not there unless somebody has switched it on, and a page for admins on
-which suggestions become roots of a collection, or not. Promises: of whoever suggests nothing is kept, neither in the
-list nor in the audit; from one address come only so many, and what a machine fills in is thanked for and thrown away.
+The form at /suggest-site is public and exists only if the operator has enabled it; on the admin page suggestions become
+roots of a collection, or are rejected. Promises: nothing is stored about the person who suggests, neither in the list
+nor in the audit log; the number of suggestions per address is limited, and those of bots (honeypot field) are thanked
+for and dropped.
 """
 
 import asyncio

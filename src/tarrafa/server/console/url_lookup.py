@@ -1,8 +1,8 @@
 """Console page that explains a URL and its host, with actions on the host (block, slow, retry, forget).
 
-Promises: what is told is what `tarrafa explain` tells. A host can be blocked, slowed down, retried and forgotten: the
-first two are edits of a collection, so that they have a version and can be taken back like any other. Before a host
-is forgotten people see what is lost; afterwards, who did it and when.
+Promises: shows the same as `tarrafa explain`. A host can be blocked, slowed down, retried and forgotten: the first two
+are edits of a collection, so that they have a version and can be reverted like any other. Before a host is forgotten
+the page shows what is lost; afterwards, who did it and when.
 """
 
 import asyncio

@@ -1,9 +1,8 @@
 """Serves external crawlers: keeps one relay worker per crawler, hands out visits, takes their results.
 
-Behind each crawler stands a `Relay`, opened by its first call and renewed by every other; the notebook remembers
-enough to open it again after we were killed. Promises: what was acknowledged is not lost; any call may be repeated;
-two crawlers never hold one host; a crawler that falls silent loses its hosts by the frontier's own rule, and hears
-so. Knows nothing of HTTP.
+Each crawler has a `Relay` worker, opened by its first call; every call renews its lease. `crawler_store` holds enough
+to open it again after a kill. Promises: acknowledged data are not lost; any call may be repeated; two crawlers never
+hold one host; a silent crawler loses its hosts by the frontier's own rule, and is told so. Knows nothing of HTTP.
 """
 
 import asyncio

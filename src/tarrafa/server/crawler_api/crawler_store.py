@@ -1,10 +1,10 @@
 """SQLite store of the crawler API: workers, assigned visits, reported links, acknowledged in-links.
 
-One SQLite file, `DATA/crawlers.sqlite`, written by the one process that serves crawlers: as which worker each takes
-part, which visits it was told of, the links that it has brought and whose visit is not over, which in-links it has
-been told, and the last answer that it has not acknowledged. Promises: what a method has returned for survives a power
-cut; repeating any of them is harmless. Lost, nothing of the crawl is: crawlers join anew and are told their in-links
-again. Knows nothing of frontiers, graphs or HTTP.
+One SQLite file, `DATA/crawlers.sqlite`, written by the one process that serves crawlers: the worker of each crawler,
+its assigned visits, its reported links of unfinished visits, the in-links that were sent to it, and the last
+unacknowledged response. Promises: the changes of a method that has returned survive a power cut; repeating any method
+is harmless. If the file is lost, nothing of the crawl is: crawlers join again and receive their in-links again. Knows
+nothing of frontiers, graphs or HTTP.
 """
 
 import contextlib

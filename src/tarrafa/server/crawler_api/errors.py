@@ -1,12 +1,12 @@
 """Errors of the crawler API, each with its HTTP status.
 
-Refusal
-├── Malformed    400   it cannot be understood
-├── Unknown      404   nobody ever gave it that visit
-├── Conflict     409   it contradicts what was said before
-├── Lost         410   it was, but is no longer the crawler's
-├── TooLarge     413   more than a call may hold
-└── Crowded      503   no room for one more; ask again later
+CrawlerApiError
+├── MalformedCall     400   the call cannot be decoded
+├── UnknownVisit      404   the visit was never assigned to the crawler
+├── ConflictingCall   409   the call contradicts an earlier one
+├── LostVisit         410   the visit is no longer the crawler's
+├── CallTooLarge      413   the call exceeds a maximum
+└── TooManyCrawlers   503   no room for another crawler; retry later
 """
 
 from tarrafa.errors import TarrafaError

@@ -1,10 +1,9 @@
 """Computes which in-links of a crawler's URLs are new or gone since its last acknowledged response.
 
-Its URLs are those whose newest visit it made: the graph knows them, and stamps each when its in-links change. What
-the crawler has been told stands in the notebook, so an answer is the difference between the two, and the same link is
-told once, whatever happened to the graph, the crawler or us in between. An answer is given again until it is
-acknowledged. Known weakness: of a URL that more than IN_LINKS_MAX others link to, the first known are told, and the
-total.
+A crawler's URLs are those whose newest visit it made: the graph knows them, and stamps each when its in-links change.
+The store holds the in-links that were sent to the crawler, so a response is the difference between the two, and the
+same link is sent once, after any restart or rebuild. A response is repeated until it is acknowledged. Known weakness:
+of a URL with more than IN_LINKS_MAX in-links, the first known ones are sent, and the total.
 """
 
 from collections.abc import Iterator

@@ -6,9 +6,9 @@
     POST /crawl/v1/changes    what changed in the in-links of what is mine? (GET with ?crawler=&after= as well)
     POST /crawl/v1/leave      I am leaving
 
-Promises: nobody without the token gets an answer, and no body is read beyond its bound (`guard`); whatever goes wrong
-is one JSON object, {"error": a sentence}, with the code that says whose turn it is: 400, 401, 404, 405, 409, 410, 413
-the crawler's, 503 ours.
+Promises: requests without the token are refused, and no body is read beyond its maximum (`auth/bearer_token.py`); every
+error is one JSON object, {"error": a sentence}, with a code: 400, 401, 404, 405, 409, 410, 413 for errors of the
+crawler, 503 for ours.
 """
 
 import logging

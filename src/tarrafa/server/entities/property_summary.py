@@ -36,7 +36,7 @@ class PropertySummary:
 def summarize_properties(
     properties: Sequence[EntityValue], label: str = "", properties_max: int = 60, values_max: int = 20
 ) -> PropertySummary:
-    """What stands below a thing's name. What only repeats that, and its class, is said already."""
+    """The properties below an entity's name. Repetitions of the name, and its class, are left out."""
     found: dict[str, dict[EntityValue, None]] = {}
     for shown in properties:
         if shown.property != f"{RDF}type" and not (label and shown.text == label):

@@ -1,14 +1,13 @@
 """Routes of entity search: entities found in structured data, their facets, and one entity with its sources.
 
-    /data           things: choose vocabulary, class (or not that class), properties, words; see who says so
-    (wanted.py)
+    /data           entities by vocabulary, class (or not that class), properties, words (params.py)
     /data?list=     a whole list of what can be chosen: vocabularies, classes, properties; `filter` by a part of a
     name
-    /thing?key=     all that is said of a thing, page by page
+    /thing?key=     all statements about an entity, page by page
     /data.json, /thing.json   the same for programs
 
-Promises: the page and the JSON ask by the same parameters and the same function (`find`), which the command line
-calls too; whatever pages say is shown as text. Where nothing with data has been crawled, a page says so.
+Promises: the page and the JSON use the same parameters and function (`find_entities`), which the command line calls
+too; whatever pages say is shown as text. Where nothing with data has been crawled, a page says so.
 """
 
 from datetime import UTC, datetime
@@ -44,8 +43,9 @@ FILTER_CHARS_MAX = 200
 
 
 class EntitySearchResponse(msgspec.Struct, frozen=True):
-    """The things that were asked for; `query` with the IRIs that names were taken for. `total` is exact unless `more`:
-    then there are more than that."""
+    """The entities found; `query` with the IRIs that names were resolved to. `total` is exact unless `more`: then it is
+    a lower bound.
+    """
 
     query: EntityQuery
     total: int
@@ -54,7 +54,7 @@ class EntitySearchResponse(msgspec.Struct, frozen=True):
 
 
 class FacetListResponse(msgspec.Struct, frozen=True, rename={"kind": "list"}):
-    """What can be chosen: vocabularies, classes or properties (`list`), those on most pages first."""
+    """A facet: vocabularies, classes or properties (`list`), those on most pages first."""
 
     kind: str
     total: int
@@ -62,7 +62,7 @@ class FacetListResponse(msgspec.Struct, frozen=True, rename={"kind": "list"}):
 
 
 class EntityDetailsResponse(msgspec.Struct, frozen=True):
-    """What one page says of a thing."""
+    """The statements of one page about an entity."""
 
     url: str
     fetched: str
@@ -72,7 +72,7 @@ class EntityDetailsResponse(msgspec.Struct, frozen=True):
 
 
 class EntityResponse(msgspec.Struct, frozen=True):
-    """All that is said of a thing, by the pages fetched last; `pages_total` speak of it."""
+    """All statements about an entity, by the pages fetched last; `pages_total` pages describe it."""
 
     key: str
     label: str
@@ -82,7 +82,7 @@ class EntityResponse(msgspec.Struct, frozen=True):
 
 
 def find_entities(reader: EntityReader, wanted: EntityParams, n: int, offset: int) -> EntitySearchResponse:
-    """The things that somebody wants."""
+    """The entities that match the parameters."""
     query = wanted.resolve_names(reader).entity_query(n, offset)
     found = reader.entities(query)
     return EntitySearchResponse(query, found.total, found.more, found.things)
@@ -91,7 +91,7 @@ def find_entities(reader: EntityReader, wanted: EntityParams, n: int, offset: in
 def list_facet(
     reader: EntityReader, kind: str, wanted: EntityParams, n: int, offset: int, holding: str
 ) -> FacetListResponse:
-    """What can be chosen."""
+    """One list of facet values."""
     if kind not in FACET_KINDS:
         raise QueryError(
             message("list must be vocabularies, classes or properties, not {got}.", got=repr(kind[:QUOTED_CHARS_MAX]))
@@ -101,7 +101,7 @@ def list_facet(
 
 
 def describe_entity(reader: EntityReader, key: str) -> EntityResponse | None:
-    """All that is said of a thing; None if nobody speaks of it."""
+    """All statements about an entity; None if it is unknown."""
     found = reader.entity(key)
     if found is None:
         return None

@@ -1,11 +1,11 @@
 """Endpoint where worker nodes join the coordinator and send their heartbeats (/nodes/v1).
 
-    POST /nodes/v1/join           may I? -> where the frontier is, and what to do
-    POST /nodes/v1/NAME/beat      here is how I fare -> what to do
+    POST /nodes/v1/join           join -> address of the frontier, and orders
+    POST /nodes/v1/NAME/beat      heartbeat -> orders
 
-Promises: nobody without the token gets an answer, and no body is read beyond its bound (`guard`); what cannot be
-understood, or cannot be, is refused in one sentence, {"error": …}, and changes nothing: 400, 401, 404, 405, 409
-(another living node has that name), 413.
+Promises: requests without the token are refused, and no body is read beyond its maximum (`auth/bearer_token.py`); an
+invalid message is refused in one sentence, {"error": …}, and changes nothing: 400, 401, 404, 405, 409 (another living
+node has that name), 413.
 """
 
 import logging

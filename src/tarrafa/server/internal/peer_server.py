@@ -1,9 +1,9 @@
 """Process of a node that serves other nodes: index shard searches and parts of reports.
 
-`python -m tarrafa.server.internal.peer_server`: started by the supervisor of a node that has the role `search`. It
-serves the conversation of a shard (`shard`), the portions of reports (`portion`) and nothing else, to whoever knows
-the token, which is in its environment; where it listens it writes into the file that it was told, for the node's
-beats. Before anything is indexed it finds nothing.
+`python -m tarrafa.server.internal.peer_server`: started by the supervisor of a node with the role `search`. It serves
+the Shard protocol (`shard_endpoint`) and parts of reports (`report_part_endpoint`) and nothing else, to clients with
+the token, which is in its environment; it writes its address into a given file, for the node's heartbeats. Before
+anything is indexed it finds nothing.
 """
 
 import argparse

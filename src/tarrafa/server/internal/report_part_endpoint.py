@@ -1,11 +1,11 @@
 """Endpoint that streams this node's part of a report, counted by a child process (POST /report).
 
-    POST /report/VERSION    see report/carrying
+    POST /report/VERSION    see report/distributed/part_wire.py
 
-Promises: nobody without the token gets an answer; what cannot be understood or is of another version is refused in
-one sentence and changes nothing. The counting is done by a process beside this one, so that searches are not held up:
-one at a time, the others wait in line. It ends with its question: when whoever asked is gone, or has waited for
-HOLD_S. Something is said every second, so that he knows that we live.
+Promises: requests without the token are refused; an invalid request or one of another version is refused in one
+sentence and changes nothing. A child process counts, so that searches are not delayed: one at a time, further requests
+wait. It ends with its request: when the client has gone, or after RESPONSE_S_MAX. A message is sent every second to
+show that the node is alive.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ SendFrame = Callable[[bytes], Awaitable[None]]
 
 
 def create_report_part_app(counter: "ReportPartCounter", token: Token) -> Starlette:
-    """To be mounted at `carrying.PATH`."""
+    """To be mounted at `part_wire.PATH`."""
     if not token:
         raise ValueError("without a token nobody may ask")
 

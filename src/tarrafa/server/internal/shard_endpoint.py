@@ -1,11 +1,10 @@
 """Endpoint by which other nodes search this node's index shard (POST /shard).
 
-    POST /shard/VERSION/METHOD    see search/conversation
+    POST /shard/VERSION/METHOD    see search/shard_wire.py
 
 Promises: nobody without the token gets an answer where there is a token, and no page in somebody's browser gets one
 where there is none; whatever cannot be understood, is too long or of another version is refused in one sentence and
-changes nothing. The loop never waits for a disk.
-Knows nothing of tantivy, of ranking, or of who asks.
+changes nothing. The loop never waits for a disk. Knows nothing of tantivy, of ranking, or of who asks.
 """
 
 import logging
@@ -30,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 def create_shard_app(shard: Shard, token: Token) -> Starlette:
-    """To be mounted at `conversation.PATH`."""
+    """To be mounted at `shard_wire.PATH`."""
 
     async def converse(request: Request) -> Response:
         version, name = request.path_params["version"], request.path_params["method"]

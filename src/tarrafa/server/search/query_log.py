@@ -96,7 +96,7 @@ class QueryLog:
         self._complained = False
 
     def record(self, text: str, hits: int) -> None:
-        """Somebody asked this, and so many pages were found."""
+        """Count a query, with the number of pages that it found."""
         kept, day = normalized_query(text), day_of(self._now())
         with self._lock:
             counted = self._pending.setdefault(day, _DayCounts())
@@ -141,7 +141,7 @@ class QueryLog:
 def query_report(
     data: DataDirectory, now: float, days: int = REPORTED_DAYS, most: int = REPORTED_QUERIES
 ) -> QueryReport:
-    """What was asked most, and what was asked most in vain."""
+    """The most frequent queries, and the most frequent ones without results."""
     days, most = min(max(days, 1), DAYS_KEPT), min(max(most, 1), REPORTED_QUERIES_MAX)
     if not data.queries.exists():
         return QueryReport(days, 0, 0, 0, [], [])
@@ -186,7 +186,7 @@ _digits = re.compile(r"(?:\d[ ./()-]{0,2}){6}").search
 
 
 def is_personal(text: str) -> bool:
-    """Whether a text looks as if it were about one person."""
+    """Whether a text looks personal."""
     return len(text) > TEXT_CHARS_MAX or bool(_mail(text)) or bool(_digits(_years("", text)))
 
 

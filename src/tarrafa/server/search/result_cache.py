@@ -1,10 +1,9 @@
 """Cache of search results, valid for one commit of the index and at most some seconds.
 
-Promises: the same question on the same commit of the index is answered once and then remembered, the ones used last,
-KEPT_HITS_MAX hits in all; a new commit, a shard more or less, or a change in what those who run the engine decided,
-forgets everything. Whatever else an answer rests on (in-links of this second, what other shards hold) is at most
-SECONDS_MAX older than the answer. Trouble is never remembered. Any number of threads.
-Knows nothing of HTTP or HTML.
+Promises: the same request on the same commit of the index is answered once and then cached, the ones used last,
+CACHED_HITS_MAX hits in all; a new commit, a shard more or less, or a changed file of the operator empties the cache.
+Other sources of a result (present in-links, the content of other shards) are at most CACHE_AGE_MAX_S older than it.
+Errors are never cached. For any number of threads. Knows nothing of HTTP or HTML.
 """
 
 import threading
@@ -41,7 +40,7 @@ class _CachedResult:
 
 
 class SearchResultCache:
-    """Stands before a searcher."""
+    """A cache in front of a searcher."""
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class SearchResultCache:
         self._of: Hashable = None
 
     def search(self, question: SearchRequest) -> SearchResult:
-        """The answer, remembered or new. `time_s` is what it took now."""
+        """The result, cached or new. `time_s` is the time of this call."""
         started = perf_counter()
         moment = self._moment()
         with self._lock:
@@ -75,7 +74,7 @@ class SearchResultCache:
 
     def _store(self, question: SearchRequest, moment: Hashable, new: _CachedResult) -> None:
         with self._lock:
-            if moment != self._of:  # the index went on while we looked
+            if moment != self._of:  # the index has changed during the search
                 return
             old = self._kept.pop(question, None)
             self._kept[question] = new
@@ -89,7 +88,7 @@ def index_version(data: DataDirectory) -> Hashable:
     """The newest commit of each part of an index, and the files that may change what is shown of it."""
     try:
         commits = [_commit(part) for part in parts(data)]
-    except DataError:  # the searcher will say it better
+    except DataError:  # the searcher reports it
         commits = []
     return *commits, *(file_fingerprint(data.root / name) for name in OPERATOR_FILES)
 

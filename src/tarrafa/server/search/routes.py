@@ -2,10 +2,10 @@
 
     /            the first page, or results      /search.json  .csv  .rss  .atom   the same for programs
     /why         the parts of a score            /opensearch.xml                   how a browser adds this search
-    /help        how to search                   /suggest                          how a text may go on
+    /help        how to search                   /suggest                          completions of a text
 
-Promises: one question gives the same hits through every door. What was asked is noted where there is a log
-(`queries`), the first page of it only, and without whoever asked.
+Promises: one request gives the same hits in every format. Queries are logged where there is a log (`query_log`), for
+the first page of results only, and without the client.
 """
 
 import re
