@@ -109,9 +109,9 @@ def living(test: Callable[[Life], Awaitable[None]]) -> Callable[[Path], None]:
 
 @living
 async def test_what_is_created_waits_until_somebody_starts_it(life: Life) -> None:
-    await life.coordinator.create(a_collection(), "ana", start=False)
+    await life.coordinator.actions.create(a_collection(), "ana", start=False)
     assert await life.state() == ("ready", "starts when somebody starts it")
-    await life.coordinator.act("news", "start", "rui")
+    await life.coordinator.actions.act("news", "start", "rui")
     state, reason = await life.state()
     assert state == "running"
     assert reason.startswith("by rui at ")
@@ -121,38 +121,38 @@ async def test_what_is_created_waits_until_somebody_starts_it(life: Life) -> Non
 
 @living
 async def test_a_name_is_given_once(life: Life) -> None:
-    await life.coordinator.create(a_collection(), "ana", start=False)
+    await life.coordinator.actions.create(a_collection(), "ana", start=False)
     with pytest.raises(ConfigError, match="there is a collection 'news' already"):
-        await life.coordinator.create(a_collection(), "rui", start=True)
+        await life.coordinator.actions.create(a_collection(), "rui", start=True)
     assert (await life.state())[0] == "ready"
 
 
 @living
 async def test_pause_resume_and_stop_say_who_and_the_state_stays(life: Life) -> None:
-    await life.coordinator.create(a_collection(), "ana", start=True)
+    await life.coordinator.actions.create(a_collection(), "ana", start=True)
     for action, state in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
-        await life.coordinator.act("news", action, "rui")
+        await life.coordinator.actions.act("news", action, "rui")
         found, reason = await life.state()
         assert found == state
         assert reason.startswith("by rui at ")
-    picture = life.coordinator.snapshot().collections[0]
+    picture = life.coordinator.monitor.snapshot().collections[0]
     assert PORTUGUESE.render(picture.reason).startswith("por rui às ")
     assert [run.state for run in life.ledger.runs("news")] == ["stopped"]
 
 
 @living
 async def test_what_cannot_be_done_now_changes_nothing(life: Life) -> None:
-    await life.coordinator.create(a_collection(), "ana", start=True)
+    await life.coordinator.actions.create(a_collection(), "ana", start=True)
     with pytest.raises(ConfigError, match=r"news is running: delete is for"):
-        await life.coordinator.act("news", "delete", "ana")
+        await life.coordinator.actions.act("news", "delete", "ana")
     assert (await life.state())[0] == "running"
 
 
 @living
 async def test_an_edit_keeps_the_state_and_every_version(life: Life) -> None:
-    await life.coordinator.create(a_collection(), "ana", start=True)
-    await life.coordinator.act("news", "pause", "ana")
-    await life.coordinator.edit("news", a_collection(scope={"exclude": ["*/login*"]}), "rui")
+    await life.coordinator.actions.create(a_collection(), "ana", start=True)
+    await life.coordinator.actions.act("news", "pause", "ana")
+    await life.coordinator.actions.edit("news", a_collection(scope={"exclude": ["*/login*"]}), "rui")
     assert (await life.state())[0] == "paused"
     assert life.told[0][0] == "started"
     (row,) = await life.frontier.collections()
@@ -166,13 +166,13 @@ async def test_one_that_came_by_another_way_is_taken_up_as_it_is(life: Life) -> 
     assert (await life.state())[0] == "running"
     assert [one.who for one in life.ledger.versions("news")] == [BY_COMMAND_LINE]
     assert [run.number for run in life.ledger.runs("news")] == [1]
-    await life.coordinator.act("news", "pause", "ana")
+    await life.coordinator.actions.act("news", "pause", "ana")
     assert (await life.state())[0] == "paused"
 
 
 @living
 async def test_it_starts_at_its_date_and_not_before(life: Life) -> None:
-    await life.coordinator.create(a_collection(schedule={"start": "2026-12-01T03:00"}), "ana", start=False)
+    await life.coordinator.actions.create(a_collection(schedule={"start": "2026-12-01T03:00"}), "ana", start=False)
     state, reason = await life.state()
     assert state == "waiting"
     assert reason.startswith("starts on Tuesday 2026-12-01 at 03:00 UTC")
@@ -187,7 +187,7 @@ async def test_it_starts_at_its_date_and_not_before(life: Life) -> None:
 
 @living
 async def test_a_deadline_stops_it_and_says_so(life: Life) -> None:
-    await life.coordinator.create(a_collection(schedule={"deadline": "2026-12-01"}), "ana", start=True)
+    await life.coordinator.actions.create(a_collection(schedule={"deadline": "2026-12-01"}), "ana", start=True)
     found = (await life.look(datetime(2026, 12, 1, tzinfo=UTC).timestamp()))["news"]
     assert (found.state, str(found.reason)) == ("stopped", "its deadline, Tuesday 2026-12-01 at 00:00 UTC, has come")
     assert life.ledger.runs("news")[0].cut
@@ -196,7 +196,9 @@ async def test_a_deadline_stops_it_and_says_so(life: Life) -> None:
 
 @living
 async def test_a_period_runs_everything_again_and_never_twice_at_once(life: Life) -> None:
-    await life.coordinator.create(a_collection(schedule={"every": "daily", "start": "2026-12-01"}), "ana", start=False)
+    await life.coordinator.actions.create(
+        a_collection(schedule={"every": "daily", "start": "2026-12-01"}), "ana", start=False
+    )
     first = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
     await life.look(first)
     await life.look(first + 25 * HOUR)  # it still runs: the second is left out
@@ -213,7 +215,9 @@ async def test_a_period_runs_everything_again_and_never_twice_at_once(life: Life
 
 @living
 async def test_after_a_downtime_one_run_is_made_up_for(life: Life) -> None:
-    await life.coordinator.create(a_collection(schedule={"every": "daily", "start": "2026-12-01"}), "ana", start=False)
+    await life.coordinator.actions.create(
+        a_collection(schedule={"every": "daily", "start": "2026-12-01"}), "ana", start=False
+    )
     first = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
     await life.look(first)
     await life.frontier.set_state("news", "finished", "everything in reach was visited")
@@ -228,41 +232,43 @@ async def test_after_a_downtime_one_run_is_made_up_for(life: Life) -> None:
 
 @living
 async def test_what_a_person_paused_is_not_started_by_its_period(life: Life) -> None:
-    await life.coordinator.create(a_collection(schedule={"every": "daily", "start": "2026-12-01"}), "ana", start=False)
+    await life.coordinator.actions.create(
+        a_collection(schedule={"every": "daily", "start": "2026-12-01"}), "ana", start=False
+    )
     first = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
     await life.look(first)
-    await life.coordinator.act("news", "pause", "ana")
+    await life.coordinator.actions.act("news", "pause", "ana")
     assert (await life.look(first + 24 * HOUR))["news"].state == "paused"
-    await life.coordinator.act("news", "resume", "ana")
+    await life.coordinator.actions.act("news", "resume", "ana")
     assert (await life.look(first + 25 * HOUR))["news"].run == 1
 
 
 @living
 async def test_again_visits_everything_from_the_roots(life: Life) -> None:
-    await life.coordinator.create(a_collection(), "ana", start=True)
+    await life.coordinator.actions.create(a_collection(), "ana", start=True)
     await life.frontier.set_state("news", "finished", "everything in reach was visited")
     await life.look()
-    await life.coordinator.act("news", "again", "ana")
+    await life.coordinator.actions.act("news", "again", "ana")
     found = (await life.look())["news"]
     assert (found.state, found.run, found.pending) == ("running", 2, 2)
 
 
 @living
 async def test_what_is_deleted_is_gone_and_its_name_is_free(life: Life) -> None:
-    await life.coordinator.create(a_collection(), "ana", start=False)
+    await life.coordinator.actions.create(a_collection(), "ana", start=False)
     await life.look()
-    await life.coordinator.act("news", "delete", "ana")
+    await life.coordinator.actions.act("news", "delete", "ana")
     assert await life.look() == {}
     assert life.ledger.versions("news") == []
-    assert life.coordinator.snapshot().collections == []
-    await life.coordinator.create(a_collection(), "rui", start=True)
+    assert life.coordinator.monitor.snapshot().collections == []
+    await life.coordinator.actions.create(a_collection(), "rui", start=True)
     assert (await life.state())[0] == "running"
     assert [(one.number, one.who) for one in life.ledger.versions("news")] == [(1, "rui")]
 
 
 @living
 async def test_one_that_stands_still_is_told_once(life: Life) -> None:
-    await life.coordinator.create(a_collection(notify={"stalled": "10 min"}), "ana", start=True)
+    await life.coordinator.actions.create(a_collection(notify={"stalled": "10 min"}), "ana", start=True)
     for minute in range(40):
         await life.look(START + minute * 60)
     assert [event for event, _, _ in life.told].count("stalled") > 0
@@ -271,39 +277,41 @@ async def test_one_that_stands_still_is_told_once(life: Life) -> None:
 
 @living
 async def test_numbers_become_curves_and_a_picture(life: Life) -> None:
-    await life.coordinator.create(a_collection(), "ana", start=True)
+    await life.coordinator.actions.create(a_collection(), "ana", start=True)
     for second in range(30):
         await life.look(START + second * 2)
-    assert len(life.coordinator.curves.recent("news")) >= 29
-    one = life.coordinator.snapshot().collections[0]
+    assert len(life.coordinator.monitor.timeseries.recent("news")) >= 29
+    one = life.coordinator.monitor.snapshot().collections[0]
     assert (one.name, one.state, one.sample.pending, one.status.known) == ("news", "running", 2, 2)
     assert one.actions == ["pause", "retry", "stop"]
-    assert [(run.number, run.ended, run.known) for run in life.coordinator.runs("news")] == [(1, None, 2)], "so far"
+    assert [(run.number, run.ended, run.known) for run in life.coordinator.run_log.runs("news")] == [(1, None, 2)], (
+        "so far"
+    )
 
 
 @living
 async def test_one_that_runs_while_all_nodes_are_paused_says_why_nothing_comes(life: Life) -> None:
-    await life.coordinator.create(a_collection(), "ana", start=True)
+    await life.coordinator.actions.create(a_collection(), "ana", start=True)
     soon = time.time() + HOUR  # it is not silent by then, however slow we are
     life.coordinator.nodes.receive_heartbeat(a_beat("home", trouble=PAUSED_BY_ORDER, is_paused=True), soon)
-    one = life.coordinator.snapshot().collections[0]
+    one = life.coordinator.monitor.snapshot().collections[0]
     assert one.state == "running"
     assert str(one.standstill) == "nobody works for it: paused by order"
     assert one.standstill is not None
     assert PORTUGUESE.render(one.standstill) == "ninguém trabalha para ela: pausado por ordem"
-    await life.coordinator.act("news", "pause", "ana")
-    assert life.coordinator.snapshot().collections[0].standstill is None
+    await life.coordinator.actions.act("news", "pause", "ana")
+    assert life.coordinator.monitor.snapshot().collections[0].standstill is None
 
 
 @living
 async def test_roots_that_were_on_their_way_when_somebody_was_killed_are_handed_over_while_it_runs(life: Life) -> None:
-    await life.coordinator.create(a_collection(), "ana", start=True)
+    await life.coordinator.actions.create(a_collection(), "ana", start=True)
     known = (await life.look())["news"].known
     many = [f"http://h{number}.br/" for number in range(ROOTS_PER_CALL + 10)]
     seed, life.frontier.seed = life.frontier.seed, gone  # type: ignore[method-assign,assignment]
     with pytest.raises(Unreachable):
-        before = await life.coordinator.config_in_force("news")
-        await life.coordinator.edit("news", replace(before, roots=(*before.roots, *many)), "ana")
+        before = await life.coordinator.definitions.in_force("news")
+        await life.coordinator.actions.edit("news", replace(before, roots=(*before.roots, *many)), "ana")
     life.begin()  # another process
     life.frontier.seed = seed  # type: ignore[method-assign]
     await life.look()
@@ -317,8 +325,8 @@ async def gone(*_: object) -> None:
 @living
 async def test_one_that_cannot_be_begun_keeps_nobody_else_from_it(life: Life) -> None:
     daily = {"every": "daily", "start": "2026-12-01"}
-    await life.coordinator.create(a_collection("bad", schedule=daily), "ana", start=False)
-    await life.coordinator.create(a_collection("good", schedule=daily), "ana", start=False)
+    await life.coordinator.actions.create(a_collection("bad", schedule=daily), "ana", start=False)
+    await life.coordinator.actions.create(a_collection("good", schedule=daily), "ana", start=False)
     first = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
     await life.look(first)
     for name in ("bad", "good"):
@@ -334,17 +342,17 @@ async def test_one_that_cannot_be_begun_keeps_nobody_else_from_it(life: Life) ->
     life.frontier.begin_run = refused  # type: ignore[method-assign]
     found = await life.look(first + 24 * HOUR)
     assert (found["bad"].state, found["good"].state) == ("finished", "running")
-    pictures = {one.name: one.notes for one in life.coordinator.snapshot().collections}
+    pictures = {one.name: one.notes for one in life.coordinator.monitor.snapshot().collections}
     assert pictures == {"bad": ["bad: cannot be begun"], "good": []}
 
 
 @living
 async def test_an_edit_of_what_somebody_else_has_changed_is_refused(life: Life) -> None:
-    await life.coordinator.create(a_collection(), "ana", start=False)
+    await life.coordinator.actions.create(a_collection(), "ana", start=False)
     read = (await life.look())["news"].revision
-    await life.coordinator.edit("news", a_collection(scope={"exclude": ["*/a*"]}), "bia", read)
+    await life.coordinator.actions.edit("news", a_collection(scope={"exclude": ["*/a*"]}), "bia", read)
     with pytest.raises(EditConflict, match="changed by somebody else meanwhile"):
-        await life.coordinator.edit("news", a_collection(), "ana", read)
+        await life.coordinator.actions.edit("news", a_collection(), "ana", read)
     (row,) = await life.frontier.collections()
     assert config.decode_collection(row.config).scope.exclude == ("*/a*",)
 
@@ -361,7 +369,9 @@ async def test_one_that_was_finished_before_anybody_coordinated_is_visited_again
 
 @living
 async def test_a_schedule_that_a_file_changed_counts_from_then_on(life: Life) -> None:
-    await life.coordinator.create(a_collection(schedule={"every": "30 days", "start": "2026-11-01"}), "ana", start=True)
+    await life.coordinator.actions.create(
+        a_collection(schedule={"every": "30 days", "start": "2026-11-01"}), "ana", start=True
+    )
     await life.frontier.set_state("news", "finished", "everything in reach was visited")
     await life.look()
     changed = START + 80 * HOUR
@@ -376,7 +386,7 @@ async def test_a_schedule_that_a_file_changed_counts_from_then_on(life: Life) ->
 @living
 async def test_a_scheduled_start_is_no_stall(life: Life) -> None:
     waiting = a_collection(schedule={"start": "2026-12-01"}, notify={"stalled": "10 min"})
-    await life.coordinator.create(waiting, "ana", start=False)
+    await life.coordinator.actions.create(waiting, "ana", start=False)
     first = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
     for minutes in range(-60, 9):
         await life.look(first + minutes * 60)
@@ -385,12 +395,12 @@ async def test_a_scheduled_start_is_no_stall(life: Life) -> None:
 
 @living
 async def test_a_name_that_is_free_brings_neither_secrets_nor_reports_of_another(life: Life) -> None:
-    await life.coordinator.create(a_collection(), "ana", start=False)
+    await life.coordinator.actions.create(a_collection(), "ana", start=False)
     data = life.ledger.data
     credentials.add(data, "news", credentials.Credential(("a.br",), "cookie", "", "sesame"))
     (data.reports / "news" / "20260101-000000").mkdir(parents=True)
-    await life.coordinator.act("news", "delete", "ana")
-    await life.coordinator.create(a_collection(), "rui", start=False)
+    await life.coordinator.actions.act("news", "delete", "ana")
+    await life.coordinator.actions.create(a_collection(), "rui", start=False)
     assert credentials.list_redacted(data, "news") == []
     assert not (data.reports / "news").exists()
 
@@ -401,7 +411,7 @@ DONE = "everything in reach was visited"
 
 
 async def a_daily_one_between_two_runs(life: Life) -> None:
-    await life.coordinator.create(a_collection(schedule=DAILY), "ana", start=False)
+    await life.coordinator.actions.create(a_collection(schedule=DAILY), "ana", start=False)
     await life.look(FIRST)
     assert len(await visit(life, 2)) == 2
     assert await is_over(life)
@@ -411,37 +421,37 @@ async def a_daily_one_between_two_runs(life: Life) -> None:
 @living
 async def test_a_schedule_is_paused_between_two_runs_and_says_so_until_somebody_resumes_it(life: Life) -> None:
     await a_daily_one_between_two_runs(life)
-    assert life.coordinator.snapshot().collections[0].actions == ["pause", "again", "delete"]
-    await life.coordinator.act("news", "pause", "rui")
+    assert life.coordinator.monitor.snapshot().collections[0].actions == ["pause", "again", "delete"]
+    await life.coordinator.actions.act("news", "pause", "rui")
     state, reason = await life.state()
     assert state == "paused"
     assert reason.endswith("; its schedule rests until somebody resumes it")
-    picture = life.coordinator.snapshot().collections[0]
+    picture = life.coordinator.monitor.snapshot().collections[0]
     assert PORTUGUESE.render(picture.reason).endswith("; sua agenda espera até que alguém a retome")
     assert (picture.actions, picture.next) == (["resume", "delete"], None)
-    assert await life.coordinator.upcoming_runs("news", 3) == []
+    assert await life.coordinator.schedule.upcoming_runs("news", 3) == []
     for day in (1, 2):
         assert (await life.look(FIRST + day * 24 * HOUR))["news"].run == 1
     life.begin()  # after a downtime, too
     assert (await life.look(FIRST + 5 * 24 * HOUR + HOUR))["news"].state == "paused"
-    await life.coordinator.act("news", "resume", "rui")
+    await life.coordinator.actions.act("news", "resume", "rui")
     assert await life.state() == ("finished", DONE), "as it was; and nothing is made up for"
-    assert life.coordinator.snapshot().collections[0].next == FIRST + 6 * 24 * HOUR
+    assert life.coordinator.monitor.snapshot().collections[0].next == FIRST + 6 * 24 * HOUR
     assert (await life.look(FIRST + 6 * 24 * HOUR))["news"].run == 2
     assert [event for event, _, _ in life.told] == ["started", "finished", "started"]
 
 
 @living
 async def test_a_stopped_one_whose_schedule_is_paused_and_resumed_is_stopped_as_before(life: Life) -> None:
-    await life.coordinator.create(a_collection(schedule=DAILY), "ana", start=False)
+    await life.coordinator.actions.create(a_collection(schedule=DAILY), "ana", start=False)
     await life.look(FIRST)
-    await life.coordinator.act("news", "stop", "ana")
-    stopped = life.coordinator.snapshot().collections[0]
-    await life.coordinator.act("news", "pause", "rui")
+    await life.coordinator.actions.act("news", "stop", "ana")
+    stopped = life.coordinator.monitor.snapshot().collections[0]
+    await life.coordinator.actions.act("news", "pause", "rui")
     assert (await life.look(FIRST + 25 * HOUR))["news"].state == "paused"
-    await life.coordinator.act("news", "resume", "rui")
+    await life.coordinator.actions.act("news", "resume", "rui")
     await life.look()
-    again = life.coordinator.snapshot().collections[0]
+    again = life.coordinator.monitor.snapshot().collections[0]
     assert (again.state, again.reason) == ("stopped", stopped.reason)
     assert PORTUGUESE.render(again.reason).startswith("por ana às ")
     assert again.actions == ["pause", "resume", "again", "delete"]
@@ -449,21 +459,21 @@ async def test_a_stopped_one_whose_schedule_is_paused_and_resumed_is_stopped_as_
 
 @living
 async def test_one_that_waits_for_its_start_is_paused_and_does_not_start_until_it_is_resumed(life: Life) -> None:
-    await life.coordinator.create(a_collection(schedule={"start": "2026-12-01"}), "ana", start=False)
+    await life.coordinator.actions.create(a_collection(schedule={"start": "2026-12-01"}), "ana", start=False)
     assert (await life.state())[0] == "waiting"
-    await life.coordinator.act("news", "pause", "ana")
+    await life.coordinator.actions.act("news", "pause", "ana")
     assert (await life.look(FIRST + HOUR))["news"].state == "paused"
-    await life.coordinator.act("news", "resume", "ana")
+    await life.coordinator.actions.act("news", "resume", "ana")
     assert (await life.state())[0] == "running"
 
 
 @living
 async def test_what_is_finished_and_has_no_next_run_cannot_be_paused(life: Life) -> None:
-    await life.coordinator.create(a_collection(), "ana", start=True)
+    await life.coordinator.actions.create(a_collection(), "ana", start=True)
     await life.frontier.set_state("news", "finished", DONE)
     await life.look()
     with pytest.raises(ConfigError, match=r"^news is finished: pause is for what is running; possible now: again, de"):
-        await life.coordinator.act("news", "pause", "ana")
+        await life.coordinator.actions.act("news", "pause", "ana")
 
 
 async def visit(life: Life, most: int) -> list[str]:
@@ -492,43 +502,43 @@ async def is_over(life: Life) -> bool:
 
 @living
 async def test_a_limit_that_is_raised_lets_what_it_ended_go_on(life: Life) -> None:
-    await life.coordinator.create(a_collection(scope={"pages_max": 1}), "ana", start=True)
+    await life.coordinator.actions.create(a_collection(scope={"pages_max": 1}), "ana", start=True)
     assert len(await visit(life, 2)) == 1
     assert await is_over(life)
     assert await life.state() == ("finished", "pages_max = 1 was reached")
-    await life.coordinator.edit("news", a_collection(scope={"pages_max": 1}, politeness={"delay": 3}), "rui")
+    await life.coordinator.actions.edit("news", a_collection(scope={"pages_max": 1}, politeness={"delay": 3}), "rui")
     assert (await life.state())[0] == "finished", "which changes nothing about that"
-    await life.coordinator.edit("news", a_collection(scope={"pages_max": 2}), "rui")
+    await life.coordinator.actions.edit("news", a_collection(scope={"pages_max": 2}), "rui")
     state, reason = await life.state()
     assert (state, reason[:35]) == ("running", "goes on since it was edited by rui ")
-    assert PORTUGUESE.render(life.coordinator.snapshot().collections[0].reason).startswith(
+    assert PORTUGUESE.render(life.coordinator.monitor.snapshot().collections[0].reason).startswith(
         "continua desde que foi editada por rui às "
     )
-    assert [(run.number, run.state) for run in life.coordinator.runs("news")] == [(1, "running")]
+    assert [(run.number, run.state) for run in life.coordinator.run_log.runs("news")] == [(1, "running")]
     assert len(await visit(life, 2)) == 1
     assert await is_over(life)
 
 
 @living
 async def test_what_was_finished_goes_on_with_roots_that_are_added_and_never_waits_in_vain(life: Life) -> None:
-    await life.coordinator.create(a_collection(), "ana", start=True)
+    await life.coordinator.actions.create(a_collection(), "ana", start=True)
     assert len(await visit(life, 2)) == 2
     assert await is_over(life)
-    before = await life.coordinator.config_in_force("news")
-    await life.coordinator.edit("news", replace(before, roots=(*before.roots, "http://c.br/")), "rui")
+    before = await life.coordinator.definitions.in_force("news")
+    await life.coordinator.actions.edit("news", replace(before, roots=(*before.roots, "http://c.br/")), "rui")
     assert (await life.state())[0] == "running"
     assert await visit(life, 2) == ["http://c.br/"]
 
 
 @living
 async def test_what_an_edit_opened_while_its_schedule_was_paused_is_visited_when_it_is_resumed(life: Life) -> None:
-    await life.coordinator.create(a_collection(schedule=DAILY), "ana", start=True)
+    await life.coordinator.actions.create(a_collection(schedule=DAILY), "ana", start=True)
     assert len(await visit(life, 2)) == 2
     assert await is_over(life)
     await life.look()
-    await life.coordinator.act("news", "pause", "ana")
-    before = await life.coordinator.config_in_force("news")
-    await life.coordinator.edit("news", replace(before, roots=(*before.roots, "http://c.br/")), "rui")
+    await life.coordinator.actions.act("news", "pause", "ana")
+    before = await life.coordinator.definitions.in_force("news")
+    await life.coordinator.actions.edit("news", replace(before, roots=(*before.roots, "http://c.br/")), "rui")
     assert (await life.state())[0] == "paused"
-    await life.coordinator.act("news", "resume", "ana")
+    await life.coordinator.actions.act("news", "resume", "ana")
     assert (await life.state())[0] == "running"

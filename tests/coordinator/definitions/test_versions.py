@@ -80,23 +80,23 @@ def test_a_list_that_is_lost_is_told_by_its_file(shelf, tmp_path):
 @living
 async def test_what_one_deletes_takes_its_lists_along_and_leaves_those_of_others(life: Life) -> None:
     folder = life.ledger.data.root.parent
-    await life.coordinator.create(a_long_one(), "ana", start=False)
-    await life.coordinator.create(a_long_one(name="copy"), "ana", start=False)
-    await life.coordinator.create(a_long_one(MANY + 1, name="other"), "ana", start=False)
+    await life.coordinator.actions.create(a_long_one(), "ana", start=False)
+    await life.coordinator.actions.create(a_long_one(name="copy"), "ana", start=False)
+    await life.coordinator.actions.create(a_long_one(MANY + 1, name="other"), "ana", start=False)
     assert len(files(folder)) == 2
-    await life.coordinator.act("other", "delete", "ana")
-    await life.coordinator.act("copy", "delete", "ana")
+    await life.coordinator.actions.act("other", "delete", "ana")
+    await life.coordinator.actions.act("copy", "delete", "ana")
     assert len(files(folder)) == 1
-    await life.coordinator.act("news", "delete", "ana")
+    await life.coordinator.actions.act("news", "delete", "ana")
     assert files(folder) == []
 
 
 @living
 async def test_an_edit_of_a_long_one_is_told_by_what_it_changed(life: Life) -> None:
     first = a_long_one()
-    await life.coordinator.create(first, "ana", start=False)
-    await life.coordinator.edit("news", edited(first, "*/a/*"), "rui")
-    await life.coordinator.edit("news", a_long_one(MANY + 1, scope={"exclude": ["*/a/*"]}), "eva")
+    await life.coordinator.actions.create(first, "ana", start=False)
+    await life.coordinator.actions.edit("news", edited(first, "*/a/*"), "rui")
+    await life.coordinator.actions.edit("news", a_long_one(MANY + 1, scope={"exclude": ["*/a/*"]}), "eva")
     told = await collection_view.version_changes(life.coordinator, "news")
     assert [(one.number, one.who, [(change.key, change.added) for change in one.changes]) for one in told] == [
         (3, "eva", [("roots", [f"http://www.site-{MANY}.br/"])]),
@@ -136,20 +136,20 @@ class Watched:
 @living
 async def test_a_configuration_crosses_once_and_its_roots_some_at_a_time(life: Life) -> None:
     watched = life.frontier = Watched(life)  # type: ignore[assignment]
-    await life.coordinator.create(a_long_one(), "ana", start=True)
+    await life.coordinator.actions.create(a_long_one(), "ana", start=True)
     assert (watched.opened, watched.seeded) == ([PER_CALL], [PER_CALL, 7])
     assert (await life.look())["news"].known == MANY
-    await life.coordinator.edit("news", edited(a_long_one(), "*/a/*"), "ana")
+    await life.coordinator.actions.edit("news", edited(a_long_one(), "*/a/*"), "ana")
     assert (watched.opened[1:], watched.seeded[2:]) == ([0], []), "nobody was told anew of the roots that stayed"
     for _ in range(3):
         await life.look()
-        await life.coordinator.config_in_force("news")
-        await life.coordinator.upcoming_runs("news", 1)
-    await life.coordinator.act("news", "pause", "ana")
+        await life.coordinator.definitions.in_force("news")
+        await life.coordinator.schedule.upcoming_runs("news", 1)
+    await life.coordinator.actions.act("news", "pause", "ana")
     assert watched.read == [], "what we said ourselves we need not ask for"
     await submit_collection(watched.inner, edited(a_long_one(), "*/b/*"), start=False)
     await life.look()
-    assert (await life.coordinator.config_in_force("news")).scope.exclude == ("*/b/*",)
+    assert (await life.coordinator.definitions.in_force("news")).scope.exclude == ("*/b/*",)
     assert watched.read == ["news"]
 
 
@@ -157,21 +157,21 @@ async def test_a_configuration_crosses_once_and_its_roots_some_at_a_time(life: L
 async def test_roots_that_were_not_all_handed_over_are_handed_over_before_it_runs(life: Life) -> None:
     watched = life.frontier = Watched(life, fails_after=1)  # type: ignore[assignment]
     with pytest.raises(FrontierError, match="it was killed"):
-        await life.coordinator.create(a_long_one(), "ana", start=True)
+        await life.coordinator.actions.create(a_long_one(), "ana", start=True)
     life.begin()  # as after a kill
     assert (await life.look())["news"].known == 2 * PER_CALL
     watched.fails_after = 1 << 30
-    await life.coordinator.act("news", "start", "ana")
+    await life.coordinator.actions.act("news", "start", "ana")
     assert (await life.look())["news"].known == MANY
     watched.seeded.clear()
-    await life.coordinator.edit("news", edited(a_long_one(), "*/a/*"), "ana")
+    await life.coordinator.actions.edit("news", edited(a_long_one(), "*/a/*"), "ana")
     assert watched.seeded == []
 
 
 def test_while_a_long_one_is_handed_over_others_are_acted_upon(tmp_path: Path) -> None:
     async def whole() -> None:
         async with a_life(tmp_path) as life:
-            await life.coordinator.create(a_collection("short"), "ana", start=True)
+            await life.coordinator.actions.create(a_collection("short"), "ana", start=True)
             waits, goes_on = asyncio.Event(), asyncio.Event()
 
             class Slow(Watched):
@@ -181,9 +181,9 @@ def test_while_a_long_one_is_handed_over_others_are_acted_upon(tmp_path: Path) -
                     await super().seed(collection, roots)
 
             life.frontier = Slow(life)  # type: ignore[assignment]
-            creating = asyncio.create_task(life.coordinator.create(a_long_one(), "ana", start=True))
+            creating = asyncio.create_task(life.coordinator.actions.create(a_long_one(), "ana", start=True))
             await waits.wait()
-            await life.coordinator.act("short", "pause", "rui")
+            await life.coordinator.actions.act("short", "pause", "rui")
             assert (await life.look())["short"].state == "paused"
             assert not creating.done()
             goes_on.set()
