@@ -28,7 +28,8 @@ from typing import Any
 from tests.contract.postgres_process import Postgres, programs
 
 from tarrafa import config
-from tarrafa.frontier.api import DiscoveredUrl, Frontier, HostReport, VisitReport
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import DiscoveredUrl, HostReport, VisitReport
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
 from tarrafa.model import Outcome
 from tarrafa.parse.url import host_id, host_key, url_id

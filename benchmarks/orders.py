@@ -22,11 +22,11 @@ from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.fetch.suffix_list import bundled_suffix_list
-from tarrafa.frontier.api import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, UrlWeight, VisitReport
-from tarrafa.frontier.store.collections import TABLE_SITES
+from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, UrlWeight, VisitReport
+from tarrafa.frontier.store.counters import TABLE_SITES
+from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.store.schema import open_database
 from tarrafa.model import HostId, Outcome, Status, Visit
 from tarrafa.runtime.process import current_process
 from tarrafa.simulate.matplotlib_plots import Series, draw_lines

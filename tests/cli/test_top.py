@@ -34,7 +34,7 @@ from tarrafa.clock import Clock
 from tarrafa.config import collection_from_table
 from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.errors import DataError
-from tarrafa.frontier.api import CollectionStatus, FrontierOverview, WorkerLeaseStatus
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.index.status import IndexStatus
 from tarrafa.runtime.data_dir import DataDirectory

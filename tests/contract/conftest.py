@@ -1,7 +1,8 @@
-"""Every scene is played on every body."""
+"""Every test of the contract runs on every body of the frontier."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from tarrafa.frontier.api import Frontier
 from tests.contract.frontier_bodies import BODIES, FalseClock, FalseLeaseClock
 from tests.contract.postgres_process import WHY_NOT, programs
 
-# Of these scenes a database is asked thousands of questions: they are played on it with the long tests.
+# These tests ask a database thousands of questions: on PostgreSQL they run with the long tests.
 LENGTHY = (
     "test_the_price_spends_the_budget", "test_a_plan_", "test_no_more_revisits_are_made", "test_pages_that_fail_are",
     "test_an_exploring_visit", "test_a_page_that_somebody_looks_at", "test_a_full_collection", "test_the_rate_holds",
@@ -19,7 +20,7 @@ LENGTHY = (
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        body = item.callspec.params.get("play", "") if hasattr(item, "callspec") else ""
+        body = item.callspec.params.get("open_frontier", "") if hasattr(item, "callspec") else ""
         module = item.module.__name__.rpartition(".")[2]
         lengthy = item.name.startswith(LENGTHY) or module != "test_frontier"
         if (
@@ -31,19 +32,19 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(params=BODIES)
-def play(request, tmp_path):
-    """Run a scene on a fresh frontier; called again, it opens the same one anew."""
+def open_frontier(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[], AbstractAsyncContextManager[Frontier]]:
+    """Opens an empty frontier of each body; called again, it opens the same frontier anew."""
     if "postgres" in request.param and programs() is None:
         pytest.skip(WHY_NOT)
     if request.param == "two postgres" and request.node.get_closest_marker("one_server"):
         pytest.skip("of several servers each chooses among its own hosts and sites")
     FalseClock.shift[0] = FalseLeaseClock.shift[0] = 0.0
+    return lambda: BODIES[request.param](tmp_path)
 
-    def run(scene: Callable[[Frontier], Awaitable[None]]) -> None:
-        async def whole() -> None:
-            async with BODIES[request.param](tmp_path) as frontier:
-                await scene(frontier)
 
-        asyncio.run(whole())
-
-    return run
+@pytest.fixture
+async def frontier(open_frontier: Callable[[], AbstractAsyncContextManager[Frontier]]) -> AsyncIterator[Frontier]:
+    async with open_frontier() as frontier:
+        yield frontier

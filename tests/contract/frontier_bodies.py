@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from tarrafa import config
 from tarrafa.clock import Clock
-from tarrafa.frontier.api import (
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import (
     CollectionStatus,
     DiscoveredUrl,
-    Frontier,
     HostReport,
     Lease,
     VisitReport,
@@ -67,7 +67,7 @@ async def a_sqlite(path: Path) -> AsyncIterator[Frontier]:
 @asynccontextmanager
 async def a_remote(path: Path) -> AsyncIterator[Frontier]:
     async with a_sqlite(path) as inner:
-        server = await frontier_client.serve_unix(inner, str(path / "f.sock"))
+        server = await frontier_server.serve_unix(inner, str(path / "f.sock"))
         client = await frontier_client.RemoteFrontier.connect(str(path / "f.sock"))
         try:
             yield client

@@ -1,15 +1,15 @@
 """What every body promises of images: whatever hangs below a host comes out, and comes in elsewhere as it was."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from tarrafa.errors import FrontierError, TarrafaError
-from tarrafa.frontier.api import CachedRobots, DiscoveredUrl, Frontier, PastVisit
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, PastVisit
 from tarrafa.frontier.rpc import codec
 from tarrafa.frontier.transfer.host_export import (
     ExportCatalogue,
@@ -24,22 +24,17 @@ from tests.contract.frontier_bodies import BODIES, FalseClock, FalseLeaseClock, 
 
 
 @pytest.fixture(params=BODIES)
-def move(request, tmp_path):
-    """Play one scene on one frontier, then another on a fresh one of the same kind, with what the first gave."""
+def frontier_in(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[str], AbstractAsyncContextManager[Frontier]]:
+    """Opens a frontier in a folder of its own: one is exported from, another of the same body is imported into."""
     FalseClock.shift[0] = FalseLeaseClock.shift[0] = 0.0
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
 
-    def run(first: Callable[..., Awaitable[Any]], second: Callable[..., Awaitable[None]]) -> None:
-        async def whole() -> None:
-            async with BODIES[request.param](Path(tmp_path / "one")) as frontier:
-                given = await first(frontier)
-            async with BODIES[request.param](Path(tmp_path / "two")) as frontier:
-                await second(frontier, given)
+    def open_in(folder: str) -> AbstractAsyncContextManager[Frontier]:
+        (tmp_path / folder).mkdir()
+        return BODIES[request.param](tmp_path / folder)
 
-        asyncio.run(whole())
-
-    return run
+    return open_in
 
 
 async def everything(frontier: Frontier, limit: int = 3) -> list[HostExport]:
@@ -71,10 +66,10 @@ async def a_worker(frontier: Frontier, name: str = "w") -> int:
 ROBOTS = CachedRobots(200, b"d" * 16, 2_000_000.0, b"User-agent: *\nDisallow: /x\n")
 
 
-def test_all_that_is_known_of_urls_and_hosts_comes_in_as_it_went_out(move):
+async def test_all_that_is_known_of_urls_and_hosts_comes_in_as_it_went_out(frontier_in):
     pages = [f"http://a.br/{n}" for n in range(8)] + ["https://b.com.br/"]
 
-    async def first(frontier):
+    async with frontier_in("source") as frontier:
         await frontier.open_collection(a_collection(), [offer(url) for url in pages])
         number = (await frontier.collections())[0].id
         deep = msgspec.structs.replace(offer("http://a.br/deep", 7, 2), announced=9.5, parent=b"p" * 8)
@@ -88,10 +83,9 @@ def test_all_that_is_known_of_urls_and_hosts_comes_in_as_it_went_out(move):
             await frontier.finish(worker, [msgspec.structs.replace(one, **told) for one in reports])
         await frontier.leave(worker)
         facts = [await frontier.look_up(offer(url).host, offer(url).id) for url in [*pages, "http://a.br/deep"]]
-        return await frontier.export_catalogue(), await everything(frontier), facts, await numbers(frontier)
-
-    async def second(frontier, given):
-        catalogue, images, facts, status = given
+        catalogue, images = await frontier.export_catalogue(), await everything(frontier)
+        status = await numbers(frontier)
+    async with frontier_in("target") as frontier:
         await take_in(frontier, catalogue, images)
         for before, url in zip(facts, [*pages, "http://a.br/deep"], strict=True):
             assert await frontier.look_up(offer(url).host, offer(url).id) == before
@@ -102,18 +96,15 @@ def test_all_that_is_known_of_urls_and_hosts_comes_in_as_it_went_out(move):
         (lease,) = await frontier.lease(await a_worker(frontier), 1)
         assert (lease.memory, lease.delay_s, lease.robots.digest) == (b"m", 5.0, ROBOTS.digest)
 
-    move(first, second)
 
-
-def test_what_was_handed_out_waits_again_and_its_number_is_never_given_twice(move):
-    async def first(frontier):
+async def test_what_was_handed_out_waits_again_and_its_number_is_never_given_twice(frontier_in):
+    async with frontier_in("source") as frontier:
         await frontier.open_collection(a_collection(), [offer("http://a.br/")])
         worker = await a_worker(frontier)
         (lease,) = await frontier.lease(worker, 1)
         assert [visit.number for visit in lease.visits] == [1]
-        return await frontier.export_catalogue(), await everything(frontier)
-
-    async def second(frontier, given):
+        given = await frontier.export_catalogue(), await everything(frontier)
+    async with frontier_in("target") as frontier:
         await take_in(frontier, *given)
         assert (await numbers(frontier)).pending == 1
         assert (await numbers(frontier)).handed_out == 0
@@ -123,17 +114,13 @@ def test_what_was_handed_out_waits_again_and_its_number_is_never_given_twice(mov
         (lease,) = await frontier.lease(worker, 1)
         assert [visit.number for visit in lease.visits] == [2]
 
-    move(first, second)
 
-
-def test_taking_in_the_same_images_again_changes_nothing_even_after_life_went_on(move):
-    async def first(frontier):
+async def test_taking_in_the_same_images_again_changes_nothing_even_after_life_went_on(frontier_in):
+    async with frontier_in("source") as frontier:
         roots = [offer(f"http://{host}.br/{n}") for host in "ab" for n in range(5)]
         await frontier.open_collection(a_collection(revisit={"policy": "index"}), roots)
-        return await frontier.export_catalogue(), await everything(frontier)
-
-    async def second(frontier, given):
-        catalogue, images = given
+        catalogue, images = await frontier.export_catalogue(), await everything(frontier)
+    async with frontier_in("target") as frontier:
         await take_in(frontier, catalogue, images)
         worker = await a_worker(frontier)
         (one, two) = await frontier.lease(worker, 2)
@@ -145,26 +132,21 @@ def test_taking_in_the_same_images_again_changes_nothing_even_after_life_went_on
         assert not answer.held
         assert (await numbers(frontier)).fetched == 7
 
-    move(first, second)
+
+async def test_a_large_host_comes_in_parts_and_goes_in_as_one(frontier):
+    many = [offer(f"http://a.br/{n}") for n in range(40)]
+    await frontier.open_collection(a_collection("c"), many)
+    await frontier.open_collection(a_collection("d"), many[:10])
+    images = await everything(frontier, limit=7)
+    assert len(images) == 8
+    assert [image.row is not None for image in images] == [True] + [False] * 7
+    assert {image.key for image in images} == {"http://a.br:80"}
+    found = [(share.collection, url.url) for image in images for share in image.shares for url in share.urls]
+    assert len(found) == len(set(found)) == 50
 
 
-def test_a_large_host_comes_in_parts_and_goes_in_as_one(play):
-    async def scene(frontier):
-        many = [offer(f"http://a.br/{n}") for n in range(40)]
-        await frontier.open_collection(a_collection("c"), many)
-        await frontier.open_collection(a_collection("d"), many[:10])
-        images = await everything(frontier, limit=7)
-        assert len(images) == 8
-        assert [image.row is not None for image in images] == [True] + [False] * 7
-        assert {image.key for image in images} == {"http://a.br:80"}
-        found = [(share.collection, url.url) for image in images for share in image.shares for url in share.urls]
-        assert len(found) == len(set(found)) == 50
-
-    play(scene)
-
-
-def test_a_host_that_was_only_asked_for_its_robots_txt_is_part_of_it_too(move):
-    async def first(frontier):
+async def test_a_host_that_was_only_asked_for_its_robots_txt_is_part_of_it_too(frontier_in):
+    async with frontier_in("source") as frontier:
         row = await frontier.open_collection(a_collection(), [offer("http://a.br/")])
         worker, other = await a_worker(frontier), offer("http://www.a.br/")
         loan = await frontier.borrow_host(worker, row.id, other.host, other.host_key)
@@ -172,16 +154,13 @@ def test_a_host_that_was_only_asked_for_its_robots_txt_is_part_of_it_too(move):
         lent = msgspec.structs.replace(offer("http://www.a.br/"))
         report = done(lease_of(lent, row.id), [], keep=False, robots=ROBOTS, delay_s=3.0)
         await frontier.finish(worker, [report])
-        return await frontier.export_catalogue(), await everything(frontier, limit=1)
-
-    async def second(frontier, given):
+        given = await frontier.export_catalogue(), await everything(frontier, limit=1)
+    async with frontier_in("target") as frontier:
         assert len(given[1]) == 2
         await take_in(frontier, *given)
         facts = await frontier.look_up(offer("http://www.a.br/").host, b"\0" * 16)
         assert facts.host is not None
         assert (facts.host.robots, facts.host.delay_s) == (ROBOTS.text, 3.0)
-
-    move(first, second)
 
 
 def lease_of(found: DiscoveredUrl, collection: int) -> Visit:
@@ -189,18 +168,15 @@ def lease_of(found: DiscoveredUrl, collection: int) -> Visit:
     return Visit(collection, found.host, found.id, found.url, 0, 0, 1)
 
 
-def test_two_collections_and_their_shared_host_come_together_elsewhere(move):
+async def test_two_collections_and_their_shared_host_come_together_elsewhere(frontier_in):
     """Each exported by itself: the second import finds the host there already."""
 
-    async def first(frontier):
+    async with frontier_in("source") as frontier:
         for name in "cd":
             await frontier.open_collection(a_collection(name), [offer("http://a.br/"), offer(f"http://a.br/{name}")])
         images = await everything(frontier, limit=100)
         catalogue = await frontier.export_catalogue()
-        return catalogue, images
-
-    async def second(frontier, given):
-        catalogue, images = given
+    async with frontier_in("target") as frontier:
         for collection in catalogue.collections:
             only = msgspec.structs.replace(catalogue, collections=[collection])
             mine = [
@@ -217,15 +193,12 @@ def test_two_collections_and_their_shared_host_come_together_elsewhere(move):
         (lease,) = await frontier.lease(worker, 5)
         assert urls([lease]) == ["http://a.br/", f"http://a.br/{'cd'[lease.collection - 1]}"]
 
-    move(first, second)
 
-
-def test_a_collection_that_is_here_already_is_refused_and_a_half_imported_one_is_left_alone(move):
-    async def first(frontier):
+async def test_a_collection_that_is_here_already_is_refused_and_a_half_imported_one_is_left_alone(frontier_in):
+    async with frontier_in("source") as frontier:
         await frontier.open_collection(a_collection(), [offer("http://a.br/")])
-        return await frontier.export_catalogue(), await everything(frontier)
-
-    async def second(frontier, given):
+        given = await frontier.export_catalogue(), await everything(frontier)
+    async with frontier_in("target") as frontier:
         (image,) = given[0].collections
         mine = msgspec.structs.replace(image, reason="import of file 1")
         await frontier.import_collection(mine)
@@ -245,8 +218,6 @@ def test_a_collection_that_is_here_already_is_refused_and_a_half_imported_one_is
         await frontier.open_collection(a_collection(), [])
         assert urls(await frontier.lease(1, 5)) == ["http://a.br/"]
 
-    move(first, second)
-
 
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize(
@@ -258,19 +229,16 @@ def test_a_collection_that_is_here_already_is_refused_and_a_half_imported_one_is
         ({"role": 9}, "no URL has state 0 and role 9"),
     ],
 )
-def test_an_image_that_cannot_be_true_is_refused_and_changes_nothing(tmp_path, body, harm, told):
-    async def scene() -> None:
-        async with BODIES[body](tmp_path) as frontier:
-            await frontier.open_collection(a_collection(), [offer("http://a.br/"), offer("http://a.br/b")])
-            (image,) = await everything(frontier, 10)
-            before = await everything(frontier), await numbers(frontier)
-            (share,) = image.shares
-            bad = [msgspec.structs.replace(share.urls[0], **harm), *share.urls[1:]]
-            with pytest.raises(TarrafaError, match=told):
-                await frontier.import_hosts([msgspec.structs.replace(image, shares=[replaced(share, bad)])])
-            assert (await everything(frontier), await numbers(frontier)) == before
-
-    asyncio.run(scene())
+async def test_an_image_that_cannot_be_true_is_refused_and_changes_nothing(tmp_path, body, harm, told):
+    async with BODIES[body](tmp_path) as frontier:
+        await frontier.open_collection(a_collection(), [offer("http://a.br/"), offer("http://a.br/b")])
+        (image,) = await everything(frontier, 10)
+        before = await everything(frontier), await numbers(frontier)
+        (share,) = image.shares
+        bad = [msgspec.structs.replace(share.urls[0], **harm), *share.urls[1:]]
+        with pytest.raises(TarrafaError, match=told):
+            await frontier.import_hosts([msgspec.structs.replace(image, shares=[replaced(share, bad)])])
+        assert (await everything(frontier), await numbers(frontier)) == before
 
 
 def replaced(share: HostCollectionExport, found: list[UrlExport]) -> HostCollectionExport:
@@ -291,8 +259,8 @@ def test_what_is_no_image_does_not_even_reach_the_frontier(nonsense):
         codec.METHODS["import_hosts"].arguments.decode(msgspec.msgpack.encode([nonsense]))
 
 
-def test_a_page_kept_fresh_keeps_its_history_and_its_place(move):
-    async def first(frontier):
+async def test_a_page_kept_fresh_keeps_its_history_and_its_place(frontier_in):
+    async with frontier_in("source") as frontier:
         config = a_collection(revisit={"policy": "proportional", "grace": "2h"})
         await frontier.open_collection(config, [offer(f"http://a.br/{n}") for n in range(3)])
         worker = await a_worker(frontier)
@@ -307,9 +275,8 @@ def test_a_page_kept_fresh_keeps_its_history_and_its_place(move):
             FalseClock.shift[0] += 90_000.0
         facts = [await frontier.look_up(offer(f"http://a.br/{n}").host, offer(f"http://a.br/{n}").id) for n in range(3)]
         await frontier.leave(worker)
-        return await frontier.export_catalogue(), await everything(frontier), facts
-
-    async def second(frontier, given):
+        given = await frontier.export_catalogue(), await everything(frontier), facts
+    async with frontier_in("target") as frontier:
         await take_in(frontier, *given[:2])
         for n, before in enumerate(given[2]):
             found = await frontier.look_up(offer(f"http://a.br/{n}").host, offer(f"http://a.br/{n}").id)
@@ -320,60 +287,51 @@ def test_a_page_kept_fresh_keeps_its_history_and_its_place(move):
         assert len(lease.visits) == 3
         assert all(visit.content_id is not None for visit in lease.visits)
 
-    move(first, second)
+
+async def test_a_host_that_was_moved_away_is_forgotten_with_all_its_numbers(frontier):
+    config = a_collection(revisit={"policy": "index"}, scope={"hosts": ["*"], "pages_max": 5})
+    pages = [offer(f"http://{host}.br/{n}") for host in "ab" for n in range(4)]
+    row = await frontier.open_collection(config, pages[:4])
+    alone = await numbers(frontier), await everything(frontier)
+    listing = msgspec.structs.replace(offer("http://b.br/s.xml"), role=int(UrlRole.SITEMAP))
+    await frontier.discover(row.id, [*pages[4:], listing])
+    worker = await a_worker(frontier)
+    moved = offer("http://b.br/").host
+    for lease in await frontier.lease(worker, 5):
+        if lease.host == moved:
+            with pytest.raises(FrontierError, match="with a worker"):
+                await frontier.forget_host(moved)
+            await frontier.finish(worker, [done(lease, lease.visits[:2], next_at=0.0)])
+    await frontier.leave(worker)
+    await frontier.forget_host(moved)
+    await frontier.forget_host(moved)
+    now = await numbers(frontier)
+    assert (now.known, now.pending, now.fetched, now.hosts) == (4, 4, 0, 1)
+    assert (await frontier.look_up(moved, pages[4].id)).host is None
+    assert [image.key for image in await everything(frontier)] == [image.key for image in alone[1]]
+    FalseClock.shift[0] = 50.0
+    assert {lease.host for lease in await frontier.lease(await a_worker(frontier), 9)} == {pages[0].host}
 
 
-def test_a_host_that_was_moved_away_is_forgotten_with_all_its_numbers(play):
-    async def scene(frontier):
-        config = a_collection(revisit={"policy": "index"}, scope={"hosts": ["*"], "pages_max": 5})
-        pages = [offer(f"http://{host}.br/{n}") for host in "ab" for n in range(4)]
-        row = await frontier.open_collection(config, pages[:4])
-        alone = await numbers(frontier), await everything(frontier)
-        listing = msgspec.structs.replace(offer("http://b.br/s.xml"), role=int(UrlRole.SITEMAP))
-        await frontier.discover(row.id, [*pages[4:], listing])
-        worker = await a_worker(frontier)
-        moved = offer("http://b.br/").host
-        for lease in await frontier.lease(worker, 5):
-            if lease.host == moved:
-                with pytest.raises(FrontierError, match="with a worker"):
-                    await frontier.forget_host(moved)
-                await frontier.finish(worker, [done(lease, lease.visits[:2], next_at=0.0)])
-        await frontier.leave(worker)
-        await frontier.forget_host(moved)
-        await frontier.forget_host(moved)
-        now = await numbers(frontier)
-        assert (now.known, now.pending, now.fetched, now.hosts) == (4, 4, 0, 1)
-        assert (await frontier.look_up(moved, pages[4].id)).host is None
-        assert [image.key for image in await everything(frontier)] == [image.key for image in alone[1]]
-        FalseClock.shift[0] = 50.0
-        assert {lease.host for lease in await frontier.lease(await a_worker(frontier), 9)} == {pages[0].host}
-
-    play(scene)
+async def test_a_frontier_whose_collection_is_not_here_is_refused(frontier):
+    await frontier.open_collection(a_collection("c"), [offer("http://a.br/")])
+    (image,) = await everything(frontier)
+    (share,) = image.shares
+    foreign = msgspec.structs.replace(share, collection="nobody")
+    with pytest.raises(FrontierError, match="no collection is named 'nobody'"):
+        await frontier.import_hosts([msgspec.structs.replace(image, shares=[foreign])])
 
 
-def test_a_frontier_whose_collection_is_not_here_is_refused(play):
-    async def scene(frontier):
-        await frontier.open_collection(a_collection("c"), [offer("http://a.br/")])
-        (image,) = await everything(frontier)
-        (share,) = image.shares
-        foreign = msgspec.structs.replace(share, collection="nobody")
-        with pytest.raises(FrontierError, match="no collection is named 'nobody'"):
-            await frontier.import_hosts([msgspec.structs.replace(image, shares=[foreign])])
-
-    play(scene)
-
-
-def test_the_history_of_a_url_is_told_as_it_was(move):
-    async def first(frontier):
+async def test_the_history_of_a_url_is_told_as_it_was(frontier_in):
+    async with frontier_in("source") as frontier:
         await frontier.open_collection(a_collection(fetch={"retries": 2}), [offer("http://a.br/")])
         worker = await a_worker(frontier, "ana")
         for status in (500, Status.TOO_SLOW):
             (lease,) = await frontier.lease(worker, 1)
             await frontier.finish(worker, [done(lease, lease.visits, Outcome(status, 1_000_000.0), keep=False)])
         await frontier.leave(worker)
-        return await frontier.export_catalogue(), await everything(frontier)
-
-    async def second(frontier, given):
+        given = await frontier.export_catalogue(), await everything(frontier)
+    async with frontier_in("target") as frontier:
         await take_in(frontier, *given)
         (known,) = (await frontier.look_up(offer("http://a.br/").host, offer("http://a.br/").id)).urls
         assert known.attempts == 2
@@ -381,13 +339,11 @@ def test_the_history_of_a_url_is_told_as_it_was(move):
             PastVisit(1, 1_000_000.0, 500, 0, None, "ana"), PastVisit(2, 1_000_000.0, Status.TOO_SLOW, 0, None, "ana"),
         ]  # fmt: skip
 
-    move(first, second)
 
-
-def test_a_run_comes_in_where_it_stood_with_what_it_had_not_found_yet(move):
+async def test_a_run_comes_in_where_it_stood_with_what_it_had_not_found_yet(frontier_in):
     pages = [f"http://{host}.br/{n}" for host in "ab" for n in range(4)]
 
-    async def first(frontier):
+    async with frontier_in("source") as frontier:
         row = await frontier.open_collection(a_collection(), [offer("http://a.br/")])
         await frontier.discover(row.id, [offer(url, 1) for url in pages])
         worker = await a_worker(frontier)
@@ -400,10 +356,12 @@ def test_a_run_comes_in_where_it_stood_with_what_it_had_not_found_yet(move):
         await frontier.begin_run("c", "")
         await frontier.discover(row.id, [offer(pages[0], 1), offer(pages[-1], 1)])
         assert await frontier.sweep("c", 1)
-        return await numbers(frontier), await frontier.export_catalogue(), await everything(frontier)
-
-    async def second(frontier, given):
-        before, catalogue, images = given
+        before, catalogue, images = (
+            await numbers(frontier),
+            await frontier.export_catalogue(),
+            await everything(frontier),
+        )
+    async with frontier_in("target") as frontier:
         await take_in(frontier, catalogue, images)
         status = await numbers(frontier)
         for name in ("run", "started", "known", "fetched", "pending", "earlier", "aside", "requests_before"):
@@ -423,5 +381,3 @@ def test_a_run_comes_in_where_it_stood_with_what_it_had_not_found_yet(move):
             await frontier.forget_host(image.id)
         emptied = await numbers(frontier)
         assert (emptied.known, emptied.fetched, emptied.pending, emptied.earlier, emptied.aside) == (0, 0, 0, 0, 0)
-
-    move(first, second)

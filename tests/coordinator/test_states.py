@@ -14,7 +14,7 @@ from tarrafa.coordinator.states import (
 )
 from tarrafa.crawl.supervisor.completion import finish_reason
 from tarrafa.errors import ConfigError
-from tarrafa.frontier.api import CollectionStatus
+from tarrafa.frontier.messages import CollectionStatus
 from tarrafa.i18n import PORTUGUESE
 
 

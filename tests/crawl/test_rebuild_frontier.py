@@ -22,11 +22,12 @@ from tarrafa.config import Collection
 from tarrafa.crawl.rebuild_frontier import RebuildResult, rebuild
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.frontier import server_process
+from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.frontier.store.offline_reads import read_overview
 from tarrafa.frontier.store.replay import NUMBERS_SKIPPED
-from tarrafa.frontier.store.schema import SCHEMA_VERSION, open_database
-from tarrafa.frontier.store.sqlite_frontier import read_overview
+from tarrafa.frontier.store.schema import SCHEMA_VERSION
 from tarrafa.frontier.transfer.host_export import UrlExport
 from tarrafa.model import (  # fmt: skip
     CollectionNote,
@@ -48,7 +49,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, offer
 from tests.contract.test_revisits import DAY_S, advance, now
 from tests.frontier.store.test_host_transfer import come_home, look_again, taken_out
-from tests.frontier.store.test_random_operations import KINDS, STEPS, Kind, Life, broken
+from tests.frontier.store.test_random_operations import KINDS, STEPS, Kind, RandomLife, broken
 
 START = 1_000_000.0
 
@@ -180,7 +181,7 @@ def test_a_frontier_that_is_made_again_knows_what_was_deleted_here_or_only_heard
     assert {url for url, image in found.items() if image.state == UrlState.FETCHED} == {"http://a.br/new"}
     assert "http://a.br/old" not in found
     with opened(archive.data) as store:
-        told = {one.collection: one.at for one in store.deletion_log.after(0)}
+        told = {one.collection: one.at for one in store.deletion_log.deletions(0)}
         assert told == {"c": START + 2.5, "elsewhere": START}, "as all machines were told"
 
 
@@ -339,7 +340,7 @@ def test_a_damaged_archive_is_named_and_leaves_everything_as_it_was(tmp_path):
 # -- a random life, written down as workers do, and lived again -------------------------------------------------------
 
 
-class WrittenLife(Life):
+class WrittenLife(RandomLife):
     """A life of which every visit leaves its record, and every configuration its note."""
 
     def __init__(self, kind: Kind, seed: str, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """The guard as a whole: from a URL to a socket that is never opened."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pycurl
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from tarrafa.fetch.address_guard import is_forbidden_address
 from tarrafa.fetch.dns import DnsResolver
 from tarrafa.fetch.http_client import HttpClient
-from tarrafa.fetch.http_message import FetchRequest, FetchResponse
+from tarrafa.fetch.http_message import FetchRequest
 from tarrafa.fetch.transfer import Transfer
 from tarrafa.model import Status
 from tarrafa.parse.url import canonical, host_name
@@ -118,17 +118,14 @@ NAMES = {
 }  # fmt: skip
 
 
-def test_no_socket_is_ever_opened_for_a_url_that_leads_inside():
-    async def scene() -> None:
-        async with a_name_server(NAMES) as names:
-            resolver, client = DnsResolver([f"127.0.0.1:{names.port}"]), Watched()
-            found = {url: await visit(client, resolver, url) for url in FORBIDDEN_URLS}
-            await resolver.close()
-            client.close()
-            assert found == dict.fromkeys(FORBIDDEN_URLS, Status.ADDRESS_REFUSED)
-            assert client.reached_for == []
-
-    asyncio.run(scene())
+async def test_no_socket_is_ever_opened_for_a_url_that_leads_inside():
+    async with a_name_server(NAMES) as names:
+        resolver, client = DnsResolver([f"127.0.0.1:{names.port}"]), Watched()
+        found = {url: await visit(client, resolver, url) for url in FORBIDDEN_URLS}
+        await resolver.close()
+        client.close()
+        assert found == dict.fromkeys(FORBIDDEN_URLS, Status.ADDRESS_REFUSED)
+        assert client.reached_for == []
 
 
 @pytest.mark.parametrize("url", ["http://[fe80::1%25eth0]/", "http://[fe80::1%eth0]/", "http://256.0.0.1/"])
@@ -136,115 +133,93 @@ def test_what_is_no_host_is_no_url(url):
     assert canonical(url) is None
 
 
-def test_the_address_that_was_vetted_is_the_only_one_that_is_reached_for():
+async def test_the_address_that_was_vetted_is_the_only_one_that_is_reached_for():
     """The name leads to loopback from the second time on; libcurl is never told to look."""
 
-    async def scene() -> None:
-        async with a_name_server({"rebound.test": ["8.8.8.8"]}, {"rebound.test": ["127.0.0.1"]}) as names:
-            resolver, client = DnsResolver([f"127.0.0.1:{names.port}"]), Watched()
-            for url in ("http://rebound.test/", "https://rebound.test:8443/", "http://rebound.test/again"):
-                assert await visit(client, resolver, url) == Status.SYSTEM_ERROR
-            await resolver.close()
-            client.close()
-            assert client.reached_for == ["8.8.8.8"] * 3
-
-    asyncio.run(scene())
-
-
-def test_without_a_vetted_address_nothing_is_fetched():
-    async def scene() -> tuple[FetchResponse, list[str]]:
-        client = Watched()
-        response = await client.fetch(FetchRequest("http://localhost/", []))
+    async with a_name_server({"rebound.test": ["8.8.8.8"]}, {"rebound.test": ["127.0.0.1"]}) as names:
+        resolver, client = DnsResolver([f"127.0.0.1:{names.port}"]), Watched()
+        for url in ("http://rebound.test/", "https://rebound.test:8443/", "http://rebound.test/again"):
+            assert await visit(client, resolver, url) == Status.SYSTEM_ERROR
+        await resolver.close()
         client.close()
-        return response, client.reached_for
-
-    response, reached_for = asyncio.run(scene())
-    assert (response.status, reached_for) == (Status.ADDRESS_REFUSED, [])
+        assert client.reached_for == ["8.8.8.8"] * 3
 
 
-def at(
-    server_scene: Callable[[HttpClient, RawServer], Awaitable[None]], *answers: bytes, certificate: str = ""
-) -> RawServer:
-    async def whole() -> RawServer:
-        async with a_server(*(answers or [OK] * 5), keep=True, certificate=certificate) as server:
-            client = HttpClient(10)
-            await server_scene(client, server)
-            client.close()
-            return server
+async def test_without_a_vetted_address_nothing_is_fetched():
+    client = Watched()
+    response = await client.fetch(FetchRequest("http://localhost/", []))
+    client.close()
+    assert (response.status, client.reached_for) == (Status.ADDRESS_REFUSED, [])
 
-    return asyncio.run(whole())
+
+@asynccontextmanager
+async def client_and_server(*answers: bytes, certificate: str = "") -> AsyncIterator[tuple[HttpClient, RawServer]]:
+    async with a_server(*(answers or [OK] * 5), keep=True, certificate=certificate) as server:
+        client = HttpClient(10)
+        yield client, server
+        client.close()
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_an_environment_proxy_is_never_asked(scheme, monkeypatch):
-    async def scene() -> None:
-        async with a_server(OK) as proxy, a_server(OK, certificate="good" if scheme == "https" else "") as server:
-            for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-                monkeypatch.setenv(name, f"http://{proxy.place}/")
-            monkeypatch.setenv("NO_PROXY", "nothing.test")
-            client = HttpClient(10)
-            response = await client.fetch(FetchRequest(f"{scheme}://a.test/", [], server.place, ca_file=AUTHORITY))
-            client.close()
-            assert (response.status, proxy.connections) == (200, 0)
-
-    asyncio.run(scene())
+async def test_an_environment_proxy_is_never_asked(scheme, monkeypatch):
+    async with a_server(OK) as proxy, a_server(OK, certificate="good" if scheme == "https" else "") as server:
+        for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://{proxy.place}/")
+        monkeypatch.setenv("NO_PROXY", "nothing.test")
+        client = HttpClient(10)
+        response = await client.fetch(FetchRequest(f"{scheme}://a.test/", [], server.place, ca_file=AUTHORITY))
+        client.close()
+        assert (response.status, proxy.connections) == (200, 0)
 
 
-def test_no_password_is_taken_from_a_netrc(monkeypatch, tmp_path):
+async def test_no_password_is_taken_from_a_netrc(monkeypatch, tmp_path):
     (tmp_path / ".netrc").write_text("machine a.test login me password secret\ndefault login me password secret\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
 
-    async def scene(client: HttpClient, server: RawServer) -> None:
+    async with client_and_server() as (client, server):
         await client.fetch(FetchRequest("http://a.test/", [], server.place))
+    assert b"authorization" not in server.requests[0].lower()
 
-    assert b"authorization" not in at(scene).requests[0].lower()
 
-
-def test_nothing_that_a_server_says_is_remembered_for_the_next_request():
+async def test_nothing_that_a_server_says_is_remembered_for_the_next_request():
     """Neither cookies, nor where it says that it also is (Alt-Svc), nor that it wants TLS (HSTS), nor where we were."""
     tell = (
         b'HTTP/1.1 200 OK\r\nSet-Cookie: id=1; Path=/; Domain=a.test\r\nAlt-Svc: h1="127.0.0.1:9"; ma=3600\r\n'
         b"Strict-Transport-Security: max-age=3600\r\nRefresh: 0; url=/next\r\nContent-Length: 5\r\n\r\nhello"
     )
 
-    async def scene(client: HttpClient, server: RawServer) -> None:
+    async with client_and_server(tell, tell, certificate="good") as (client, server):
         for url in ("https://a.test/one", "https://a.test/two"):
             response = await client.fetch(FetchRequest(url, [], server.place, ca_file=AUTHORITY))
             assert (response.status, response.address) == (200, "127.0.0.1")
         async with a_server(OK) as plain:
             assert (await client.fetch(FetchRequest("http://a.test/three", [], plain.place))).status == 200
             assert plain.requests[0].startswith(b"GET /three ")
-
-    server = at(scene, tell, tell, certificate="good")
     assert server.connections == 1
     for word in (b"cookie", b"referer", b"upgrade", b"authorization"):
         assert word not in b"".join(server.requests).lower()
 
 
-def test_ipv6_is_fetched_from_by_name_and_by_address():
-    async def scene() -> None:
-        try:
-            opened = a_server(OK, OK, host="::1")
-            server = await opened.__aenter__()
-        except OSError:
-            pytest.skip("no IPv6 here")
-        client = HttpClient(10)
-        for url, request in (
-            ("name", FetchRequest("http://a.test/", [], server.place)),
-            ("address", FetchRequest(f"http://[::1]:{server.port}/", [], address="0:0:0:0:0:0:0:1")),
-        ):
-            response = await client.fetch(request)
-            assert (url, response.status, response.address) == (url, 200, "::1")
-        client.close()
-        await opened.__aexit__(None, None, None)
-        assert f"Host: [::1]:{server.port}\r\n".encode() in server.requests[1]
-
-    asyncio.run(scene())
+async def test_ipv6_is_fetched_from_by_name_and_by_address():
+    try:
+        opened = a_server(OK, OK, host="::1")
+        server = await opened.__aenter__()
+    except OSError:
+        pytest.skip("no IPv6 here")
+    client = HttpClient(10)
+    for url, request in (
+        ("name", FetchRequest("http://a.test/", [], server.place)),
+        ("address", FetchRequest(f"http://[::1]:{server.port}/", [], address="0:0:0:0:0:0:0:1")),
+    ):
+        response = await client.fetch(request)
+        assert (url, response.status, response.address) == (url, 200, "::1")
+    client.close()
+    await opened.__aexit__(None, None, None)
+    assert f"Host: [::1]:{server.port}\r\n".encode() in server.requests[1]
 
 
-def test_the_host_is_asked_for_by_its_ascii_name():
-    async def scene(client: HttpClient, server: RawServer) -> None:
+async def test_the_host_is_asked_for_by_its_ascii_name():
+    async with client_and_server() as (client, server):
         await client.fetch(FetchRequest(str(canonical("http://São.test:8080/é")), [], server.place))
-
-    assert at(scene).requests[0].startswith(b"GET /%C3%A9 HTTP/1.1\r\nHost: xn--so-sia.test:8080\r\n")
+    assert server.requests[0].startswith(b"GET /%C3%A9 HTTP/1.1\r\nHost: xn--so-sia.test:8080\r\n")

@@ -2,13 +2,14 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
 from tarrafa.fetch.certificates import DISTRUST_S, DISTRUSTED_MAX, DistrustedHosts, ca_bundle, verify_error_text
 from tarrafa.fetch.http_client import HttpClient
-from tarrafa.fetch.http_message import FetchRequest, FetchResponse
+from tarrafa.fetch.http_message import FetchRequest
 from tarrafa.fetch.throttling import BandwidthLimiter
 from tarrafa.model import Status
 from tarrafa.parse.url import canonical
@@ -18,19 +19,14 @@ SOMEBODY_ELSE = str(CERTIFICATES / "self_signed.pem")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 
-def at_a_server(
-    certificate: str,
-    scene: Callable[[HttpClient, RawServer], Awaitable[None]],
-    may_send: Callable[[], bool] = lambda: True,
-) -> RawServer:
-    async def whole() -> RawServer:
-        async with a_server(*[OK] * 9, keep=True, certificate=certificate) as server:
-            client = HttpClient(10, may_send)
-            await scene(client, server)
-            client.close()
-            return server
-
-    return asyncio.run(whole())
+@asynccontextmanager
+async def client_and_server(
+    certificate: str, may_send: Callable[[], bool] = lambda: True
+) -> AsyncIterator[tuple[HttpClient, RawServer]]:
+    async with a_server(*[OK] * 9, keep=True, certificate=certificate) as server:
+        client = HttpClient(10, may_send)
+        yield client, server
+        client.close()
 
 
 def strict(server: RawServer, host: str = "a.test", ca_file: str | None = AUTHORITY) -> FetchRequest:
@@ -41,13 +37,12 @@ def accept(server: RawServer, host: str = "a.test", ca_file: str | None = AUTHOR
     return FetchRequest(f"https://{host}/", [], server.place, ca_file=ca_file, tls="accept")
 
 
-def test_a_certificate_of_an_authority_that_we_believe_will_do():
-    async def scene(client: HttpClient, server: RawServer) -> None:
+async def test_a_certificate_of_an_authority_that_we_believe_will_do():
+    async with client_and_server("good") as (client, server):
         for request in (strict(server), accept(server), strict(server, "b.test")):
             response = await client.fetch(request)
             assert (response.status, response.tls, response.raw_body) == (200, "", b"hello")
-
-    assert at_a_server("good", scene).names == ["a.test", "b.test"]
+    assert server.names == ["a.test", "b.test"]
 
 
 BAD = [
@@ -59,121 +54,104 @@ BAD = [
 
 
 @pytest.mark.parametrize(("certificate", "host", "ca_file", "why"), BAD)
-def test_strict_sends_nothing_where_the_certificate_will_not_do(certificate, host, ca_file, why):
-    async def scene(client: HttpClient, server: RawServer) -> None:
+async def test_strict_sends_nothing_where_the_certificate_will_not_do(certificate, host, ca_file, why):
+    async with client_and_server(certificate) as (client, server):
         response = await client.fetch(strict(server, host, ca_file))
         assert (response.status, response.tls, response.raw_head) == (Status.TLS_ERROR, why, b"")
-
-    assert at_a_server(certificate, scene).requests == []
+    assert server.requests == []
 
 
 @pytest.mark.parametrize(("certificate", "host", "ca_file", "why"), BAD)
-def test_accept_takes_it_all_the_same_with_one_request_and_says_why(certificate, host, ca_file, why):
-    async def scene(client: HttpClient, server: RawServer) -> None:
+async def test_accept_takes_it_all_the_same_with_one_request_and_says_why(certificate, host, ca_file, why):
+    async with client_and_server(certificate) as (client, server):
         response = await client.fetch(accept(server, host, ca_file))
         assert (response.status, response.tls, response.raw_body) == (200, why, b"hello")
-
-    server = at_a_server(certificate, scene)
     assert len(server.requests) == 1
     assert server.names == [host, host]
 
 
-def test_accept_does_not_try_in_vain_for_every_page():
-    async def scene(client: HttpClient, server: RawServer) -> None:
+async def test_accept_does_not_try_in_vain_for_every_page():
+    async with client_and_server("self_signed") as (client, server):
         for _ in range(3):
             assert (await client.fetch(accept(server))).tls == "self-signed certificate"
-
-    server = at_a_server("self_signed", scene)
     assert (len(server.requests), len(server.names)) == (3, 2)
 
 
-def test_a_connection_that_was_not_verified_is_never_used_by_the_strict():
-    async def scene(client: HttpClient, server: RawServer) -> None:
+async def test_a_connection_that_was_not_verified_is_never_used_by_the_strict():
+    async with client_and_server("self_signed") as (client, server):
         found = [(await client.fetch(request(server))).status for request in (accept, strict, accept, strict)]
         assert found == [200, Status.TLS_ERROR, 200, Status.TLS_ERROR]
+    assert len(server.requests) == 2
 
-    assert len(at_a_server("self_signed", scene).requests) == 2
 
-
-def test_a_verified_connection_serves_only_those_who_believe_the_same_authorities():
-    async def scene(client: HttpClient, server: RawServer) -> None:
+async def test_a_verified_connection_serves_only_those_who_believe_the_same_authorities():
+    async with client_and_server("good") as (client, server):
         assert (await client.fetch(strict(server))).status == 200
         assert (await client.fetch(strict(server, ca_file=SOMEBODY_ELSE))).status == Status.TLS_ERROR
         assert (await client.fetch(strict(server))).status == 200
+    assert len(server.requests) == 2
 
-    assert len(at_a_server("good", scene).requests) == 2
 
-
-def test_a_connection_that_was_not_verified_is_not_used_by_a_careful_request_that_would_accept():
+async def test_a_connection_that_was_not_verified_is_not_used_by_a_careful_request_that_would_accept():
     """What was distrusted under other authorities is verified again under ours."""
 
-    async def scene(client: HttpClient, server: RawServer) -> None:
+    async with client_and_server("good") as (client, server):
         assert (await client.fetch(accept(server, ca_file=SOMEBODY_ELSE))).tls == "unknown issuer"
         assert (await client.fetch(accept(server))).tls == ""
+    assert len(server.requests) == 2
 
-    assert len(at_a_server("good", scene).requests) == 2
 
-
-def test_the_fence_is_asked_on_the_second_connection_too():
-    async def scene(client: HttpClient, server: RawServer) -> None:
+async def test_the_fence_is_asked_on_the_second_connection_too():
+    async with client_and_server("self_signed", may_send=lambda: False) as (client, server):
         assert (await client.fetch(accept(server))).status == Status.NOT_SENT
+    assert server.requests == []
 
-    assert at_a_server("self_signed", scene, may_send=lambda: False).requests == []
 
-
-def test_the_second_connection_goes_to_the_vetted_address_too(monkeypatch):
+async def test_the_second_connection_goes_to_the_vetted_address_too(monkeypatch):
     monkeypatch.setattr("tarrafa.fetch.http_client.same_address", lambda one, other: False)
 
-    async def scene(client: HttpClient, server: RawServer) -> None:
+    async with client_and_server("good") as (client, server):
         url = f"https://127.0.0.1:{server.port}/"
         response = await client.fetch(FetchRequest(url, [], address="127.0.0.1", ca_file=AUTHORITY, tls="accept"))
         assert response.status == Status.ADDRESS_REFUSED
-
-    assert at_a_server("good", scene).requests == []
+    assert server.requests == []
 
 
 @pytest.mark.parametrize("policy", ["strict", "accept"])
-def test_what_is_no_tls_is_accepted_by_nobody(policy):
-    async def scene() -> FetchResponse:
-        async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            writer.close()
+async def test_what_is_no_tls_is_accepted_by_nobody(policy):
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
 
-        server = await asyncio.start_server(plain, "127.0.0.1", 0)
-        client = HttpClient(10)
-        place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        response = await client.fetch(FetchRequest("https://a.test/", [], place, tls=policy, ca_file=AUTHORITY))
-        client.close()
-        server.close()
-        return response
-
-    response = asyncio.run(scene())
+    server = await asyncio.start_server(plain, "127.0.0.1", 0)
+    client = HttpClient(10)
+    place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    response = await client.fetch(FetchRequest("https://a.test/", [], place, tls=policy, ca_file=AUTHORITY))
+    client.close()
+    server.close()
     assert (response.status, response.tls) == (Status.TLS_ERROR, "")
 
 
 @pytest.mark.parametrize("policy", ["strict", "accept"])
-def test_authorities_that_cannot_be_read_are_our_fault_and_accept_nobody(policy, tmp_path):
-    async def scene(client: HttpClient, server: RawServer) -> None:
+async def test_authorities_that_cannot_be_read_are_our_fault_and_accept_nobody(policy, tmp_path):
+    async with client_and_server("good") as (client, server):
         request = FetchRequest("https://a.test/", [], server.place, tls=policy, ca_file=str(tmp_path / "missing.pem"))
         response = await client.fetch(request)
         assert (response.status, response.tls) == (Status.TLS_ERROR, "")
         assert "missing.pem" in response.error
-
-    assert at_a_server("good", scene).requests == []
+    assert server.requests == []
 
 
 @pytest.mark.parametrize(("url", "name"), [("https://são.test/", "xn--so-sia.test"), ("https://A.test./", "a.test")])
-def test_the_name_that_is_asked_for_is_the_ascii_one(url, name):
-    async def scene(client: HttpClient, server: RawServer) -> None:
+async def test_the_name_that_is_asked_for_is_the_ascii_one(url, name):
+    async with client_and_server("good") as (client, server):
         response = await client.fetch(FetchRequest(str(canonical(url)), [], server.place, ca_file=AUTHORITY))
         assert (response.status, response.address) == (200, "127.0.0.1")
-
-    server = at_a_server("good", scene)
     assert server.names == [name]
     assert server.requests[0].startswith(b"GET / HTTP/1.1\r\nHost: " + name.encode())
 
 
-def test_lenient_a_server_that_leaves_without_good_bye_has_said_what_it_said():
+async def test_lenient_a_server_that_leaves_without_good_bye_has_said_what_it_said():
     async def leave(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\nhello")
         await writer.drain()
@@ -181,31 +159,23 @@ def test_lenient_a_server_that_leaves_without_good_bye_has_said_what_it_said():
         with socket.socket(fileno=socket.dup(raw.fileno())) as connection:
             connection.shutdown(socket.SHUT_RDWR)
 
-    async def scene() -> FetchResponse:
-        async with a_server(leave, certificate="good") as server:
-            client = HttpClient(10)
-            response = await client.fetch(strict(server))
-            client.close()
-            return response
-
-    response = asyncio.run(scene())
+    async with a_server(leave, certificate="good") as server:
+        client = HttpClient(10)
+        response = await client.fetch(strict(server))
+        client.close()
     assert (response.status, response.raw_body) == (200, b"hello")
 
 
-def test_a_valve_holds_tls_back_as_well():
+async def test_a_valve_holds_tls_back_as_well():
     body = b"x" * 60_000
 
-    async def scene() -> FetchResponse:
-        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n" + body
-        async with a_server(answer, certificate="good") as server:
-            client = HttpClient(10)
-            request = strict(server)
-            request.limiter = BandwidthLimiter(200_000.0, burst=0.0)
-            response = await client.fetch(request)
-            client.close()
-            return response
-
-    response = asyncio.run(scene())
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n" + body
+    async with a_server(answer, certificate="good") as server:
+        client = HttpClient(10)
+        request = strict(server)
+        request.limiter = BandwidthLimiter(200_000.0, burst=0.0)
+        response = await client.fetch(request)
+        client.close()
     assert (response.status, response.raw_body) == (200, body)
     assert response.elapsed_s > 0.15
 
@@ -229,13 +199,11 @@ def test_without_any_bundle_certifis_is_taken_if_it_is_installed(monkeypatch):
     assert ca_bundle({}, lambda path: False) is None
 
 
-def test_the_environments_authorities_are_believed(monkeypatch):
+async def test_the_environments_authorities_are_believed(monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", AUTHORITY)
 
-    async def scene(client: HttpClient, server: RawServer) -> None:
+    async with client_and_server("good") as (client, server):
         assert (await client.fetch(strict(server, ca_file=None))).status == 200
-
-    at_a_server("good", scene)
 
 
 def test_distrust_is_forgotten_after_a_while_and_never_too_much():

@@ -6,7 +6,6 @@ import gzip
 import os
 import socket
 import zlib
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -29,36 +28,33 @@ from tests.ports import reserved_port
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"
 
 
-def fetch_from(
+async def fetch_from(
     *answers: Answer, keep: bool = False, times: int = 1, **limits: object
 ) -> tuple[list[FetchResponse], RawServer]:
-    async def scene() -> tuple[list[FetchResponse], RawServer]:
-        async with a_server(*answers, keep=keep) as server:
-            client = HttpClient(10)
-            headers = [("User-Agent", "Tarrafa-test")]
-            responses = []
-            for _ in range(times):
-                request = FetchRequest("http://a.test/x?y=1", headers, f"127.0.0.1:{server.port}", **limits)  # type: ignore[arg-type]
-                responses.append(await client.fetch(request))
-            client.close()
-            return responses, server
-
-    return asyncio.run(scene())
+    async with a_server(*answers, keep=keep) as server:
+        client = HttpClient(10)
+        headers = [("User-Agent", "Tarrafa-test")]
+        responses = []
+        for _ in range(times):
+            request = FetchRequest("http://a.test/x?y=1", headers, f"127.0.0.1:{server.port}", **limits)  # type: ignore[arg-type]
+            responses.append(await client.fetch(request))
+        client.close()
+        return responses, server
 
 
-def fetch_one(*answers: Answer, **limits: object) -> FetchResponse:
-    return fetch_from(*answers, **limits)[0][0]  # type: ignore[arg-type]
+async def fetch_one(*answers: Answer, **limits: object) -> FetchResponse:
+    return (await fetch_from(*answers, **limits))[0][0]  # type: ignore[arg-type]
 
 
-def test_a_plain_answer_comes_back_byte_for_byte():
-    response = fetch_one(OK)
+async def test_a_plain_answer_comes_back_byte_for_byte():
+    response = await fetch_one(OK)
     assert (response.status, response.raw_head + response.raw_body) == (200, OK)
     assert response.address == "127.0.0.1"
     assert response.head.content_type == "text/html"
 
 
-def test_a_connection_is_used_again():
-    responses, server = fetch_from(OK, OK, OK, keep=True, times=3)
+async def test_a_connection_is_used_again():
+    responses, server = await fetch_from(OK, OK, OK, keep=True, times=3)
     assert [response.status for response in responses] == [200, 200, 200]
     assert server.connections == 1
 
@@ -76,37 +72,32 @@ def taken_back_after_ms(port: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("unheard_s", "told"), [(1.5, 1_500), (None, 0)])
-def test_the_kernel_is_told_how_long_it_may_try_to_send(unheard_s, told):
-    async def scene() -> list[int]:
-        async with a_server(OK, keep=True) as server:
-            client = HttpClient(10, unheard_s=unheard_s)
-            response = await client.fetch(FetchRequest("http://a.test/", [], f"127.0.0.1:{server.port}"))
-            assert response.status == 200
-            try:
-                return taken_back_after_ms(server.port)
-            finally:
-                client.close()
-
-    assert asyncio.run(scene()) == [told]
+async def test_the_kernel_is_told_how_long_it_may_try_to_send(unheard_s, told):
+    async with a_server(OK, keep=True) as server:
+        client = HttpClient(10, unheard_s=unheard_s)
+        response = await client.fetch(FetchRequest("http://a.test/", [], f"127.0.0.1:{server.port}"))
+        assert response.status == 200
+        assert taken_back_after_ms(server.port) == [told]
+        client.close()
 
 
-def test_encodings_are_left_on_for_the_archive_and_undone_by_us():
+async def test_encodings_are_left_on_for_the_archive_and_undone_by_us():
     body = gzip.compress(b"ol\xc3\xa1 " * 100)
     chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n\r\n"
-    response = fetch_one(head + chunked)
+    response = await fetch_one(head + chunked)
     assert response.raw_body == chunked
     assert decode_body(response.head, response.raw_body, 10_000) == b"ol\xc3\xa1 " * 100
 
 
-def test_redirects_are_not_followed_behind_our_back():
+async def test_redirects_are_not_followed_behind_our_back():
     answer = b"HTTP/1.1 301 Moved\r\nLocation: http://b.test/\r\nContent-Length: 0\r\n\r\n"
-    responses, server = fetch_from(answer)
+    responses, server = await fetch_from(answer)
     assert responses[0].status == 301
     assert len(server.requests) == 1
 
 
-def test_the_transfer_is_cut_at_the_header_when_the_verdict_says_so():
+async def test_the_transfer_is_cut_at_the_header_when_the_verdict_says_so():
     sent = 0
 
     async def endless(writer: asyncio.StreamWriter) -> None:
@@ -120,27 +111,27 @@ def test_the_transfer_is_cut_at_the_header_when_the_verdict_says_so():
     def no_video(head: ResponseHead) -> int:
         return Status.TYPE_NOT_WANTED if head.content_type == "video/mp4" else 0
 
-    response = fetch_one(endless, check_head=no_video)
+    response = await fetch_one(endless, check_head=no_video)
     assert (response.status, response.raw_body) == (Status.TYPE_NOT_WANTED, b"")
     assert sent < 50_000_000
 
 
-def test_a_body_larger_than_allowed_is_cut():
+async def test_a_body_larger_than_allowed_is_cut():
     async def endless(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         for _ in range(20_000):
             writer.write(b"x" * 10_000)
             await writer.drain()
 
-    response = fetch_one(endless, size_max=100_000)
+    response = await fetch_one(endless, size_max=100_000)
     assert response.status == Status.TOO_LARGE
 
 
-def test_a_server_that_stalls_is_left_after_the_time_limit():
+async def test_a_server_that_stalls_is_left_after_the_time_limit():
     async def silence(writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(30)
+        await asyncio.sleep(30)  # a server that stalls is what is tested
 
-    assert fetch_one(silence, time_max_s=0.2).status == Status.TOO_SLOW
+    assert (await fetch_one(silence, time_max_s=0.2)).status == Status.TOO_SLOW
 
 
 @pytest.mark.parametrize(
@@ -157,96 +148,74 @@ def test_a_server_that_stalls_is_left_after_the_time_limit():
         (b"HTTP/1.1 200 OK\r\nno colon at all\r\nX: a\x00b\r\n\r\n", Status.INVALID_RESPONSE),
     ],
 )
-def test_broken_servers_give_a_status_never_an_exception(answer, status):
-    assert fetch_one(answer).status == status
+async def test_broken_servers_give_a_status_never_an_exception(answer, status):
+    assert (await fetch_one(answer)).status == status
 
 
-def test_nobody_listening_is_a_status():
-    async def scene(port: int) -> FetchResponse:
+async def test_nobody_listening_is_a_status():
+    with reserved_port() as port:
         client = HttpClient(10)
         response = await client.fetch(FetchRequest("http://a.test/", [], f"127.0.0.1:{port}"))
         client.close()
-        return response
-
-    with reserved_port() as port:
-        assert asyncio.run(scene(port)).status == Status.SYSTEM_ERROR
+        assert response.status == Status.SYSTEM_ERROR
 
 
-def scene_with(
-    work: Callable[[RawServer], Awaitable[FetchResponse]], *answers: Answer
-) -> tuple[FetchResponse, RawServer]:
-    async def scene() -> tuple[FetchResponse, RawServer]:
-        async with a_server(*answers) as server:
-            return await work(server), server
-
-    return asyncio.run(scene())
-
-
-def test_nothing_leaves_once_the_fence_is_down():
-    async def work(server: RawServer) -> FetchResponse:
+async def test_nothing_leaves_once_the_fence_is_down():
+    async with a_server(OK) as server:
         client = HttpClient(10, may_send=lambda: False)
         response = await client.fetch(FetchRequest("http://a.test/", [], f"127.0.0.1:{server.port}"))
         client.close()
-        return response
-
-    response, server = scene_with(work, OK)
     assert response.status == Status.NOT_SENT
     assert server.requests == []
 
 
-def test_nothing_is_sent_to_an_address_that_was_not_vetted(monkeypatch):
+async def test_nothing_is_sent_to_an_address_that_was_not_vetted(monkeypatch):
     monkeypatch.setattr("tarrafa.fetch.http_client.same_address", lambda one, other: False)  # it moved after the check
 
-    async def work(server: RawServer) -> FetchResponse:
+    async with a_server(OK) as server:
         client = HttpClient(10)
         response = await client.fetch(FetchRequest(f"http://127.0.0.1:{server.port}/", [], address="127.0.0.1"))
         client.close()
-        return response
-
-    response, server = scene_with(work, OK)
     assert response.status == Status.ADDRESS_REFUSED
     assert server.requests == []
 
 
-def test_an_environment_proxy_is_never_used(monkeypatch):
+async def test_an_environment_proxy_is_never_used(monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/")
-    assert fetch_one(OK).status == 200
+    assert (await fetch_one(OK)).status == 200
 
 
-def test_a_request_that_a_dead_connection_swallowed_is_not_repeated_at_once():
+async def test_a_request_that_a_dead_connection_swallowed_is_not_repeated_at_once():
     """libcurl sends it again by itself, on a new connection, without any delay."""
 
     async def hang_up(writer: asyncio.StreamWriter) -> None:
         writer.close()
 
-    responses, server = fetch_from(OK, hang_up, OK, keep=True, times=2)
+    responses, server = await fetch_from(OK, hang_up, OK, keep=True, times=2)
     assert [response.status for response in responses] == [200, Status.NOT_SENT]
     assert len(server.requests) == 2
 
 
-def test_odd_characters_in_header_values_are_sent_as_one_line():
-    async def work(server: RawServer) -> FetchResponse:
+async def test_odd_characters_in_header_values_are_sent_as_one_line():
+    async with a_server(OK) as server:
         client = HttpClient(10)
         headers = [("User-Agent", "Tarrafa (+São Paulo → €)"), ("If-None-Match", '"caf\xe9\r\nX-Evil: 1"')]
         response = await client.fetch(FetchRequest("http://a.test/", headers, f"127.0.0.1:{server.port}"))
         client.close()
-        return response
-
-    response, server = scene_with(work, OK)
     assert response.status == 200
     assert b"(+S\xe3o Paulo ? ?)" in server.requests[0]
     assert b"\r\nX-Evil" not in server.requests[0]
 
 
-def test_a_redirect_with_an_endless_body_is_still_a_redirect():
+async def test_a_redirect_with_an_endless_body_is_still_a_redirect():
     async def endless(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 301 Moved\r\nLocation: /x\r\n\r\n")
         for _ in range(20_000):
             writer.write(b"x" * 10_000)
             await writer.drain()
 
-    response = fetch_one(endless, size_max=100_000)
+    response = await fetch_one(endless, size_max=100_000)
     assert (response.status, response.head.get("location")) == (301, "/x")
 
 
@@ -311,22 +280,19 @@ def test_two_spellings_of_one_address_are_the_same():
     assert not same_address("127.0.0.1", "127.0.0.2")
 
 
-def test_many_requests_at_once_share_handles_and_every_one_is_answered():
-    async def scene() -> list[int]:
-        servers = [a_server(*[OK] * 40, keep=True) for _ in range(20)]
-        open_servers = [await server.__aenter__() for server in servers]
-        client = HttpClient(10)
+async def test_many_requests_at_once_share_handles_and_every_one_is_answered():
+    servers = [a_server(*[OK] * 40, keep=True) for _ in range(20)]
+    open_servers = [await server.__aenter__() for server in servers]
+    client = HttpClient(10)
 
-        async def visit(port: int) -> list[int]:
-            return [
-                (await client.fetch(FetchRequest(f"http://a.test/{number}", [], f"127.0.0.1:{port}"))).status
-                for number in range(40)
-            ]
+    async def visit(port: int) -> list[int]:
+        return [
+            (await client.fetch(FetchRequest(f"http://a.test/{number}", [], f"127.0.0.1:{port}"))).status
+            for number in range(40)
+        ]
 
-        found = await asyncio.wait_for(asyncio.gather(*(visit(server.port) for server in open_servers)), 30)
-        client.close()
-        for server in servers:
-            await server.__aexit__(None, None, None)
-        return [status for statuses in found for status in statuses]
-
-    assert asyncio.run(scene()) == [200] * 800
+    found = await asyncio.wait_for(asyncio.gather(*(visit(server.port) for server in open_servers)), 30)
+    client.close()
+    for server in servers:
+        await server.__aexit__(None, None, None)
+    assert [status for statuses in found for status in statuses] == [200] * 800

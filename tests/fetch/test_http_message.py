@@ -24,24 +24,21 @@ CHUNKED = LINE + b"Transfer-Encoding: chunked\r\n\r\n"
 HELLO = b"5\r\nhello\r\n0\r\n\r\n"
 
 
-def answers_to(
+async def answers_to(
     *answers: Answer, keep: bool = False, times: int = 1, **limits: object
 ) -> tuple[list[FetchResponse], RawServer]:
     """What one client makes of them, one request behind the other."""
 
-    async def scene() -> tuple[list[FetchResponse], RawServer]:
-        async with a_server(*answers, keep=keep) as server:
-            client = HttpClient(10)
-            request = FetchRequest("http://a.test/x", **{"headers": [], "connect_to": server.place, **limits})  # type: ignore[arg-type]
-            responses = [await asyncio.wait_for(client.fetch(request), 20) for _ in range(times)]
-            client.close()
-            return responses, server
-
-    return asyncio.run(scene())
+    async with a_server(*answers, keep=keep) as server:
+        client = HttpClient(10)
+        request = FetchRequest("http://a.test/x", **{"headers": [], "connect_to": server.place, **limits})  # type: ignore[arg-type]
+        responses = [await asyncio.wait_for(client.fetch(request), 20) for _ in range(times)]
+        client.close()
+        return responses, server
 
 
-def answer_to(answer: Answer, **limits: object) -> FetchResponse:
-    return answers_to(answer, **limits)[0][0]  # type: ignore[arg-type]
+async def answer_to(answer: Answer, **limits: object) -> FetchResponse:
+    return (await answers_to(answer, **limits))[0][0]  # type: ignore[arg-type]
 
 
 def length(value: bytes) -> bytes:
@@ -70,8 +67,8 @@ STATUS_LINES = {
 
 
 @pytest.mark.parametrize(("answer", "status"), STATUS_LINES.values(), ids=STATUS_LINES)
-def test_a_status_line_is_one_or_the_answer_is_invalid(answer, status):
-    response = answer_to(answer)
+async def test_a_status_line_is_one_or_the_answer_is_invalid(answer, status):
+    response = await answer_to(answer)
     assert response.status == status
     assert response.raw_body == (b"hello" if status == 200 else b"")
     assert bool(response.error) is (status < 0)
@@ -89,11 +86,11 @@ HEADERS = {
 
 
 @pytest.mark.parametrize(("answer", "status"), HEADERS.values(), ids=HEADERS)
-def test_odd_header_lines_end_the_transfer_or_do_no_harm(answer, status):
-    assert answer_to(answer).status == status
+async def test_odd_header_lines_end_the_transfer_or_do_no_harm(answer, status):
+    assert (await answer_to(answer)).status == status
 
 
-def test_a_header_block_of_10_mb_is_cut_long_before():
+async def test_a_header_block_of_10_mb_is_cut_long_before():
     sent = 0
 
     async def endless(writer: asyncio.StreamWriter) -> None:
@@ -104,26 +101,26 @@ def test_a_header_block_of_10_mb_is_cut_long_before():
             sent += 10_000
             await writer.drain()
 
-    response = answer_to(endless)
+    response = await answer_to(endless)
     assert response.status == Status.INVALID_RESPONSE
     assert "larger than" in response.error
     assert len(response.raw_head) < HEADER_BYTES_MAX + 20_000
     assert sent < 9_000_000
 
 
-def test_interim_answers_without_end_are_cut():
+async def test_interim_answers_without_end_are_cut():
     async def early_hints(writer: asyncio.StreamWriter) -> None:
         for _ in range(100_000):
             writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
             await writer.drain()
 
-    response = answer_to(early_hints)
+    response = await answer_to(early_hints)
     assert (response.status, response.error) == (Status.INVALID_RESPONSE, f"more than {INTERIM_MAX} interim answers")
-    assert answer_to(b"HTTP/1.1 103 Early Hints\r\n\r\n" * INTERIM_MAX + OK).status == 200
+    assert (await answer_to(b"HTTP/1.1 103 Early Hints\r\n\r\n" * INTERIM_MAX + OK)).status == 200
 
 
-def test_folded_and_repeated_lines_are_one_field_each():
-    response = answer_to(LINE + b"X-A: one\r\n two\r\n\tthree\r\nB: 1\r\nb: 2\r\nContent-Length: 5\r\n\r\nhello")
+async def test_folded_and_repeated_lines_are_one_field_each():
+    response = await answer_to(LINE + b"X-A: one\r\n two\r\n\tthree\r\nB: 1\r\nb: 2\r\nContent-Length: 5\r\n\r\nhello")
     assert response.head.get("x-a").split() == ["one", "two", "three"]
     assert response.head.joined("b") == "1, 2"
 
@@ -134,9 +131,9 @@ def test_a_block_of_nothing_but_folds_takes_linear_time():
     assert len(head.get("x")) == 2_000_001
 
 
-def test_trailers_do_not_become_the_head():
+async def test_trailers_do_not_become_the_head():
     trailers = b"5\r\nhello\r\n0\r\nHTTP/1.1 404 Gone: x\r\nContent-Type: video/mp4\r\n\r\n"
-    response = answer_to(CHUNKED + trailers)
+    response = await answer_to(CHUNKED + trailers)
     assert (response.status, response.head.content_type) == (200, "")
     assert (response.raw_head, response.raw_body) == (CHUNKED, trailers)
     assert decode_body(response.head, response.raw_body, 100) == b"hello"
@@ -158,16 +155,16 @@ LENGTHS = {
 
 
 @pytest.mark.parametrize(("answer", "status", "body"), LENGTHS.values(), ids=LENGTHS)
-def test_a_content_length_is_believed_as_far_as_it_goes(answer, status, body):
-    response = answer_to(answer)
+async def test_a_content_length_is_believed_as_far_as_it_goes(answer, status, body):
+    response = await answer_to(answer)
     assert (response.status, response.raw_body) == (status, body)
 
 
 @pytest.mark.parametrize(
     "fields", [b"Content-Length: 3\r\nTransfer-Encoding: chunked", b"Transfer-Encoding: chunked\r\nContent-Length: 3"]
 )
-def test_rfc9112_chunks_override_a_content_length(fields):
-    response = answer_to(LINE + fields + b"\r\n\r\n" + HELLO)
+async def test_rfc9112_chunks_override_a_content_length(fields):
+    response = await answer_to(LINE + fields + b"\r\n\r\n" + HELLO)
     assert decode_body(response.head, response.raw_body, 100) == b"hello"
 
 
@@ -187,8 +184,8 @@ CHUNKS = {
 
 
 @pytest.mark.parametrize(("chunks", "status"), CHUNKS.values(), ids=CHUNKS)
-def test_chunks_that_are_none_make_the_answer_invalid(chunks, status):
-    response = answer_to(CHUNKED + chunks)
+async def test_chunks_that_are_none_make_the_answer_invalid(chunks, status):
+    response = await answer_to(CHUNKED + chunks)
     assert response.status == status
     if status == 200:
         assert decode_body(response.head, response.raw_body, 100) == b"hello"
@@ -196,21 +193,21 @@ def test_chunks_that_are_none_make_the_answer_invalid(chunks, status):
 
 @pytest.mark.parametrize("code", [b"204 No Content", b"304 Not Modified"])
 @pytest.mark.parametrize("rest", [b"Content-Length: 5\r\n\r\nhello", b"Transfer-Encoding: chunked\r\n\r\n" + HELLO])
-def test_a_body_where_there_is_none_is_not_taken_for_the_next_answer(code, rest):
-    responses, server = answers_to(b"HTTP/1.1 " + code + b"\r\n" + rest, OK, keep=True, times=2)
+async def test_a_body_where_there_is_none_is_not_taken_for_the_next_answer(code, rest):
+    responses, server = await answers_to(b"HTTP/1.1 " + code + b"\r\n" + rest, OK, keep=True, times=2)
     assert [(response.status, response.raw_body) for response in responses] == [(int(code[:3]), b""), (200, b"hello")]
     assert server.connections == 2
 
 
 @pytest.mark.parametrize("first", [OK + b"HTTP/1.1 404 Not Yours\r\nContent-Length: 0\r\n\r\n", length(b"3")])
-def test_what_is_said_unasked_is_never_an_answer(first):
-    responses, server = answers_to(first, OK, keep=True, times=2)
+async def test_what_is_said_unasked_is_never_an_answer(first):
+    responses, server = await answers_to(first, OK, keep=True, times=2)
     assert [response.status for response in responses] == [200, 200]
     assert responses[1].raw_body == b"hello"
     assert server.connections == 2
 
 
-def test_a_connection_whose_body_was_cut_is_not_used_again():
+async def test_a_connection_whose_body_was_cut_is_not_used_again():
     async def endless(writer: asyncio.StreamWriter) -> None:
         writer.write(LINE + b"Content-Type: video/mp4\r\nContent-Length: 100000000\r\n\r\n")
         while True:
@@ -220,7 +217,7 @@ def test_a_connection_whose_body_was_cut_is_not_used_again():
     def no_video(head: ResponseHead) -> int:
         return Status.TYPE_NOT_WANTED if head.content_type == "video/mp4" else 0
 
-    responses, server = answers_to(endless, OK, keep=True, times=2, check_head=no_video)
+    responses, server = await answers_to(endless, OK, keep=True, times=2, check_head=no_video)
     assert [(response.status, response.error) for response in responses] == [(Status.TYPE_NOT_WANTED, ""), (200, "")]
     assert server.connections == 2
 
@@ -228,16 +225,16 @@ def test_a_connection_whose_body_was_cut_is_not_used_again():
 @pytest.mark.parametrize(
     "before", [b"", LINE + b"Content-Len", LINE + b"Content-Length: 5000\r\n\r\nhello", CHUNKED, CHUNKED + b"5\r\nhel"]
 )
-def test_a_connection_that_breaks_is_no_answer(before):
+async def test_a_connection_that_breaks_is_no_answer(before):
     async def crash(writer: asyncio.StreamWriter) -> None:
         writer.write(before)
         await writer.drain()
         reset(writer)
 
-    assert answer_to(crash).status == Status.SYSTEM_ERROR
+    assert (await answer_to(crash)).status == Status.SYSTEM_ERROR
 
 
-def test_servers_that_dawdle_are_left_after_a_second_of_nothing():
+async def test_servers_that_dawdle_are_left_after_a_second_of_nothing():
     stop = asyncio.Event()
 
     def then_silence(text: bytes) -> Callable[[asyncio.StreamWriter], Awaitable[None]]:
@@ -248,38 +245,35 @@ def test_servers_that_dawdle_are_left_after_a_second_of_nothing():
 
         return say
 
-    async def scene() -> list[int]:
-        texts = [b"", LINE + b"X-Slow: ", LINE + b"Content-Length: 500\r\n\r\nhello", CHUNKED + b"5\r\nhe"]
-        client = HttpClient(10)
-        servers = [a_server(then_silence(text)) for text in texts]
-        places = [(await server.__aenter__()).place for server in servers]
-        requests = [FetchRequest("http://a.test/", [], place, stall_timeout_s=1.0) for place in places]
-        found = await asyncio.gather(*(client.fetch(request) for request in requests))
-        client.close()
-        stop.set()
-        for server in servers:
-            await server.__aexit__(None, None, None)
-        assert all(response.elapsed_s >= 1.0 for response in found)
-        assert {response.error for response in found} == {"nothing came for 1 s"}, "not for the whole time limit"
-        return [response.status for response in found]
-
-    assert asyncio.run(scene()) == [Status.TOO_SLOW] * 4
+    texts = [b"", LINE + b"X-Slow: ", LINE + b"Content-Length: 500\r\n\r\nhello", CHUNKED + b"5\r\nhe"]
+    client = HttpClient(10)
+    servers = [a_server(then_silence(text)) for text in texts]
+    places = [(await server.__aenter__()).place for server in servers]
+    requests = [FetchRequest("http://a.test/", [], place, stall_timeout_s=1.0) for place in places]
+    found = await asyncio.gather(*(client.fetch(request) for request in requests))
+    client.close()
+    stop.set()
+    for server in servers:
+        await server.__aexit__(None, None, None)
+    assert all(response.elapsed_s >= 1.0 for response in found)
+    assert {response.error for response in found} == {"nothing came for 1 s"}, "not for the whole time limit"
+    assert [response.status for response in found] == [Status.TOO_SLOW] * 4
 
 
-def test_a_drip_is_cut_by_the_time_limit():
+async def test_a_drip_is_cut_by_the_time_limit():
     async def drip(writer: asyncio.StreamWriter) -> None:
         writer.write(LINE + b"Content-Length: 5000\r\n\r\n")
         while True:
             writer.write(b"x")
             await writer.drain()
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # a server that drips is what is tested
 
-    response = answer_to(drip, time_max_s=0.3)
+    response = await answer_to(drip, time_max_s=0.3)
     assert response.status == Status.TOO_SLOW
     assert response.raw_body.strip(b"x") == b""
 
 
-def test_we_ask_for_exactly_this_and_only_by_get():
-    responses, server = answers_to(OK, headers=[("User-Agent", "T"), ("Accept", "*/*")])
+async def test_we_ask_for_exactly_this_and_only_by_get():
+    responses, server = await answers_to(OK, headers=[("User-Agent", "T"), ("Accept", "*/*")])
     assert responses[0].status == 200
     assert server.requests == [b"GET /x HTTP/1.1\r\nHost: a.test\r\nUser-Agent: T\r\nAccept: */*\r\n\r\n"]

@@ -68,7 +68,7 @@ def test_only_so_much_is_remembered():
     assert loop.lag.lag_s(0.0) == pytest.approx(LATE_TICKS_MAX)
 
 
-def test_the_task_rings_once_a_tick(monkeypatch):
+async def test_the_task_rings_once_a_tick(monkeypatch):
     loop = FalseLoop()
     slept = []
 
@@ -80,27 +80,24 @@ def test_the_task_rings_once_a_tick(monkeypatch):
 
     monkeypatch.setattr("tarrafa.fetch.loop_lag.asyncio.sleep", sleep)
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(loop.lag.run())
+        await loop.lag.run()
     assert slept == [TICK_S] * 4
     assert loop.lag.lag_s(0.0) == pytest.approx(0.4)
 
 
-def slow_fetch(late: float) -> FetchResponse:
+async def slow_fetch(late: float) -> FetchResponse:
     """A transfer that runs into a time limit, on a machine that was late for that part of the time meanwhile."""
 
-    async def scene() -> FetchResponse:
-        async def silence(writer: asyncio.StreamWriter) -> None:
-            await asyncio.sleep(30)
+    async def silence(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(30)  # a server that stalls is what is tested
 
-        async with a_server(silence) as server:
-            client = HttpClient(10, lag=lambda since: late * (boottime() - since))
-            response = await client.fetch(FetchRequest("http://a.test/", [], server.place, time_max_s=0.3))
-            client.close()
-            return response
-
-    return asyncio.run(scene())
+    async with a_server(silence) as server:
+        client = HttpClient(10, lag=lambda since: late * (boottime() - since))
+        response = await client.fetch(FetchRequest("http://a.test/", [], server.place, time_max_s=0.3))
+        client.close()
+        return response
 
 
 @pytest.mark.parametrize(("late", "status"), [(0.0, Status.TOO_SLOW), (0.1, Status.TOO_SLOW), (0.7, Status.STARVED)])
-def test_a_host_is_not_blamed_for_the_time_that_we_were_late(late, status):
-    assert slow_fetch(late).status == status
+async def test_a_host_is_not_blamed_for_the_time_that_we_were_late(late, status):
+    assert (await slow_fetch(late)).status == status

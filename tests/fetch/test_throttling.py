@@ -9,7 +9,8 @@ from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.fetch.throttling import HANDOVER_S, BandwidthLimiter, BodyMemory
 from tarrafa.model import Status
-from tests.fetch.raw_server import RawServer, a_server
+from tests.fetch.raw_server import a_server
+from tests.wait import wait_until
 
 
 class Time:
@@ -102,31 +103,28 @@ def test_a_foremost_that_brings_nothing_gives_its_turn_away():
     assert not basin.has_room(large, 1, [])
 
 
-def with_servers(
+async def with_servers(
     bodies: list[int],
     work: Callable[[HttpClient, list[FetchRequest]], Awaitable[list[FetchResponse]]],
     buffered_max: int = 10**9,
 ) -> tuple[list[FetchResponse], HttpClient]:
     """One server for each body size, all requests handed to `work`."""
 
-    async def scene() -> tuple[list[FetchResponse], HttpClient]:
-        client = HttpClient(100, buffered_max=buffered_max)
-        servers = [a_server(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size) for size in bodies]
-        places = [(await server.__aenter__()).place for server in servers]
-        responses = await work(client, [FetchRequest("http://a.test/", [], place, size_max=10**9) for place in places])
-        client.close()
-        for server in servers:
-            await server.__aexit__(None, None, None)
-        return responses, client
-
-    return asyncio.run(scene())
+    client = HttpClient(100, buffered_max=buffered_max)
+    servers = [a_server(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size) for size in bodies]
+    places = [(await server.__aenter__()).place for server in servers]
+    responses = await work(client, [FetchRequest("http://a.test/", [], place, size_max=10**9) for place in places])
+    client.close()
+    for server in servers:
+        await server.__aexit__(None, None, None)
+    return responses, client
 
 
 async def all_at_once(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
     return await asyncio.wait_for(asyncio.gather(*(client.fetch(request) for request in requests)), 30)
 
 
-def test_transfers_that_share_a_valve_share_its_rate():
+async def test_transfers_that_share_a_valve_share_its_rate():
     valve = BandwidthLimiter(1_000_000.0, burst=0.0)
 
     brought: list[list[int]] = []  # by those who are not complete yet, each time that one is
@@ -140,33 +138,33 @@ def test_transfers_that_share_a_valve_share_its_rate():
 
         return await asyncio.wait_for(asyncio.gather(*map(fetched, requests)), 30)
 
-    responses, _ = with_servers([50_000] * 6, work)
+    responses, _ = await with_servers([50_000] * 6, work)
     assert [len(response.raw_body) for response in responses] == [50_000] * 6
     slowest = max(response.elapsed_s for response in responses)
     assert slowest >= (300_000 - 2 * 16_384) / 1_000_000  # one part may go in before the first debt, one last
     assert all(size > 50_000 / 3 for size in brought[0])  # and none of them waits for all others
 
 
-def test_a_host_has_its_own_rate():
+async def test_a_host_has_its_own_rate():
     async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         requests[0].host_bandwidth = 200_000
         return await all_at_once(client, requests)
 
-    (slow, fast, small), _ = with_servers([80_000, 80_000, 1_000], work)
+    (slow, fast, small), _ = await with_servers([80_000, 80_000, 1_000], work)
     assert slow.elapsed_s >= (80_000 - 20_000 - 2 * 16_384) / 200_000
     assert fast.elapsed_s < slow.elapsed_s
     assert {slow.status, fast.status, small.status} == {200}
 
 
-def test_a_small_document_does_not_wait_for_a_slow_valve():
+async def test_a_small_document_does_not_wait_for_a_slow_valve():
     async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         requests[0].host_bandwidth = 500  # if it did, it would be half a minute
         return await all_at_once(client, requests)
 
-    assert with_servers([15_000], work)[0][0].elapsed_s < 20.0
+    assert (await with_servers([15_000], work))[0][0].elapsed_s < 20.0
 
 
-def test_memory_is_bounded_and_everybody_is_served_in_the_end():
+async def test_memory_is_bounded_and_everybody_is_served_in_the_end():
     most = 0
 
     async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
@@ -183,17 +181,17 @@ def test_memory_is_bounded_and_everybody_is_served_in_the_end():
         intake.admit = watched  # type: ignore[method-assign]
         return await all_at_once(client, requests)
 
-    responses, client = with_servers([400_000] * 12, work, buffered_max=200_000)
+    responses, client = await with_servers([400_000] * 12, work, buffered_max=200_000)
     assert [len(response.raw_body) for response in responses] == [400_000] * 12
     assert 200_000 < most <= 600_000
     assert client._backpressure.buffered == 0
 
 
-def test_a_body_that_is_larger_than_all_memory_is_still_read():
-    assert len(with_servers([500_000], all_at_once, buffered_max=1)[0][0].raw_body) == 500_000
+async def test_a_body_that_is_larger_than_all_memory_is_still_read():
+    assert len((await with_servers([500_000], all_at_once, buffered_max=1))[0][0].raw_body) == 500_000
 
 
-def test_who_misses_a_time_limit_because_we_held_it_back_was_starved():
+async def test_who_misses_a_time_limit_because_we_held_it_back_was_starved():
     async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         for request in requests:
             request.limiter, request.time_max_s = (
@@ -202,91 +200,80 @@ def test_who_misses_a_time_limit_because_we_held_it_back_was_starved():
             )  # by then something has come on any machine
         return await all_at_once(client, requests)
 
-    (response,), client = with_servers([500_000], work)
+    (response,), client = await with_servers([500_000], work)
     assert response.status == Status.STARVED
     assert "held back" in response.error
     assert 0 < len(response.raw_body) < 500_000
     assert client._backpressure.buffered == 0
 
 
-def test_waiting_for_us_is_no_stall():
+async def test_waiting_for_us_is_no_stall():
     async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         requests[0].limiter = BandwidthLimiter(40_000.0, burst=0.0)
         fetching = asyncio.create_task(client.fetch(requests[0]))
-        while not client._backpressure._held:  # the server may take its time until then
-            await asyncio.sleep(0)
+        await wait_until(lambda: client._backpressure._held)  # the server may take its time until then
         requests[0].stall_timeout_s = 0.2
         return [await asyncio.wait_for(fetching, 30)]
 
-    (response,), _ = with_servers([40_000], work)
+    (response,), _ = await with_servers([40_000], work)
     assert (response.status, len(response.raw_body)) == (200, 40_000)
 
 
-def test_a_body_that_turns_out_too_large_while_it_waits_is_cut():
+async def test_a_body_that_turns_out_too_large_while_it_waits_is_cut():
     async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         requests[0].limiter, requests[0].size_max = BandwidthLimiter(500_000.0, burst=0.0), 30_000
         return await all_at_once(client, requests)
 
-    (response,), client = with_servers([200_000], work)
+    (response,), client = await with_servers([200_000], work)
     assert response.status == Status.TOO_LARGE
     assert client._backpressure.buffered == 0
 
 
-def test_one_that_is_cancelled_while_it_waits_makes_room_for_the_next():
+async def test_one_that_is_cancelled_while_it_waits_makes_room_for_the_next():
     async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         requests[0].limiter = BandwidthLimiter(1.0, burst=0.0)  # never again
         waiting = asyncio.create_task(client.fetch(requests[0]))
-        while not client._backpressure._held:
-            await asyncio.sleep(0)
+        await wait_until(lambda: client._backpressure._held)
         other = asyncio.create_task(client.fetch(requests[1]))
         waiting.cancel()
         await asyncio.wait({waiting})
         return [await asyncio.wait_for(other, 30)]
 
-    (response,), client = with_servers([100_000, 100_000], work, buffered_max=10_000)
+    (response,), client = await with_servers([100_000, 100_000], work, buffered_max=10_000)
     assert len(response.raw_body) == 100_000
     assert client._backpressure.buffered == 0
 
 
-def test_a_client_may_be_closed_while_transfers_wait():
+async def test_a_client_may_be_closed_while_transfers_wait():
     async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         requests[0].limiter = BandwidthLimiter(1.0, burst=0.0)
         waiting = asyncio.create_task(client.fetch(requests[0]))
-        while not client._backpressure._held:
-            await asyncio.sleep(0)
+        await wait_until(lambda: client._backpressure._held)
         client.close()
         waiting.cancel()
         await asyncio.wait({waiting})
         return []
 
-    assert not with_servers([100_000], work)[1]._backpressure._held
+    assert not (await with_servers([100_000], work))[1]._backpressure._held
 
 
-def test_the_end_of_a_body_without_a_length_is_noticed_after_the_wait():
-    async def scene() -> FetchResponse:
-        async with a_server(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 50_000) as server:  # then it closes
-            client = HttpClient(10)
-            request = FetchRequest("http://a.test/", [], server.place, limiter=BandwidthLimiter(500_000.0, burst=0.0))
-            response = await client.fetch(request)
-            client.close()
-            return response
-
-    response = asyncio.run(scene())
+async def test_the_end_of_a_body_without_a_length_is_noticed_after_the_wait():
+    async with a_server(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 50_000) as server:  # then it closes
+        client = HttpClient(10)
+        request = FetchRequest("http://a.test/", [], server.place, limiter=BandwidthLimiter(500_000.0, burst=0.0))
+        response = await client.fetch(request)
+        client.close()
     assert (response.status, len(response.raw_body)) == (200, 50_000)
 
 
-def test_a_connection_is_used_again_after_its_transfer_was_held_back():
+async def test_a_connection_is_used_again_after_its_transfer_was_held_back():
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n" + b"x" * 50_000
 
-    async def scene() -> tuple[list[int], RawServer]:
-        async with a_server(*[answer] * 3, keep=True) as server:
-            client = HttpClient(10)
-            valve = BandwidthLimiter(1_000_000.0, burst=0.0)
-            request = FetchRequest("http://a.test/", [], server.place, limiter=valve)
-            found = [len((await client.fetch(request)).raw_body) for _ in range(3)]
-            client.close()
-            return found, server
-
-    sizes, server = asyncio.run(scene())
+    async with a_server(*[answer] * 3, keep=True) as server:
+        client = HttpClient(10)
+        valve = BandwidthLimiter(1_000_000.0, burst=0.0)
+        request = FetchRequest("http://a.test/", [], server.place, limiter=valve)
+        sizes = [len((await client.fetch(request)).raw_body) for _ in range(3)]
+        client.close()
     assert sizes == [50_000] * 3
     assert server.connections == 1

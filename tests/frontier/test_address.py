@@ -1,6 +1,5 @@
 """Where the frontier is: what can be meant, what is refused, and that no secret is ever shown."""
 
-import asyncio
 import stat
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token, load_token
 from tests.contract.frontier_bodies import SUFFIXES
+from tests.wait import wait_until
 
 SECRET = "hunter2-hunter2-hunter2"
 
@@ -201,7 +201,7 @@ def test_listening_beyond_this_machine_needs_a_token():
         frontier_server.parse_listen_address("no-such-host.invalid:8070", Token())
 
 
-def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
+async def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
     """What `ps` shows to everybody, of a real child that was given a password and a token."""
     data = DataDirectory(tmp_path / "data")
     data.create()
@@ -210,9 +210,8 @@ def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
     async def look(address: Address) -> None:
         process = await child.start(child_environment(address, Clock.real()))
         try:
-            while not (shown := Path(f"/proc/{process.pid}/cmdline").read_bytes()):  # exec is not through yet
-                assert process.returncode is None
-                await asyncio.sleep(0)
+            await wait_until(Path(f"/proc/{process.pid}/cmdline").read_bytes, "exec is through")
+            shown = Path(f"/proc/{process.pid}/cmdline").read_bytes()
             assert b"tarrafa.crawl.supervisor.follower_process" in shown or b"python" in shown
             assert SECRET.encode() not in shown
             kept = Path(f"/proc/{process.pid}/environ")
@@ -221,14 +220,14 @@ def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
         finally:
             await terminate([child])
 
-    asyncio.run(look(PostgresServers((SECRETIVE[0],))))
-    asyncio.run(look(TcpServer("127.0.0.1", 1, Token(SECRET.encode()))))
+    await look(PostgresServers((SECRETIVE[0],)))
+    await look(TcpServer("127.0.0.1", 1, Token(SECRET.encode())))
 
 
-def test_a_frontier_that_is_not_there_is_unreachable(tmp_path):
+async def test_a_frontier_that_is_not_there_is_unreachable(tmp_path):
     for address in (UnixSocket(str(tmp_path / "no.sock")), TcpServer("127.0.0.1", 9)):
         with pytest.raises(Unreachable, match="no URL server answers here"):
-            asyncio.run(connect(address))
+            await connect(address)
         with pytest.raises(Unreachable, match="no URL server answers here"):
             connect_blocking(address)
 
@@ -246,10 +245,10 @@ def test_any_body_serves_a_thread_as_a_blocking_line(tmp_path):
     blocking.close()
 
 
-def test_postgresql_is_asked_for_only_where_it_is_wanted(monkeypatch):
+async def test_postgresql_is_asked_for_only_where_it_is_wanted(monkeypatch):
     def absent(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name="asyncpg")
 
     monkeypatch.setattr("tarrafa.frontier.address.importlib.import_module", absent)
     with pytest.raises(ConfigError, match=r"needs asyncpg, which is not installed: pip install 'tarrafa\[cluster\]'"):
-        asyncio.run(connect(PostgresServers((SECRETIVE[0],))))
+        await connect(PostgresServers((SECRETIVE[0],)))

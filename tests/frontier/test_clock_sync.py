@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from tarrafa.clock import Clock, boottime
-from tarrafa.frontier.api import ClockReading
 from tarrafa.frontier.clock_sync import clock_skew_s, resume_clock, sync_clock
+from tarrafa.frontier.messages import ClockReading
 
 
 @dataclass
-class Elsewhere:
+class DistantFrontier:
     """A frontier whose clock is another one, and whose answers take their time on the way back."""
 
     clock: Clock
@@ -19,7 +19,7 @@ class Elsewhere:
 
     async def time(self) -> ClockReading:
         instant = ClockReading(self.clock.now(), self.clock.scale)
-        await asyncio.sleep(self.ways_s.pop(0) if self.ways_s else 0.0)
+        await asyncio.sleep(self.ways_s.pop(0) if self.ways_s else 0.0)  # the slow way back is what is tested
         return instant
 
 
@@ -30,10 +30,10 @@ def apart(one: Clock, other: Clock) -> float:
 
 
 @pytest.mark.parametrize("hour", [3600.0, -3600.0, 86_400.0 * 400])
-def test_whoever_is_an_hour_off_takes_the_frontiers_time(hour):
+async def test_whoever_is_an_hour_off_takes_the_frontiers_time(hour):
     there = Clock.real()
     own = Clock(there.epoch + hour, there.anchor)
-    agreed = asyncio.run(sync_clock(Elsewhere(there), own))  # type: ignore[arg-type]
+    agreed = await sync_clock(DistantFrontier(there), own)  # type: ignore[arg-type]
     assert apart(agreed.clock, there) < 0.05
     assert agreed.ahead_s == pytest.approx(hour, abs=0.05)
     way = "ahead of" if hour > 0 else "behind"
@@ -50,24 +50,24 @@ def test_a_frontier_that_is_opened_again_never_goes_back():
     assert "this machine's clock is 3,600 s behind the frontier's, which counts; set it right" in going.notice()
 
 
-def test_a_clock_that_is_right_is_kept_to_the_microsecond():
+async def test_a_clock_that_is_right_is_kept_to_the_microsecond():
     own = Clock.scaled(500.0)
-    agreed = asyncio.run(sync_clock(Elsewhere(own, [0.02, 0.0, 0.01]), own))  # type: ignore[arg-type]
+    agreed = await sync_clock(DistantFrontier(own, [0.02, 0.0, 0.01]), own)  # type: ignore[arg-type]
     assert agreed.clock is own
     assert agreed.notice() == ""
 
 
-def test_a_scaled_frontier_is_followed_at_its_pace():
+async def test_a_scaled_frontier_is_followed_at_its_pace():
     there = Clock.scaled(100.0, epoch=5_000.0)
-    agreed = asyncio.run(sync_clock(Elsewhere(there), Clock.real()))  # type: ignore[arg-type]
+    agreed = await sync_clock(DistantFrontier(there), Clock.real())  # type: ignore[arg-type]
     assert agreed.clock.scale == 100.0
     assert apart(agreed.clock, there) < 0.05 * 100
 
 
-def test_the_answer_that_came_back_soonest_is_believed():
+async def test_the_answer_that_came_back_soonest_is_believed():
     there = Clock.real()
     own = Clock(there.epoch + 10.0, there.anchor)
-    agreed = asyncio.run(sync_clock(Elsewhere(there, [0.3, 0.0, 0.3]), own))  # type: ignore[arg-type]
+    agreed = await sync_clock(DistantFrontier(there, [0.3, 0.0, 0.3]), own)  # type: ignore[arg-type]
     assert apart(agreed.clock, there) < 0.05
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.errors import DataError, DiskFull
-from tarrafa.frontier.api import UrlWeight
+from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph import follower
 from tarrafa.graph.follower import GraphFollower, behind, catch_up, cursor, follow, rebuild
 from tarrafa.graph.graph_writer import GraphWriter
@@ -31,7 +31,7 @@ from tests.graph.archived_web import COLLECTION, a_record, in_links_in, new_data
 A, B, C, D = (f"http://{name}.test/" for name in "abcd")
 
 
-class Told:
+class ReceivedWeights:
     """A frontier's end of the wire: what it was told, in absolute values."""
 
     def __init__(self) -> None:
@@ -59,8 +59,8 @@ def data(tmp_path: Path) -> DataDirectory:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def told() -> ReceivedWeights:
+    return ReceivedWeights()
 
 
 def contents(data: DataDirectory) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]], GraphSize]:
@@ -376,7 +376,7 @@ def _full_disk(data: DataDirectory, pipe: Connection) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
     try:
-        catch_up(data, Told())
+        catch_up(data, ReceivedWeights())
     except DiskFull as error:
         pipe.send(str(error))
     else:
@@ -419,7 +419,7 @@ def test_killed_at_random_moments_it_ends_as_one_made_in_one_go(tmp_path):
     for target in (data, fresh):
         write(target, records[:100])
         write(target, records[100:] + again, "w2")
-    told = Told()
+    told = ReceivedWeights()
     catch_up(fresh, told)
     path = tmp_path / "told.jsonl"
     log = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
@@ -436,7 +436,7 @@ def test_killed_at_random_moments_it_ends_as_one_made_in_one_go(tmp_path):
     assert killed >= 4, "the test must really kill"
     assert behind(data) == 0
     assert contents(data) == contents(fresh)
-    heard = Told()
+    heard = ReceivedWeights()
     for line in path.read_bytes().splitlines():
         heard(*msgspec.json.decode(line, type=tuple[str, list[UrlWeight]]))
     assert {key: w.in_links for key, w in heard.weights.items()} == {key: w.in_links for key, w in told.weights.items()}
@@ -445,7 +445,7 @@ def test_killed_at_random_moments_it_ends_as_one_made_in_one_go(tmp_path):
 
 def test_a_look_up_that_failed_is_made_again(data, monkeypatch):
     write(data, [a_record(A, links=[B])])
-    catch_up(data, Told())
+    catch_up(data, ReceivedWeights())
     reader = GraphReader(data)
 
     def fail(*_: object) -> list[tuple[object, ...]]:
@@ -460,11 +460,11 @@ def test_a_look_up_that_failed_is_made_again(data, monkeypatch):
 
 def test_what_was_looked_up_is_looked_up_again_when_the_graph_has_changed(data):
     write(data, [a_record(A, links=[B])])
-    catch_up(data, Told())
+    catch_up(data, ReceivedWeights())
     reader = GraphReader(data)
     assert in_links_in(reader, [url_id(B), url_id(C)]) == {url_id(B): 1}
     write(data, [a_record(C, links=[B])], "w2")
-    catch_up(data, Told())
+    catch_up(data, ReceivedWeights())
     assert in_links_in(reader, [url_id(B), url_id(C)]) == {url_id(B): 2, url_id(C): 0}
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.frontier.api import UrlWeight, is_significant_rank_change
+from tarrafa.frontier.messages import UrlWeight, is_significant_rank_change
 from tarrafa.graph import follower, rank_delivery
 from tarrafa.graph.follower import GraphFollower, behind, catch_up, mark_all_undelivered, rebuild
 from tarrafa.graph.ranking_process import compute_rankings
@@ -12,7 +12,7 @@ from tarrafa.graph.reader import GraphReader
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.graph.archived_web import COLLECTION, a_record, new_data, ranks_in, small_web, url_of, write
-from tests.graph.test_graph_follower import Told
+from tests.graph.test_graph_follower import ReceivedWeights
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def data(tmp_path: Path) -> DataDirectory:
     return new_data(tmp_path / "data")
 
 
-def ranks_told(told: Told) -> dict[bytes, float]:
+def ranks_told(told: ReceivedWeights) -> dict[bytes, float]:
     return {key: weight.rank for (_, key), weight in told.weights.items() if weight.rank}
 
 
@@ -31,7 +31,7 @@ def as_they_are(data: DataDirectory) -> dict[bytes, float]:
 
 
 def test_after_a_survey_the_frontier_hears_of_the_ranks_that_are_far_from_the_mean_and_only_once(data):
-    first, second = Told(), Told()
+    first, second = ReceivedWeights(), ReceivedWeights()
     write(data, small_web(40))
     catch_up(data, first)
     assert ranks_told(first) == {}, "nobody knows them yet"
@@ -41,7 +41,7 @@ def test_after_a_survey_the_frontier_hears_of_the_ranks_that_are_far_from_the_me
         key: rank for key, rank in as_they_are(data).items() if is_significant_rank_change(rank, 0.0)
     }
     assert len(second.weights) == len(ranks_told(second)) > 20, "and of nothing else"
-    again = Told()
+    again = ReceivedWeights()
     compute_rankings(data)
     catch_up(data, again)
     assert again.calls == 0
@@ -49,10 +49,10 @@ def test_after_a_survey_the_frontier_hears_of_the_ranks_that_are_far_from_the_me
 
 def test_in_links_that_are_told_bring_the_rank_along(data):
     write(data, small_web(40))
-    catch_up(data, Told())
+    catch_up(data, ReceivedWeights())
     compute_rankings(data)
-    catch_up(data, Told())
-    told = Told()
+    catch_up(data, ReceivedWeights())
+    told = ReceivedWeights()
     write(data, [a_record("http://new.test/", links=[url_of(3), "http://newer.test/"])], "w2")
     catch_up(data, told)
     assert told.weights[COLLECTION, url_id(url_of(3))].rank == as_they_are(data)[url_id(url_of(3))]
@@ -63,7 +63,7 @@ def test_what_the_frontier_holds_is_never_far_from_the_rank_however_often_things
     held: dict[bytes, float] = {}
     for step in range(12):
         write(data, [a_record(f"http://s{step}.test/", links=[url_of(step), url_of(1)])], f"w{step}")
-        told = Told()
+        told = ReceivedWeights()
         catch_up(data, told)
         compute_rankings(data)
         catch_up(data, told)
@@ -76,12 +76,12 @@ def test_what_the_frontier_holds_is_never_far_from_the_rank_however_often_things
 
 def test_a_frontier_made_anew_and_a_graph_made_again_are_told_everything(data):
     write(data, small_web(40))
-    catch_up(data, Told())
+    catch_up(data, ReceivedWeights())
     compute_rankings(data)
-    catch_up(data, Told())
+    catch_up(data, ReceivedWeights())
     for anew in (mark_all_undelivered, rebuild):
         anew(data)
-        told = Told()
+        told = ReceivedWeights()
         catch_up(data, told)
         news = {key: rank for key, rank in as_they_are(data).items() if is_significant_rank_change(rank, 0.0)}
         assert {key: rank for key, rank in ranks_told(told).items() if key in news} == news, anew
@@ -89,11 +89,11 @@ def test_a_frontier_made_anew_and_a_graph_made_again_are_told_everything(data):
 
 def test_ranks_go_in_small_calls_and_nobody_waits_for_them(data, monkeypatch):
     write(data, small_web(40))
-    catch_up(data, Told())
+    catch_up(data, ReceivedWeights())
     compute_rankings(data)
     monkeypatch.setattr(follower, "RANKS_PER_CALL", 7)
     monkeypatch.setattr(rank_delivery, "LOOKED_AT_MAX", 10)
-    told = Told()
+    told = ReceivedWeights()
     with GraphFollower(data, told) as steps:
         assert behind(data) == 0, "a crawl may end before they are told"
         counts = []
@@ -107,7 +107,7 @@ def test_ranks_go_in_small_calls_and_nobody_waits_for_them(data, monkeypatch):
 
 def test_a_delivery_that_fails_is_made_again(data):
     write(data, small_web(40))
-    catch_up(data, Told())
+    catch_up(data, ReceivedWeights())
     compute_rankings(data)
 
     def refuse(collection: str, weights: list[UrlWeight]) -> None:
@@ -115,7 +115,7 @@ def test_a_delivery_that_fails_is_made_again(data):
 
     with GraphFollower(data, refuse) as steps, pytest.raises(ConnectionError):
         steps.deliver_ranks()
-    told = Told()
+    told = ReceivedWeights()
     catch_up(data, told)
     assert ranks_told(told) == {
         key: rank for key, rank in as_they_are(data).items() if is_significant_rank_change(rank, 0.0)
@@ -125,10 +125,10 @@ def test_a_delivery_that_fails_is_made_again(data):
 @pytest.mark.parametrize("content", [b"", b"TARTOLD1", b"x" * 1_000, b"TARTOLD1" + b"\xff" * 300])
 def test_a_list_of_what_was_told_that_is_none_of_ours_is_begun_anew(data, content):
     write(data, small_web(40))
-    catch_up(data, Told())
+    catch_up(data, ReceivedWeights())
     compute_rankings(data)
     rank_delivery.path_of(data).write_bytes(content)
-    told = Told()
+    told = ReceivedWeights()
     catch_up(data, told)
     assert ranks_told(told) == {
         key: rank for key, rank in as_they_are(data).items() if is_significant_rank_change(rank, 0.0)

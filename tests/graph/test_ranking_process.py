@@ -36,6 +36,7 @@ from tarrafa.parse.url import host_key, url_id
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
 from tests.graph.archived_web import COLLECTION, FIRST_AT, a_record, new_data, ranks_in, small_web, url_of, write
 from tests.graph.test_pagerank import densely
+from tests.wait import block_until
 
 A, B, C, D, E = (f"http://{name}.test/" for name in "abcde")
 
@@ -346,11 +347,7 @@ def test_the_follower_has_the_graph_surveyed_when_nothing_else_is_to_do_and_goes
     thread.start()
     try:
         assert heard.wait(30)
-        until = threading.Event()
-        for _ in range(600):
-            if rank_file.read_header(data) is not None:
-                break
-            until.wait(0.05)
+        block_until(lambda: rank_file.read_header(data) is not None)
     finally:
         stop.set()
         thread.join(30)

@@ -19,7 +19,7 @@ from tarrafa.crawl.supervisor.completion import is_exhausted
 from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.errors import Unreachable
 from tarrafa.frontier.address import OpenFrontier, TcpServer, connect
-from tarrafa.frontier.api import CollectionStatus, FrontierOverview
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.model import VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import Token

@@ -28,7 +28,7 @@ from tarrafa.coordinator.node.node_registry import NodeRegistry
 from tarrafa.coordinator.store import open_store
 from tarrafa.errors import TarrafaError
 from tarrafa.frontier.address import connect, parse_address
-from tarrafa.frontier.api import WorkerLeaseStatus
+from tarrafa.frontier.messages import WorkerLeaseStatus
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import TOKEN_VARIABLE, load_token
 from tarrafa.server.internal.node_endpoint import create_node_app

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from tarrafa.archive.warc_reader import Cursor, follow
 from tarrafa.cli.app import app
 from tarrafa.cli.crawl import fetch_overview
-from tarrafa.frontier.api import FrontierOverview
+from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.model import VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.testweb.http.request_log import LoggedRequest, measure_politeness, read_log

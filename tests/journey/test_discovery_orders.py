@@ -12,7 +12,7 @@ import pytest
 
 from tarrafa.cli.crawl import fetch_overview
 from tarrafa.crawl.explain.explain import UrlExplanation, explain
-from tarrafa.frontier.api import CollectionStatus
+from tarrafa.frontier.messages import CollectionStatus
 from tarrafa.model import Status, UrlState, VisitRecord
 from tarrafa.parse.url import host_name
 from tarrafa.runtime.data_dir import DataDirectory

@@ -21,6 +21,7 @@ from tarrafa.testweb.oracle import expected_requests
 from tarrafa.testweb.world.world import World
 from tests.graph.archived_web import new_data
 from tests.journey.crawl_journey import TYPES, Journey, a_journey, assert_exact, assert_polite
+from tests.wait import block_until
 
 GUIDE = Path(__file__).parents[2] / "docs" / "crawler.py"
 TOKEN = "a token of many letters"
@@ -28,7 +29,7 @@ ENVIRONMENT = os.environ | {"TARRAFA_TOKEN": TOKEN}
 PATIENCE_S = 120.0
 
 
-class Door:
+class CrawlerApiProcess:
     """`tarrafa serve --crawlers` in a process of its own, at one port however often it is started."""
 
     def __init__(self, journey: Journey, children: "list[subprocess.Popen[str]]") -> None:
@@ -77,11 +78,8 @@ def children() -> Iterator[list["subprocess.Popen[str]"]]:
 def begin(journey: Journey) -> "subprocess.Popen[str]":
     """A frontier and its followers, and not one worker."""
     crawl = journey.start(journey.write_collection(), "--workers", "0")
-    deadline = time.monotonic() + PATIENCE_S
-    while not Path(journey.data.socket).exists():
-        assert crawl.poll() is None, crawl.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    block_until(lambda: Path(journey.data.socket).exists() or crawl.poll() is not None)
+    assert crawl.poll() is None, crawl.communicate()
     return crawl
 
 
@@ -90,12 +88,12 @@ def test_the_crawler_of_the_guide_finds_exactly_what_is_there_and_is_polite(tmp_
     with journey.web:
         crawl = begin(journey)
         children.append(crawl)
-        door = Door(journey, children)
-        crawler = door.crawler("ana")
+        server = CrawlerApiProcess(journey, children)
+        crawler = server.crawler("ana")
         _, said = crawl.communicate(timeout=PATIENCE_S)
         assert crawl.returncode == 0, said
         crawler.communicate(timeout=30)
-        door.stop()
+        server.stop()
         assert_exact(journey, expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True))
         assert max(Counter(entry.url for entry in journey.requests()).values()) == 1
         assert_polite(journey)
@@ -111,20 +109,20 @@ def test_crawlers_and_the_door_are_killed_again_and_again_and_nothing_is_lost(tm
     with journey.web:
         crawl = begin(journey)
         children.append(crawl)
-        door = Door(journey, children)
-        crawlers = {name: door.crawler(name) for name in ("ana", "bia")}
+        server = CrawlerApiProcess(journey, children)
+        crawlers = {name: server.crawler(name) for name in ("ana", "bia")}
         while crawl.poll() is None:
-            time.sleep(chance.uniform(0.3, 1.5))
+            time.sleep(chance.uniform(0.3, 1.5))  # a kill at a random moment is what is tested
             if chance.random() < 0.5:
-                door.stop(signal.SIGKILL)
-                door.start()
+                server.stop(signal.SIGKILL)
+                server.start()
             else:
                 crawlers[chance.choice(list(crawlers))].kill()
             kills += 1
             for name, crawler in crawlers.items():
                 if crawler.poll() is not None:
                     crawler.communicate()
-                    crawlers[name] = door.crawler(name)
+                    crawlers[name] = server.crawler(name)
         _, said = crawl.communicate(timeout=30)
         assert crawl.returncode == 0, said
         for crawler in crawlers.values():
@@ -135,17 +133,17 @@ def test_crawlers_and_the_door_are_killed_again_and_again_and_nothing_is_lost(tm
         repeated = sum(count - 1 for count in Counter(entry.url for entry in journey.requests()).values())
         assert repeated <= 2 * kills, "each holds one visit that it is making"
         sys.stdout.write(f"{len(truth.kept)} pages, {kills} kills, {repeated} requests repeated\n")
-        told = {name: all_told(door, name) for name in crawlers}
-        door.stop()
+        told = {name: all_told(server, name) for name in crawlers}
+        server.stop()
         assert_told_once(journey, told)
 
 
-def all_told(door: Door, name: str) -> Counter[tuple[str, str]]:
+def all_told(server: CrawlerApiProcess, name: str) -> Counter[tuple[str, str]]:
     """Every in-link that the crawler is told of, until there is nothing more."""
     told: Counter[tuple[str, str]] = Counter()
     cursor: object = None
     while True:
-        answer = door.ask("changes", crawler=name, **({} if cursor is None else {"after": cursor}))
+        answer = server.ask("changes", crawler=name, **({} if cursor is None else {"after": cursor}))
         changes = answer["changes"]
         assert isinstance(changes, list)
         for one in changes:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tarrafa.clock import boottime
-from tarrafa.frontier.rpc.frontier_client import KEEPALIVE_EVERY_S, KEEPALIVE_IDLE_S, KEEPALIVE_PROBES
+from tarrafa.frontier.rpc.codec import KEEPALIVE_EVERY_S, KEEPALIVE_IDLE_S, KEEPALIVE_PROBES
 
 SPACE, HERE, THERE = f"tarrafa-{os.getpid()}", f"tr{os.getpid()}a", f"tr{os.getpid()}b"
 NET = f"10.231.{os.getpid() % 250}"

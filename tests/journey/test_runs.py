@@ -86,7 +86,7 @@ class Tree:
 
 
 @dataclass
-class Scene:
+class RunJourney:
     tree: Tree
     web: ScriptedWeb
     folder: Path
@@ -136,7 +136,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
+def journey(tmp_path: Path) -> Iterator[RunJourney]:
     tree = Tree(
         vanished={"http://h1.test/1", "http://h2.test/2", "http://h3.test/0"},
         changed={"http://h0.test/3", "http://h1.test/2"},
@@ -144,7 +144,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         troubled={"http://h4.test/12"},
     )
     with scripted_web(tree.answer) as web:
-        yield Scene(tree, web, tmp_path)
+        yield RunJourney(tree, web, tmp_path)
 
 
 def revisits(data: DataDirectory) -> Counter[str]:
@@ -157,93 +157,93 @@ def revisits(data: DataDirectory) -> Counter[str]:
     return counted
 
 
-def test_the_second_run_visits_all_again_and_takes_out_of_search_what_it_no_longer_finds(scene):
-    tree = scene.tree
-    scene.crawl()
-    assert scene.total() == HOSTS * PAGES
-    scene.begin_second_run()
-    scene.end(scene.start("begin"))
+def test_the_second_run_visits_all_again_and_takes_out_of_search_what_it_no_longer_finds(journey):
+    tree = journey.tree
+    journey.crawl()
+    assert journey.total() == HOSTS * PAGES
+    journey.begin_second_run()
+    journey.end(journey.start("begin"))
 
     found = tree.found()
     unfound = tree.all() - found
     assert len(unfound) > PAGES
-    asked = Counter(scene.web.urls())
+    asked = Counter(journey.web.urls())
     assert set(asked) == found
     assert {url: count for url, count in asked.items() if count > 1} == dict.fromkeys(tree.troubled, 2)
 
-    newest = scene.newest()
+    newest = journey.newest()
     assert {url for url, record in newest.items() if record.outcome.status == Status.NOT_FOUND_AGAIN} == unfound
     assert {url for url, record in newest.items() if record.outcome.kept} == found - tree.gone - tree.troubled
-    same = revisits(scene.data)
+    same = revisits(journey.data)
     leads_elsewhere = {url for url in found if any(target in tree.vanished for target in Tree().leads(url))}
     assert set(same) == found - tree.changed - tree.gone - tree.troubled - leads_elsewhere
 
-    assert scene.total() == len(found - tree.gone)
-    ((state, run, phase),) = scene.books("SELECT state, run, phase FROM collection")
+    assert journey.total() == len(found - tree.gone)
+    ((state, run, phase),) = journey.books("SELECT state, run, phase FROM collection")
     assert (state, run, phase) == ("finished", 2, 2)
-    status = json.loads(tarrafa("status", "--data", scene.data.root, "--json").stdout)["collections"][0]
+    status = json.loads(tarrafa("status", "--data", journey.data.root, "--json").stdout)["collections"][0]
     assert (status["known"], status["fetched"], status["pending"]) == (HOSTS * PAGES, len(found - tree.gone), 0)
 
-    versions = [record for record in scene.records() if record.url == "http://h3.test/5" and record.outcome.kept]
+    versions = [record for record in journey.records() if record.url == "http://h3.test/5" and record.outcome.kept]
     assert len(versions) == 1, "what was seen of it stays archived"
-    linked = json.loads(tarrafa("links", "http://h3.test/3", "--data", scene.data.root, "--json").stdout)
+    linked = json.loads(tarrafa("links", "http://h3.test/3", "--data", journey.data.root, "--json").stdout)
     assert linked["in"] == linked["out"] == [], "a page that nobody leads to leads nowhere"
-    explained = tarrafa("explain", "http://h3.test/5", "--data", scene.data.root)
+    explained = tarrafa("explain", "http://h3.test/5", "--data", journey.data.root)
     assert "finds a way to it again" in explained.stdout
 
-    kept = scene.books("SELECT url, state, visits, run FROM url WHERE state = 2 ORDER BY url")
-    made = tarrafa("rebuild", "frontier", "--force", "--data", scene.data.root)
+    kept = journey.books("SELECT url, state, visits, run FROM url WHERE state = 2 ORDER BY url")
+    made = tarrafa("rebuild", "frontier", "--force", "--data", journey.data.root)
     assert made.returncode == 0, made.stderr
-    assert scene.books("SELECT run FROM collection") == [(2,)]
-    again = scene.books("SELECT url, state, visits, run FROM url WHERE state = 2 ORDER BY url")
+    assert journey.books("SELECT run FROM collection") == [(2,)]
+    again = journey.books("SELECT url, state, visits, run FROM url WHERE state = 2 ORDER BY url")
     assert [(url, run) for url, _, _, run in again] == [(url, run) for url, _, _, run in kept]
 
 
-def test_a_run_that_is_killed_with_everything_goes_on_and_loses_nothing(scene):
-    tree = scene.tree
-    scene.crawl()
-    scene.begin_second_run()
-    process = scene.start("begin")
-    _wait(process, lambda: len(scene.web.urls()) > 25)
+def test_a_run_that_is_killed_with_everything_goes_on_and_loses_nothing(journey):
+    tree = journey.tree
+    journey.crawl()
+    journey.begin_second_run()
+    process = journey.start("begin")
+    _wait(process, lambda: len(journey.web.urls()) > 25)
     for pid in pids_of(process.pid, "tarrafa.crawl.worker.worker"):
         os.kill(pid, signal.SIGKILL)
         break
-    _wait(process, lambda: len(scene.web.urls()) > 40)
+    _wait(process, lambda: len(journey.web.urls()) > 40)
     kill_group(process)
-    process = scene.start("go on")
-    _wait(process, lambda: scene.books("SELECT phase FROM collection")[0][0] != 0)
+    process = journey.start("go on")
+    _wait(process, lambda: journey.books("SELECT phase FROM collection")[0][0] != 0)
     kill_group(process)
-    scene.end(scene.start("go on"))
+    journey.end(journey.start("go on"))
 
     found = tree.found()
-    newest, asked = scene.newest(), Counter(scene.web.urls())
+    newest, asked = journey.newest(), Counter(journey.web.urls())
     assert set(asked) == found
     assert {url for url, record in newest.items() if record.outcome.status == Status.NOT_FOUND_AGAIN} == (
         tree.all() - found
     )
-    assert scene.total() == len(found - tree.gone)
+    assert journey.total() == len(found - tree.gone)
     assert sum(asked.values()) - len(found) <= 2 * 8 * HOSTS  # at most what was in flight, each time
-    assert scene.books("SELECT state, run FROM collection") == [("finished", 2)]
-    assert scene.books("SELECT count(*) FROM url WHERE state IN (0, 1) OR shown > 0") == [(0,)]
+    assert journey.books("SELECT state, run FROM collection") == [("finished", 2)]
+    assert journey.books("SELECT count(*) FROM url WHERE state IN (0, 1) OR shown > 0") == [(0,)]
 
 
-def test_a_collection_that_is_deleted_is_gone_from_everywhere_and_its_name_begins_anew(scene):
-    scene.crawl()
-    done = tarrafa("delete", "c", "--data", scene.data.root, "--yes")
+def test_a_collection_that_is_deleted_is_gone_from_everywhere_and_its_name_begins_anew(journey):
+    journey.crawl()
+    done = tarrafa("delete", "c", "--data", journey.data.root, "--yes")
     assert done.returncode == 0, done.stderr
     assert "c: deleted" in done.stdout
-    assert scene.total() == 0
-    assert json.loads(tarrafa("status", "--data", scene.data.root, "--json").stdout)["collections"] == []
-    missing = tarrafa("delete", "c", "--data", scene.data.root, "--yes")
+    assert journey.total() == 0
+    assert json.loads(tarrafa("status", "--data", journey.data.root, "--json").stdout)["collections"] == []
+    missing = tarrafa("delete", "c", "--data", journey.data.root, "--yes")
     assert missing.returncode == 2
     assert "no collection is named 'c'" in missing.stderr
-    scene.begin_second_run()
-    scene.crawl()
-    kept = scene.tree.found() - scene.tree.gone - scene.tree.troubled
-    assert scene.total() == len(kept)
+    journey.begin_second_run()
+    journey.crawl()
+    kept = journey.tree.found() - journey.tree.gone - journey.tree.troubled
+    assert journey.total() == len(kept)
     for what in ("index", "graph"):
-        assert tarrafa("rebuild", what, "--data", scene.data.root).returncode == 0
-    assert scene.total() == len(kept)
+        assert tarrafa("rebuild", what, "--data", journey.data.root).returncode == 0
+    assert journey.total() == len(kept)
 
 
 def _wait(process: "subprocess.Popen[str]", is_so: Callable[[], bool]) -> None:

@@ -32,7 +32,7 @@ def page(words: str, head: str = "") -> ScriptedResponse:
     return ScriptedResponse(html.encode(), headers={"Content-Type": "text/html; charset=utf-8"})
 
 
-class Life:
+class FastCrawl:
     """A crawl on a clock that runs fast, and what search says of its pages."""
 
     def __init__(self, folder: Path, file: Path, scale: float = SCALE) -> None:
@@ -83,40 +83,42 @@ def test_what_changes_goes_hides_or_is_taken_down_is_right_in_search_within_seco
     }
     pages[ROOT].headers["Content-Type"] = "text/html"
     with scripted_web(lambda url, _: pages.get(url)) as web:
-        life = Life(tmp_path, web.collection(tmp_path, [ROOT], more=REVISIT))
-        life.start()
-        life.wait(lambda: len(life.found("rede")) == 4, PATIENCE_S)
+        crawl = FastCrawl(tmp_path, web.collection(tmp_path, [ROOT], more=REVISIT))
+        crawl.start()
+        crawl.wait(lambda: len(crawl.found("rede")) == 4, PATIENCE_S)
 
-        done = tarrafa("takedown", "add", SECRET, "--reason", "a court order", "--data", life.data.root)
+        done = tarrafa("takedown", "add", SECRET, "--reason", "a court order", "--data", crawl.data.root)
         assert (done.returncode, done.stdout) == (0, f"{SECRET}: taken down\n"), done.stderr
-        assert SECRET not in life.found("rede"), "from the next search on"
-        kill_group(life.process)  # whoever had it in hand
+        assert SECRET not in crawl.found("rede"), "from the next search on"
+        kill_group(crawl.process)  # whoever had it in hand
         before = len(web.times(SECRET))
-        assert life.found("secreta") == []
+        assert crawl.found("secreta") == []
         pages |= {CHANGES: page("nova rede"), HIDES: page("rede aberta", '<meta name="robots" content="noindex">')}
         del pages[GOES]
 
-        life.start()
-        life.wait(
-            lambda: life.records(CHANGES, lambda one: one.page is not None and "nova" in one.page.title), PATIENCE_S
+        crawl.start()
+        crawl.wait(
+            lambda: crawl.records(CHANGES, lambda one: one.page is not None and "nova" in one.page.title), PATIENCE_S
         )
-        life.wait(lambda: life.found("nova") == [CHANGES] and not life.found("velha"), SECONDS)
-        life.wait(lambda: life.records(HIDES, lambda one: one.page is not None and one.page.robots.noindex), PATIENCE_S)
-        life.wait(lambda: not life.found("aberta"), SECONDS)
-        life.wait(lambda: life.records(GOES, lambda one: one.outcome.status == 404), PATIENCE_S)
-        assert life.records(GOES, lambda one: one.outcome.grace), "it may be back in a moment"
-        life.wait(
-            lambda: life.records(GOES, lambda one: one.outcome.status == 404 and not one.outcome.grace), PATIENCE_S
+        crawl.wait(lambda: crawl.found("nova") == [CHANGES] and not crawl.found("velha"), SECONDS)
+        crawl.wait(
+            lambda: crawl.records(HIDES, lambda one: one.page is not None and one.page.robots.noindex), PATIENCE_S
         )
-        life.wait(lambda: not life.found("passageira"), SECONDS)
+        crawl.wait(lambda: not crawl.found("aberta"), SECONDS)
+        crawl.wait(lambda: crawl.records(GOES, lambda one: one.outcome.status == 404), PATIENCE_S)
+        assert crawl.records(GOES, lambda one: one.outcome.grace), "it may be back in a moment"
+        crawl.wait(
+            lambda: crawl.records(GOES, lambda one: one.outcome.status == 404 and not one.outcome.grace), PATIENCE_S
+        )
+        crawl.wait(lambda: not crawl.found("passageira"), SECONDS)
 
-        life.wait(lambda: life.records(SECRET, lambda one: one.outcome.status == Status.TAKEN_DOWN), PATIENCE_S)
+        crawl.wait(lambda: crawl.records(SECRET, lambda one: one.outcome.status == Status.TAKEN_DOWN), PATIENCE_S)
         assert len(web.times(SECRET)) == before, "it was not asked for again"
-        assert life.found("rede") == [CHANGES]
-        record_action(life.data, "lift", parse_target(SECRET), "rui", "", life.clock.now())
-        life.wait(lambda: life.found("secreta") == [SECRET], SECONDS)
-        kill_group(life.process)
-    log = [(entry.action, entry.name, entry.reason) for entry in read_entries(life.data)]
+        assert crawl.found("rede") == [CHANGES]
+        record_action(crawl.data, "lift", parse_target(SECRET), "rui", "", crawl.clock.now())
+        crawl.wait(lambda: crawl.found("secreta") == [SECRET], SECONDS)
+        kill_group(crawl.process)
+    log = [(entry.action, entry.name, entry.reason) for entry in read_entries(crawl.data)]
     assert log == [("add", SECRET, "a court order"), ("lift", SECRET, "")]
 
 
@@ -125,11 +127,11 @@ def test_thousands_that_wait_are_settled_without_a_request_and_wait_again_when_t
     many = [f"http://b.test/{number}" for number in range(3000)]
     with scripted_web(lambda url, _: links(*many) if url == ROOT else links() if url in many else None) as web:
         file = web.collection(tmp_path, [ROOT], scope='size_max = "5 MB"')
-        life = Life(tmp_path, file, scale=1.0)
-        life.start()
-        life.wait(lambda: len(web.urls()) > 20, PATIENCE_S)
-        kill_group(life.process)
-        where = ("--data", life.data.root)
+        crawl = FastCrawl(tmp_path, file, scale=1.0)
+        crawl.start()
+        crawl.wait(lambda: len(web.urls()) > 20, PATIENCE_S)
+        kill_group(crawl.process)
+        where = ("--data", crawl.data.root)
         assert tarrafa("takedown", "add", "site:b.test", *where).returncode == 0
         asked = len(web.asked)
         assert tarrafa("crawl", file, *where, "--quiet").returncode == 0
@@ -138,6 +140,6 @@ def test_thousands_that_wait_are_settled_without_a_request_and_wait_again_when_t
         assert (told["pending"], told["statuses"]["-25"] + told["statuses"]["200"]) == (0, 3001)
         assert tarrafa("takedown", "lift", "site:b.test", *where).returncode == 0
         assert "collection is started again" in tarrafa("explain", many[-1], *where).stdout
-        life.start()
-        life.wait(lambda: many[-1] in web.urls(), 4 * PATIENCE_S)
-        kill_group(life.process)
+        crawl.start()
+        crawl.wait(lambda: many[-1] in web.urls(), 4 * PATIENCE_S)
+        kill_group(crawl.process)

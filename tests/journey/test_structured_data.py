@@ -17,7 +17,7 @@ from tarrafa.triples.snapshots import TripleSnapshot
 from tests.journey.crawl_journey import TYPES, a_journey, kill_group, tarrafa
 from tests.journey.scripted_web import ScriptedResponse, scripted_web
 from tests.journey.test_rebuild_frontier import assert_all_came_back, crawl_half, facts, lose
-from tests.journey.test_search_up_to_date import PATIENCE_S, REVISIT, SECONDS, Life
+from tests.journey.test_search_up_to_date import PATIENCE_S, REVISIT, SECONDS, FastCrawl
 
 SCHEMA = "https://schema.org/"
 ROOT = "http://a.test/"
@@ -112,14 +112,14 @@ def test_data_that_changes_or_goes_is_right_seconds_after_its_visit_kill_or_no_k
     pages[ROOT].headers["Content-Type"] = "text/html"
     pages |= {url: a_page(syntax, 1) for syntax, url in urls.items()}
     with scripted_web(lambda url, _: pages.get(url)) as web:
-        life = Life(tmp_path, web.collection(tmp_path, [ROOT], more=REVISIT))
-        life.start()
+        crawl = FastCrawl(tmp_path, web.collection(tmp_path, [ROOT], more=REVISIT))
+        crawl.start()
         for url in urls.values():
-            life.wait(lambda url=url: said(url, life.data) == told(make_entity(2, "A rede", 1)), PATIENCE_S)  # type: ignore[misc]
-        kill_group(life.process)
+            crawl.wait(lambda url=url: said(url, crawl.data) == told(make_entity(2, "A rede", 1)), PATIENCE_S)  # type: ignore[misc]
+        kill_group(crawl.process)
         pages |= {url: a_page(syntax, 2) for syntax, url in urls.items()}
         pages[urls["rdfa"]] = ScriptedResponse(b"<p>nada mais", headers={"Content-Type": "text/html"})
-        life.start()
+        crawl.start()
         for syntax, url in urls.items():
             right = set() if syntax == "rdfa" else told(make_entity(2, "A rede", 2))
 
@@ -127,8 +127,8 @@ def test_data_that_changes_or_goes_is_right_seconds_after_its_visit_kill_or_no_k
                 stated = one.page.statements if one.page is not None and one.outcome.kept else None
                 return stated == "" if gone else stated is not None and NEW_PRICE in stated
 
-            life.wait(lambda url=url, seen=seen: life.records(url, seen), PATIENCE_S)  # type: ignore[misc]
-            life.wait(lambda url=url, right=right: said(url, life.data) == right, SECONDS)  # type: ignore[misc]
-            assert life.process.poll() is None
-        life.wait(lambda: set(life.found("type:schema:Product")) == {urls["jsonld"], urls["microdata"]}, SECONDS)
-        kill_group(life.process)
+            crawl.wait(lambda url=url, seen=seen: crawl.records(url, seen), PATIENCE_S)  # type: ignore[misc]
+            crawl.wait(lambda url=url, right=right: said(url, crawl.data) == right, SECONDS)  # type: ignore[misc]
+            assert crawl.process.poll() is None
+        crawl.wait(lambda: set(crawl.found("type:schema:Product")) == {urls["jsonld"], urls["microdata"]}, SECONDS)
+        kill_group(crawl.process)

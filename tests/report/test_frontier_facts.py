@@ -1,12 +1,11 @@
 """What the frontier believes of pages that are kept fresh, asked while nothing runs and while somebody owns it."""
 
-import asyncio
 from math import exp
 
 import pytest
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.rpc.frontier_client import serve_unix
+from tarrafa.frontier.rpc.frontier_server import serve_unix
 from tarrafa.report import frontier_facts
 from tarrafa.report.frontier_facts import read_frontier_facts
 from tarrafa.runtime.data_dir import DataDirectory
@@ -17,30 +16,25 @@ PAGES = [f"http://h{n}.br/" for n in range(7)]
 
 
 @pytest.mark.parametrize("owned", [False, True])
-def test_change_rates_and_freshness_are_those_of_the_pages(tmp_path, monkeypatch, owned):
+async def test_change_rates_and_freshness_are_those_of_the_pages(tmp_path, monkeypatch, owned):
     monkeypatch.setattr(frontier_facts, "PAGES_PER_CALL", 2)
-    monkeypatch.setattr("tarrafa.frontier.store.sqlite_frontier.PAGES_PER_READ", 2)
+    monkeypatch.setattr("tarrafa.frontier.store.offline_reads.PAGES_PER_READ", 2)
     data = DataDirectory(tmp_path / "d")
     data.create()
     FalseClock.shift[0] = 0.0
-
-    async def scene() -> tuple[frontier_facts.ReportFrontierFacts, list[float]]:
-        async with a_sqlite(data.root) as frontier:
-            number, worker = await opened(frontier, *PAGES)
-            advance(2 * DAY_S)
-            await visit_all(frontier, worker, lambda visit: kept("b" if "h0" in visit.url else "a"), rounds=1)
-            pages = await frontier.revisit_pages(number, -(1 << 63), b"", 100)
-            fresh = [exp(-page.history.estimate * (now() - page.history.last)) for page in pages]
-            if owned:
-                server = await serve_unix(frontier, data.socket)
-                try:
-                    return await read_frontier_facts(data, "c"), fresh
-                finally:
-                    server.close()
+    async with a_sqlite(data.root) as frontier:
+        number, worker = await opened(frontier, *PAGES)
+        advance(2 * DAY_S)
+        await visit_all(frontier, worker, lambda visit: kept("b" if "h0" in visit.url else "a"), rounds=1)
+        pages = await frontier.revisit_pages(number, -(1 << 63), b"", 100)
+        fresh = [exp(-page.history.estimate * (now() - page.history.last)) for page in pages]
+        if owned:
+            server = await serve_unix(frontier, data.socket)
+            known = await read_frontier_facts(data, "c")
+            server.close()
+    if not owned:
         monkeypatch.setattr(Clock, "from_environment", lambda: FalseClock(0, 0))
-        return await read_frontier_facts(data, "c"), fresh
-
-    known, fresh = asyncio.run(scene())
+        known = await read_frontier_facts(data, "c")
     assert known.trouble == ""
     assert known.status is not None
     assert known.config is not None
@@ -52,9 +46,9 @@ def test_change_rates_and_freshness_are_those_of_the_pages(tmp_path, monkeypatch
     assert found.changes_per_day.most > found.changes_per_day.median > 0
 
 
-def test_a_frontier_that_is_not_there_is_no_error(tmp_path):
+async def test_a_frontier_that_is_not_there_is_no_error(tmp_path):
     data = DataDirectory(tmp_path / "d")
     data.create()
-    known = asyncio.run(read_frontier_facts(data, "c"))
+    known = await read_frontier_facts(data, "c")
     assert known.status is None
     assert "is not there" in known.trouble

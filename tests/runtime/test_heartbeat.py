@@ -50,44 +50,38 @@ async def heard_of(data: DataDirectory, count: int, send: Callable[[], None]) ->
     return heard
 
 
-def test_a_pulse_arrives_as_it_was_sent(data):
+async def test_a_pulse_arrives_as_it_was_sent(data):
     sender = HeartbeatSender(data)
-    assert asyncio.run(heard_of(data, 1, lambda: sender.send(PULSE))) == [PULSE]
+    assert await heard_of(data, 1, lambda: sender.send(PULSE)) == [PULSE]
 
 
-def test_nobody_listening_is_no_trouble_and_a_listener_that_is_started_again_hears_the_next(data):
+async def test_nobody_listening_is_no_trouble_and_a_listener_that_is_started_again_hears_the_next(data):
     sender = HeartbeatSender(data)
     sender.send(PULSE)
     for _ in range(2):
-        assert asyncio.run(heard_of(data, 1, lambda: sender.send(PULSE))) == [PULSE]
+        assert await heard_of(data, 1, lambda: sender.send(PULSE)) == [PULSE]
         sender.send(PULSE)  # nobody is there again
     heartbeat_socket_path(data).touch()  # what is there is no socket
     sender.send(PULSE)
 
 
-def test_a_listener_that_does_not_look_keeps_nobody_waiting(data):
-    async def flood() -> None:
-        listener = HeartbeatListener(data, lambda pulse: None)
-        sender = HeartbeatSender(data)
-        for _ in range(5_000):  # far more than a socket holds, and the loop has no chance to read
-            sender.send(PULSE)
-        listener.close()
-
-    asyncio.run(flood())
+async def test_a_listener_that_does_not_look_keeps_nobody_waiting(data):
+    listener = HeartbeatListener(data, lambda pulse: None)
+    sender = HeartbeatSender(data)
+    for _ in range(5_000):  # far more than a socket holds, and the loop has no chance to read
+        sender.send(PULSE)
+    listener.close()
 
 
-def test_only_this_user_can_send(data):
-    async def mode() -> int:
-        listener = HeartbeatListener(data, lambda pulse: None)
-        found = stat.S_IMODE(heartbeat_socket_path(data).stat().st_mode)
-        listener.close()
-        return found
-
-    assert asyncio.run(mode()) == 0o600
+async def test_only_this_user_can_send(data):
+    listener = HeartbeatListener(data, lambda pulse: None)
+    found = stat.S_IMODE(heartbeat_socket_path(data).stat().st_mode)
+    listener.close()
+    assert found == 0o600
     assert not heartbeat_socket_path(data).exists()
 
 
-def test_what_is_no_pulse_is_passed_over(data):
+async def test_what_is_no_pulse_is_passed_over(data):
     line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 
     def send() -> None:
@@ -100,7 +94,7 @@ def test_what_is_no_pulse_is_passed_over(data):
         ):
             line.sendto(content, str(heartbeat_socket_path(data)))
 
-    assert asyncio.run(heard_of(data, 1, send)) == [PULSE]
+    assert await heard_of(data, 1, send) == [PULSE]
     line.close()
 
 
@@ -139,9 +133,9 @@ def test_nothing_in_a_pulse_is_obeyed_by_a_terminal():
     assert pulse.newest == (VisitSample(0.0, "c", "http://a/  ", 200, 1, 0.1),)
 
 
-def test_a_pulse_with_too_much_to_show_still_says_that_we_live(data):
+async def test_a_pulse_with_too_much_to_show_still_says_that_we_live(data):
     much = tuple(VisitSample(0.0, "ç" * 300, "ç" * 300, 200, 1, 0.1, "ç" * 300) for _ in range(VISIT_SAMPLES_MAX))
     pulse = msgspec.structs.replace(PULSE, newest=much, failures=much, slowest=much)
     sender = HeartbeatSender(data)
-    (heard,) = asyncio.run(heard_of(data, 1, lambda: sender.send(pulse)))
+    (heard,) = await heard_of(data, 1, lambda: sender.send(pulse))
     assert heard == PULSE

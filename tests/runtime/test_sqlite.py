@@ -9,7 +9,7 @@ import pytest
 
 from tarrafa.coordinator.store import open_store
 from tarrafa.errors import DataError, DiskFull, Locked
-from tarrafa.frontier.store.schema import open_database
+from tarrafa.frontier.store.database import open_database
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import SqliteFile, open_sqlite_readonly, rows
 

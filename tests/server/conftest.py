@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tarrafa.frontier.api import CollectionStatus, FrontierOverview, WorkerLeaseStatus
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.graph import follower as graph
 from tarrafa.graph.ranking_process import compute_rankings
 from tarrafa.index import follower as index

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +11,8 @@ from typing import Any
 from starlette.types import Message
 
 from tarrafa.archive.warc_reader import follow
-from tarrafa.frontier.api import CollectionRow, UrlFacts
-from tarrafa.frontier.rpc import frontier_client
+from tarrafa.frontier.messages import CollectionRow, UrlFacts
+from tarrafa.frontier.rpc import frontier_server
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.graph import follower as graph
 from tarrafa.model import VisitRecord
@@ -135,10 +135,10 @@ class CrawlerApiHarness:
         self.server.close()
         Path(self.data.socket).unlink()
         for relay in self.facade._relays.values():
-            await relay._line.close()
+            await relay._frontier.close()
 
     async def find_frontier(self) -> None:
-        self.server = await frontier_client.serve_unix(self.frontier, self.data.socket)
+        self.server = await frontier_server.serve_unix(self.frontier, self.data.socket)
 
     async def restart(self) -> None:
         """As if the process had been killed and started again: nobody says goodbye, only the kernel lets go."""
@@ -150,14 +150,11 @@ class CrawlerApiHarness:
 
 async def kill(facade: CrawlerService) -> None:
     for relay in facade._relays.values():
-        for walk in relay._sessions.values():
-            walk.released = True  # what would be said goodbye with goes nowhere
-        tasks = [*relay._tasks.values(), *(task for task in (relay._committing, relay._watching_states) if task)]
-        for task in tasks:
+        for task in relay._background:  # first of all: nothing more is committed
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await relay._line.close()
-        await relay._resolver.close()
+        await relay._sessions.abandon()
+        await asyncio.gather(*relay._background, return_exceptions=True)
+        await relay._frontier.close()
     assert facade._sweeping is not None
     facade._sweeping.cancel()
     facade._open_store.close()
@@ -170,18 +167,15 @@ async def crawler_api_harness(
     """A frontier that runs a collection with these URLs, and a façade before it."""
     FalseClock.shift[0] = FalseLeaseClock.shift[0] = 0.0
     frontier = SqliteFrontier(data.frontier, FalseClock(0, 0), SUFFIXES, lease_clock=FalseLeaseClock())
-    server = await frontier_client.serve_unix(frontier, data.socket)
+    server = await frontier_server.serve_unix(frontier, data.socket)
     described = {"network": NETWORK} | sections
     row = await frontier.open_collection(a_collection("c", **described))
-    talk = CrawlerApiHarness(data, frontier, CrawlerService(data, clock=FrozenClock(0, 0)), row, server)
-    await talk.facade.__aenter__()
+    api = CrawlerApiHarness(data, frontier, CrawlerService(data, clock=FrozenClock(0, 0)), row, server)
+    await api.facade.__aenter__()
     try:
-        await talk.discover(*urls)
-        yield talk
+        await api.discover(*urls)
+        yield api
     finally:
-        await talk.facade.__aexit__()
-        talk.server.close()
+        await api.facade.__aexit__()
+        api.server.close()
         await frontier.close()
-
-
-Scene = Callable[[CrawlerApiHarness], Awaitable[None]]

@@ -13,7 +13,7 @@ import pytest
 import tantivy
 
 from tarrafa.errors import FrontierError, ListenError
-from tarrafa.frontier.api import FrontierOverview
+from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.i18n import ENGLISH
 from tarrafa.index import schema
 from tarrafa.server.http_server import bind, run, serve
@@ -362,17 +362,14 @@ run(DataDirectory(Path({str(small.root)!r})), port=0, on_ready=lambda address: p
     assert (child.returncode, said) == (0, "")
 
 
-def test_serving_in_another_loop_ends_when_cancelled_and_frees_its_port(small):
-    async def embedded(port: int) -> None:
+async def test_serving_in_another_loop_ends_when_cancelled_and_frees_its_port(small):
+    with reserved_port() as port, socket.socket() as client:
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(serve(small, port=port, on_ready=ready.set_result))
         assert await ready == f"http://127.0.0.1:{port}/"
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-
-    with reserved_port() as port, socket.socket() as client:
-        asyncio.run(embedded(port))
         assert client.connect_ex(("127.0.0.1", port)) != 0
 
 

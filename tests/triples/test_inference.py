@@ -19,6 +19,7 @@ from tarrafa.triples.follower import TriplesFollower, apply_takedowns, behind, c
 from tarrafa.triples.ontology import Ontology
 from tests.graph.archived_web import FIRST_AT, new_data, write
 from tests.triples.sample_statements import FOAF, SCHEMA, a_page, a_person, books, contents, lives, statements
+from tests.wait import block_until
 
 A, B, C = (f"http://{name}.test/" for name in "abc")
 TURTLE = f"""
@@ -236,10 +237,7 @@ def test_the_loop_runs_the_rules_when_pages_have_come(data, monkeypatch):
     thread.start()
     try:
         write(data, [a_page(url, 1, a_person("Ana", f"{url}#ana")) for url in (A, B)])
-        for _ in range(600):
-            if behind(data) == 0 and len(_published(data)) == 2:
-                break
-            stop.wait(0.05)
+        block_until(lambda: behind(data) == 0 and len(_published(data)) == 2)
     finally:
         stop.set()
         thread.join(30)
@@ -310,8 +308,7 @@ def test_who_ends_lets_the_rules_see_the_last_pages(data):
         thread.start()
         pages = [f"http://a.test/{number}" for number in numbers]
         write(data, [a_page(url, 1, a_person("Ana", f"{url}#ana")) for url in pages])
-        while behind(data):
-            stop.wait(0.02)
+        block_until(lambda: not behind(data))
         stop.set()
         thread.join()
     assert len(constructed(data)) == 6 * 5

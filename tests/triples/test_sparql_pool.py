@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from tarrafa.triples.sparql_pool import PROCESS_MODULE, NoAcceptableFormat, Spar
 from tarrafa.triples.sparql_process import GROWN_BYTES, SnapshotCache, SparqlRequest, answer_query
 from tests.triples.sample_store import filled, new_data, page_of, small_web, store_of
 from tests.triples.test_sparql_check import DISGUISES
+from tests.wait import wait_until
 
 COUNT = "SELECT (COUNT(*) AS ?n) { ?s a schema:Person }"
 ENDLESS = "SELECT (COUNT(*) AS ?x) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }"
@@ -35,28 +36,24 @@ ENDLESS = "SELECT (COUNT(*) AS ?x) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
-    data = new_data(tmp_path_factory.mktemp("asking") / "data")
+    data = new_data(tmp_path_factory.mktemp("pool") / "data")
     filled(data, small_web(60))
     return data
 
 
-def played(
-    data: DataDirectory, scene: Callable[[SparqlPool], Awaitable[Any]], limits: SparqlLimits | None = None
-) -> Any:
-    async def play() -> Any:
-        with SparqlPool(data, limits) as asking:
-            return await asyncio.wait_for(scene(asking), 60)
-
-    return asyncio.run(play())
+@pytest.fixture
+async def pool(data: DataDirectory) -> AsyncIterator[SparqlPool]:
+    with SparqlPool(data) as pool:
+        yield pool
 
 
 @contextlib.contextmanager
-def limited(asking: SparqlPool, **limits: float) -> Iterator[None]:
+def limited(pool: SparqlPool, **limits: float) -> Iterator[None]:
     """For a while: whoever answers something quickly may be slow at it where others work, too."""
-    before = asking.limits
-    asking.limits = msgspec.structs.replace(before, **limits)
+    before = pool.limits
+    pool.limits = msgspec.structs.replace(before, **limits)
     yield
-    asking.limits = before
+    pool.limits = before
 
 
 def rows(body: bytes) -> list[dict[str, str]]:
@@ -79,16 +76,14 @@ def children() -> list[int]:
     return found
 
 
-def test_a_process_is_kept_for_the_next_question_however_large_we_are(data):
+async def test_a_process_is_kept_for_the_next_question_however_large_we_are(data):
     ballast = bytearray(b"x" * GROWN_BYTES)
 
-    async def scene(asking: SparqlPool) -> None:
-        await asking.ask(SparqlRequest(COUNT))
+    with SparqlPool(data) as pool:
+        await pool.ask(SparqlRequest(COUNT))
         before = children()
-        await asking.ask(SparqlRequest(COUNT))
+        await pool.ask(SparqlRequest(COUNT))
         assert children() == before != []
-
-    played(data, scene)
     assert ballast
 
 
@@ -96,24 +91,17 @@ def lives(pid: int) -> bool:
     return start_ticks(pid) is not None
 
 
-def test_each_kind_of_query_has_its_answer(data):
-    async def scene(asking: SparqlPool) -> None:
-        found = await asking.ask(
-            SparqlRequest("SELECT ?n { ?p a schema:Person ; schema:jobTitle ?j ; schema:name ?n }")
-        )
-        assert (found.form, found.count, found.is_cut) == ("json", 20, False)
-        assert {"n": "Ana Silva 0"} in rows(found.body)
-        assert json.loads((await asking.ask(SparqlRequest("ASK { ?s a schema:Event }"))).body)["boolean"] is True
-        assert json.loads((await asking.ask(SparqlRequest("ASK { ?s a schema:Recipe }"))).body)["boolean"] is False
-        found = await asking.ask(
-            SparqlRequest("CONSTRUCT { ?s schema:name ?n } WHERE { ?s schema:name ?n }", graph_as="nt")
-        )
-        assert (found.form, found.count) == ("nt", 100)
-        found = await asking.ask(SparqlRequest(f"DESCRIBE <{page_of(3)}>"))
-        assert b"tarrafa:collection" in found.body
-        assert len(children()) == 1
-
-    played(data, scene)
+async def test_each_kind_of_query_has_its_answer(pool: SparqlPool) -> None:
+    found = await pool.ask(SparqlRequest("SELECT ?n { ?p a schema:Person ; schema:jobTitle ?j ; schema:name ?n }"))
+    assert (found.form, found.count, found.is_cut) == ("json", 20, False)
+    assert {"n": "Ana Silva 0"} in rows(found.body)
+    assert json.loads((await pool.ask(SparqlRequest("ASK { ?s a schema:Event }"))).body)["boolean"] is True
+    assert json.loads((await pool.ask(SparqlRequest("ASK { ?s a schema:Recipe }"))).body)["boolean"] is False
+    found = await pool.ask(SparqlRequest("CONSTRUCT { ?s schema:name ?n } WHERE { ?s schema:name ?n }", graph_as="nt"))
+    assert (found.form, found.count) == ("nt", 100)
+    found = await pool.ask(SparqlRequest(f"DESCRIBE <{page_of(3)}>"))
+    assert b"tarrafa:collection" in found.body
+    assert len(children()) == 1
 
 
 def test_before_anything_is_crawled_answers_are_empty(tmp_path):
@@ -153,31 +141,26 @@ def test_what_is_no_longer_the_newest_is_let_go(tmp_path):
     assert not (folder(data) / "1").exists()
 
 
-def test_a_running_process_answers_from_what_was_published_after_it_started(tmp_path):
+async def test_a_running_process_answers_from_what_was_published_after_it_started(tmp_path):
     data = new_data(tmp_path / "data")
     store = filled(data, small_web(3))
 
-    async def scene(asking: SparqlPool) -> None:
-        assert rows((await asking.ask(SparqlRequest(COUNT))).body) == [{"n": "2"}]
+    with SparqlPool(data) as pool:
+        assert rows((await pool.ask(SparqlRequest(COUNT))).body) == [{"n": "2"}]
         (first,) = children()
         store.extend(small_web(30))
         publish(store, data)
-        assert rows((await asking.ask(SparqlRequest(COUNT))).body) != [{"n": "2"}]
+        assert rows((await pool.ask(SparqlRequest(COUNT))).body) != [{"n": "2"}]
         assert children() == [first]
 
-    played(data, scene)
 
-
-def test_a_query_that_takes_too_long_is_stopped_and_the_next_one_answered(data):
-    async def scene(asking: SparqlPool) -> None:
-        await asking.ask(SparqlRequest(COUNT))
-        (first,) = children()
-        with limited(asking, time_s=0.3), pytest.raises(QueryLimitExceeded, match=r"more than 0\.3 s"):
-            await asking.ask(SparqlRequest(ENDLESS))
-        assert not lives(first)
-        assert (await asking.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
-
-    played(data, scene)
+async def test_a_query_that_takes_too_long_is_stopped_and_the_next_one_answered(pool: SparqlPool) -> None:
+    await pool.ask(SparqlRequest(COUNT))
+    (first,) = children()
+    with limited(pool, time_s=0.3), pytest.raises(QueryLimitExceeded, match=r"more than 0\.3 s"):
+        await pool.ask(SparqlRequest(ENDLESS))
+    assert not lives(first)
+    assert (await pool.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
 
 
 GROWING = "".join(f"BIND(CONCAT(?x{n}, ?x{n}, ?x{n}, ?x{n}) AS ?x{n + 1})" for n in range(20))
@@ -192,77 +175,60 @@ GROWING = "".join(f"BIND(CONCAT(?x{n}, ?x{n}, ?x{n}, ?x{n}) AS ?x{n + 1})" for n
     ],
     ids=["text that grows", "depth", "length"],
 )
-def test_a_query_that_asks_for_too_much_hurts_only_its_process(data, query):
-    async def scene(asking: SparqlPool) -> None:
-        with pytest.raises(QueryLimitExceeded, match=r"too much for the process|more than 10 s"):
-            await asking.ask(SparqlRequest(query))
-        assert (await asking.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
-
-    played(data, scene)
+async def test_a_query_that_asks_for_too_much_hurts_only_its_process(pool: SparqlPool, query: str) -> None:
+    with pytest.raises(QueryLimitExceeded, match=r"too much for the process|more than 10 s"):
+        await pool.ask(SparqlRequest(query))
+    assert (await pool.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
 
 
-def test_patterns_and_paths_that_ruin_others_do_no_harm(data):
-    async def scene(asking: SparqlPool) -> None:
-        bad = "SELECT * { FILTER REGEX('" + "a" * 40 + "!', '^(a+)+$') }"
-        assert (await asking.ask(SparqlRequest(bad))).count == 0
-        circle = "ASK { ?s (schema:worksFor|^schema:worksFor|schema:name|^schema:name)* ?s }"
-        assert (await asking.ask(SparqlRequest(circle))).count == 1
-        values = f"SELECT ?x {{ VALUES ?x {{{' 1' * 40_000}}} }}"
-        assert (await asking.ask(SparqlRequest(values))).is_cut
-        assert (await asking.ask(SparqlRequest("SELECT * { BIND(RAND() AS ?x) }"))).count == 1
-
-    played(data, scene)
+async def test_patterns_and_paths_that_ruin_others_do_no_harm(pool: SparqlPool) -> None:
+    bad = "SELECT * { FILTER REGEX('" + "a" * 40 + "!', '^(a+)+$') }"
+    assert (await pool.ask(SparqlRequest(bad))).count == 0
+    circle = "ASK { ?s (schema:worksFor|^schema:worksFor|schema:name|^schema:name)* ?s }"
+    assert (await pool.ask(SparqlRequest(circle))).count == 1
+    values = f"SELECT ?x {{ VALUES ?x {{{' 1' * 40_000}}} }}"
+    assert (await pool.ask(SparqlRequest(values))).is_cut
+    assert (await pool.ask(SparqlRequest("SELECT * { BIND(RAND() AS ?x) }"))).count == 1
 
 
-def test_a_process_that_somebody_killed_is_replaced(data):
-    async def scene(asking: SparqlPool) -> None:
-        for _ in range(2):
-            await asking.ask(SparqlRequest(COUNT))
-            (process,) = children()
-            os.kill(process, signal.SIGKILL)
-            os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
-
-    played(data, scene)
-
-
-def test_who_no_longer_waits_is_not_worked_for(data):
-    async def scene(asking: SparqlPool) -> None:
-        await asking.ask(SparqlRequest(COUNT))
+async def test_a_process_that_somebody_killed_is_replaced(pool: SparqlPool) -> None:
+    for _ in range(2):
+        await pool.ask(SparqlRequest(COUNT))
         (process,) = children()
-        before = _cpu_ticks(process)
-        task = asyncio.create_task(asking.ask(SparqlRequest(ENDLESS)))
-        while _cpu_ticks(process) < before + 5:  # until it is at it
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert not lives(process)
+        os.kill(process, signal.SIGKILL)
+        os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
 
-    played(data, scene)
+
+async def test_who_no_longer_waits_is_not_worked_for(pool: SparqlPool) -> None:
+    await pool.ask(SparqlRequest(COUNT))
+    (process,) = children()
+    before = _cpu_ticks(process)
+    task = asyncio.create_task(pool.ask(SparqlRequest(ENDLESS)))
+    await wait_until(lambda: _cpu_ticks(process) >= before + 5)  # it works on the query
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not lives(process)
 
 
 def _cpu_ticks(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
 
 
-def test_more_questions_than_processes_wait_a_little_and_not_in_any_number(data):
-    async def scene(asking: SparqlPool) -> None:
-        with limited(asking, time_s=0.5, wait_s=0.1):
-            asked = [asyncio.create_task(asking.ask(SparqlRequest(ENDLESS))) for _ in range(4)]
+async def test_more_questions_than_processes_wait_a_little_and_not_in_any_number(data):
+    with SparqlPool(data, SparqlLimits(processes=1, waiting=2)) as pool:
+        with limited(pool, time_s=0.5, wait_s=0.1):
+            asked = [asyncio.create_task(pool.ask(SparqlRequest(ENDLESS))) for _ in range(4)]
             ends = await asyncio.gather(*asked, return_exceptions=True)
         assert [type(end) for end in ends] == [QueryLimitExceeded, Busy, Busy, Busy]
         assert "waiting already" in str(ends[3])
-        assert (await asking.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
-
-    played(data, scene, SparqlLimits(processes=1, waiting=2))
+        assert (await pool.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
 
 
-def test_when_the_asking_ends_so_do_its_processes(data):
-    async def scene(asking: SparqlPool) -> list[int]:
-        await asyncio.gather(*(asking.ask(SparqlRequest(COUNT)) for _ in range(6)))
-        return children()
-
-    started = played(data, scene, SparqlLimits(wait_s=60))  # some wait until the first processes have started
+async def test_when_the_pool_is_closed_its_processes_end(data):
+    with SparqlPool(data, SparqlLimits(wait_s=60)) as pool:
+        await asyncio.gather(*(pool.ask(SparqlRequest(COUNT)) for _ in range(6)))
+        started = children()  # some wait until the first processes have started
     assert len(started) == SparqlLimits().processes
     assert not any(map(lives, started))
 
@@ -351,40 +317,35 @@ def listener() -> Iterator[tuple[int, list[Any]]]:
         thread.join()
 
 
-def test_nobody_is_asked_for_service_from_or_load(data, listener):
+async def test_nobody_is_asked_for_service_from_or_load(data, listener):
     port, came = listener
     with pytest.raises(OSError):  # the listener hears what Oxigraph does by itself
         list(Store().query(f"SELECT * {{ SERVICE <http://127.0.0.1:{port}/> {{}} }}"))  # type: ignore[arg-type]
     assert came
     came.clear()
 
-    async def scene(asking: SparqlPool) -> None:
+    with SparqlPool(data) as pool:
         for disguise in DISGUISES:
             with pytest.raises(QueryError) as refused:
-                await asking.ask(SparqlRequest(disguise.replace("127.0.0.1:1/", f"127.0.0.1:{port}/")))
+                await pool.ask(SparqlRequest(disguise.replace("127.0.0.1:1/", f"127.0.0.1:{port}/")))
             assert str(refused.value) == NO_SERVICE
         for query in ("LOAD <{}>", "LOAD SILENT <{}> INTO GRAPH <a:b>"):
             with pytest.raises(QueryError):
-                await asking.ask(SparqlRequest(query.format(f"http://127.0.0.1:{port}/")))
-        found = await asking.ask(SparqlRequest(f"SELECT * FROM <http://127.0.0.1:{port}/> {{ ?s ?p ?o }}"))
+                await pool.ask(SparqlRequest(query.format(f"http://127.0.0.1:{port}/")))
+        found = await pool.ask(SparqlRequest(f"SELECT * FROM <http://127.0.0.1:{port}/> {{ ?s ?p ?o }}"))
         assert found.count == 0
-
-    played(data, scene)
     assert came == []
 
 
-def test_the_process_itself_has_no_network(data):
+async def test_the_process_itself_has_no_network(pool: SparqlPool) -> None:
     """Should a SERVICE ever get past the words: there is nowhere to go."""
 
-    async def scene(asking: SparqlPool) -> None:
-        await asking.ask(SparqlRequest(COUNT))
-        (process,) = children()
-        own, theirs = (Path(f"/proc/{pid}/ns/net").readlink() for pid in (os.getpid(), process))
-        if own == theirs:
-            pytest.skip("this system does not let a process leave the network")
-        assert Path(f"/proc/{process}/net/dev").read_text().count(":") == 1, "not even loopback is up beside lo"
-
-    played(data, scene)
+    await pool.ask(SparqlRequest(COUNT))
+    (process,) = children()
+    own, theirs = (Path(f"/proc/{pid}/ns/net").readlink() for pid in (os.getpid(), process))
+    if own == theirs:
+        pytest.skip("this system does not let a process leave the network")
+    assert Path(f"/proc/{process}/net/dev").read_text().count(":") == 1, "not even loopback is up beside lo"
 
 
 GIVEN_UP = """
@@ -488,14 +449,10 @@ def test_how_many_are_told_is_known_in_every_form(data, form):
     assert (found.count, found.is_cut) == (7, True)
 
 
-def test_what_is_closed_while_its_process_starts_answers_nothing_and_leaves_nobody(data):
-    async def scene(asking: SparqlPool) -> None:
-        asked = asyncio.create_task(asking.ask(SparqlRequest(COUNT)))
-        while not asking._all or asking._all[0]._process is None:
-            await asyncio.sleep(0)
-        asking.close()
-        with pytest.raises(Busy, match="being stopped"):
-            await asked
-        assert not children()
-
-    played(data, scene)
+async def test_what_is_closed_while_its_process_starts_answers_nothing_and_leaves_nobody(pool: SparqlPool) -> None:
+    asked = asyncio.create_task(pool.ask(SparqlRequest(COUNT)))
+    await wait_until(lambda: pool._all and pool._all[0]._process is not None)
+    pool.close()
+    with pytest.raises(Busy, match="being stopped"):
+        await asked
+    assert not children()

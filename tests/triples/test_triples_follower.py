@@ -33,6 +33,7 @@ from tests.triples.sample_statements import (
     states,
     urls,
 )
+from tests.wait import block_until
 
 A, B, C = (f"http://{name}.test/" for name in "abc")
 
@@ -253,11 +254,7 @@ def test_the_loop_shows_what_was_archived_while_it_runs(data):
     thread.start()
     try:
         write(data, [a_page(A, 1, a_person("Ana"))])
-        for _ in range(600):
-            if behind(data) == 0:
-                break
-            stop.wait(0.05)
-        assert behind(data) == 0
+        block_until(lambda: behind(data) == 0)
     finally:
         stop.set()
         thread.join(30)

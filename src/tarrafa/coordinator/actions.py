@@ -23,7 +23,8 @@ from tarrafa.crawl.supervisor.completion import is_exhausted
 from tarrafa.crawl.supervisor.delete_collection import delete_collection
 from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.errors import ConfigError, EditConflict
-from tarrafa.frontier.api import Frontier, FrontierCollectionState
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import FrontierCollectionState
 from tarrafa.i18n import Message, message
 from tarrafa.runtime.data_dir import DataDirectory
 

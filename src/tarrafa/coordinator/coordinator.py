@@ -20,7 +20,8 @@ from tarrafa.coordinator.run_control import RunControl
 from tarrafa.coordinator.run_log import NotifyFunction, RunLog
 from tarrafa.coordinator.schedule.schedule_executor import ScheduleExecutor
 from tarrafa.coordinator.store import CoordinatorStore
-from tarrafa.frontier.api import Frontier, FrontierOverview
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import FrontierOverview
 
 TICK_EVERY_S = 1.0
 

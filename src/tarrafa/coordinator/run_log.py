@@ -15,7 +15,7 @@ from tarrafa.coordinator.definitions.versions import CollectionDefinitions
 from tarrafa.coordinator.monitoring.latest_overview import LatestOverview
 from tarrafa.coordinator.schedule.run_scheduler import RunHistory
 from tarrafa.coordinator.store import CollectionLifecycle, CollectionRun, CoordinatorStore
-from tarrafa.frontier.api import CollectionStatus
+from tarrafa.frontier.messages import CollectionStatus
 from tarrafa.i18n import Message
 
 ENDED_STATES = frozenset({"finished", "stopped"})

@@ -9,6 +9,7 @@ from enum import Enum
 
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import Message, joined, message
+from tarrafa.i18n.collection_states import collection_state
 
 DELETING = "deleting"  # somebody began to: it can only be brought to its end
 
@@ -24,16 +25,6 @@ ACTIONS: dict[str, frozenset[str]] = {
 }
 
 
-STATE_LABELS = {
-    "ready": message("ready"),
-    "waiting": message("waiting"),
-    "running": message("running"),
-    "paused": message("paused"),
-    "stopped": message("stopped"),
-    "finished": message("finished"),
-    "deleting": message("being deleted"),
-    "importing": message("being imported"),
-}
 BETWEEN_RUNS = frozenset({"waiting", "stopped", "finished"})
 
 
@@ -59,9 +50,9 @@ def check_action(name: str, action: str, state: str, rest: ScheduleStatus = Sche
         message(
             "{name} is {state}: {action} is for what is {allowed}; possible now: {possible}",
             name=name,
-            state=STATE_LABELS[state],
+            state=collection_state(state),
             action=action,
-            allowed=joined([STATE_LABELS[one] for one in sorted(allowed)], ", "),
+            allowed=joined([collection_state(one) for one in sorted(allowed)], ", "),
             possible=", ".join(possible) or message("nothing"),
         )
     )

@@ -3,7 +3,7 @@
 From what is known at this moment, as if nothing more were discovered; never more than the collection allows. Pure.
 """
 
-from tarrafa.frontier.api import CollectionStatus
+from tarrafa.frontier.messages import CollectionStatus
 
 
 def expected_pages(status: CollectionStatus) -> int:

@@ -34,7 +34,7 @@ from tarrafa.crawl.worker.outcome import discovered_urls
 from tarrafa.crawl.worker.robots_fetch import robots_digest
 from tarrafa.errors import ConfigError, DataError, DiskFull, data_error_from_os
 from tarrafa.fetch.suffix_list import bundled_suffix_list
-from tarrafa.frontier.api import CachedRobots, DiscoveredUrl, UrlWeight
+from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, UrlWeight
 from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.replay import FrontierReplay
 from tarrafa.frontier.store.schema import SCHEMA_VERSION

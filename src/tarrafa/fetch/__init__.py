@@ -1,5 +1,7 @@
 """Fetching: DNS, address guard, robots.txt rules, HTTP client and throttling.
 
-Names become vetted addresses, robots.txt becomes rules, a request becomes an answer or a status; the Web failing is
-data. Knows nothing of pages, links or what is worth fetching. `peer` asks machines of our own.
+Promises: a host name becomes an allowed address, a robots.txt becomes rules, a request becomes a response or a status.
+A failure of the Web is data, not an exception.
+Knows nothing of pages, links or which URL is worth fetching. `node_client` makes requests to other nodes of this
+installation.
 """

@@ -1,10 +1,11 @@
 """Address guard: refuses IP addresses that are not on the public Internet.
 
-A page may link to anything; a crawler that follows it inside its own network fetches the cloud's secrets, the printer
-and its neighbour's database. The lists are IANA's registries of special addresses (RFC 6890), written out here rather
-than taken from `ipaddress`, whose idea of `is_global` changes from one Python to the next. IPv6 is turned round: what
-is not global unicast (2000::/3) is not public, whatever it may become. An IPv4 address inside an IPv6 one is judged,
-too. Known weakness: what our own machine or network offers on its public addresses cannot be told from the rest.
+A page may link to anything. A crawler that follows such a link inside its own network fetches the cloud's secrets, the
+printer and a neighbour's database. The lists are IANA's registries of special addresses (RFC 6890), written out here
+rather than taken from `ipaddress`, whose `is_global` changes from one Python version to the next. For IPv6 the rule is
+reversed: an address outside global unicast (2000::/3) is not public, whatever it may become. An IPv4 address inside an
+IPv6 address is checked, too.
+Known weakness: services that our own machine or network offers on its public addresses cannot be told from others.
 Pure.
 """
 
@@ -13,9 +14,9 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 FORBIDDEN_4 = tuple(
     IPv4Network(network)
     for network in (
-        "0.0.0.0/8",  # this network: Linux takes 0.0.0.0 for itself
+        "0.0.0.0/8",  # this network: Linux takes 0.0.0.0 for the machine itself
         "10.0.0.0/8",
-        "100.64.0.0/10",  # shared with a provider's customers; a cloud's metadata (100.100.100.200)
+        "100.64.0.0/10",  # carrier-grade NAT; a cloud's metadata (100.100.100.200)
         "127.0.0.0/8",
         "168.63.129.16/32",  # Azure's own services, at an address that looks public
         "169.254.0.0/16",  # link-local; most clouds' metadata
@@ -42,18 +43,18 @@ FORBIDDEN_6 = tuple(
 )
 MAPPED_6, NAT64 = IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")
 SIX_TO_FOUR = IPv6Network("2002::/16")
-ISATAP = frozenset({0x00005EFE, 0x02005EFE})  # RFC 5214: what stands before the IPv4 address
+ISATAP = frozenset({0x00005EFE, 0x02005EFE})  # RFC 5214: the bits before the IPv4 address
 
 
 def is_forbidden_address(address: str) -> bool:
-    """Not an address of the public Internet, or none at all."""
+    """Whether the text is no address of the public Internet, or no address at all."""
     try:
         ip = ip_address(address)
     except ValueError:
         return True
     if isinstance(ip, IPv4Address):
         return _forbidden_4(ip)
-    return ip.scope_id is not None or _forbidden_6(ip)  # a zone makes sense on our own links only
+    return ip.scope_id is not None or _forbidden_6(ip)  # a zone is meaningful only on our own links
 
 
 def _forbidden_6(ip: IPv6Address) -> bool:

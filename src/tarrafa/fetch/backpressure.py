@@ -1,10 +1,10 @@
 """Backpressure: pauses transfers while bandwidth or memory is used up, and resumes them in order.
 
-A part of a body that a valve or the memory has no room for is not taken: libcurl pauses that transfer, and TCP tells
-the server to wait. When there is room again the transfers go on in the order in which they began to wait.
+A part of a body for which a bandwidth limiter or the memory has no room is not taken: libcurl pauses that transfer, and
+TCP makes the server wait. When there is room again the transfers resume in the order in which they began to wait.
 
-libcurl may be told to go on only from outside its own callbacks, and may then hand over at once what it kept; so
-everything is resumed from the event loop, and a transfer may be held again before `pause` returns.
+libcurl may be told to resume only from outside its own callbacks, and may then hand over the kept data at once. So
+everything is resumed from the event loop, and a transfer may be paused again before `pause` returns.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from tarrafa.clock import boottime
 from tarrafa.fetch.throttling import BodyMemory
 from tarrafa.fetch.transfer import Transfer
 
-TURN_S = 0.01  # waiting is measured in these: a fast valve opens for many parts at once
+TURN_S = 0.01  # granularity of waiting: a fast limiter opens for many parts at once
 LOOK_AGAIN_S = 0.05  # while the memory is full
-WAIT_S_MAX = 1.0  # a valve that is shut for long may be opened wider meanwhile
+WAIT_S_MAX = 1.0  # a limiter that is closed for long may be given a higher rate meanwhile
 
 
 class Backpressure:
-    """Holds transfers back and lets them go on. `failed` hears of one that would not: it is over."""
+    """Pauses and resumes transfers. `failed` is called with a transfer that could not be resumed: it has ended."""
 
     def __init__(
         self,
@@ -38,13 +38,13 @@ class Backpressure:
 
     @property
     def buffered(self) -> int:
-        """Bytes of bodies that lie here now."""
+        """Bytes of incomplete bodies in memory."""
         return self._memory.held
 
     def admit(self, transfer: Transfer, size: int) -> bool:
-        """Asked by a transfer that has so many bytes more; if not now, it will be told."""
+        """Whether a transfer may take `size` more bytes now. If not, it is paused and resumed later."""
         basin = self._memory
-        if not transfer.limiters and basin.held + size <= basin.most:  # nearly always
+        if not transfer.limiters and basin.held + size <= basin.most:  # the usual case
             basin.held += size
             return True
         wait = self._wait_s(transfer, size)
@@ -59,7 +59,7 @@ class Backpressure:
         return True
 
     def release(self, transfer: Transfer) -> None:
-        """It is over: what it brought no longer lies here."""
+        """The transfer has ended: its bytes no longer count."""
         self._memory.release(transfer)
         if self._held:
             if transfer in self._held:
@@ -88,7 +88,7 @@ class Backpressure:
     def _resume_waiting(self) -> None:
         self._timer = None
         for transfer in list(self._held):
-            if transfer not in self._held:  # another one's end can end it
+            if transfer not in self._held:  # the end of another transfer can end this one
                 continue
             wait = self._wait_s(transfer, transfer.waiting_bytes)
             if wait > 0.0:
@@ -100,7 +100,7 @@ class Backpressure:
         self._unhold(transfer)
         try:
             transfer.curl.pause(pycurl.PAUSE_CONT)
-        except pycurl.error as error:  # it was cut by what it was given
+        except pycurl.error as error:  # the data handed over by libcurl cut the transfer
             code, message = (*error.args, "")[:2]
             self._failed(transfer.curl, code, message)
 

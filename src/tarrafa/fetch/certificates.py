@@ -1,13 +1,13 @@
 """TLS certificates: the CA bundle, reasons of failed verification, and hosts known to fail it.
 
-Which authorities' file to use, and what OpenSSL's verdict on a certificate means, in few words. A collection whose
-policy is `accept` takes a certificate that will not do, and is told why; `Distrust` remembers for a while which hosts
-those are, so that not each of their pages costs a handshake that must fail.
+Chooses the CA bundle, and explains OpenSSL's verification results in few words. A collection whose policy is `accept`
+accepts a certificate that does not verify, and learns the reason. `DistrustedHosts` remembers such hosts for a while,
+so that not every one of their pages costs a handshake that must fail.
 
-pycurl's wheel carries a libcurl that was made on another distribution: its own default is
-`/etc/pki/tls/certs/ca-bundle.crt`. pycurl looks into a few more places, but neither at SSL_CERT_FILE nor, on a
-machine without the ca-certificates package, at anything that exists; then no https site verifies. So the file is
-always named.
+pycurl's wheel carries a libcurl that was built on another distribution: its own default is
+`/etc/pki/tls/certs/ca-bundle.crt`. pycurl looks into a few more places, but neither at SSL_CERT_FILE nor, on a machine
+without the ca-certificates package, at anything that exists; then no https site verifies. So the file is always passed
+explicitly.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from tarrafa.clock import boottime
 
 SYSTEM_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Arch, Alpine
-    "/etc/pki/tls/certs/ca-bundle.crt",  # Red Hat and its kin
+    "/etc/pki/tls/certs/ca-bundle.crt",  # Red Hat and derivatives
     "/etc/ssl/ca-bundle.pem",  # SUSE
     "/etc/ssl/cert.pem",  # the BSDs, macOS
 )
@@ -27,7 +27,7 @@ DISTRUST_S = 300.0
 DISTRUSTED_MAX = 10_000
 
 NAME_MISMATCH = "name does not match"
-REASONS = {  # OpenSSL's X509_V_ERR_*; of a name that libcurl itself compares nothing is noted but 0 or 1
+REASONS = {  # OpenSSL's X509_V_ERR_*; for a name that libcurl itself compares, only 0 or 1 is known
     0: NAME_MISMATCH,
     1: NAME_MISMATCH,
     2: "unknown issuer",
@@ -57,7 +57,7 @@ def ca_bundle(
     environment: Mapping[str, str] = os.environ,
     exists: Callable[[str], bool] = lambda path: Path(path).is_file(),
 ) -> str | None:
-    """The file of authorities: SSL_CERT_FILE, else the system's, else certifi's; None: there is none."""
+    """The CA bundle: SSL_CERT_FILE, else the system's, else certifi's; None if there is none."""
     named = environment.get("SSL_CERT_FILE")
     if named:
         return named
@@ -73,14 +73,14 @@ def _certifi() -> str | None:
 
 
 class DistrustedHosts:
-    """The hosts whose certificate would not do a moment ago, and why."""
+    """The hosts whose certificate recently failed to verify, and why."""
 
     def __init__(self, clock: Callable[[], float] = boottime) -> None:
         self._clock = clock
         self._known: dict[tuple[str, str | None], tuple[float, str]] = {}
 
     def reason_for(self, host: str, ca_file: str | None) -> str:
-        """Why its certificate does not verify; empty: as far as we know it does."""
+        """Why the host's certificate does not verify; empty if no failure is known."""
         until, why = self._known.get((host, ca_file), (0.0, ""))
         return why if until > self._clock() else ""
 

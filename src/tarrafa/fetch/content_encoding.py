@@ -1,9 +1,8 @@
 """Decodes Content-Encoding and Transfer-Encoding (gzip, deflate, br, zstd, chunked) within a size limit.
 
-Promises: whatever the bytes, no more than the limit and one part beyond it is ever unpacked, in time linear in what
-comes in and what goes out; a stream that ends too soon gives what was there, and rubbish behind its end is ignored;
-anything else that is wrong is said.
-Pure. Knows nothing of header fields: codings are named as HTTP names them, in lower case.
+Promises: for any bytes, at most the limit and one part beyond it is unpacked, in time linear in input and output. A
+truncated stream gives the data before the cut, and garbage after its end is ignored. Any other fault raises.
+Pure. Knows nothing of header fields: codings have their HTTP names, in lower case.
 """
 
 import re
@@ -15,9 +14,9 @@ from itertools import chain, repeat
 import brotli
 import zstandard
 
-CODINGS_MAX = 3  # one upon the other; nobody needs two
-MEMBERS_MAX = 64  # of a gzip stream, one behind the other; what comes then is not read
-ZSTD_WINDOW_MAX = 8 << 20  # RFC 9659: what a decoder must offer and a server may use
+CODINGS_MAX = 3  # applied one after the other; nobody needs two
+MEMBERS_MAX = 64  # of a gzip stream, concatenated; further ones are not read
+ZSTD_WINDOW_MAX = 8 << 20  # RFC 9659: the window that a decoder must offer and a server may use
 BROTLI_PIECE_BYTES = 4 << 10
 PART_BYTES = 64 << 10
 CHUNK_LINE_BYTES_MAX = 1 << 10
@@ -26,7 +25,7 @@ _chunk_line = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\n]*)?\r?\n").match
 
 
 class UndecodableBody(ValueError):
-    """The body does not keep its header's promise."""
+    """The body does not match its Content-Encoding or Transfer-Encoding."""
 
 
 class DecodedBodyTooLarge(ValueError):
@@ -34,9 +33,9 @@ class DecodedBodyTooLarge(ValueError):
 
 
 def decode(codings: list[str], body: bytes, size_max: int, *, prefix: bool = False) -> bytes:
-    """The body without its codings, of which the last was put on last; never more than `size_max` bytes of it.
+    """The body without its codings, the last of which was applied last; at most `size_max` bytes.
 
-    What is larger is an error, or, as `prefix`, cut there.
+    A larger body raises an error, or, with `prefix`, is cut there.
     """
     if len(codings) > CODINGS_MAX:
         raise UndecodableBody(f"{len(codings)} codings upon each other are more than {CODINGS_MAX}")
@@ -52,14 +51,16 @@ def decode(codings: list[str], body: bytes, size_max: int, *, prefix: bool = Fal
 
 
 def decode_chunked(raw: bytes) -> bytes:
-    """RFC 9112 §7.1. A bare line feed ends a line too, as everybody reads it; a length is nothing but hex digits."""
+    """RFC 9112 §7.1. A bare line feed also ends a line, as in all implementations; a length is nothing but
+    hex digits.
+    """
     parts: list[bytes] = []
     position = 0
     while position < len(raw):
         line = _chunk_line(raw, position, position + CHUNK_LINE_BYTES_MAX)
         if line is None:
             if parts and b"\n" not in raw[position:] and len(raw) - position < CHUNK_LINE_BYTES_MAX:
-                break  # it ends within the line
+                break  # truncated within the line
             raise UndecodableBody("bad chunk length")
         length = int(line[1], 16)
         if not length:  # trailer fields follow, or nothing
@@ -85,7 +86,7 @@ def _gunzip(data: bytes, size_max: int) -> bytes:
 
 
 def _undeflate(data: bytes, size_max: int) -> bytes:
-    """zlib by the standard, raw by custom."""
+    """zlib format by the standard, raw deflate in practice."""
     try:
         return _inflated(data, size_max, 15)
     except UndecodableBody:
@@ -102,7 +103,7 @@ def _inflated(data: bytes, size_max: int, window: int) -> bytes:
             part = unzip.decompress(data, size_max + 1 - size)
         except zlib.error as error:
             if parts:
-                break  # rubbish behind the last member
+                break  # garbage after the last member
             raise UndecodableBody(str(error)) from None
         parts.append(part)
         size += len(part)
@@ -111,7 +112,9 @@ def _inflated(data: bytes, size_max: int, window: int) -> bytes:
 
 
 def _unbrotli(data: bytes, size_max: int) -> bytes:
-    """One stream. Where the decoder meets rubbish it drops what it has of that piece: then it goes byte by byte."""
+    """One stream. The decoder drops its output for a piece that contains garbage: that piece is then read
+    byte by byte.
+    """
     pieces = [data[start : start + BROTLI_PIECE_BYTES] for start in range(0, len(data), BROTLI_PIECE_BYTES)]
     untouched = iter(pieces)
     try:
@@ -137,7 +140,7 @@ def _brotli_parts(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _unzstd(data: bytes, size_max: int) -> bytes:
-    """All frames, one behind the other. Here, too, rubbish swallows the part before it: that one is read by the byte.
+    """All frames, concatenated. Here, too, garbage swallows the part before it: that part is read byte by byte.
 
     (`read1` would stop at the end of a frame, but zstandard 0.25 never returns from it when the input is cut short.)
     """
@@ -155,7 +158,7 @@ def _unzstd(data: bytes, size_max: int) -> bytes:
 
 
 class _TrailingGarbage(Exception):
-    """Where a frame should begin, none does."""
+    """No frame begins where one should."""
 
 
 def _zstd_parts(data: bytes, sizes: Iterator[int], size_max: int, parts: list[bytes]) -> None:
@@ -173,7 +176,7 @@ def _zstd_parts(data: bytes, sizes: Iterator[int], size_max: int, parts: list[by
 
 
 def _join_up_to(size_max: int, parts: Iterator[bytes]) -> bytes:
-    """Parts put together until they are more than allowed."""
+    """Join the parts until they are more than allowed."""
     taken: list[bytes] = []
     size = 0
     for part in parts:

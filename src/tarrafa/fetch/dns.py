@@ -1,9 +1,9 @@
 """DNS resolver: host names to allowed IP addresses, with a cache.
 
-Asynchronous look-ups (c-ares), cached for a minute. The guard (`guard.py`) is on by default: loopback, private,
-link-local, metadata, multicast and reserved addresses are refused, in whatever spelling they come, unless the
-collection says `allow_private`. What is answered is an address, and the client connects to that one and no other: a
-name that leads elsewhere a moment later leads nowhere. Hosts matched by `connect_to` never come here.
+Asynchronous lookups (c-ares), cached for a minute. The address guard (`address_guard`) is on by default: loopback,
+private, link-local, metadata, multicast and reserved addresses are refused, in any spelling, unless the collection sets
+`allow_private`. The answer is one address, and the client connects to that address only: a name that resolves elsewhere
+a moment later (DNS rebinding) has no effect. Hosts matched by `connect_to` are not resolved here.
 """
 
 import ipaddress
@@ -25,22 +25,22 @@ DNS_CACHE_S, DNS_FAILURE_CACHE_S = 60.0, 30.0
 NO_DATA, NO_SUCH_NAME = aiodns.error.ARES_ENODATA, aiodns.error.ARES_ENOTFOUND
 LOOKUP_TIMEOUT_S = 10.0
 LOOPBACK = ("127.0.0.1",)
-# Names are looked up as they stand: `intranet` is not tried as intranet.our-company.example, nor as HOSTALIASES has it.
+# Names are looked up literally: `intranet` is not tried as intranet.our-company.example, nor are HOSTALIASES used.
 FLAGS = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_NOALIASES | pycares.ARES_FLAG_EDNS
 
 
 @dataclass(frozen=True, slots=True)
 class DnsAnswer:
-    """The address to connect to; or none, and whether it was the guard that refused."""
+    """The address to connect to; or none, and whether the guard refused it."""
 
     address: str | None
     refused: bool = False
     error: str = ""
-    unsure: bool = False  # nobody could be asked, or nobody knew: not that there is no such name
+    unsure: bool = False  # no server answered or knew: this does not mean that the name does not exist
 
 
 class DnsResolver:
-    """Names to vetted addresses; one per event loop. `servers` are asked instead of the system's, as `address:port`."""
+    """Resolves names to allowed addresses; one per event loop. `servers` replace the system's, as `address:port`."""
 
     def __init__(self, servers: list[str] | None = None, clock: Callable[[], float] = boottime) -> None:
         self._clock = clock
@@ -48,7 +48,7 @@ class DnsResolver:
         self._cache: dict[str, tuple[float, tuple[str, ...], str, bool]] = {}
 
     async def resolve(self, name: str, allow_private: bool) -> DnsAnswer:
-        """Of several addresses, the first that is allowed."""
+        """The first allowed address of a name."""
         addresses, error, unsure = _resolve_literal(name), "", False
         if not addresses:
             addresses, error, unsure = await self._look_up(name)
@@ -75,7 +75,7 @@ class DnsResolver:
             )
         if len(self._cache) >= NAMES_CACHED_MAX:
             self._cache.clear()
-        # IPv4 first: the commoner path, and one address per host keeps its connection
+        # IPv4 first: the more common path, and one address per host keeps its connection
         addresses = tuple(sorted(addresses, key=lambda address: ":" in address)[:ADDRESSES_MAX])
         self._cache[name] = (self._clock() + life, addresses, error, unsure)
         return addresses, error, unsure
@@ -85,7 +85,7 @@ class DnsResolver:
 
 
 def _resolve_literal(name: str) -> tuple[str, ...]:
-    """What a name stands for by itself: an address, or this machine (RFC 6761 §6.3: never look `localhost` up)."""
+    """The addresses of a literal: an IP address, or this machine (RFC 6761 §6.3: never look `localhost` up)."""
     bare = name.removesuffix(".").lower()
     if bare == "localhost" or bare.endswith(".localhost"):
         return LOOPBACK

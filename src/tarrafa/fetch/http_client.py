@@ -1,10 +1,12 @@
 """HTTP client: runs many transfers at once with libcurl's multi interface on the event loop.
 
-libcurl's multi interface on the running event loop: curl says which sockets it watches and when it wants to be woken.
-Promises: no request leaves after the fence has fallen or to an address that was not vetted (both are asked at the
-last moment, when the connection stands and before the first byte is sent); nothing is redirected, decoded, proxied or
-remembered behind our back; a connection whose certificate would not do serves only those who accept that; all bodies
-together stay within a bound; every transfer ends within its limits with a `Response`.
+libcurl's multi interface runs on the event loop: curl names the sockets that it watches and the time when it wants to
+be called.
+Promises: no request is sent after the lease fence has fallen or to an address that was not vetted (both are checked at
+the last moment, when the connection is open and before the first byte is sent). libcurl follows no redirect, decodes
+nothing, uses no proxy of the environment and keeps no cookies. A connection whose certificate does not verify serves
+only requests that accept that. All bodies together stay within a bound. Every transfer ends within its limits with a
+`FetchResponse`.
 """
 
 import asyncio
@@ -33,12 +35,13 @@ SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl
 
 
 class HttpClient:
-    """Fetches; one per event loop. `may_send` is asked before each request leaves: it is the worker's fence.
+    """Fetches URLs; one per event loop. `may_send` is called before each request is sent: it is the worker's lease
+    fence.
 
-    `unheard_s`: how long the network may keep what was sent before it is taken back. Without it a request that left in
-    time would be sent again by the kernel when a cut cable is whole, long after the lease.
-    `lag` says how many seconds this machine was late since a boot time (`lag.py`): who runs into a time limit
-    meanwhile was starved by us.
+    `unheard_s`: how long sent data may stay unacknowledged before the connection is dropped. Without it the kernel
+    would resend a request when a cut cable is repaired, long after the lease.
+    `lag` gives the seconds by which this machine was late since a boot time (`loop_lag`): a transfer that runs into a
+    time limit meanwhile was starved by us.
     """
 
     def __init__(
@@ -70,10 +73,10 @@ class HttpClient:
         return len(self._transfers)
 
     async def fetch(self, request: FetchRequest) -> FetchResponse:
-        """Do it. Cancelling the caller cuts the transfer."""
+        """Fetch one request. Cancelling the caller cuts the transfer."""
         if (
             request.connect_to is None and request.address is None and request.proxy is None
-        ):  # else libcurl would ask for the name itself
+        ):  # otherwise libcurl would resolve the name itself
             return FetchResponse(Status.ADDRESS_REFUSED, error="no vetted address")
         if request.tls == "accept" and request.url.startswith("https:"):
             return await self._fetch_accepting_any_certificate(request)
@@ -84,7 +87,9 @@ class HttpClient:
             self._leave(transfer)
 
     async def _fetch_accepting_any_certificate(self, request: FetchRequest) -> FetchResponse:
-        """Verify; if the certificate will not do, nothing was sent: go again without. That is still one request."""
+        """Verify the certificate. If that fails, nothing was sent: repeat without verification. That is still one
+        request.
+        """
         began, host = boottime(), host_key(request.url)
         why = self._distrusted_hosts.reason_for(host, request.ca_file)
         if not why:
@@ -115,7 +120,9 @@ class HttpClient:
         return transfer
 
     def _leave(self, transfer: Transfer) -> None:
-        """Its caller no longer waits: it is over, and its handle may serve another one by now; or it was cancelled."""
+        """The caller no longer waits: the transfer has ended, and its handle may serve another one by now; or it was
+        cancelled.
+        """
         if self._transfers.get(transfer.curl) is transfer:
             self._end(transfer.curl)
 
@@ -131,17 +138,19 @@ class HttpClient:
         self._multi.close()
 
     def _prepare(self, curl: pycurl.Curl, transfer: Transfer) -> None:
-        """The handle is new, or was reset when its last transfer ended: it follows no redirect, keeps no cookie."""
+        """Set up the handle. It is new, or was reset after its last transfer: it follows no redirect and keeps no
+        cookie.
+        """
         request = transfer.request
         curl.setopt(pycurl.URL, request.url)
         curl.setopt(pycurl.HTTPHEADER, header_lines(request))
-        curl.setopt(pycurl.PROXY, request.proxy or "")  # an environment's would go round the address guard
+        curl.setopt(pycurl.PROXY, request.proxy or "")  # a proxy of the environment would bypass the address guard
         if request.proxy:
-            curl.setopt(pycurl.HEADEROPT, pycurl.HEADER_SEPARATE)  # what is for the host is not for the proxy
+            curl.setopt(pycurl.HEADEROPT, pycurl.HEADER_SEPARATE)  # headers for the host are not for the proxy
             curl.setopt(SUPPRESS_CONNECT_HEADERS, 1)
         curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
-        curl.setopt(pycurl.HTTP_CONTENT_DECODING, 0)  # the archive keeps what was sent
+        curl.setopt(pycurl.HTTP_CONTENT_DECODING, 0)  # the archive keeps the bytes as sent
         curl.setopt(pycurl.HTTP_TRANSFER_DECODING, 0)
         curl.setopt(pycurl.PATH_AS_IS, 1)
         curl.setopt(pycurl.NOSIGNAL, 1)
@@ -183,7 +192,9 @@ class HttpClient:
             curl.setopt(pycurl.SSL_VERIFYHOST, 0)
 
     def _check_before_send(self, transfer: Transfer, connected: str) -> int:
-        """The connection stands: is it the vetted address, and do we still hold the lease?"""
+        """Called when the connection is open: check that it is to the vetted address and that the lease is
+        still held.
+        """
         wanted = transfer.request.address
         if transfer.request.connect_to is None and wanted is not None and not same_address(connected, wanted):
             transfer.refuse(Status.ADDRESS_REFUSED, f"connected to {connected}, not to {wanted}")
@@ -220,7 +231,9 @@ class HttpClient:
             self._timer = self._loop.call_later(timeout_ms / 1000, self._on_time)
 
     def _on_time(self) -> None:
-        """A loop's timer may ring a moment early. Then curl finds nothing due, and does not ask again by itself."""
+        """Run curl's timeout. The loop's timer may fire a moment early; then curl finds nothing due, and sets no new
+        timer.
+        """
         self._timer = None
         self._socket_action(pycurl.SOCKET_TIMEOUT, 0)
         if self._timer is None:
@@ -229,7 +242,7 @@ class HttpClient:
                 self._on_timer(max(1, left_ms))
 
     def _end_stalled(self) -> None:
-        """Leave those who have said nothing for too long."""
+        """End the transfers that received nothing for too long."""
         now = boottime()
         stalled = [transfer for transfer in self._transfers.values() if transfer.is_stalled(now)]
         for transfer in stalled:
@@ -269,7 +282,7 @@ class HttpClient:
         self._backpressure.release(self._transfers.pop(curl))
         with contextlib.suppress(pycurl.error):
             self._multi.remove_handle(curl)
-        curl.reset()  # it would keep the transfer and its body
+        curl.reset()  # the handle would keep the transfer and its body
         if len(self._idle) < IDLE_HANDLES_MAX:
             self._idle.append(curl)
         else:

@@ -1,7 +1,7 @@
 """HTTP request, response and header block, with header parsing and Retry-After.
 
-The shapes of a request and its answer, and the pure functions that read a header block and undo the encodings of a
-body. Everything here is bounded: a megabyte that unpacks to a gigabyte is cut where the caller's limit is.
+Defines a request and its response, and the pure functions that parse a header block and decode a body. Everything here
+is bounded: a megabyte that unpacks to a gigabyte is cut at the caller's limit.
 """
 
 import re
@@ -33,9 +33,9 @@ __all__ = [
 
 ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 HEADER_BYTES_MAX = 256 << 10
-WITHHELD = "(withheld)"  # stands for a secret where what was sent is shown
+WITHHELD = "(withheld)"  # replaces a secret where a request is shown
 TRUNCATION: dict[int, str] = {Status.TOO_LARGE: "length", Status.TOO_SLOW: "time", Status.STARVED: "time"}
-NO_CODING = frozenset({"", "identity", "none", "utf-8", "7bit", "8bit", "binary"})  # what people write there, too
+NO_CODING = frozenset({"", "identity", "none", "utf-8", "7bit", "8bit", "binary"})  # also seen in the header
 FOLD = re.compile(r"\r?\n[ \t]+")
 CODE = re.compile(r"[1-5][0-9][0-9]")
 MIME = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}")  # RFC 6838 section 4.2
@@ -48,7 +48,7 @@ class ResponseHead(msgspec.Struct, frozen=True):
     fields: tuple[tuple[str, str], ...]
 
     def get(self, name: str) -> str:
-        """The first field of that name, or an empty text."""
+        """The first field of that name, or an empty string."""
         return next((value for key, value in self.fields if key == name), "")
 
     def joined(self, name: str, glue: str = ", ") -> str:
@@ -57,7 +57,7 @@ class ResponseHead(msgspec.Struct, frozen=True):
 
     @property
     def content_type(self) -> str:
-        """The MIME type alone, in lower case, or an empty text if it is none."""
+        """The MIME type alone, in lower case; empty if it is invalid."""
         kind = self.get("content-type").partition(";")[0].strip().lower()
         return kind if MIME.fullmatch(kind) else ""
 
@@ -68,28 +68,28 @@ class FetchRequest:
 
     url: str
     headers: list[tuple[str, str]]
-    connect_to: str | None = None  # address:port that the host is reached at
-    address: str | None = None  # the vetted address of the host's name
-    proxy: str | None = None  # whom it goes through; then nobody here knows the address
+    connect_to: str | None = None  # address:port to which the host's connections go
+    address: str | None = None  # the vetted address of the host name
+    proxy: str | None = None  # proxy to use; then the address is unknown here
     size_max: int = 2_000_000
     time_max_s: float = 600.0
     connect_timeout_s: float = 20.0
     stall_timeout_s: float = 60.0
     check_head: Callable[[ResponseHead], int] = field(default=lambda head: 0)
-    secret_headers: tuple[tuple[str, str], ...] = field(
-        default=(), repr=False
-    )  # further header lines, which nobody may see
-    is_wanted: Callable[[], bool] = field(default=lambda: True)  # asked at the last moment, before it is sent
-    tls: Literal["strict", "accept"] = "strict"  # what to do about a certificate that will not do
-    ca_file: str | None = None  # whom to believe instead of the system's authorities
+    secret_headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # secret header lines
+    is_wanted: Callable[[], bool] = field(default=lambda: True)  # called at the last moment, before it is sent
+    tls: Literal["strict", "accept"] = "strict"  # policy for a certificate that does not verify
+    ca_file: str | None = None  # CA bundle to use instead of the system's
     host_bandwidth: int | None = None  # bytes per second of this transfer
     limiter: BandwidthLimiter | None = None  # bytes per second of all transfers that share it
-    machine_limiter: BandwidthLimiter | None = None  # and of all that this process makes
+    machine_limiter: BandwidthLimiter | None = None  # of all transfers of this process
 
 
 @dataclass(slots=True)
 class FetchResponse:
-    """What came back. `status` is the HTTP code, or why there is none, or why the body is not whole."""
+    """The result of a request. `status` is the HTTP code, or the reason why there is none or why the body is
+    incomplete.
+    """
 
     status: int
     head: ResponseHead = field(default=ResponseHead(0, ()))
@@ -98,12 +98,12 @@ class FetchResponse:
     address: str = ""
     elapsed_s: float = 0.0
     error: str = ""
-    tls: str = ""  # why the certificate would not do: a TLS_ERROR, or accepted all the same
-    held_s: float = 0.0  # of elapsed_s: how long our own limits held it back
+    tls: str = ""  # why the certificate does not verify: a TLS_ERROR, or accepted all the same
+    held_s: float = 0.0  # part of elapsed_s during which our own limits paused it
 
 
 def parse_head(block: bytes) -> ResponseHead | None:
-    """A raw header block as HTTP/1.x servers send it, folded lines joined; None if it is no such thing."""
+    """Parse a raw header block as HTTP/1.x servers send it, folded lines joined; None if it is none."""
     text = block.decode("latin-1")
     if "\n " in text or "\n\t" in text:
         text = FOLD.sub(" ", text)
@@ -120,16 +120,18 @@ def parse_head(block: bytes) -> ResponseHead | None:
 
 
 def header_lines(request: FetchRequest, *, shown: bool = False) -> list[bytes]:
-    """As they are sent, or as they may be shown: one line each, whatever a server or a configuration put into them."""
+    """The header lines as sent, or as `shown` without secrets: one line each, whatever a server or configuration put
+    into them.
+    """
     secrets = ((name, WITHHELD if shown else value) for name, value in request.secret_headers)
     lines = (f"{name}: {value}" for name, value in (*request.headers, *secrets))
     return [line.replace("\r", " ").replace("\n", " ").encode("latin-1", "replace") for line in lines]
 
 
 def decode_body(head: ResponseHead, raw: bytes, size_max: int, *, prefix: bool = False) -> bytes:
-    """The body without its transfer and content encodings; never more than `size_max` bytes of it.
+    """The body without its transfer and content encodings; at most `size_max` bytes.
 
-    What is larger is an error, or, as `prefix`, cut there.
+    A larger body raises an error, or, with `prefix`, is cut there.
     """
     transfer, content = (
         [coding.strip() for coding in head.joined(name).lower().split(",")]
@@ -144,7 +146,7 @@ def decode_body(head: ResponseHead, raw: bytes, size_max: int, *, prefix: bool =
 
 
 def retry_after_s(head: ResponseHead, now: float) -> float:
-    """Seconds that a server asks us to stay away, 0 if it does not say."""
+    """Seconds that a server asks us to wait; 0 if it does not say."""
     text = head.get("retry-after")
     if text.isascii() and text.isdigit():
         return float(text[:9])
@@ -155,5 +157,5 @@ def retry_after_s(head: ResponseHead, now: float) -> float:
 
 
 def warc_truncation(status: int) -> str:
-    """How WARC names the reason that a body is not whole."""
+    """The WARC-Truncated reason for an incomplete body."""
     return TRUNCATION.get(status, "")

@@ -1,8 +1,7 @@
 """Measures the lag of the event loop, to tell a slow host from an overloaded machine.
 
-A busy machine notices late what has arrived long ago, and takes its own lateness for the host's. `LoopLag` rings ten
-times a second and remembers how late each ring came: what the event loop could not do for itself, it could not do for
-a transfer either.
+A busy machine reads late what arrived long ago, and would blame the host for its own delay. `LoopLag` sets a timer ten
+times a second and records how late each tick came: a loop that was late for its own timer was late for transfers, too.
 Knows nothing of transfers.
 """
 
@@ -13,38 +12,38 @@ from collections.abc import Callable
 from tarrafa.clock import boottime
 
 TICK_S = 0.1
-JITTER_S = 0.05  # every timer is a little late; that hurts nobody and must not add up
+JITTER_S = 0.05  # every timer is a little late; that is harmless and must not add up
 LATE_TICKS_MAX = 10_000
 
 
 class LoopLag:
-    """How late this process's event loop is. `run` is a task of that loop; `lateness` may be asked at any time."""
+    """The lag of this process's event loop. `run` is a task of that loop; `lag_s` may be called at any time."""
 
     def __init__(self, clock: Callable[[], float] = boottime) -> None:
         self._clock = clock
-        self._late: deque[tuple[float, float]] = deque(maxlen=LATE_TICKS_MAX)  # when it rang, how late that was
+        self._late: deque[tuple[float, float]] = deque(maxlen=LATE_TICKS_MAX)  # time of the tick, its lag
         self._due = float("inf")
 
     async def run(self) -> None:
-        """Ring until cancelled."""
+        """Tick until cancelled."""
         while True:
             self.expect_tick()
             await asyncio.sleep(TICK_S)
             self.tick()
 
     def expect_tick(self) -> None:
-        """The next ring is due in a tick's time."""
+        """Schedule the next tick."""
         self._due = self._clock() + TICK_S
 
     def tick(self) -> None:
-        """The bell that was due has rung."""
+        """Record the tick that was due."""
         late = self._clock() - self._due
         if late > JITTER_S:
             self._late.append((self._clock(), late))
         self._due = float("inf")
 
     def lag_s(self, since: float) -> float:
-        """Seconds by which the loop was late after the boot time `since`; the ring that is overdue counts as well."""
+        """Seconds by which the loop was late after the boot time `since`; an overdue tick counts as well."""
         total = 0.0
         for rang_at, late in reversed(self._late):
             if rang_at <= since:

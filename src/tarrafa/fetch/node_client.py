@@ -1,11 +1,11 @@
 """HTTP client for other nodes of this installation: POST with a bearer token, bounded in time and size.
 
-By a POST with a secret that both know. Promises: an answer, or one line that says why there is none, within the time
-limit; nothing is read beyond its bound; the secret goes to the address that was named and nowhere else: no redirect
-is followed, no proxy is used, certificates are verified, and without TLS it leaves for no public address where that
-is asked for (`private`). Connections are kept and used again until `close`; where a kept one turns out to be dead,
-libcurl asks again, so ask only what may be heard twice. Knows nothing of what is said. Blocking, in any number of
-threads.
+Sends a POST with a secret that both nodes know.
+Promises: a response, or a one-line reason for its absence, within the time limit; nothing is read beyond its bound. The
+secret goes only to the named address: no redirect is followed, no proxy is used, certificates are verified, and with
+`private` it is never sent without TLS to a public address. Connections are kept and reused until `close`. If a kept
+connection is dead, libcurl repeats the request, so send only requests that may arrive twice.
+Knows nothing of the content of the messages. Blocking, in any number of threads.
 """
 
 import os
@@ -32,15 +32,15 @@ NO_TLS = message(
 
 
 class NodeRequestFailed(TarrafaError):
-    """Nobody answers, in one line."""
+    """The node does not answer; the message is one line."""
 
 
 class NodeRequestRefused(NodeRequestFailed):
-    """Somebody would, but we do not speak there."""
+    """The address may not be contacted, so nothing was sent."""
 
 
 class NodeHttpResponse(NamedTuple):
-    """`type` is its media type, `local` the address of ours that it came to."""
+    """A response. `type` is its media type, `local` our own address of the connection."""
 
     code: int
     type: str
@@ -49,7 +49,9 @@ class NodeHttpResponse(NamedTuple):
 
 
 class NodeHttpClient:
-    """The other end, at an address that is `checked`; `type` is that of what is said and heard."""
+    """A client of one node, at an address that `check_node_url` accepted; `type` is the media type of requests and
+    responses.
+    """
 
     def __init__(self, url: str, secret: bytes, type: str, limit_s: float, private: bool = False) -> None:
         self.url, self.timeout_s = url, limit_s
@@ -59,7 +61,7 @@ class NodeHttpClient:
         self._lock = threading.Lock()
 
     def post(self, path: str, body: bytes, bytes_max: int) -> NodeHttpResponse:
-        """What is answered. Raises `NoAnswer`."""
+        """Send a POST and return the response. Raises `NodeRequestFailed`."""
         curl, taken, refused = self._taken(), bytearray(), False
 
         def take(part: bytes) -> int:
@@ -67,7 +69,7 @@ class NodeHttpClient:
             return len(part) if len(taken) <= bytes_max else -1
 
         def may_speak(connected: str, *_: object) -> int:
-            """The connection stands, and nothing has been said yet."""
+            """Called when the connection is open and nothing has been sent yet."""
             nonlocal refused
             refused = self._private and not may_send_secret(self.url, str(connected))
             return int(pycurl.PREREQFUNC_ABORT if refused else pycurl.PREREQFUNC_OK)
@@ -86,12 +88,12 @@ class NodeHttpClient:
             raise unheard from None
         kind = (curl.getinfo(pycurl.CONTENT_TYPE) or "").partition(";")[0].strip().lower()
         answer = NodeHttpResponse(curl.getinfo(pycurl.RESPONSE_CODE), kind, bytes(taken), curl.getinfo(pycurl.LOCAL_IP))
-        taken.clear()  # the handle keeps it until it is used again
+        taken.clear()  # the handle keeps the data until it is used again
         self._keep(curl)
         return answer
 
     def close(self) -> None:
-        """Ask no more. Connections end, those in use when their answer is there."""
+        """Make no more requests. Idle connections close now, those in use after their response."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -118,7 +120,7 @@ class NodeHttpClient:
             return NodeRequestFailed(message("no answer within {seconds:g} s", seconds=self.timeout_s))
         if code == pycurl.E_WRITE_ERROR:
             return NodeRequestFailed(TOO_LONG)
-        if code == pycurl.E_COULDNT_CONNECT and number:  # libcurl would name the address, to whoever sees our page
+        if code == pycurl.E_COULDNT_CONNECT and number:  # libcurl would show the address to every visitor of our page
             why = os.strerror(number)
         return NodeRequestFailed(
             message("no answer ({why})", why=" ".join(printable_text(why, ERROR_CHARS_MAX).split()))
@@ -126,7 +128,7 @@ class NodeHttpClient:
 
 
 def new_post_handle(type: str, secret: bytes) -> pycurl.Curl:
-    """For a POST of that type, with the secret, to whichever address is set."""
+    """A handle for a POST of that type, with the secret; the caller sets the address."""
     curl = pycurl.Curl()
     headers = [f"Content-Type: {type}", f"Accept: {type}", "Expect:"]
     if secret:
@@ -143,12 +145,12 @@ def new_post_handle(type: str, secret: bytes) -> pycurl.Curl:
 
 
 def may_send_secret(url: str, connected: str) -> bool:
-    """Whether a secret may be said on a connection to this IP address."""
+    """Whether the secret may be sent on a connection to this IP address."""
     return url.startswith("https:") or is_forbidden_address(connected)
 
 
 def check_node_url(url: str, option: str) -> str:
-    """The address of a machine, as an option of the command line names it, without the slash at its end."""
+    """Check the address of a node given as a command-line option; returns it without the slash at its end."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 (it raises)

@@ -1,9 +1,9 @@
 """robots.txt parser and matcher (RFC 9309): allow and disallow rules, crawl delay, sitemaps.
 
-Promises: RFC 9309, with the leniencies of Google's parser where webmasters rely on them (missing colons, common
-typos, `Allow: /x/index.html` opens `/x/`). Any bytes give rules; matching takes no more than a pass over the URL per
-wildcard pattern, whatever the pattern. Pure: the text is handed in, the verdict comes out. Knows nothing of HTTP:
-what a missing or failing robots.txt means (RFC 9309 §2.3.1) is decided where it is fetched.
+Promises: RFC 9309, with the leniencies of Google's parser where webmasters rely on them (missing colons, common typos,
+`Allow: /x/index.html` opens `/x/`). Any bytes give rules. Matching takes at most one pass over the URL per wildcard
+pattern, whatever the pattern. Pure: text in, verdict out.
+Knows nothing of HTTP: the caller that fetches robots.txt decides what a missing or failing one means (RFC 9309 §2.3.1).
 """
 
 import math
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import NamedTuple
 
-ROBOTS_BYTES_MAX = 500 * 1024  # RFC 9309 §2.5: at least 500 kibibytes must be read; what is behind is not
-LINE_BYTES_MAX = 2083 * 8 - 1  # as Google's: eight times the longest URL of an old browser
+ROBOTS_BYTES_MAX = 500 * 1024  # RFC 9309 §2.5: at least 500 kibibytes must be read; the rest is ignored
+LINE_BYTES_MAX = 2083 * 8 - 1  # as in Google's parser: eight times the longest URL of an old browser
 SITEMAPS_MAX = 1_000
 HINTS_MAX, HINT_LENGTH_MAX = 50, 200
 AGENTS_CACHED_MAX = 16
@@ -23,7 +23,7 @@ AGENTS_CACHED_MAX = 16
 ANY_AGENT = "*"
 
 _AGENT, _ALLOW, _DISALLOW, _DELAY, _SITEMAP = "user-agent", "allow", "disallow", "crawl-delay", "sitemap"
-_RATE, _TIME, _HOST, _CLEAN = "request-rate", "visit-time", "host", "clean-param"  # no standard's, but in use
+_RATE, _TIME, _HOST, _CLEAN = "request-rate", "visit-time", "host", "clean-param"  # in no standard, but in use
 _KEYS = {
     **dict.fromkeys(("user-agent", "useragent", "user agent"), _AGENT),
     "allow": _ALLOW,
@@ -33,7 +33,7 @@ _KEYS = {
     **{key: key for key in (_RATE, _TIME, _HOST, _CLEAN)},
 }
 
-# Paths and patterns are compared after both went through `_normal`; what these let through is normal already.
+# Paths and patterns are compared after `_normal`; texts that these patterns match are normal already.
 _plain_url = re.compile(r"https?://[^/?#]*(/[A-Za-z0-9._~!&(),;=:@/?+|\[\]-]*)").fullmatch
 _any_url = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*)?([^#]*)").match
 _to_escape = re.compile(rb"%[0-9A-Fa-f]{2}|[^A-Za-z0-9._~!&(),;=:@/?+|\[\]-]")
@@ -46,22 +46,22 @@ _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 
 
 class RobotsRule(NamedTuple):
-    """One line of the file."""
+    """One rule line of the file."""
 
     allow: bool
-    pattern: str  # normal form, `*` and a last `$` still special
+    pattern: str  # normal form; `*` and a final `$` are still special
     line: int
     text: str
 
     @property
     def strength(self) -> tuple[int, bool]:
-        """RFC 9309 §2.2.2: the most specific match, the one with the most octets, decides; of equals, what allows."""
+        """RFC 9309 §2.2.2: the most specific match, the one with the most octets, decides; of equals, an allow rule."""
         return len(self.pattern), self.allow
 
 
 @dataclass(slots=True)
 class _AgentDelays:
-    """How often, and what else, the robots of one group are asked."""
+    """The delays and other requests of one group."""
 
     delays: list[float] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)  # as delays
@@ -70,7 +70,9 @@ class _AgentDelays:
 
 @dataclass(slots=True)
 class _AgentGroups:
-    """All that one robot, or everybody, is asked; the parts are those of its groups, shared with other robots there."""
+    """All rules and delays for one robot, or for all robots; the parts belong to its groups, shared with other robots
+    there.
+    """
 
     rules: list[list[RobotsRule]] = field(default_factory=list)
     paces: list[_AgentDelays] = field(default_factory=list)
@@ -93,26 +95,26 @@ class RobotsTxt:
         return rule is None or rule.allow
 
     def deciding_line(self, user_agent: str, url: str) -> str | None:
-        """The line that allows or forbids the URL; None where no line speaks of it, which allows it."""
+        """The line that allows or forbids the URL; None if no line matches, which allows it."""
         rule = self._decisive(user_agent, url)
         return None if rule is None else f"line {rule.line}: {rule.text}"
 
     def crawl_delay(self, user_agent: str) -> float | None:
-        """The seconds that the robot is asked to wait; the longest, if it is asked more than once.
+        """The requested delay in seconds; the longest, if there are several.
 
-        A Request-rate counts where there is no Crawl-delay, and at all times of the day: the slowest that is named.
+        A Request-rate counts where there is no Crawl-delay, and at all times of the day: the slowest one.
         """
         paces = self._groups_for(user_agent).paces
         slowest = max((delay for pace in paces for delay in pace.delays), default=None)
         return slowest if slowest is not None else max((rate for pace in paces for rate in pace.rates), default=None)
 
     def hints(self, user_agent: str) -> tuple[str, ...]:
-        """What else is asked of the robot, as written: rates, times of the day, the main host, idle parameters."""
+        """Other requests to the robot, as written: rates, times of the day, the main host, idle parameters."""
         of_it = (hint for pace in self._groups_for(user_agent).paces for hint in pace.hints)
         return tuple(islice(dict.fromkeys(chain(of_it, self._hints)), HINTS_MAX))
 
     def disallows_anything(self, user_agent: str) -> bool:
-        """Whether any line at all forbids the robot a part of the host."""
+        """Whether any line forbids the robot a part of the host."""
         return any(not rule.allow for group in self._groups_for(user_agent).rules for rule in group)
 
     def _decisive(self, user_agent: str, url: str) -> RobotsRule | None:
@@ -129,17 +131,17 @@ class RobotsTxt:
         return matcher
 
     def _groups_for(self, user_agent: str) -> _AgentGroups:
-        """RFC 9309 §2.2.1: all groups that name the robot, else all that speak to everybody."""
+        """RFC 9309 §2.2.1: all groups that name the robot, else all groups for `*`."""
         product = _product(user_agent)
         named = self._asked.get(product[0].lower()) if product else None
         return named or self._asked.get(ANY_AGENT) or _AgentGroups()
 
 
 def parse(text: bytes) -> RobotsTxt:
-    """Read a robots.txt.
+    """Parse a robots.txt.
 
-    A group of rules ends where a robot is named after a rule; other records do not end it (RFC 9309 §2.2.4). A delay
-    is meant for the robots named just before it: naming one after a delay begins a new group of delays.
+    A group of rules ends at a user-agent line after a rule; other records do not end it (RFC 9309 §2.2.4). A delay
+    applies to the robots named just before it: a user-agent line after a delay begins a new group of delays.
     """
     text = text[:ROBOTS_BYTES_MAX].removeprefix(b"\xef\xbb\xbf")
     asked: dict[str, _AgentGroups] = {}
@@ -175,7 +177,7 @@ def parse(text: bytes) -> RobotsTxt:
 
 
 def _key_and_value(line: bytes) -> tuple[str, bytes]:
-    """The known key of a line, or nothing. A missing colon is forgiven if there are just two words."""
+    """The known key of a line, or empty. A missing colon is accepted if there are exactly two words."""
     line = line.partition(b"#")[0].strip()
     key, colon, value = line.partition(b":")
     if not colon:
@@ -191,7 +193,7 @@ def _readable(value: bytes) -> str:
 
 
 def _name(asked: dict[str, _AgentGroups], value: bytes, rules: list[RobotsRule], pace: _AgentDelays) -> None:
-    """Note that what follows is asked of the robot that this line names."""
+    """Apply the following rules and delays to the robot that this line names."""
     name = _readable(value)
     if name.split(maxsplit=1)[:1] == [ANY_AGENT]:
         agent = ANY_AGENT
@@ -229,7 +231,7 @@ def _seconds(value: str) -> list[float]:
 
 
 def _seconds_between(value: str) -> list[float]:
-    """`1/10s` is ten seconds from one request to the next, `30/1m` two; the hours behind it are not looked at."""
+    """`1/10s` is ten seconds from one request to the next, `30/1m` two; the hours after it are ignored."""
     found = _rate(value)
     if found is None or not int(found[1]):
         return []
@@ -257,7 +259,9 @@ def _target(url: str) -> str:
 
 
 class _Wildcard:
-    """A pattern with `*` or `$`: pieces that must follow each other, found from left to right, never going back."""
+    """A pattern with `*` or `$`: pieces that must follow each other, searched from left to right without
+    backtracking.
+    """
 
     __slots__ = ("anchored", "head", "pieces", "rule", "tail")
 
@@ -284,13 +288,13 @@ class _Wildcard:
 
 
 class _Matcher:
-    """The rules for one robot, made ready.
+    """The rules for one robot, prepared for matching.
 
-    Most rules are plain prefixes: they are kept sorted. All those that are a prefix of a target stand, nested in each
-    other, at or before the place where the target itself would stand; so the nearest one before it, or one of those
-    that enclose that one, is the longest, and a bisection finds it among thousands. The few with wildcards are tried
-    one by one, most specific first, as long as they could still win. Known weakness: a file made of nothing but
-    wildcards costs a pass for each (500 KiB of them: some 25 ms a URL).
+    Most rules are plain prefixes: they are kept sorted. All prefixes of a target stand, nested in each other, at or
+    before the place where the target itself would stand. So the nearest one before it, or one of those that enclose
+    that one, is the longest, and a bisection finds it among thousands. The few rules with wildcards are tried one by
+    one, most specific first, as long as they could still win. Known weakness: a file made of nothing but wildcards
+    costs a pass for each (500 KiB of them: some 25 ms per URL).
     """
 
     __slots__ = ("_enclosing", "_prefixes", "_verdicts", "_wildcards", "rules")
@@ -318,7 +322,7 @@ class _Matcher:
             self._verdicts.append(_stronger(self._verdicts[outer] if outer >= 0 else None, plain[prefix]))
 
     def decisive(self, target: str) -> RobotsRule | None:
-        """The rule that decides, if one speaks of the target."""
+        """The rule that decides, if one matches the target."""
         if target.startswith("/robots.txt") and target[11:12] in ("", "?"):  # §2.2.2: implicitly allowed
             return None
         prefixes = self._prefixes

@@ -1,8 +1,9 @@
 """Throttling: a token bucket for bandwidth and a budget for the memory of response bodies.
 
-Promises: in any stretch of time no more than `burst + rate x time` bytes pass a `Valve`, and one part; a `Basin`
-never holds more than its maximum and what the bodies lack whose turn it was; there is always one body that may go on.
-Pure: what time it is, is asked of a clock that is handed in. Knows nothing of HTTP or of pausing.
+Promises: in any period no more than `burst + rate x time` bytes, and one part, pass a `BandwidthLimiter`. A
+`BodyMemory` never holds more than its maximum plus the rest of the bodies whose turn it was; there is always one body
+that may continue. Pure: the clock is passed in.
+Knows nothing of HTTP or of pausing.
 """
 
 from collections.abc import Callable, Collection, Sized
@@ -10,15 +11,15 @@ from typing import Generic, Protocol, TypeVar
 
 from tarrafa.clock import boottime
 
-BURST_S = 0.1  # so much time's worth passes at once, if nobody says otherwise
-HANDOVER_S = 1.0  # a body that may go on, and does not, gives its turn to the next
+BURST_S = 0.1  # this much time's worth of bytes passes at once by default
+HANDOVER_S = 1.0  # a body that may continue but receives nothing gives its turn to the next
 
 
 class BandwidthLimiter:
-    """A bucket of permissions that fills at `rate` bytes per second up to `burst`; shared by any number of transfers.
+    """A token bucket that fills at `rate` bytes per second up to `burst`; shared by any number of transfers.
 
-    What has arrived is taken even if it is more than the bucket holds. Until time has paid that debt the valve is
-    shut: so a part may be larger than the bucket, and nothing has to be cut or given back.
+    Arrived bytes are taken even if they are more than the bucket holds. The limiter is then closed until time has paid
+    that debt: so a part may be larger than the bucket, and nothing has to be cut or given back.
     """
 
     __slots__ = ("_clock", "_filled_at", "_level", "burst", "rate")
@@ -30,19 +31,19 @@ class BandwidthLimiter:
         self._filled_at = clock()
 
     def set_rate(self, rate: float | None) -> None:
-        """From now on so fast; None: it is open."""
+        """Change the rate from now on; None: no limit."""
         self._filled()
         self.rate, self.burst = rate, (rate or 0.0) * BURST_S
         self._level = min(self._level, self.burst)
 
     def wait_s(self) -> float:
-        """How long it is shut for; 0: it is open."""
+        """Seconds until the limiter opens; 0: it is open."""
         if self.rate is None or self._filled() >= 0.0:
             return 0.0
         return -self._level / self.rate
 
     def take(self, size: int) -> None:
-        """So many bytes have come in."""
+        """Count bytes that have arrived."""
         if self.rate is not None:
             self._level = self._filled() - size
 
@@ -55,7 +56,7 @@ class BandwidthLimiter:
 
 
 class BodyHolder(Protocol):
-    """Somebody whose body lies in the basin."""
+    """An object with a body in memory, such as a transfer."""
 
     @property
     def body(self) -> Sized: ...
@@ -67,8 +68,8 @@ Someone = TypeVar("Someone", bound=BodyHolder)
 class BodyMemory(Generic[Someone]):
     """The bytes of all bodies that are not complete yet.
 
-    When it is full, one body goes on all the same, or nothing would ever be complete: of those that have more to
-    bring, the one that has brought the most. It keeps its turn until it is complete or brings nothing for a while.
+    When the memory is full, one body continues all the same, or nothing would ever be complete: of those that have more
+    to receive, the largest one. It keeps its turn until it is complete or receives nothing for a while.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = boottime) -> None:
@@ -78,7 +79,7 @@ class BodyMemory(Generic[Someone]):
         self._moved_at = 0.0
 
     def has_room(self, someone: Someone, size: int, others: Collection[Someone]) -> bool:
-        """May `someone` bring so many bytes more? `others` wait for the same."""
+        """Whether `someone` may receive `size` more bytes. `others` wait for the same."""
         if self.held + size <= self.most:
             return True
         now = self._clock()
@@ -94,7 +95,7 @@ class BodyMemory(Generic[Someone]):
         self.held += size
 
     def release(self, someone: Someone) -> None:
-        """Its body is complete, or given up."""
+        """The body is complete, or given up."""
         self.held -= len(someone.body)
         if self._foremost is someone:
             self._foremost = None

@@ -1,8 +1,8 @@
 """One running HTTP transfer: takes header and body, cuts at its limits, and maps its end to a status.
 
-libcurl hands header lines and parts of the body over as they arrive; the transfer is cut as soon as it is clear that
-the rest is not wanted. `response_to` gives every way in which a transfer can end its status: nothing that a server
-does is an exception, and nothing that is our own fault is put down to the server.
+libcurl hands over header lines and parts of the body as they arrive; the transfer is cut as soon as the rest is known
+to be unwanted. `build_response` maps every possible end of a transfer to a status: nothing that a server does is an
+exception, and no fault of our own is blamed on the server.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from tarrafa.fetch.http_message import HEADER_BYTES_MAX, FetchRequest, FetchResp
 from tarrafa.fetch.throttling import BandwidthLimiter
 from tarrafa.model import Status
 
-INTERIM_MAX = 20  # answers (1xx) before the answer
-STARVED_SHARE = 0.2  # of the time that was too long: if so much of it is our doing, the host is not to blame
+INTERIM_MAX = 20  # interim responses (1xx) before the final one
+STARVED_SHARE = 0.2  # of the exceeded time limit: if we caused at least this share, the host is not to blame
 ERROR_LENGTH_MAX = 200
-TLS_HUNG_UP = "unexpected eof while reading"  # many servers leave without TLS's own good-bye; in OpenSSL's words
+TLS_HUNG_UP = "unexpected eof while reading"  # many servers close without TLS's close_notify; OpenSSL's wording
 
 CURL_STATUS = {
     pycurl.E_OPERATION_TIMEDOUT: Status.TOO_SLOW,
@@ -41,7 +41,7 @@ OUR_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class CurlResult(NamedTuple):
-    """What libcurl says about a transfer that is over."""
+    """libcurl's data about a finished transfer."""
 
     code: int = 0
     message: str = ""
@@ -51,7 +51,7 @@ class CurlResult(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Transfer:
-    """One request on its way. `admits` is asked before each part of the body is taken in."""
+    """One request in flight. `admit` of `Backpressure` is asked before each part of the body is taken."""
 
     request: FetchRequest
     curl: pycurl.Curl
@@ -66,26 +66,27 @@ class Transfer:
     complete_head: bool = False
     interim: int = 0
     refused: int = 0  # our own reason for cutting the transfer
-    why: str = ""  # in words
-    head_is_enough: bool = False  # of a body that is not wanted whole: its head is the answer
+    why: str = ""  # the reason in words
+    head_is_enough: bool = False  # the body is not needed: its head is the response
     sent: bool = False
-    bytes_seen: int = -1  # bytes, when we last looked
+    bytes_seen: int = -1  # bytes at the last stall check
     bytes_seen_at: float = 0.0
-    waiting_bytes: int = 0  # bytes that wait to be taken in
-    held_since: float = 0.0  # 0: it is not held back
-    held_s: float = 0.0  # how long it had to wait for us
+    waiting_bytes: int = 0  # bytes that wait to be taken
+    held_since: float = 0.0  # 0: not paused
+    held_s: float = 0.0  # how long our own limits paused it
 
     def refuse(self, status: int, why: str) -> int:
-        """Cut it; what libcurl's callbacks return for that."""
+        """Cut the transfer. Returns the value that libcurl's callbacks return for that."""
         self.refused, self.why = status, why
         return -1
 
     def is_stalled(self, now: float) -> bool:
-        """Asked now and then: has nothing come for too long? (Connecting has its own limit, waiting for us has none.)
+        """Whether nothing arrived for too long; called now and then. (Connecting has its own limit; pauses of our own
+        do not count.)
 
-        libcurl's own LOW_SPEED_TIME will not do. It averages over five seconds, does not begin to count before
-        something wakes the transfer (a server that says nothing was left after 21 s instead of 1), and wakes every
-        transfer every second.
+        libcurl's own LOW_SPEED_TIME is not usable. It averages over five seconds, does not begin to count before
+        something wakes the transfer (a silent server was dropped after 21 s instead of 1), and wakes every transfer
+        every second.
         """
         came = len(self.head) + len(self.body) + self.interim
         if came != self.bytes_seen or not self.sent or self.held_since:
@@ -93,7 +94,7 @@ class Transfer:
         return now - self.bytes_seen_at >= self.request.stall_timeout_s
 
     def take_header(self, line: bytes) -> int:
-        """Header lines as they come; an interim answer (1xx) is followed by another block."""
+        """Take a header line; an interim response (1xx) is followed by another block."""
         if self.complete_head:
             if self.parsed is not None and self.parsed.code >= 200:
                 return len(line)  # trailer fields
@@ -108,7 +109,7 @@ class Transfer:
         return len(line)
 
     def _judge_head(self) -> int:
-        """The block is complete: is it an answer, and do we want it? 0: go on."""
+        """The block is complete: check whether it is a response and is wanted. 0: continue."""
         head = self.parsed = parse_head(bytes(self.head))
         for valve in self.limiters:
             valve.take(len(self.head))
@@ -126,7 +127,7 @@ class Transfer:
         return self.refuse(verdict, "") if verdict else 0
 
     def take_body(self, part: bytes) -> int:
-        """Parts of the body as they come; the same part comes again if it was not taken."""
+        """Take a part of the body; a part that was not taken comes again."""
         if not self.admit(self, len(part)):
             return int(pycurl.WRITEFUNC_PAUSE)
         self.body += part
@@ -139,12 +140,12 @@ class Transfer:
 
 
 def build_response(transfer: Transfer, ending: CurlResult, elapsed_s: float, late_s: float) -> FetchResponse:
-    """What came of it. `late_s` is how late our own machine was meanwhile."""
+    """The response of a finished transfer. `late_s` is how late our own machine was meanwhile."""
     head = transfer.parsed
     status = _status(transfer, ending)
     error = (
         transfer.why if transfer.refused or transfer.head_is_enough else ending.message
-    )  # libcurl's is that we refused
+    )  # libcurl's own message is only that we refused
     if not error and status < 0 and not transfer.refused:
         error = f"libcurl error {ending.code}" if ending.code else "the header block ends too soon"
     if status == Status.TOO_SLOW and transfer.held_s + late_s >= STARVED_SHARE * elapsed_s:
@@ -170,7 +171,7 @@ def _status(transfer: Transfer, ending: CurlResult) -> int:
         return Status.NOT_SENT
     failure = CURL_STATUS.get(code, Status.SYSTEM_ERROR)
     if head is None:
-        return failure  # also where libcurl is content with half a header block
+        return failure  # also where libcurl accepts half a header block
     broken = code == pycurl.E_RECV_ERROR
     if (
         not code
@@ -178,13 +179,15 @@ def _status(transfer: Transfer, ending: CurlResult) -> int:
         or code == pycurl.E_PARTIAL_FILE
         or (broken and TLS_HUNG_UP in ending.message)
     ):
-        return head.code  # there may be less than was promised: browsers show what came
+        return head.code  # the body may be shorter than declared: browsers show what arrived
     misframed = broken and not ending.errno and _is_misframed(head, bytes(transfer.body))
     return Status.INVALID_RESPONSE if misframed else failure
 
 
 def _is_misframed(head: ResponseHead, body: bytes) -> bool:
-    """libcurl has one code for a connection that breaks and for chunks that are none; only one of them may mend."""
+    """Whether the chunks are malformed. libcurl has one code for that and for a broken connection; only the latter may
+    be retried.
+    """
     if "chunked" not in head.joined("transfer-encoding").lower():
         return False
     try:

@@ -11,7 +11,8 @@ What is left is half of the shortest round trip, and how much two machines' quar
 from dataclasses import dataclass
 
 from tarrafa.clock import Clock, boottime
-from tarrafa.frontier.api import ClockReading, Frontier
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import ClockReading
 
 SAMPLES = 3
 SKEW_NOTICE_S = 2.0  # worth a word to the operator

@@ -23,7 +23,8 @@ from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.config import Collection
 from tarrafa.errors import FrontierError, Unreachable
 from tarrafa.frontier.address import Address, address_from_supervisor, connect, to_environment
-from tarrafa.frontier.api import FIRST_HOST, CollectionRow, Frontier, PlannedVisit, RevisitPage, RevisitShelf
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import FIRST_HOST, CollectionRow, PlannedVisit, RevisitPage, RevisitShelf
 from tarrafa.model import HostId
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.policy import class_of

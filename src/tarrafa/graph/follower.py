@@ -24,7 +24,7 @@ from tarrafa.archive.projection import (
 )
 from tarrafa.archive.warc_reader import Cursor, visit_lengths
 from tarrafa.clock import boottime
-from tarrafa.frontier.api import UrlWeight
+from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph import rank_delivery
 from tarrafa.graph.graph_writer import GraphWriter
 from tarrafa.graph.rank_delivery import UndeliveredRanks

@@ -18,7 +18,7 @@ import msgspec
 
 from tarrafa.archive.projection import ProjectionState
 from tarrafa.archive.warc_reader import ArchiveEntry, Cursor
-from tarrafa.frontier.api import UrlWeight
+from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph.outlinks import OutEdge, out_edges
 from tarrafa.model import CollectionNote, UrlId
 from tarrafa.parse.url import host_id, host_key, url_id

@@ -14,7 +14,7 @@ from pathlib import Path
 from struct import Struct
 
 from tarrafa.errors import data_error_from_os
-from tarrafa.frontier.api import is_significant_rank_change
+from tarrafa.frontier.messages import is_significant_rank_change
 from tarrafa.graph.rank_file import HEADER_BYTES, RankFile
 from tarrafa.runtime.data_dir import DataDirectory
 

@@ -1,8 +1,9 @@
 """Normalizes a typed domain name, and lists a host's domain and its parent domains.
 
-Promises: a name as URLs have it (small letters, `são.br` as `xn--so-sia.br`), or None for what is no name of a host;
-`above` gives the host's own name and the domains above it, as `site:` understands them. Pure.
-Knows nothing of public suffixes: to whom `br` belongs is not asked here.
+Promises: `parse_domain` gives a name as it appears in URLs (lower case, `são.br` as `xn--so-sia.br`), or None for a
+text that is no host name. `domain_and_parents` gives the host's own name and its parent domains, as the `site:`
+operator understands them. Pure.
+Knows nothing of public suffixes: it does not ask who owns `br`.
 """
 
 import re
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 
 from tarrafa.parse.url import canonical, host_name
 
-LABELS_MAX = 12  # of a domain, from the right: what the index knows of a host
+LABELS_MAX = 12  # of a domain, from the right: the index keeps this many of a host
 NAME_CHARS_MAX = 253
 
 _bare = re.compile(r"(?:https?://)?([^\s/?#@*:\\]+|\[[0-9a-fA-F:.]+\])/?").fullmatch
@@ -18,7 +19,7 @@ _address = re.compile(r"\[.*\]|\d{1,3}(\.\d{1,3}){3}").fullmatch
 
 
 def parse_domain(text: str) -> str | None:
-    """The name that somebody typed: `ufmg.br`, `www.UFMG.br.`, `https://ufmg.br/`. With a path or a port: None."""
+    """The domain in a typed text: `ufmg.br`, `www.UFMG.br.`, `https://ufmg.br/`. None if it has a path or a port."""
     typed = _bare(text.strip())
     url = canonical(f"http://{typed[1]}/") if typed else None
     name = host_name(url).rstrip(".") if url is not None else ""
@@ -26,7 +27,7 @@ def parse_domain(text: str) -> str | None:
 
 
 def is_ip_address(name: str) -> bool:
-    """An IP address stands below nothing."""
+    """Whether the name is an IP address, which has no parent domains."""
     return _address(name) is not None
 
 

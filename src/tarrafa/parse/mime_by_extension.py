@@ -1,17 +1,17 @@
 """Guesses the MIME types of a URL by the file extension of its path.
 
-Promises: the MIME types that the extension of a URL's last path segment can only stand for, so that a collection of
-pages may note a link to a photo or a film without fetching it. When in doubt it says nothing: names that programs
-answer to (.html, .php, .cgi), feeds and sitemaps (.xml, .rss), ends that are also domains (/example.com, .app, .ai,
-.sh), wiki pages (`File:Foo.jpg`) and source browsers (`/blob/main/logo.png`), which show a page about the file.
-Knows nothing of what a server really sends, and decodes no escapes: a canonical URL has none where none is needed.
+Promises: the MIME types that the extension of a URL's last path segment can stand for, so that a collection of pages
+can record a link to a photo or a film without fetching it. Doubtful extensions give no type: names served by programs
+(.html, .php, .cgi), feeds and sitemaps (.xml, .rss), extensions that are also top-level domains (/example.com, .app,
+.ai, .sh), wiki pages (`File:Foo.jpg`) and source browsers (`/blob/main/logo.png`), which show a page about the file.
+Knows nothing of the type that a server really sends, and decodes no escapes: a canonical URL has no needless ones.
 """
 
 _OOXML = "application/vnd.openxmlformats-officedocument"
 _ODF = "application/vnd.oasis.opendocument"
 _BYTES = "application/octet-stream"
 
-# The first type is the registered one; the others are what servers send for it, too.
+# The first type is the registered one; servers also send the others.
 TYPES: dict[str, tuple[str, ...]] = {
     extension: tuple(types.split())
     for extensions, types in (
@@ -101,7 +101,7 @@ TYPES: dict[str, tuple[str, ...]] = {
         ("ttf", "font/ttf application/x-font-ttf"),
         ("otf", "font/otf application/x-font-otf"),
         ("eot", "application/vnd.ms-fontobject"),
-        # what pages are made of
+        # parts of pages
         ("css", "text/css"),
         ("js mjs", "text/javascript application/javascript application/x-javascript"),
         ("map webmanifest", "application/json application/manifest+json application/octet-stream"),
@@ -158,9 +158,9 @@ _SCHEME_LENGTH = len("https://")
 
 
 def mime_types_of(url: str) -> tuple[str, ...]:
-    """The types that a canonical URL's extension stands for; none if it says nothing.
+    """The types that a canonical URL's extension stands for; empty if there is no telling extension.
 
-    Links are many: nine of ten names have no telling end, and of these no more is looked at.
+    Links are many: nine of ten names have no telling extension, and those are dismissed with the least work.
     """
     end = url.find("?")
     if end < 0:
@@ -170,7 +170,7 @@ def mime_types_of(url: str) -> tuple[str, ...]:
     if not types:
         return ()
     begin = url.find("/", _SCHEME_LENGTH)
-    if not 0 < begin <= url.rfind("/", 0, dot) < dot - 1:  # the name of a host, or of nothing at all
+    if not 0 < begin <= url.rfind("/", 0, dot) < dot - 1:  # a host name, or an empty file name
         return ()
     is_about = url.rfind(":", begin, dot) > 0 or url.find("%3A", begin, dot) > 0 or "/wiki/" in url or "/blob/" in url
     return () if is_about else types

@@ -1,9 +1,10 @@
 """Parses the body of a response (HTML, plain text, PDF, office document) into a `Page`: the public `parse`.
 
-Promises: any bytes give a `Page`, and everything in it is bounded by a name below. HTML is read as browsers do,
-broken or not; XHTML is read as HTML; plain text has a text and no links; PDF and office documents (`document`) have
-both, or raise `Unreadable`; of other types we know only what their server asks. Knows nothing of visits or
-collections; memory and time of a hostile page are watched by the worker that calls.
+Promises: any bytes give a `Page`, and everything in it is bounded by a constant below. HTML, broken or not, is read as
+browsers read it; XHTML is read as HTML; plain text has a text and no links; PDF, RTF and office documents
+(`documents.document`) have both, or raise `UnreadableDocument`. For other types only the server's robots directives are
+known.
+Knows nothing of visits or collections. The worker that calls `parse` bounds the memory and time of a hostile page.
 """
 
 import re
@@ -27,14 +28,14 @@ from tarrafa.parse.html.link_extractor import LinkExtractor
 from tarrafa.parse.text import charset, fingerprint, language
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
-PARSER = "tarrafa-parse/3"  # stands in every record: raise it when the same bytes give another page
+PARSER = "tarrafa-parse/3"  # stored in every record: raise it when the same bytes give a different page
 
-BODY_BYTES_MAX = 16 << 20  # what is behind is not read
+BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
 TEXT_LENGTH_MAX = 500_000
 TITLE_LENGTH_MAX = 512
 HEADINGS_MAX = 64
 HEADING_LENGTH_MAX = 256
-HEAD_ELEMENTS_MAX = 10_000  # of those that are no anchors
+HEAD_ELEMENTS_MAX = 10_000  # of elements other than anchors
 REFRESH_LENGTH_MAX = 4_096
 REFRESH_DIGITS_MAX = 9
 ALTERNATES_MAX = 64
@@ -48,7 +49,7 @@ FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml"})
 
 _ANCHORS = ("a", "area")
 _METADATA_ELEMENTS = ("title", "base", "meta", "link", "h1", "h2", "h3", "frame", "iframe")
-_TEMPLATE_ELEMENTS = ("template",)  # browsers show nothing of it
+_TEMPLATE_ELEMENTS = ("template",)  # browsers do not display it
 _TEXTLESS_ELEMENTS = (
     "noscript",
     "iframe",
@@ -56,12 +57,12 @@ _TEXTLESS_ELEMENTS = (
     "select",
     "textarea",
     "datalist",
-)  # may have links, but nothing to read
+)  # may contain links, but no text for readers
 _LAYOUT = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 
 _looks_like_html = re.compile(rb"\s*(?:<!--|<\?xml|<!doctype\s+html|<[a-z][a-z0-9]*[\s/>])", re.IGNORECASE).match
 _spaces = re.compile(r"[^\S\n]+")
-# HTML standard, "shared declarative refresh steps". (turbohtml's own meta_refresh raises on a URL that is none.)
+# HTML standard, "shared declarative refresh steps". (turbohtml's own meta_refresh raises on an invalid URL.)
 _refresh = re.compile(
     r"""\s*([0-9]++|(?=\.))[0-9.]*+(?:\s*[;,]|\s)\s*(?:url\s*=\s*)?(?:"([^"]*)|'([^']*)|(.*))""",
     re.IGNORECASE | re.DOTALL,
@@ -80,8 +81,9 @@ def parse(
     *,
     careful: bool = False,
 ) -> Page:
-    """The page that these bytes are. `x_robots_tag` holds all such headers, one a line; `agent` is our robot's name.
-    `careful`: raise `Risky` rather than let a page near what it could crash."""
+    """Parse the body of a response. `x_robots_tag` holds all such headers, one per line; `agent` is our robot's name.
+    `careful`: raise `SandboxRequired` instead of passing the page to a library that it could crash.
+    """
     kind = _kind(body, content_type)
     asked = robots_meta.from_header(x_robots_tag, agent) if x_robots_tag else frozenset()
     if kind in DOCUMENT_KINDS:
@@ -95,8 +97,9 @@ def parse(
 
 
 def _kind(body: bytes, content_type: str) -> str:
-    """How to read it. Only a missing type is sniffed (and application/octet-stream, for documents): a server that names
-    one is believed, as browsers mostly do."""
+    """The kind of parser to use. Only a missing type is sniffed (and application/octet-stream, for documents): a type
+    that the server names is believed, as browsers mostly do.
+    """
     declared = content_type.partition(";")[0].strip().lower()
     if declared in HTML_TYPES:
         return "html"
@@ -113,14 +116,14 @@ def _kind(body: bytes, content_type: str) -> str:
 
 
 def sniff(body: bytes) -> tuple[str, ...]:
-    """The MIME types that a document whose server names none may have; empty if it is nothing that is read here."""
+    """The MIME types that a body without a declared type may have; empty if it is of no type that is parsed here."""
     types = {"html": ("text/html",), "plain": ("text/plain",), "pdf": ("application/pdf",), "rtf": ("application/rtf",)}
     return (types | {"office": tuple(sorted(OFFICE_TYPES))}).get(_kind(body, ""), ())
 
 
 @dataclass(slots=True)
 class _PageElements:
-    """What the elements of a page, other than its anchors, say about it."""
+    """The facts that elements other than anchors state about the page."""
 
     title: str = ""
     base: str = ""
@@ -280,7 +283,7 @@ def _read_link(element: Element, said: _PageElements) -> None:
 
 
 def _refresh_target(content: str) -> tuple[str, float]:
-    """Where a meta refresh sends the reader, and when; nowhere when it only loads the same page again."""
+    """The target and delay of a meta refresh; an empty target if it only reloads the same page."""
     found = _refresh(content[:REFRESH_LENGTH_MAX])
     if not found:
         return "", 0.0
@@ -306,7 +309,7 @@ def _single_line(text: str, length_max: int) -> str:
 
 
 def normalize_lines(text: str) -> str:
-    """One line for each block, no empty ones, one space between words."""
+    """One line for each block, no empty lines, one space between words."""
     text = text[: 2 * TEXT_LENGTH_MAX].replace("\xa0", " ")
     text = "\n".join(filter(None, map(str.strip, text.split("\n"))))
     if "  " in text or "\t" in text:

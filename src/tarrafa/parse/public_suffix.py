@@ -1,9 +1,10 @@
 """Computes the site (registrable domain) of a host by the public suffix list.
 
-Promises: the registrable domain by the public suffix list, private section included (`foo.github.io` is a site of its
-own); an IP address, a name of one label and a public suffix are their own sites; the same list gives the same answer.
-Knows nothing of where the list comes from: its text is handed in (the frontier keeps the snapshot that all workers
-use, so that an update of the list never moves a site; `fetch/suffix_list.py` has the bundled one).
+Promises: the site is the registrable domain by the public suffix list, private section included (`foo.github.io` is a
+site of its own). An IP address, a name of one label and a public suffix are their own sites. The same list gives the
+same answer.
+Knows nothing of where the list comes from: the caller passes its text. The frontier keeps the snapshot that all workers
+use, so that an update of the list never moves a site; `fetch/suffix_list.py` reads the bundled list.
 """
 
 import re
@@ -21,7 +22,7 @@ _ipv4 = re.compile(r"\d{1,3}(\.\d{1,3}){3}").fullmatch
 
 
 class PublicSuffixes:
-    """The public suffix list, with the suffixes that a configuration adds to it (`br.test`)."""
+    """The public suffix list, with the suffixes that a configuration adds (`br.test`)."""
 
     def __init__(self, text: str, extra: Iterable[str] = ()) -> None:
         added = [self._checked(suffix) for suffix in extra]
@@ -42,7 +43,7 @@ class PublicSuffixes:
         return text
 
     def site(self, host_name: str) -> str:
-        """The registrable domain of a host's name, or the name itself where there is no such thing."""
+        """The registrable domain of a host name, or the name itself if it has none."""
         found = self._sites.get(host_name)
         if found is None:
             if len(self._sites) >= SITES_CACHED_MAX:

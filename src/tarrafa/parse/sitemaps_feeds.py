@@ -1,13 +1,13 @@
 """Parses sitemaps, sitemap indexes, RSS and Atom feeds: their URLs and `lastmod` dates.
 
-Promises: the Sitemaps protocol (sitemap, index of sitemaps, plain text, each of them gzipped or not), RSS 0.9x, 1.0
-and 2.0, and Atom. Any bytes give a `Listing`, in linear time and with a few megabytes of memory beside the result;
-each URL once, canonical, with the latest change that its author claims. A file that declares entities is read no
-further. One that is no well-formed XML is read by the rules up to its fault, and from there as well as can be. Knows
-nothing of hosts: whether a sitemap may speak of a URL is decided by who asks.
+Promises: reads the Sitemaps protocol (sitemap, sitemap index, plain text, each of them gzipped or not), RSS 0.9x, 1.0
+and 2.0, and Atom. Any bytes give a `Listing`, in linear time and with a few megabytes of memory beside the result. Each
+URL appears once, canonical, with the latest change that its author claims. A file that declares entities is read no
+further. A file that is not well-formed XML is parsed strictly up to its fault, and leniently from there.
+Knows nothing of hosts: the caller decides whether a sitemap may list a URL.
 
-The text streams through expat in pieces, and of its events only an entry's own children matter. Expat reads an
-unfinished token again with every piece, and keeps every name that it ever saw: hence the bounds on both.
+The text streams through expat in pieces, and of its events only the children of an entry matter. Expat rescans an
+unfinished token with every piece, and keeps every name that it ever saw: hence the bounds on both.
 """
 
 import re
@@ -23,30 +23,32 @@ from tarrafa.parse.text.text_stream import TextStream
 from tarrafa.parse.url import INPUT_LENGTH_MAX, BaseUrl, UrlIdentity, base_url_of, canonical
 
 SITEMAP_BYTES_MAX = 52_428_800  # sitemaps.org: of one file, unpacked
-SITEMAP_URLS_MAX = 50_000  # likewise; those that say nothing, or nothing new, count as well
-DEPTH_MAX = 256  # of elements in each other: Atom may hold whole pages
-ELEMENTS_MAX = 2_000_000  # tags, entities or lines that cost us a step: 50 MB of images are 1.2 million
-NAMES_MAX = 10_000  # different ones, of elements and attributes
+SITEMAP_URLS_MAX = 50_000  # likewise; empty and repeated entries count as well
+DEPTH_MAX = 256  # of nested elements: Atom may contain whole pages
+ELEMENTS_MAX = 2_000_000  # tags, entities or lines processed: 50 MB of images are 1.2 million
+NAMES_MAX = 10_000  # distinct names of elements and attributes
 TOKEN_BYTES_MAX = 262_144  # of one tag or comment
 FIELD_LENGTH_MAX = INPUT_LENGTH_MAX
 SNIFFED_LENGTH = 8_192
-TAGS_KEPT = 4  # from one piece of broken XML to the next, at most
+TAGS_KEPT = 4  # carried over from one piece of broken XML to the next, at most
 
 _PLAIN = UrlIdentity()
 _BLANK = "\ufeff \t\r\n"
-_CONTROLS = bytes(set(range(32)) - {9, 10, 13})  # XML has no place for them, broken feeds do
+_CONTROLS = bytes(set(range(32)) - {9, 10, 13})  # invalid in XML, but present in broken feeds
 _ALTERNATE = ("alternate", "http://www.iana.org/assignments/relation/alternate")
 _DUBLIN_CORE = "http://purl.org/dc/elements/1.1/"
 
 
 @dataclass(frozen=True, slots=True)
 class _ListingFormat:
-    """How one family of files says it. Names are in lower case, without the prefix of the family's own namespace."""
+    """The element names of one family of files. Names are in lower case, without the prefix of the family's own
+    namespace.
+    """
 
-    entries: frozenset[str]  # the elements that are an entry each
-    url_fields: tuple[str, ...]  # which of its children say where it is, the best first
-    date_fields: tuple[str, ...]  # and when it changed
-    namespaces: frozenset[str]  # any other, or none, will do where no prefix stands: the Web writes them as it likes
+    entries: frozenset[str]  # the elements that are entries
+    url_fields: tuple[str, ...]  # children of an entry that hold its URL, the best first
+    date_fields: tuple[str, ...]  # children of an entry that hold its date of change
+    namespaces: frozenset[str]  # without a prefix any other namespace, or none, is accepted: sites write them freely
 
     @property
     def names(self) -> frozenset[str]:
@@ -68,7 +70,7 @@ _RSS = _ListingFormat(
 _ATOM = _ListingFormat(
     frozenset({"entry"}),
     ("link",),
-    ("updated", "modified", "published", "issued"),  # the second and the last are of Atom 0.3
+    ("updated", "modified", "published", "issued"),  # the second and the last are from Atom 0.3
     frozenset({"http://www.w3.org/2005/Atom", "http://purl.org/atom/ns#"}),
 )
 _ROOTS = {
@@ -86,7 +88,7 @@ _absolute = re.compile(r"https?://", re.IGNORECASE).match
 _root = re.compile(
     rf"<(?:([\w.-]{{1,32}}):|!doctype\s{{1,8}})?(html|{'|'.join(_ROOTS)})(?=[\s/>])", re.IGNORECASE | re.ASCII
 )
-# A tag that matters and the text behind it. Nothing in it but the mark of CDATA passes a `<`: the search is linear.
+# A tag that matters and the text after it. Only the CDATA marker may pass a `<`, so the search is linear.
 _tag = re.compile(
     rf"<(?=[/\w])(/?)(?:([\w.-]{{1,32}}):)?({_TAGS})((?:[\s/][^<>]*+)?+)>"
     r"(?:\s*+<!\[CDATA\[((?:[^<\]]|\](?!\]>))*+)\]\]>|([^<]*+))",
@@ -97,7 +99,7 @@ _entity = re.compile(r"&#?\w{1,32};")
 
 
 def parse_sitemap_or_feed(body: bytes, url: str, content_type: str = "", identity: UrlIdentity = _PLAIN) -> Listing:
-    """What the file at `url` lists. A body that is gzipped itself, as `sitemap.xml.gz` is, is unpacked here."""
+    """Parse the sitemap or feed at `url`. A body that is itself gzipped, such as `sitemap.xml.gz`, is unpacked here."""
     stream = TextStream(body, content_type, SITEMAP_BYTES_MAX)
     found = _ListingBuilder(url, identity)
     try:
@@ -126,19 +128,21 @@ def _read(stream: TextStream, found: "_ListingBuilder") -> None:
     elif guess is None:
         _read_lines(chain([first], pieces), stream, found)
         return
-    if guess is not None and guess[2].lower() != "html":  # a warning stands before it, or a prolog that is none
+    if guess is not None and guess[2].lower() != "html":  # a warning or an invalid prolog precedes the root element
         found.kind, dialect = _ROOTS[guess[2].lower()]
         prefixes = _prefixes(dialect, guess[1] or "", {})
         _read_leniently(chain([first], pieces), found, dialect, prefixes, found.base)
 
 
 class _ListingLimitReached(Exception):
-    """A limit is reached, or something is asked that nobody may ask of us: what was found stands, no more is read."""
+    """A limit is reached, or the file asks for something that is never done (entities). URLs found so far are kept; no
+    more is read.
+    """
 
 
 @dataclass(slots=True)
 class _ListingEntry:
-    """One entry in the making: its element, its base, and the first text of each field that says something."""
+    """One entry being read: its element, its base, and the first non-empty text of each field."""
 
     element: str
     base: BaseUrl
@@ -159,7 +163,7 @@ class _ListingEntry:
 
 
 class _ListingBuilder:
-    """What is listed so far."""
+    """The URLs listed so far."""
 
     def __init__(self, url: str, identity: UrlIdentity) -> None:
         self.base = base_url_of(url)
@@ -172,14 +176,14 @@ class _ListingBuilder:
         self._seen = 0
 
     def add(self, entry: _ListingEntry, dialect: _ListingFormat) -> None:
-        """Note an entry that is complete."""
+        """Add a complete entry."""
         said = entry.fields
         place = next((said[name] for name in dialect.url_fields if name in said), "")
         told = next((said[name] for name in dialect.date_fields if name in said), "")
         self.add_url(place, entry.base, told, self.sitemaps if entry.element == "sitemap" else self.entries)
 
     def add_url(self, reference: str, base: BaseUrl, told: str, into: dict[str, float]) -> None:
-        """Note a URL and when it changed. A list that names itself, as an empty reference does, says nothing."""
+        """Add a URL and when it changed. A list that names itself, as an empty reference does, is skipped."""
         self._seen += 1
         if self._seen > SITEMAP_URLS_MAX:
             raise _ListingLimitReached
@@ -191,10 +195,10 @@ class _ListingBuilder:
 
 
 def _prefixes(dialect: _ListingFormat, of_root: str, attributes: dict[str, str]) -> dict[str, str]:
-    """What to put for a prefix: nothing for those of the dialect itself; the unknown ones are those of extensions.
+    """Maps each prefix: the dialect's own prefixes to nothing, all others to those of extensions.
 
-    Only what the root declares is looked at, which is where the Web declares its prefixes, and a prefix that nobody
-    declared is no error. So `image:loc` is never taken for `loc`, whatever else is wrong with the file.
+    Only the declarations on the root element are used, because that is where sites declare their prefixes. An
+    undeclared prefix is no error. So `image:loc` is never taken for `loc`, whatever else is wrong with the file.
     """
     known = {"": "", "dc": "dc:", of_root: ""}
     for name, namespace in attributes.items():
@@ -207,14 +211,14 @@ def _prefixes(dialect: _ListingFormat, of_root: str, attributes: dict[str, str])
 
 
 class _ListingXmlReader:
-    """Reads XML by the rules. Once `read` returns, `dialect` is that of the root, if it is one that we know."""
+    """Reads XML strictly. After `read` returns, `dialect` is that of the root element, if it is a known one."""
 
     def __init__(self, found: _ListingBuilder) -> None:
         self.dialect: _ListingFormat | None = None
         self.prefixes: dict[str, str] = {}
         self._found = found
         self.base = found.base
-        self._names: dict[str, str] = {}  # how the file writes them: what they are to us, if anything
+        self._names: dict[str, str] = {}  # name as written: our name for it, or empty
         self._depth = self._elements = 0
         self._entry: _ListingEntry | None = None
         self._entry_depth = self._entry_at = 0
@@ -229,11 +233,13 @@ class _ListingXmlReader:
         self._parser.EndElementHandler = self._end
 
     def read(self, pieces: Iterator[str]) -> Iterator[str] | None:
-        """Read to the end, or to the first fault: then what is left, from the tag or the entry that has it."""
+        """Read to the end, or to the first fault. At a fault, return the rest, beginning with the tag or entry that has
+        it.
+        """
         try:
             return self._fed(pieces)
         finally:
-            parser = self._parser  # each holds the other: let go
+            parser = self._parser  # breaks the reference cycle between the two
             parser.StartDoctypeDeclHandler = parser.StartElementHandler = None
             parser.EndElementHandler = parser.CharacterDataHandler = None
 
@@ -256,18 +262,20 @@ class _ListingXmlReader:
             before = data
             if fed - parser.CurrentByteIndex > TOKEN_BYTES_MAX or len(parser.intern) > NAMES_MAX:
                 raise _ListingLimitReached
-        self._found.cut = True  # or the root would have ended
+        self._found.cut = True  # otherwise the root element would have ended
         if self._entry is not None and self.dialect is not None:
             self._found.add(self._entry, self.dialect)
         return None
 
     @property
     def _is_over(self) -> bool:
-        """What follows the root is nothing to us, and nothing is if the root is none that we know."""
+        """Whether the rest can be ignored: the root element has ended, or is of no known kind."""
         return self._elements > 0 and (self._depth == 0 or self.dialect is None)
 
     def _doctype(self, name: str, system_id: str | None, public_id: str | None, has_subset: int) -> None:
-        """Old RSS names its DTD, which nobody reads. One in the file itself declares entities: bombs and spies."""
+        """Ignore the DTD that old RSS names. A DTD inside the file declares entities (bombs, file disclosure): stop
+        reading.
+        """
         if has_subset:
             raise _ListingLimitReached
 
@@ -327,7 +335,7 @@ class _ListingXmlReader:
         self._depth -= 1
 
     def _known(self, name: str) -> str:
-        """Our own name for an element, or nothing."""
+        """Our own name for an element, or empty."""
         assert self.dialect is not None
         prefix, _, local = name.rpartition(":")
         of_us = self.prefixes.get(prefix)
@@ -345,9 +353,9 @@ def _with_xml_base(base: BaseUrl, attributes: dict[str, str]) -> BaseUrl:
 def _read_leniently(
     pieces: Iterator[str], found: _ListingBuilder, dialect: _ListingFormat, prefixes: dict[str, str], base: BaseUrl
 ) -> None:
-    """Lenient: read what is no XML (a bare `&`, an entity of HTML, a tag that nobody closed) tag by tag.
+    """Lenient: read malformed XML (a bare `&`, an HTML entity, an unclosed tag) tag by tag.
 
-    Known weakness: comments and nesting are not seen, so what a comment or an Atom `source` holds is taken too.
+    Known weakness: comments and nesting are not seen, so the content of a comment or an Atom `source` is taken too.
     """
     entry: _ListingEntry | None = None
     names, is_over, steps = dialect.names, False, 0
@@ -372,12 +380,12 @@ def _read_leniently(
 
 
 def _tags(pieces: Iterator[str]) -> Iterator[re.Match[str]]:
-    """The tags that matter. Text that the file ends in may go on, had it not been cut: it is not given."""
+    """The tags that matter. Text at the end of a cut file may be incomplete, so it is not returned."""
     tail = ""
     for piece in pieces:
         text = tail + piece
         end = len(text)
-        for _ in range(TAGS_KEPT):  # back to a tag that is surely no CDATA: the text before it is whole
+        for _ in range(TAGS_KEPT):  # back to a tag that is certainly not CDATA: the text before it is complete
             end = text.rfind("<", 0, end)
             if end < 0 or text[end + 1 : end + 2] not in ("!", ""):
                 break
@@ -388,12 +396,12 @@ def _tags(pieces: Iterator[str]) -> Iterator[re.Match[str]]:
 
 
 def _unescaped(text: str) -> str:
-    """Only what ends in a semicolon: `?a=1&copy=2` says what it says."""
+    """Replaces only the entities that end in a semicolon, so that `?a=1&copy=2` stays as it is."""
     return _entity.sub(lambda found: unescape(found[0]), text) if "&" in text else text
 
 
 def _read_lines(pieces: Iterator[str], stream: TextStream, found: _ListingBuilder) -> None:
-    """sitemaps.org: a plain text sitemap has one URL a line, and nothing else; what else it has is passed over."""
+    """sitemaps.org: a plain text sitemap has one URL per line and nothing else; other lines are skipped."""
     tail, seen = "", 0
     for piece in pieces:
         *lines, tail = (tail + piece).replace("\r", "\n").split("\n")

@@ -1,9 +1,9 @@
 """Canonicalizes URLs (WHATWG parse, RFC 3986 escapes) and computes URL ids, host keys and host ids.
 
-Promises: `canonical` is the WHATWG parse (ada-url) without fragment, credentials and default port, with the escapes
-of RFC 3986 section 6.2.2 normalised; it is idempotent, and gives None for what is not http(s) or cannot be parsed.
-The fast paths give exactly what the slow path gives (tests/parse/test_url.py holds that by property). Knows nothing
-of collections: the two options that a collection may set are an `Identity` that it hands in.
+Promises: `canonical` is the WHATWG parse (ada-url) without fragment, credentials and default port, with the escapes of
+RFC 3986 section 6.2.2 normalised. It is idempotent, and gives None for a text that is not http(s) or cannot be parsed.
+The fast paths give exactly what the slow path gives (a property test in tests/parse/test_url.py checks it).
+Knows nothing of collections: a collection passes its two options as a `UrlIdentity`.
 """
 
 import re
@@ -18,7 +18,7 @@ from xxhash import xxh3_64_intdigest, xxh3_128_digest
 from tarrafa.model import HostId, UrlId
 
 URL_LENGTH_MAX = 2_048  # characters of a canonical URL, which is ASCII; the sitemap protocol has the same limit
-INPUT_LENGTH_MAX = 16_384  # before the fragment; longer ones are not even looked at
+INPUT_LENGTH_MAX = 16_384  # before the fragment; longer ones are not parsed at all
 ORIGINS_CACHED_MAX = 20_000
 BASES_CACHED_MAX = 512
 
@@ -27,19 +27,20 @@ DEFAULT_PORTS = {"http": "80", "https": "443"}
 UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 HEX_DIGITS = "0123456789ABCDEFabcdef"
 
-NO_BASE = "about:blank"  # a base that no relative reference can be joined to: as good as none
+NO_BASE = "about:blank"  # a base that no relative reference can be joined to: same as no base
 
-# Anything but the characters that WHATWG leaves alone both in a path and in a query, and that mean nothing new there.
+# Anything but the characters that WHATWG leaves unchanged both in a path and in a query, and that have no special
+# meaning there.
 _needs_parser = re.compile(r"[^A-Za-z0-9._~!$&()*+,;=:@/?-]").search
 _plain_origin = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+").fullmatch
 _escape = re.compile(r"%[0-9A-Fa-f]{2}")
-# Escapes that have another normal form: those with a small letter, and those of unreserved characters.
+# Escapes that have another normal form: those with lower-case digits, and those of unreserved characters.
 _odd_escape = re.compile(
     r"%(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f]|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])"
 ).search
 _stray_percent = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
-_NO_PAGES = ("javascript:", "mailto:", "tel:", "data:", "whatsapp:")  # common in links, and no http whatever follows
+_NO_PAGES = ("javascript:", "mailto:", "tel:", "data:", "whatsapp:")  # common in links, and never http
 
 _UPPER = {f"%{high}{low}": f"%{high}{low}".upper() for high in HEX_DIGITS for low in HEX_DIGITS}
 _DECODED = {escape: chr(int(escape[1:], 16)) for escape in _UPPER if chr(int(escape[1:], 16)) in UNRESERVED}
@@ -47,7 +48,9 @@ _NORMAL = _UPPER | _DECODED
 
 
 def canonical(url: str, base: str | None = None) -> str | None:
-    """The one spelling of `url`, seen from `base`; None if it is no http(s) URL, or longer than URL_LENGTH_MAX."""
+    """The canonical form of `url`, resolved against `base`; None if it is no http(s) URL, or longer than
+    URL_LENGTH_MAX.
+    """
     if base is not None:
         return base_url_of(base).join(url)
     if "/." not in url and _needs_parser(url) is None and len(url) <= URL_LENGTH_MAX:
@@ -57,15 +60,17 @@ def canonical(url: str, base: str | None = None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class BaseUrl:
-    """A page's base URL, taken apart once for all the links on it."""
+    """A page's base URL, split once for all the links on it."""
 
     href: str
-    origin: str  # empty when nothing may be joined by hand: the base is no http(s) URL
-    path: str  # up to the query; empty when it is not plain enough to join to
+    origin: str  # empty if the fast join is not possible: the base is no http(s) URL
+    path: str  # up to the query; empty if it is not plain enough for the fast join
     folder: str  # up to the last slash; likewise
 
     def join(self, url: str) -> str | None:
-        """`canonical(url, base)`. Most links need no URL parser: a plain path is hung on the origin or the folder."""
+        """The same as `canonical(url, base)`. Most links need no URL parser: a plain path is appended to the origin or
+        the folder.
+        """
         care = _needs_parser(url)
         if care is None:
             plain = url
@@ -77,7 +82,7 @@ class BaseUrl:
         return joined if joined is not None and len(joined) <= URL_LENGTH_MAX else _parse_with_ada(url, self.href)
 
     def _join_strings(self, plain: str) -> str | None:
-        """Base and reference put together as strings; None where that is not so simple."""
+        """Base and reference joined as strings; None if that is not possible."""
         if plain.startswith("../"):
             return self._join_parent(plain)
         if not self.origin or "/." in plain:
@@ -101,7 +106,7 @@ class BaseUrl:
 
 @lru_cache(maxsize=BASES_CACHED_MAX)
 def base_url_of(href: str) -> BaseUrl:
-    """The base taken apart; kept for the next link of the same page."""
+    """The base URL, split; cached for the next link of the same page."""
     normal = canonical(href)
     if normal is None:
         return BaseUrl(href, "", "", "")
@@ -113,7 +118,9 @@ def base_url_of(href: str) -> BaseUrl:
 
 
 def _with_plain_tail(url: str) -> str | None:
-    """The canonical form of an absolute URL whose path and query are normal already; None: one must look closer."""
+    """The canonical form of an absolute URL whose path and query are already normal; None if the slow path must
+    decide.
+    """
     slash = url.find("/", 8)
     if slash < 0:
         return None
@@ -126,7 +133,7 @@ def _with_plain_tail(url: str) -> str | None:
 
 @lru_cache(maxsize=ORIGINS_CACHED_MAX)
 def _origin(prefix: str) -> str:
-    """The canonical form of scheme://host:port, or nothing if there is more in it than that."""
+    """The canonical form of scheme://host:port; empty if the prefix holds more than that."""
     href = _parse_with_ada(prefix + "/", NO_BASE) if _plain_origin(prefix) else None
     return href[:-1] if href else ""
 
@@ -134,7 +141,7 @@ def _origin(prefix: str) -> str:
 def _parse_with_ada(url: str, base: str) -> str | None:
     """The slow path, which is the definition."""
     before, mark, _ = url.partition("#")
-    url = before + mark  # the mark stays, for spaces before it are not trailing spaces
+    url = before + mark  # the `#` stays, because spaces before it are not trailing spaces
     if len(url) > INPUT_LENGTH_MAX or url.startswith(_NO_PAGES):
         return None
     try:
@@ -151,21 +158,21 @@ def _parse_with_ada(url: str, base: str) -> str | None:
 
 
 def _scalar_values(text: str) -> str:
-    """What JavaScript's USVString does: pairs of surrogates become one character, lone ones U+FFFD."""
+    """JavaScript's USVString conversion: surrogate pairs become one character, lone surrogates U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _without_credentials(href: str) -> str:
-    """We never send a password that somebody wrote in a link, and the page behind it is one page."""
+    """The URL without credentials. We never send a password that a link contains, and the page is the same page."""
     slash = href.index("/", 8)
     at = href.rfind("@", 0, slash)
     return href if at < 0 else href[: href.index("//") + 2] + href[at + 1 :]
 
 
 def _normal_escapes(href: str) -> str:
-    """RFC 3986 §6.2.2: escapes in upper case, and none where none is needed. (A host has no escapes any more.)
+    """RFC 3986 §6.2.2: escapes in upper case, and no needless ones. (A host has no escapes any more.)
 
-    WHATWG lets a stray `%` stand. Next to one nothing is decoded, for `%%34%31` would become `%41`, a new escape.
+    WHATWG keeps a stray `%`. Next to one nothing is decoded, because `%%34%31` would become `%41`, a new escape.
     """
     if _odd_escape(href) is None:
         return href
@@ -174,13 +181,13 @@ def _normal_escapes(href: str) -> str:
 
 
 def url_id(url: str) -> UrlId:
-    """The 128 bits that a canonical URL is known by."""
+    """The 128-bit id of a canonical URL."""
     digest: bytes = xxh3_128_digest(url.encode())
     return digest
 
 
 class UrlParts(NamedTuple):
-    """A canonical URL taken apart; `port` is always written, `target` is path and query as sent to the server."""
+    """A canonical URL, split; `port` is always present, `target` is path and query as sent to the server."""
 
     scheme: str
     host: str
@@ -189,7 +196,7 @@ class UrlParts(NamedTuple):
 
 
 def split(url: str) -> UrlParts:
-    """Take a canonical URL apart. IPv6 addresses keep their brackets."""
+    """Split a canonical URL. IPv6 addresses keep their brackets."""
     slash = url.index("/", 8)
     scheme, host, port, _ = _authority(url[:slash])
     return UrlParts(scheme, host, port, url[slash:])
@@ -216,30 +223,32 @@ def host_name(url: str) -> str:
 
 
 def name_and_port(url: str) -> tuple[str, str]:
-    """A canonical URL's host as patterns of hosts see it: the scheme's own port is empty."""
+    """The host name and port of a canonical URL, as host patterns compare them: the scheme's default port is empty."""
     scheme, host, port, _ = _authority(url[: url.index("/", 8)])
     return host, "" if port == DEFAULT_PORTS[scheme] else port
 
 
 def host_id(key: str) -> HostId:
-    """The 64 bits, signed as databases have them, that a host key is known by."""
+    """The 64-bit id of a host key, signed as databases store it."""
     number: int = xxh3_64_intdigest(key.encode())
     return number - (1 << 64) if number >> 63 else number
 
 
 class UrlIdentity(msgspec.Struct, frozen=True):
-    """What else a collection takes for the same page. Modern servers tell these apart, so both are off by default."""
+    """Options of a collection that treat more URLs as the same page. Modern servers tell these apart, so both are off
+    by default.
+    """
 
     fold_case: bool = False
     strip_slash: bool = False
 
     def canonicalize(self, url: str, base: str | None = None) -> str | None:
-        """`canonical`, and then this collection's own idea of sameness."""
+        """`canonical`, followed by this collection's options."""
         found = canonical(url, base)
         return found if found is None else self.fold(found)
 
     def fold(self, url: str) -> str:
-        """Apply the options to a canonical URL. The query is left alone: keys and session ids live there."""
+        """Apply the options to a canonical URL. The query is unchanged: keys and session ids live there."""
         if not (self.fold_case or self.strip_slash):
             return url
         target = split(url).target

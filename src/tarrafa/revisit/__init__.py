@@ -1,12 +1,12 @@
 """Revisit policies: estimates change rates and decides which page to visit next (pure).
 
-Promises: pure. No clock, no disk, no network; chance comes in as an argument. The live frontier and the simulator run
-this same code, one on the real clock, the other on a false one.
-Knows nothing of URLs, HTTP or tables: a page is its rate of change, its weight and its server.
+Promises: pure. No clock, no disk, no network; randomness is an argument. The live frontier and the simulator run this
+same code, one on the real clock, the other on a simulated one.
+Knows nothing of URLs, HTTP or tables: a page is its change rate, its weight and its server.
 
-`staleness` holds the formulas, `estimate` learns rates, `belief` says whose dates may be trusted, `policy` decides.
-`allocation` and `slots` plan a whole day at once, `longrun` says what no policy can beat; these three compute with
-numba or numpy and are imported only by those who need them.
+`visit_value` holds the formulas, `change_rate` estimates rates, `date_trust` decides whose dates are trusted, `policy`
+decides which page is next. `allocation` and `visit_times` plan a whole day at once, `optimal_frequency` computes the
+optimum that no policy can beat; these three compute with numba or numpy and are imported only where they are needed.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ __all__ = ["allocate"]
 
 
 def __getattr__(name: str) -> Any:
-    """`tarrafa.revisit.allocate`, without making everybody wait for numba."""
+    """Provides `tarrafa.revisit.allocate` without importing numba for every user of this package."""
     if name == "allocate":
         from tarrafa.revisit.allocation import allocate
 

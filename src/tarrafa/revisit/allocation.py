@@ -1,17 +1,18 @@
 """Allocates a visit budget over pages for the least staleness, under caps per server.
 
-Promises: exactly the visits of the literal greedy (always the visit that gains the most freshness, under a cap per
-server and a budget for all; equal gains go to the lowest page number), found by prices in a fraction of its time. No
-cap and no budget is ever exceeded; a visit that gains nothing is not made.
-Knows nothing of when the visits happen (`slots`), nor of rates that must still be learned (`estimate`).
+Promises: exactly the visits of the literal greedy algorithm (always the visit that gains the most freshness, under a
+cap per server and a total budget; equal gains go to the lowest page number), found by prices in a fraction of its time.
+No cap and no budget is ever exceeded; a visit that gains nothing is not made.
+Knows nothing of when the visits happen (`visit_times`), nor of rates that must still be learned (`change_rate`).
 
-A page of `y` expected changes that gets `x` visits, evenly spaced, is stale S(y / (x+1)) of the time. S is convex in
-x: every further visit gains less than the one before, and so the greedy is optimal under caps that do not overlap.
+A page of `y` expected changes that gets `x` visits, evenly spaced, is stale S(y / (x+1)) of the time. S is convex in x:
+every further visit gains less than the one before, and so the greedy algorithm is optimal under caps that do not
+overlap.
 
-The way: at a price each page asks for the visits that gain it (`Demand`). At one common price the visits asked for
-meet the budget; a saturated server has a higher price of its own, at which they meet its cap (`narrow`). No price
-meets them exactly: the heap of the literal greedy gives the last visits, those between a price a little too high and
-one a little too low.
+The method: at a given price each page demands the visits that gain at least that price (`VisitDemand`). At one common
+price the total demand meets the budget; a saturated server has a higher price of its own, at which its demand meets its
+cap (`bracket_prices`). No price meets them exactly: the heap of the literal greedy algorithm gives the last visits,
+those between a price a little too high and one a little too low.
 """
 
 import itertools
@@ -35,24 +36,28 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 VISITS_MAX = 2**53  # beyond it a count is no longer exact as a float
 CHANGES_MAX = 1e100  # from 1e17 on no visit gains anything
-NOISE = 1e-15  # how far a computed gain may lie from the true one, in units of the weight: a few ulps of S
-SINGLE_THREAD_PAGES = 50_000  # pages that one thread asks sooner than several can be woken for
+NOISE = 1e-15  # error of a computed gain, in units of the weight: a few ulps of S
+SINGLE_THREAD_PAGES = 50_000  # up to this many pages one thread is faster than starting several
 BLOCK = 512  # pages at a time: their positions stay in the nearest cache
-SAMPLE = 32  # where there are many, every 32nd page tells the prices of all, nearly
+SAMPLE = 32  # with many pages, every 32nd page gives nearly the prices of all
 SPREAD = 1 / 128  # the share of the visits between two prices that is left to the heap
-SLACK_MIN = 4  # so few visits are left to it whatever their share
+SLACK_MIN = 4  # this few visits are left to it whatever their share
 SAME = 1 << 44  # bits: prices that agree to 1/256 enclose no more than that, except for ties
 LEAP = 1 << 49  # bits: a tenth more or less
 HIGHEST = int(np.array(np.inf).view(np.int64))
 
 
 def compiled(function: Function) -> Function:
-    """By numba, kept on disk. After a change in `staleness` remove __pycache__: numba watches one file only."""
+    """Compile with numba, cached on disk. After a change in `visit_value` remove __pycache__: numba watches one file
+    only.
+    """
     return cast(Function, njit(cache=True, error_model="numpy")(function))
 
 
 def compiled_parallel(function: Function) -> Function:
-    """Not the same function as a `compiled` one: the two would share their place on disk."""
+    """Compile for several threads. Not for a function that is also `compiled`: the two would share their file
+    on disk.
+    """
     return cast(Function, njit(cache=True, error_model="numpy", parallel=True)(function))
 
 
@@ -61,13 +66,13 @@ staleness = compiled(plain_staleness)
 
 @compiled
 def gain(changes: float, weight: float, visits: int) -> float:
-    """What one more visit saves of a page's staleness, after so many."""
+    """The staleness that one more visit saves a page that has `visits` already."""
     return weight * (staleness(changes / (visits + 1)) - staleness(changes / (visits + 2)))
 
 
 @compiled
 def tabled_inverse_value_growth(target: float) -> float:
-    """The inverse of `grown`, from the table. A chord of a convex curve: where it errs, it errs upwards."""
+    """The inverse of `value_growth`, from the table. A chord of a convex curve: its error is always upwards."""
     root = math.sqrt(target)
     cell = int(root * CELLS)
     if cell < CELLS - 1:
@@ -79,18 +84,19 @@ def tabled_inverse_value_growth(target: float) -> float:
     return u
 
 
-# How many visits does a page ask for at a price? All before the first that gains less.
+# The number of visits that a page demands at a price: all before the first that gains less.
 #
-# The gain of a visit is the mean of (w/y) grown(y/z) over x+1 <= z <= x+2. With grown(u) = price * y/w and z = y/u
-# every visit x <= z - 2 therefore gains the price, and none above z - 1 does. Between them `position` decides: the mean
-# is nearly the middle, moved by a second derivative; for u < 6 that is right to 0.003 + 1.5e-5 z (a test holds it), and
-# only pages that come so near to a whole number, some 1 in 100, are asked for their gains themselves.
+# The gain of a visit is the mean of (w/y) value_growth(y/z) over x+1 <= z <= x+2. With value_growth(u) = price * y/w
+# and z = y/u every visit x <= z - 2 therefore gains the price, and none above z - 1 does. Between them `visit_position`
+# decides: the mean is nearly the middle, moved by a second derivative; for u < 6 that is right to 0.003 + 1.5e-5 z (a
+# test checks it), and only for pages that come so near to a whole number, some 1 in 100, are the gains themselves
+# computed.
 #
 # Computed gains are noisy (where y is huge they are all w/y up to the last digits), and so "the first that gains less"
 # is not what a bisection finds. The literal greedy takes a visit once its gain is on top of the heap, and the bump
-# behind a dip at once: to it a visit gains what the least of those before it did. Hence `visits_asked` leaps only over
-# gains that exceed the price by more than the noise, then walks. Weakness: a page whose gains stay within the noise of
-# the price is walked visit by visit, as the literal greedy would.
+# after a dip at once: to it a visit gains the least of the gains up to it. Hence `visits_at_price` jumps only over
+# gains that exceed the price by more than the noise, then goes on one by one. Weakness: a page whose gains stay within
+# the noise of the price is counted visit by visit, as the literal greedy would.
 @compiled
 def visits_at_price(changes: float, weight: float, price: float, limit: int) -> int:
     if changes <= 0.0 or weight <= 0.0:
@@ -112,9 +118,10 @@ def visits_at_price(changes: float, weight: float, price: float, limit: int) -> 
 
 @compiled
 def visit_position(changes: float, weight: float, price: float) -> float:
-    """Its whole part is the number of visits asked for, if it is not too near to a whole number; -1 if in doubt.
+    """A number whose whole part is the number of visits demanded, if it is not too near to a whole number; -1 if in
+    doubt.
 
-    Without branches, for the compiler to do several at once.
+    Without branches, so that the compiler can vectorize it.
     """
     target = price * changes / weight
     some, none = target < 0.98, target > 1.0001
@@ -130,7 +137,7 @@ def _count_visits(
     first: int, stop: int, changes: Floats, weights: Floats, servers: Servers, limits: Integers,
     prices: Floats, visits: Integers, counts: Floats,
 ) -> None:  # fmt: skip
-    """The visits that each page asks for at its server's price, and how many they are by server."""
+    """The visits that each page demands at its server's price, and their totals by server."""
     places = np.empty(BLOCK)
     for block in range(first, stop, BLOCK):
         start, end = block, min(block + BLOCK, stop)
@@ -168,7 +175,7 @@ def _greedy(
     changes: Floats, weights: Floats, servers: Servers, visits: Integers, more: Integers, left: Integers,
     budget: int,
 ) -> None:  # fmt: skip
-    """The greedy, word by word, on from `visits`; only pages that may get `more` of them are looked at."""
+    """The literal greedy algorithm, continuing from `visits`; only pages that may get `more` visits are considered."""
     heap = [(0.0, 0)]
     heap.clear()
     for page in range(len(visits)):
@@ -188,14 +195,14 @@ def _greedy(
 
 @dataclass(slots=True)
 class VisitDemand:
-    """How many visits do the pages of each server ask for at a price?"""
+    """How many visits the pages of each server demand at a price."""
 
     changes: Floats
     weights: Floats
     servers: Servers
     limits: Integers
     budget: int
-    every: int = 1  # how many pages each of these stands for
+    every: int = 1  # number of pages that each of these stands for
 
     @property
     def pages(self) -> tuple[Floats, Floats, Servers]:
@@ -206,13 +213,15 @@ class VisitDemand:
         return VisitDemand(changes.copy(), weights.copy(), servers.copy(), self.limits, self.budget, every)
 
     def of(self, servers: Mask) -> "VisitDemand":
-        """The pages of these servers only."""
+        """The demand of these servers' pages only."""
         chosen = servers[self.servers]
         changes, weights = self.changes[chosen], self.weights[chosen]
         return VisitDemand(changes, weights, self.servers[chosen], self.limits, self.budget, self.every)
 
     def at(self, prices: Floats, visits: Integers | None = None) -> Floats:
-        """By server, and in `visits` by page. A page asks for its server's cap at most, all of them maybe for more."""
+        """Demand by server, and in `visits` by page. One page demands at most its server's cap; all of them together
+        may demand more.
+        """
         if visits is None:
             visits = np.empty(len(self.changes), np.int64)
         counts = np.zeros((get_num_threads(), len(self.limits)))
@@ -223,11 +232,12 @@ class VisitDemand:
         return np.asarray(counts.sum(axis=0)) * self.every
 
 
-# Regula falsi (Illinois) on the logarithm of the visits over the bits of the price, which are its logarithm well enough
-# and leave nothing between two neighbours. Many searches at once; each ends not at a price but with two prices that
-# have few visits in between. Weakness: many equal gains cannot be parted; it stops when the two agree to 1/256.
+# Regula falsi (Illinois) on the logarithm of the visits over the bits of the price, which are close enough to its
+# logarithm and leave nothing between two neighbours. Many searches at once; each ends not at a price but with two
+# prices that have few visits in between. Weakness: many equal gains cannot be separated; the search stops when the two
+# prices agree to 1/256.
 def bracket_prices(count: Callable[[Floats], Floats], target: Floats, guess: Floats) -> tuple[Floats, Floats]:
-    """Prices (low, high) at which more than the target is asked for, and not more. Where it is done it asks at inf."""
+    """Prices (low, high) at which the demand is above the target, and not above it. Finished searches ask at inf."""
     size = len(target)
     slack, goal = np.maximum(SLACK_MIN, target * SPREAD), np.log(target + 0.5)
     low, high = np.zeros(size, np.int64), np.full(size, HIGHEST)
@@ -259,7 +269,7 @@ def bracket_prices(count: Callable[[Floats], Floats], target: Floats, guess: Flo
 
 @dataclass(slots=True)
 class AllocationPrices:
-    """Between `low` and `high` of its server a page gets its last visits; servers that are not full share `common`."""
+    """A page gets its last visits between its server's `low` and `high`; servers that are not full share `common`."""
 
     low: Floats
     high: Floats
@@ -267,7 +277,9 @@ class AllocationPrices:
 
 
 def find_prices(demand: VisitDemand, guess: AllocationPrices) -> AllocationPrices:
-    """Those of the servers that the guess takes for full, then the common one, then those of the servers it fills."""
+    """The prices of the servers that the guess takes for full, then the common one, then those of the servers that it
+    fills.
+    """
     open_servers = demand.limits > 0
     low, high = np.full((2, len(open_servers)), np.inf)
     believed = (guess.high > guess.common) & open_servers
@@ -280,7 +292,7 @@ def find_prices(demand: VisitDemand, guess: AllocationPrices) -> AllocationPrice
 
 
 def find_server_prices(demand: VisitDemand, servers: Mask, guess: Floats) -> tuple[Floats, Floats]:
-    """Of each of these servers, two prices around the one that fills it."""
+    """For each of these servers, two prices around the one that fills it."""
     sizes = np.bincount(demand.servers, minlength=len(servers))
     part = demand
 
@@ -299,7 +311,7 @@ def find_server_prices(demand: VisitDemand, servers: Mask, guess: Floats) -> tup
 def find_common_price(demand: VisitDemand, full_below: Floats, guess: float) -> tuple[float, float, Mask]:
     """Two prices around the one that spends the budget, and which servers are full at the higher.
 
-    `full_below` is a price at which a server is known to be full; it is not asked at a lower one.
+    `full_below` is a price at which a server is known to be full; no lower price is tried for it.
     """
     limits = demand.limits.astype(np.float64)
 
@@ -320,10 +332,10 @@ def allocate(
     rates: ArrayLike, servers: ArrayLike, caps: ArrayLike | None, budget: float, horizon: float,
     weights: ArrayLike | None = None,
 ) -> Integers:  # fmt: skip
-    """Visits by page in a horizon, for the least mean staleness, weighted.
+    """The number of visits of each page in a horizon, for the least weighted mean staleness.
 
-    `servers` is each page's server, `caps` each server's most visits (None: no caps), `budget` the most in all; it may
-    be infinite where the caps are not.
+    `servers` is each page's server, `caps` each server's maximum of visits (None: no caps), `budget` the total maximum;
+    it may be infinite where the caps are not.
     """
     demand = _demand(rates, servers, caps, budget, horizon, weights)
     visits, more = np.zeros((2, len(demand.changes)), np.int64)
@@ -342,7 +354,7 @@ def literal_greedy(
     rates: ArrayLike, servers: ArrayLike, caps: ArrayLike | None, budget: float, horizon: float,
     weights: ArrayLike | None = None,
 ) -> Integers:  # fmt: skip
-    """What `allocate` promises, said plainly: a heap of all pages, one visit at a time."""
+    """The definition of `allocate`: a heap of all pages, one visit at a time."""
     demand = _demand(rates, servers, caps, budget, horizon, weights)
     visits = np.zeros(len(demand.changes), np.int64)
     _greedy(*demand.pages, visits, visits + 1, demand.limits, demand.budget)
@@ -370,7 +382,7 @@ def _demand(
 
 
 def _first_guess(demand: VisitDemand) -> AllocationPrices:
-    """As if all pages were the mean page, and were given the mean of the visits."""
+    """Prices as if every page were the mean page and got the mean number of visits."""
     changes, weight = (float(array.sum()) / max(1, len(array)) for array in demand.pages[:2])
     visits = demand.budget / max(1, len(demand.changes))
     price = weight * value_growth(changes / (visits + 1.5)) / changes if changes > 0.0 else 0.0

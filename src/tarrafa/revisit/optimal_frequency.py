@@ -1,13 +1,13 @@
 """Computes optimal long-run visit frequencies and prices under server caps and a budget.
 
-Promises: frequencies that no other can beat under the servers' caps and the budget, and the prices that lead a live
-policy to them: visit a page when `staleness.worth` reaches the price of its server. A row may stand for many pages,
-so that a few thousand classes are planned in milliseconds. Plain numpy: whoever runs a crawl needs no compiler. Knows
-nothing of horizons or whole visits (`allocation`), nor of who does the visiting.
+Promises: the optimal frequencies under the servers' caps and the budget, and the prices that lead a live policy to
+them: visit a page when `visit_value.visit_value` reaches the price of its server. A row may stand for many pages, so
+that a few thousand classes are planned in milliseconds. Plain numpy: a crawl needs no compiler.
+Knows nothing of horizons or whole visits (`allocation`), nor of the crawlers.
 
-A page visited every `age` is stale S(rate * age) of the time, and a little more frequency saves worth(rate, weight,
-age) of it. At the optimum all visits of a server are worth its price, and servers that are not full have the same
-one.
+A page visited every `age` is stale S(rate * age) of the time, and a little more frequency saves visit_value(rate,
+weight, age) of it. At the optimum all visits of a server are worth its price, and servers that are not full have the
+same price.
 """
 
 import math
@@ -24,16 +24,17 @@ Mask = NDArray[np.bool_]
 
 CELLS = 4096
 ROOTS = np.arange(CELLS) / CELLS
-# The inverse of `grown` by the root s of its target, divided by s: convex, and hardly curved up to a target of 0.9.
+# The inverse of `value_growth` by the root s of its target, divided by s: convex, and hardly curved up to a target of
+# 0.9.
 RATIOS = np.array([math.sqrt(2.0)] + [inverse_value_growth(root**2) / root for root in ROOTS[1:].tolist()])
-BLOCK = 1 << 14  # rows at a time: what is computed on the way stays in the cache
-EXACT = 1e-11  # of a usage or a price: nearer than any rate is known
-STEPS_MAX = 600  # some 10 to 50 are taken; from one end of the floats to the other there are 500 quarters
+BLOCK = 1 << 14  # rows at a time: intermediate results stay in the cache
+EXACT = 1e-11  # of a usage or a price: more precise than any rate is known
+STEPS_MAX = 600  # some 10 to 50 are taken; the whole range of floats has 500 quarters
 
 
 @dataclass(slots=True)
 class PageRows:
-    """Pages, or classes of pages, checked. `caps` is by server, infinite where there is none."""
+    """Pages, or classes of pages, validated. `caps` is by server, infinite where there is none."""
 
     rates: Floats
     weights: Floats
@@ -43,7 +44,9 @@ class PageRows:
 
 @dataclass(slots=True)
 class OptimalFrequencies:
-    """`server_prices` is the common price, or above it where a server is full; `frequencies` are per page of a row."""
+    """The optimum. `server_prices` is the common price, or above it where a server is full; `frequencies` are per page
+    of a row.
+    """
 
     price: float
     server_prices: Floats
@@ -52,7 +55,7 @@ class OptimalFrequencies:
 
 
 def check_arrays(rates: ArrayLike, weights: ArrayLike | None, servers: ArrayLike, caps: ArrayLike | None) -> PageRows:
-    """The arrays of one problem, or a ValueError that says which entry is wrong."""
+    """The arrays of one problem, or a ValueError that names the wrong entry."""
     rates = _amounts("rates", rates)
     weights = np.ones(len(rates)) if weights is None else _amounts("weights", weights, len(rates))
     servers = np.asarray(servers)
@@ -84,7 +87,7 @@ def solve(
     rates: ArrayLike, weights: ArrayLike | None, servers: ArrayLike, caps: ArrayLike | None, budget: float | None,
     counts: ArrayLike | None = None,
 ) -> OptimalFrequencies:  # fmt: skip
-    """The optimum. `caps` (visits per unit of time, by server) and `budget` (of all) may be None or infinite.
+    """Compute the optimum. `caps` (visits per unit of time, by server) and `budget` (total) may be None or infinite.
 
     A row stands for `counts` pages, each with its rate and weight.
     """
@@ -108,7 +111,7 @@ def solve(
 
 @dataclass(slots=True)
 class FrequencyUsage:
-    """How often are the pages of each server visited at a price? Rows with rate, weight and count above 0 only."""
+    """How often the pages of each server are visited at a price. Only rows with rate, weight and count above 0."""
 
     rates: Floats
     weights: Floats
@@ -121,7 +124,7 @@ class FrequencyUsage:
         return FrequencyUsage(self.rates[rows], self.weights[rows], self.servers[rows], self.counts[rows], self.caps)
 
     def at(self, prices: Floats) -> tuple[Floats, Floats]:
-        """The frequency of each row's pages, and what they sum up to by server."""
+        """The frequency of each row's pages, and the totals by server."""
         frequencies = np.empty(len(self.rates))
         for start in range(0, len(self.rates), BLOCK):
             block = slice(start, start + BLOCK)
@@ -133,14 +136,16 @@ class FrequencyUsage:
         return np.asarray(np.bincount(self.servers, self.counts * values, len(self.caps)), np.float64)
 
     def highest_worths(self) -> Floats:
-        """By server: weight / rate, the limit of a page's worth, where it is highest."""
+        """By server, the highest weight / rate, which is the limit of a page's visit value."""
         worths = np.zeros(len(self.caps))
         np.maximum.at(worths, self.servers, self.weights / self.rates)
         return worths
 
 
 def inverse_value_growths(target: Floats) -> Floats:
-    """`inverse_grown` of each, infinite from 1 on: the table, then Newton; in logarithms where the curve is flat."""
+    """`inverse_value_growth` of each, infinite from 1 on: the table, then Newton; in logarithms where the curve is
+    flat.
+    """
     root = np.sqrt(np.minimum(target, 1.0))
     u = root * np.interp(root, ROOTS, RATIOS)
     decay = np.exp(-u)
@@ -163,13 +168,13 @@ def _staleness(y: Floats) -> Floats:
 
 
 # Regula falsi (Illinois) in logarithms, many searches at once. No Newton: a page that is nearly never worth its price
-# uses 1 / log(1/0), a slope without end that says nothing of the next digit. Weakness, from the same cause: a page
+# uses 1 / log(1/0), an infinite slope that says nothing of the next digit. Weakness, from the same cause: a page
 # visited less than once in 25 changes uses anything between nothing and that at one price, to the last digits that
 # count; then two prices remain, and the answer lies between.
 def search_prices(use: Callable[[Floats], Floats], targets: Floats, highest: Floats) -> tuple[Floats, Floats]:
     """Prices (low, high) that use no less than the target and no more; mostly they are the same.
 
-    `highest` must use no more. A search that is done asks at an infinite price.
+    `highest` must use no more. A finished search asks at an infinite price.
     """
     low, high, price = np.zeros(len(targets)), highest.copy(), highest
     above, below, side = np.zeros((3, len(targets)))
@@ -194,7 +199,9 @@ def search_prices(use: Callable[[Floats], Floats], targets: Floats, highest: Flo
 
 @dataclass(slots=True)
 class FrequencyPrices:
-    """By server, a price that uses no less than it may and one that uses no more; `full` ones reach their own cap."""
+    """By server, a price that uses no less than allowed and one that uses no more; `full` servers reach their
+    own cap.
+    """
 
     low: Floats
     high: Floats
@@ -203,10 +210,10 @@ class FrequencyPrices:
 
 
 def find_prices(usage: FrequencyUsage, budget: float) -> FrequencyPrices:
-    """The common price first, then at once those of all servers that it would overfill.
+    """Find the common price first, then those of all servers that it would overfill, at once.
 
-    Both searches start from a price that is surely too high: no page is worth more than weight / rate, and as grown(u)
-    is below u^2 / 2 none is visited more often than sqrt(rate * weight / (2 * price)).
+    Both searches start from a price that is surely too high: no page is worth more than weight / rate, and as
+    value_growth(u) is below u^2 / 2 none is visited more often than sqrt(rate * weight / (2 * price)).
     """
     caps = usage.caps
     worths, roots = usage.highest_worths(), usage.by_server(np.sqrt(usage.rates * usage.weights / 2.0))
@@ -236,7 +243,9 @@ def find_prices(usage: FrequencyUsage, budget: float) -> FrequencyPrices:
 
 
 def _frequencies(usage: FrequencyUsage, prices: FrequencyPrices, budget: float) -> Floats:
-    """Between those of the two prices, where they differ, so that caps and budget are used to the last visit."""
+    """Frequencies between those of the two prices, where they differ, so that caps and budget are used to the last
+    visit.
+    """
     at_low, most = usage.at(prices.low)
     at_high, least = usage.at(prices.high)
     full, caps = prices.full, usage.caps

@@ -1,15 +1,15 @@
 """Revisit policies (uniform, proportional, rateupdate, planned, index): which page of a host is due next.
 
-One small interface for the live frontier and the simulator. A policy *places* each page after a visit on a shelf,
-under a key; on one shelf the smallest key is always the best, so whoever keeps the shelves sorted compares their
-heads only and scans nothing: `due` says from when on a head is worth a visit, `urgency` which of the due ones goes
-first.
+One small interface for the live frontier and the simulator. A policy *places* each page after a visit on a shelf, under
+a key. On one shelf the smallest key is always the best, so a caller that keeps the shelves sorted compares only their
+heads and scans nothing: `due` gives the time from which a head is worth a visit, `urgency` decides which of the due
+heads goes first.
 
-The calendar policies (uniform, proportional, rateupdate, and the plans psp, mp2, m-wolf) use one shelf, keyed by
-time. The index policy uses a shelf per class of pages: rate in steps of 1.25, weight in steps of 2. In a class the
-page that was visited longest ago is the best, whatever the price; so nothing is rewritten when the price moves. It
-costs less than a tenth of a percent against exact rates; a plain calendar of "next due" costs 1 to 3.5 %, because a
-page that waits for its host's next free slot goes on growing in worth while it waits.
+The calendar policies (uniform, proportional, rateupdate, and the plans psp, mp2, m-wolf) use one shelf, keyed by time.
+The index policy uses a shelf per class of pages: rate in steps of 1.25, weight in steps of 2. In a class the page that
+was visited longest ago is the best, whatever the price; so nothing is rewritten when the price moves. It costs less
+than a tenth of a percent against exact rates; a plain calendar of "next due" costs 1 to 3.5 %, because a page that
+waits for its host's next free slot gains value while it waits.
 """
 
 import math
@@ -24,22 +24,22 @@ from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.visit_value import age_at_price, visit_value
 
 RATE_STEP, WEIGHT_STEP = 1.25, 2.0
-RATE_MIN = 1e-10  # a change in three hundred years
+RATE_MIN = 1e-10  # one change in three hundred years
 WEIGHT_CLASSES = 64  # of weight
-RATE_CLASSES_MAX = 400  # classes of rates: to far beyond a change in a nanosecond
+RATE_CLASSES_MAX = 400  # classes of rates: far beyond one change per nanosecond
 ANNOUNCED_SHELF = 1 << 20  # added to a shelf: its pages are known to have changed
-PLAN_SHELF = 2 * ANNOUNCED_SHELF  # a shelf of some plan's: no class of ours
-EXPLORE_EVERY = 50  # one visit in so many goes to the page that was left alone longest
+PLAN_SHELF = 2 * ANNOUNCED_SHELF  # a shelf of a plan: not a class of the index policy
+EXPLORE_EVERY = 50  # one visit in this many goes to the page that was left alone longest
 
-RATE_CHANGES_MIN, RATE_CHANGES_MAX = 1, 10  # of rateupdate, as its inventors clamp them
+RATE_CHANGES_MIN, RATE_CHANGES_MAX = 1, 10  # of rateupdate, clamped as by its authors
 RATE_DAYS_MIN, RATE_DAYS_MAX = 1.0, 10.0
-INTERVAL_FIRST_S = DAY_S  # of proportional, for a page that was seen once
-CHANGES_UNSEEN = 0.5  # what "none yet" counts as, lest a page be left alone for ever
+INTERVAL_FIRST_S = DAY_S  # of proportional, for a page with one visit
+CHANGES_UNSEEN = 0.5  # what "none yet" counts as, so that no page is left alone for ever
 INTERVAL_MAX_S = 90 * DAY_S
 
 
 class PageHistory(msgspec.Struct, frozen=True, array_like=True):
-    """What is remembered of a page from one visit to the next."""
+    """The facts about a page that are kept from one visit to the next."""
 
     first: float  # when it was first kept
     last: float  # when it was last visited
@@ -48,11 +48,11 @@ class PageHistory(msgspec.Struct, frozen=True, array_like=True):
     weight: float = 1.0
     visits: int = 1
     changes: int = 0
-    rate: float = 1.0  # of rateupdate, a day
+    rate: float = 1.0  # of rateupdate, per day
     rated: float = 0.0  # when that was last computed
     unrated: int = 0  # changes seen since
-    announced: float = 0.0  # a believed date later than the last visit: it has certainly changed
-    birth: float = 0.0  # the date that its first visit gave, until somebody believes it
+    announced: float = 0.0  # a trusted date later than the last visit: it has certainly changed
+    birth: float = 0.0  # the date of its first visit, until its host's dates are trusted
 
     @property
     def estimate(self) -> float:
@@ -61,12 +61,12 @@ class PageHistory(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def shelf(self) -> int:
-        """Its class, by a cautious estimate of its rate: see there."""
+        """The class of the page, by its cautious rate (`change_rate.cautious_rate`)."""
         return shelf_of(change_rate.cautious_rate(self.alpha, self.beta), self.weight)
 
 
 def record_first_visit(at: float, alpha: float, beta: float, weight: float = 1.0, claimed: float = 0.0) -> PageHistory:
-    """A page's first visit; `claimed` is its date, to be used once its host's dates are believed."""
+    """A page's first visit; `claimed` is its date, used once its host's dates are trusted."""
     return PageHistory(at, at, alpha, beta, weight, rated=at, birth=min(claimed, at))
 
 
@@ -95,13 +95,13 @@ def record_visit(
 
 
 def updated_rate(changes: int, days: float) -> float:
-    """Of `rateupdate`: changes seen by days since the last update, both clamped."""
+    """The rate of `rateupdate`: changes seen divided by days since the last update, both clamped."""
     seen = min(max(changes, RATE_CHANGES_MIN), RATE_CHANGES_MAX)
     return seen / min(max(days, RATE_DAYS_MIN), RATE_DAYS_MAX)
 
 
 def proportional_interval(page: PageHistory) -> float:
-    """Of `proportional`: time observed by changes seen."""
+    """The interval of `proportional`: time observed divided by changes seen."""
     observed = page.last - page.first
     if observed <= 0.0:
         return INTERVAL_FIRST_S
@@ -109,7 +109,7 @@ def proportional_interval(page: PageHistory) -> float:
 
 
 class RevisitPolicy(Protocol):
-    """Where a page stands after a visit, and when the head of a shelf is worth one."""
+    """Decides the place of a page after a visit, and when the head of a shelf is worth one."""
 
     def place(self, page: PageHistory) -> tuple[int, float]:
         """Shelf and key."""
@@ -120,12 +120,12 @@ class RevisitPolicy(Protocol):
         """The most urgent of the due heads goes first."""
 
     def explore_from(self, shelf: int, key: float) -> float:
-        """From when on an exploring visit may go there, whatever it is worth."""
+        """The time from which an exploring visit may go there, whatever it is worth."""
 
 
 @dataclass(frozen=True, slots=True)
 class UniformPolicy:
-    """Everything equally often."""
+    """Visits all pages equally often."""
 
     interval: float
 
@@ -142,7 +142,7 @@ class UniformPolicy:
 
 
 class _DueTimePolicy:
-    """The key is the moment from which on the page is due; the latest goes first."""
+    """A policy whose key is the time from which the page is due; the most overdue page goes first."""
 
     __slots__ = ()
 
@@ -158,7 +158,7 @@ class _DueTimePolicy:
 
 @dataclass(frozen=True, slots=True)
 class ProportionalPolicy(_DueTimePolicy):
-    """As often as it changes."""
+    """Visits a page as often as it changes."""
 
     interval_min: float = 0.0
 
@@ -168,7 +168,9 @@ class ProportionalPolicy(_DueTimePolicy):
 
 @dataclass(frozen=True, slots=True)
 class RateUpdatePolicy(_DueTimePolicy):
-    """By a rate that is computed anew every day; `scale` is the interval, in seconds, of a page whose rate is 1."""
+    """Visits by a rate that is computed again every day; `scale` is the interval, in seconds, of a page whose rate is
+    1.
+    """
 
     scale: float = DAY_S
     interval_min: float = 0.0
@@ -179,8 +181,9 @@ class RateUpdatePolicy(_DueTimePolicy):
 
 @dataclass(frozen=True, slots=True)
 class PlannedPolicy(_DueTimePolicy):
-    """By a plan made beforehand (psp, mp2, m-wolf), one shelf per plan; a page that it does not know waits for the next
-    one, which ends at the latest at `end`."""
+    """Follows a plan made beforehand (psp, mp2, m-wolf), one shelf per plan. A page that is not in the plan waits for
+    the next one, which begins at the latest at `end`.
+    """
 
     shelf: int
     end: float
@@ -194,7 +197,7 @@ class PlannedPolicy(_DueTimePolicy):
 
 @dataclass(frozen=True, slots=True)
 class IndexPolicy:
-    """Where a visit buys most freshness, above the price that the budget sets."""
+    """Visits the page where a visit gains most freshness, above the price that the budget sets."""
 
     price: float = 0.0
     interval_min: float = 0.0
@@ -229,7 +232,7 @@ def shelf_of(rate: float, weight: float) -> int:
 
 
 def class_of(shelf: int) -> tuple[float, float]:
-    """The rate and weight that all pages of a class are taken to have."""
+    """The rate and weight that all pages of a class are assumed to have."""
     along, across = divmod(shelf % ANNOUNCED_SHELF, WEIGHT_CLASSES)
     along = min(along, RATE_CLASSES_MAX)
     return RATE_MIN * RATE_STEP**along, WEIGHT_STEP ** (across - WEIGHT_CLASSES // 2)

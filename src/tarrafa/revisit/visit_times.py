@@ -1,11 +1,11 @@
 """Spreads each server's planned visits over the horizon (MERGE slots, or each page's ideal times).
 
 Promises: a schedule by server, in order of time, ties in order of page. `own_times` keeps each page's ideal times,
-evenly spaced over the horizon; `merge` keeps their order, but spaces a server's visits evenly, so that none must
-wait. Knows nothing of why a page gets its visits (`allocation`), nor of the queue that will carry the schedule out.
+evenly spaced over the horizon; `merge` keeps their order, but spaces a server's visits evenly, so that none must wait.
+Knows nothing of why a page gets its visits (`allocation`), nor of the queue that executes the schedule.
 
-The ideal time of the j-th of x visits is (j * T) / (x + 1), with that one division: 1/2 and 2/4 of the horizon are
-then the same float, and the tie goes to the lower page.
+The ideal time of the j-th of x visits is (j * T) / (x + 1), with that one division: 1/2 and 2/4 of the horizon are then
+the same float, and the tie goes to the lower page.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from tarrafa.revisit.optimal_frequency import Floats
 Pages = NDArray[np.int32]
 
 RANKED_VISITS_MAX = (
-    128  # visits of a page up to which the order of all ideal times is tabled: some 5,000 different ones
+    128  # up to this many visits of a page, the order of all ideal times is tabled: some 5,000 distinct ones
 )
 
 
@@ -105,7 +105,7 @@ def _checked(visits: ArrayLike, horizon: float) -> tuple[Integers, float]:
 
 @compiled
 def _group_by_server(visits: Integers, servers: Pages, first: Integers, start: Integers) -> Pages:
-    """The pages that are visited, by server; fills in where each server's pages and visits begin."""
+    """The visited pages, by server; fills in where each server's pages and visits begin."""
     for page in range(len(visits)):
         if visits[page] > 0:
             first[servers[page] + 1] += 1
@@ -124,12 +124,12 @@ def _group_by_server(visits: Integers, servers: Pages, first: Integers, start: I
 
 # Two ways to sort a server's visits by time, both in linear time and both stable over pages taken in their order.
 #
-# Pages with as many visits share their times, so where they have few there are few different times (those of up to 11
-# visits: 45) and their ranks are counted, not compared. Weakness: a bin for each rank, used or not; a server with fewer
-# visits than bins goes the other way.
+# Pages with equally many visits share their times, so where visits are few there are few distinct times (those of up to
+# 11 visits: 45), and their ranks are counted, not compared. Weakness: a bin for each rank, used or not; a server with
+# fewer visits than bins goes the other way.
 #
-# Else a bucket per visit: the visits of a page are evenly spaced, so no stretch of time gets much more than its share
-# unless by ties, which are in order already; an insertion sort puts the buckets right.
+# Otherwise a bucket per visit: the visits of a page are evenly spaced, so no period gets much more than its share
+# except by ties, which are in order already; an insertion sort orders the buckets.
 @compiled
 def _sort_by_rank(visits: Integers, order: Pages, rank: Pages, time: Floats, page: Pages, due: Floats) -> None:
     bins = np.zeros(len(time) + 1, np.int64)

@@ -3,8 +3,7 @@
 A page changes by a Poisson process of rate lambda; a copy taken at time 0 is still fresh at time t with probability
 e^(-lambda t). Everything here follows from that. Plain functions of floats, which numba compiles as they are.
 
-Near zero the closed forms subtract almost equal numbers; there a few terms of the series are exact to the last
-digits.
+Near zero the closed forms subtract almost equal numbers; there a few terms of the series are exact to the last digits.
 """
 
 import math
@@ -29,17 +28,17 @@ def stale_time(rate: float, gap: float) -> float:
 
 
 def value_growth(y: float) -> float:
-    """1 - (1 + y) e^-y: the part of a visit's largest worth that `y` expected changes bring it to."""
+    """1 - (1 + y) e^-y: the share of a visit's largest possible value that `y` expected changes reach."""
     if y < SMALL:
         return y * y * (1 / 2 - y * (1 / 3 - y * (1 / 8 - y * (1 / 30 - y * (1 / 144 - y / 840)))))
     return 1.0 - (1.0 + y) * math.exp(-y)
 
 
 def visit_value(rate: float, weight: float, age: float) -> float:
-    """What visiting a page now is worth, `age` after its last visit: weight (1/l - (age + 1/l) e^(-l age)).
+    """The value of visiting a page now, `age` after its last visit: weight (1/l - (age + 1/l) e^(-l age)).
 
-    The index of the live policy: the price at which visiting every `age` would be the best one can do with this page.
-    It grows with age, from 0 to weight / rate: a page that changes very often is never worth much.
+    This is the index of the live policy: the price at which visiting every `age` would be optimal for this page. It
+    grows with age, from 0 to weight / rate: a page that changes very often is never worth much.
     """
     if rate <= 0.0:
         return 0.0
@@ -47,7 +46,7 @@ def visit_value(rate: float, weight: float, age: float) -> float:
 
 
 def age_at_price(rate: float, weight: float, price: float) -> float:
-    """The age at which a visit is worth the price; infinite when it never is."""
+    """The age at which a visit is worth the price; infinite if it never is."""
     if price <= 0.0:
         return 0.0
     if rate <= 0.0 or weight <= 0.0:
@@ -59,7 +58,9 @@ def age_at_price(rate: float, weight: float, price: float) -> float:
 
 
 def inverse_value_growth(target: float) -> float:
-    """The `y` whose `grown` is the target, 0 < target < 1. Newton, from below where it cannot overshoot to nothing."""
+    """The `y` whose `value_growth` is the target, 0 < target < 1. Newton, from below where it cannot overshoot to
+    nothing.
+    """
     y = math.sqrt(2.0 * target)
     if target < TINY:
         return y

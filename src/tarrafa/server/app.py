@@ -34,7 +34,7 @@ from tarrafa.clock import Clock
 from tarrafa.coordinator.node.coordinator_client import NODES_PATH
 from tarrafa.errors import TarrafaError
 from tarrafa.frontier.address import Address
-from tarrafa.frontier.api import FrontierOverview
+from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.searcher import Searcher

@@ -1,12 +1,15 @@
 """Serves a synthetic Web on loopback for tests, benchmarks and `tarrafa demo`, with an oracle for crawls.
 
-A synthetic Web on loopback: the playground, the test bed, the benchmark's other side. Pages are made from (seed, URL,
-time), nothing is stored; it can tell the truth about itself, and it remembers who asked for what and when.
+Pages are computed from (seed, URL, time); nothing is stored. The oracle computes what a correct crawl finds, and a log
+records which client requested which URL and when.
 
-A request walks: server -> connection -> answer -> site (what is there?) -> page (how is it written?), and below these
-links, notices, change, prose, words and chance. `truth` reads the same facts and tells what a crawler should find.
+The path of a request: `http.web_server` -> `http.connection` -> `http.web_response` -> `world.resources` (which
+resource has this path) -> `render.page_html` (its HTML), and below these `world.page_links`, `render.robots_sitemaps`,
+`world.change_model`, `world.prose`, `world.lexicon` and `world.hash_random`. `oracle` reads the same facts and computes
+what a crawler should find. `hostile` holds the misbehaving hosts.
 
-Promises: only loopback is ever listened on; the same `World` is the same everywhere and always.
+Promises: it listens on loopback addresses only; the same `World` arguments give the same Web on every machine and at
+any time.
 Knows nothing of the crawler.
 """
 

@@ -1,10 +1,10 @@
 """Runs the synthetic Web as a process of its own (`python -m tarrafa.testweb`).
 
-`python -m tarrafa.testweb` is for programs (`tarrafa testweb` is for people): it prints one line of JSON when it
+`python -m tarrafa.testweb` is for programs; `tarrafa testweb` is for people. It prints one line of JSON when it
 listens, `{"port", "host", "connections", "left_out", "pid", "seed", "hosts", "pages"}`, and one when it has stopped,
-`{"stats"}`; or `{"error"}` and exit status 2. `connections` is what a collection writes into `connect_to`, `left_out`
-names the hosts that this machine cannot serve (IPv6). The clock comes from the environment (`tarrafa.clock`). With
-`--parent` it dies with that process.
+`{"stats"}`; or `{"error"}` with exit status 2. `connections` is the value that a collection writes into `connect_to`;
+`left_out` names the hosts that this machine cannot serve (IPv6). The clock comes from the environment
+(`tarrafa.clock`). With `--parent` the process ends with that parent process.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from tarrafa.testweb.world.world import World
 def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     if options.parent:
-        die_with_parent(options.parent, signal.SIGTERM)  # not SIGKILL: the log is still to be written
+        die_with_parent(options.parent, signal.SIGTERM)  # not SIGKILL: the log must still be written
     try:
         world = World(
             seed=options.seed,
@@ -82,7 +82,7 @@ def _print_json(value: object) -> None:
     try:
         sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever listened was killed
+    except BrokenPipeError:  # the reading process was killed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

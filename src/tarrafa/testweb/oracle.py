@@ -1,13 +1,14 @@
 """The oracle: computes what exists in the synthetic Web, and which URLs an obedient crawler must request.
 
-Promises: told from the same facts that the pages are written from (site.py, links.py, notices.py), never by reading a
-page; so a crawl that differs from it is wrong, or this Web is, and tests/web holds the two together over a socket.
+Promises: computed from the same facts as the pages (`world.resources`, `world.page_links`, `render.robots_sitemaps`),
+never by reading a page. A crawl that differs from the oracle is wrong, or the synthetic Web is; tests/testweb compares
+the two over a socket.
 Knows nothing of HTTP, HTML or the crawler.
 
-The obedient crawler: asks robots.txt first and obeys it; follows every link but those with rel=nofollow and those on
-pages that say nofollow; stays on the hosts that it was given and within `depth_max` hops of its roots; a redirect
-costs no hop, its target is asked for under its own host's rules; a URL is requested once. Chains are at most HOPS
-redirects long and nothing but the loop refuses to end, so a crawler's limit on redirects plays no part.
+The obedient crawler: it requests robots.txt first and obeys it. It follows every link except those with rel=nofollow
+and those on pages that say nofollow. It stays on the given hosts and within `depth_max` hops of its roots. A redirect
+costs no hop; its target is requested under the rules of the target's host. A URL is requested once. Chains are at most
+HOPS redirects long and only the loop never ends, so a crawler's limit on redirects plays no part.
 """
 
 from collections import deque
@@ -46,13 +47,13 @@ class ReachableUrl(msgspec.Struct, frozen=True):
     depth: int
     kind: ResourceKind
     status: int
-    type: str  # without parameters; empty for what is no 200
+    type: str  # without parameters; empty unless the status is 200
     no: int
     n: int
 
 
 class TruthPage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All there is to know of a URL at a moment."""
+    """All facts about a URL at a given time."""
 
     url: str
     path: str
@@ -66,12 +67,12 @@ class TruthPage(msgspec.Struct, frozen=True, omit_defaults=True):
     language: str = ""
     charset: str = ""
     structured: str = ""
-    thing: SchemaOrgEntity | None = None  # that its data describes, in this version
+    thing: SchemaOrgEntity | None = None  # described by the page's structured data, in this version
     noindex: bool = False
     nofollow: bool = False
     noarchive: bool = False
     version: int = 0
-    modified: int = 0  # when this version came to be
+    modified: int = 0  # when this version began
     etag: str = ""
     changes_per_day: float = 0.0
 
@@ -88,17 +89,17 @@ class TruthHost(msgspec.Struct, frozen=True):
 
 
 class ExpectedRequests(msgspec.Struct, frozen=True):
-    """What a crawl must have asked for, and what it may."""
+    """The requests that a crawl must make, and those that it may make."""
 
-    kept: frozenset[str]  # answer 200 with a wanted type: each is fetched exactly once
+    kept: frozenset[str]  # respond 200 with an accepted type: each is fetched exactly once
     redirects: frozenset[str]
     missing: frozenset[str]
-    unwanted: frozenset[str]  # other types: requested, or left alone for their extension
+    unwanted: frozenset[str]  # other types: requested, or skipped by their extension
     robots_and_sitemaps: frozenset[str]  # robots.txt and sitemaps of the hosts that are visited
 
     @property
     def requests(self) -> frozenset[str]:
-        """Whatever else was requested is a mistake."""
+        """All permitted requests. Any other request is a mistake."""
         return self.kept | self.redirects | self.missing | self.unwanted | self.robots_and_sitemaps
 
 
@@ -126,9 +127,10 @@ def reachable(
     form: UrlForm = BY_NAME,
     sitemaps: bool = False,
 ) -> dict[str, ReachableUrl]:
-    """Every page, file, redirect and lost page that an obedient crawler requests, with its least depth. `hosts` is
-    asked for each host, as it stands in a URL (`h0001.br.test`, `127.1.0.2:8090`); `sitemaps` also follows those that
-    robots.txt announces, as if the first page reached on a host linked to all that they list."""
+    """Every page, file, redirect and missing page that an obedient crawler requests, with its least depth. `hosts` is
+    called with each host as it appears in a URL (`h0001.br.test`, `127.1.0.2:8090`). `sitemaps` also follows the
+    sitemaps that robots.txt announces, as if the first page reached on a host linked to every listed page.
+    """
     found: dict[Resource, int] = {}
     waiting: deque[tuple[Resource, int]] = deque((_resource(world, root, form), 0) for root in roots)
     visited: set[int] = set()
@@ -145,7 +147,7 @@ def reachable(
         if resource.kind in (ResourceKind.REDIRECT, ResourceKind.MOVED, ResourceKind.HOP, ResourceKind.LOOP):
             waiting.appendleft(
                 (redirect_target(world, resource)[1], depth)
-            )  # before anything deeper: depths never fall
+            )  # before anything deeper: depths never decrease
         else:
             waiting.extend((to, depth + 1) for to in _followed_links(world, resource))
     return {reached.url: reached for reached in _reachable_urls(world, found, form)}
@@ -161,7 +163,7 @@ def expected_requests(
     form: UrlForm = BY_NAME,
     sitemaps: bool = False,
 ) -> ExpectedRequests:
-    """The oracle of a crawl: see `reachable` for the arguments, `types` are the collection's."""
+    """The requests of a correct crawl. See `reachable` for the arguments; `types` are the collection's."""
     reached = reachable(world, roots, depth_max=depth_max, hosts=hosts, form=form, sitemaps=sitemaps)
     wanted = frozenset(types)
     kept: set[str] = set()
@@ -182,7 +184,7 @@ def expected_requests(
 
 
 def describe(world: World, resource: Resource, now: float, form: UrlForm = BY_NAME) -> TruthPage:
-    """The truth about one resource at a moment."""
+    """The facts about one resource at a given time."""
     kind, no, n = resource.kind, resource.no, resource.n
     status, content_type = expected_response(world, resource)
     its_path = path_of(world, resource)
@@ -217,7 +219,7 @@ def describe(world: World, resource: Resource, now: float, form: UrlForm = BY_NA
 
 
 def describe_host(world: World, no: int, now: float, form: UrlForm = BY_NAME) -> Iterator[TruthPage]:
-    """All that exists on a host, reachable or not."""
+    """All resources of a host, reachable or not."""
     return (describe(world, resource, now, form) for resource in all_resources(world, no))
 
 

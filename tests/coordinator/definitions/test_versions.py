@@ -15,9 +15,9 @@ from tarrafa.coordinator.monitoring import collection_view
 from tarrafa.crawl.supervisor import submission
 from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.errors import DataError, FrontierError
-from tarrafa.frontier.api import CollectionRow, DiscoveredUrl
+from tarrafa.frontier.messages import CollectionRow, DiscoveredUrl
 from tarrafa.runtime.data_dir import DataDirectory
-from tests.coordinator.test_coordinator import Life, a_collection, a_life, living
+from tests.coordinator.coordinator_harness import CoordinatorHarness, a_collection
 
 PER_CALL = 40
 MANY = 2 * PER_CALL + 7
@@ -77,27 +77,25 @@ def test_a_list_that_is_lost_is_told_by_its_file(shelf, tmp_path):
             shelf.reader()(kept)
 
 
-@living
-async def test_what_one_deletes_takes_its_lists_along_and_leaves_those_of_others(life: Life) -> None:
-    folder = life.ledger.data.root.parent
-    await life.coordinator.actions.create(a_long_one(), "ana", start=False)
-    await life.coordinator.actions.create(a_long_one(name="copy"), "ana", start=False)
-    await life.coordinator.actions.create(a_long_one(MANY + 1, name="other"), "ana", start=False)
+async def test_what_one_deletes_takes_its_lists_along_and_leaves_those_of_others(harness: CoordinatorHarness) -> None:
+    folder = harness.ledger.data.root.parent
+    await harness.coordinator.actions.create(a_long_one(), "ana", start=False)
+    await harness.coordinator.actions.create(a_long_one(name="copy"), "ana", start=False)
+    await harness.coordinator.actions.create(a_long_one(MANY + 1, name="other"), "ana", start=False)
     assert len(files(folder)) == 2
-    await life.coordinator.actions.act("other", "delete", "ana")
-    await life.coordinator.actions.act("copy", "delete", "ana")
+    await harness.coordinator.actions.act("other", "delete", "ana")
+    await harness.coordinator.actions.act("copy", "delete", "ana")
     assert len(files(folder)) == 1
-    await life.coordinator.actions.act("news", "delete", "ana")
+    await harness.coordinator.actions.act("news", "delete", "ana")
     assert files(folder) == []
 
 
-@living
-async def test_an_edit_of_a_long_one_is_told_by_what_it_changed(life: Life) -> None:
+async def test_an_edit_of_a_long_one_is_told_by_what_it_changed(harness: CoordinatorHarness) -> None:
     first = a_long_one()
-    await life.coordinator.actions.create(first, "ana", start=False)
-    await life.coordinator.actions.edit("news", edited(first, "*/a/*"), "rui")
-    await life.coordinator.actions.edit("news", a_long_one(MANY + 1, scope={"exclude": ["*/a/*"]}), "eva")
-    told = await collection_view.version_changes(life.coordinator, "news")
+    await harness.coordinator.actions.create(first, "ana", start=False)
+    await harness.coordinator.actions.edit("news", edited(first, "*/a/*"), "rui")
+    await harness.coordinator.actions.edit("news", a_long_one(MANY + 1, scope={"exclude": ["*/a/*"]}), "eva")
+    told = await collection_view.version_changes(harness.coordinator, "news")
     assert [(one.number, one.who, [(change.key, change.added) for change in one.changes]) for one in told] == [
         (3, "eva", [("roots", [f"http://www.site-{MANY}.br/"])]),
         (2, "rui", [("exclude", ["*/a/*"])]),
@@ -108,8 +106,8 @@ async def test_an_edit_of_a_long_one_is_told_by_what_it_changed(life: Life) -> N
 class Watched:
     """A frontier that says how often it was told what."""
 
-    def __init__(self, life: Life, fails_after: int = 1 << 30) -> None:
-        self.life, self.inner, self.fails_after = life, life.frontier, fails_after
+    def __init__(self, harness: CoordinatorHarness, fails_after: int = 1 << 30) -> None:
+        self.harness, self.inner, self.fails_after = harness, harness.frontier, fails_after
         self.opened, self.seeded, self.read = list[int](), list[int](), list[str]()
 
     def __getattr__(self, name: str) -> object:
@@ -133,65 +131,59 @@ class Watched:
         raise AssertionError("all configurations at once")
 
 
-@living
-async def test_a_configuration_crosses_once_and_its_roots_some_at_a_time(life: Life) -> None:
-    watched = life.frontier = Watched(life)  # type: ignore[assignment]
-    await life.coordinator.actions.create(a_long_one(), "ana", start=True)
+async def test_a_configuration_crosses_once_and_its_roots_some_at_a_time(harness: CoordinatorHarness) -> None:
+    watched = harness.frontier = Watched(harness)  # type: ignore[assignment]
+    await harness.coordinator.actions.create(a_long_one(), "ana", start=True)
     assert (watched.opened, watched.seeded) == ([PER_CALL], [PER_CALL, 7])
-    assert (await life.look())["news"].known == MANY
-    await life.coordinator.actions.edit("news", edited(a_long_one(), "*/a/*"), "ana")
+    assert (await harness.look())["news"].known == MANY
+    await harness.coordinator.actions.edit("news", edited(a_long_one(), "*/a/*"), "ana")
     assert (watched.opened[1:], watched.seeded[2:]) == ([0], []), "nobody was told anew of the roots that stayed"
     for _ in range(3):
-        await life.look()
-        await life.coordinator.definitions.in_force("news")
-        await life.coordinator.schedule.upcoming_runs("news", 1)
-    await life.coordinator.actions.act("news", "pause", "ana")
+        await harness.look()
+        await harness.coordinator.definitions.in_force("news")
+        await harness.coordinator.schedule.upcoming_runs("news", 1)
+    await harness.coordinator.actions.act("news", "pause", "ana")
     assert watched.read == [], "what we said ourselves we need not ask for"
     await submit_collection(watched.inner, edited(a_long_one(), "*/b/*"), start=False)
-    await life.look()
-    assert (await life.coordinator.definitions.in_force("news")).scope.exclude == ("*/b/*",)
+    await harness.look()
+    assert (await harness.coordinator.definitions.in_force("news")).scope.exclude == ("*/b/*",)
     assert watched.read == ["news"]
 
 
-@living
-async def test_roots_that_were_not_all_handed_over_are_handed_over_before_it_runs(life: Life) -> None:
-    watched = life.frontier = Watched(life, fails_after=1)  # type: ignore[assignment]
+async def test_roots_that_were_not_all_handed_over_are_handed_over_before_it_runs(harness: CoordinatorHarness) -> None:
+    watched = harness.frontier = Watched(harness, fails_after=1)  # type: ignore[assignment]
     with pytest.raises(FrontierError, match="it was killed"):
-        await life.coordinator.actions.create(a_long_one(), "ana", start=True)
-    life.begin()  # as after a kill
-    assert (await life.look())["news"].known == 2 * PER_CALL
+        await harness.coordinator.actions.create(a_long_one(), "ana", start=True)
+    harness.begin()  # as after a kill
+    assert (await harness.look())["news"].known == 2 * PER_CALL
     watched.fails_after = 1 << 30
-    await life.coordinator.actions.act("news", "start", "ana")
-    assert (await life.look())["news"].known == MANY
+    await harness.coordinator.actions.act("news", "start", "ana")
+    assert (await harness.look())["news"].known == MANY
     watched.seeded.clear()
-    await life.coordinator.actions.edit("news", edited(a_long_one(), "*/a/*"), "ana")
+    await harness.coordinator.actions.edit("news", edited(a_long_one(), "*/a/*"), "ana")
     assert watched.seeded == []
 
 
-def test_while_a_long_one_is_handed_over_others_are_acted_upon(tmp_path: Path) -> None:
-    async def whole() -> None:
-        async with a_life(tmp_path) as life:
-            await life.coordinator.actions.create(a_collection("short"), "ana", start=True)
-            waits, goes_on = asyncio.Event(), asyncio.Event()
+async def test_while_a_long_one_is_handed_over_others_are_acted_upon(harness: CoordinatorHarness) -> None:
+    await harness.coordinator.actions.create(a_collection("short"), "ana", start=True)
+    waits, goes_on = asyncio.Event(), asyncio.Event()
 
-            class Slow(Watched):
-                async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
-                    waits.set()
-                    await goes_on.wait()
-                    await super().seed(collection, roots)
+    class Slow(Watched):
+        async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
+            waits.set()
+            await goes_on.wait()
+            await super().seed(collection, roots)
 
-            life.frontier = Slow(life)  # type: ignore[assignment]
-            creating = asyncio.create_task(life.coordinator.actions.create(a_long_one(), "ana", start=True))
-            await waits.wait()
-            await life.coordinator.actions.act("short", "pause", "rui")
-            assert (await life.look())["short"].state == "paused"
-            assert not creating.done()
-            goes_on.set()
-            await creating
-            found = await life.look()
-            assert (found["news"].state, found["news"].known) == ("running", MANY)
-
-    asyncio.run(whole())
+    harness.frontier = Slow(harness)  # type: ignore[assignment]
+    creating = asyncio.create_task(harness.coordinator.actions.create(a_long_one(), "ana", start=True))
+    await waits.wait()
+    await harness.coordinator.actions.act("short", "pause", "rui")
+    assert (await harness.look())["short"].state == "paused"
+    assert not creating.done()
+    goes_on.set()
+    await creating
+    found = await harness.look()
+    assert (found["news"].state, found["news"].known) == ("running", MANY)
 
 
 def test_what_is_long_besides_its_lists_is_read_again_too(shelf):

@@ -19,7 +19,7 @@ from tarrafa.coordinator.node.local_control import (
 from tarrafa.crawl.supervisor.supervisor import STOPPED_REASON
 from tarrafa.errors import ConfigError, NotFound
 from tarrafa.i18n import PORTUGUESE
-from tests.coordinator.test_coordinator import Life, a_collection, is_over, living, visit
+from tests.coordinator.coordinator_harness import CoordinatorHarness, a_collection, is_over, visit
 
 DAILY = {"every": "daily", "start": "2026-12-01"}
 
@@ -27,11 +27,13 @@ DAILY = {"every": "daily", "start": "2026-12-01"}
 class Typist:
     """Somebody at a terminal."""
 
-    def __init__(self, life: Life) -> None:
-        self.life, self.audit = life, AuditLog(life.ledger.data, life.clock.now, lambda line: None)
+    def __init__(self, harness: CoordinatorHarness) -> None:
+        self.harness, self.audit = harness, AuditLog(harness.ledger.data, harness.clock.now, lambda line: None)
 
     async def type(self, action: ControlAction, content: bytes = b"") -> ControlResponse:
-        answer = await send_control_request(self.life.ledger.data, ControlRequest(action, "news", "ana@sea", content))
+        answer = await send_control_request(
+            self.harness.ledger.data, ControlRequest(action, "news", "ana@sea", content)
+        )
         assert answer is not None
         return answer
 
@@ -41,18 +43,17 @@ class Typist:
 
 
 @asynccontextmanager
-async def a_typist(life: Life) -> AsyncIterator[Typist]:
-    typist = Typist(life)
-    async with ControlServer(life.ledger.data, life.coordinator, typist.audit):
+async def a_typist(harness: CoordinatorHarness) -> AsyncIterator[Typist]:
+    typist = Typist(harness)
+    async with ControlServer(harness.ledger.data, harness.coordinator, typist.audit):
         yield typist
 
 
-@living
-async def test_what_is_typed_is_done_told_and_written_down_as_in_the_console(life: Life) -> None:
-    async with a_typist(life) as typist:
+async def test_what_is_typed_is_done_told_and_written_down_as_in_the_console(harness: CoordinatorHarness) -> None:
+    async with a_typist(harness) as typist:
         added = await typist.type("add", config.encode_collection(a_collection()))
         assert added == ControlResponse("ready", "starts when somebody starts it")
-        assert [one.who for one in life.ledger.versions("news")] == ["ana@sea"]
+        assert [one.who for one in harness.ledger.versions("news")] == ["ana@sea"]
         after: dict[ControlAction, str] = {
             "start": "running",
             "pause": "paused",
@@ -63,7 +64,7 @@ async def test_what_is_typed_is_done_told_and_written_down_as_in_the_console(lif
             answer = await typist.type(action)
             assert (answer.state, answer.reason[:15]) == (state, "by ana@sea at 1")
         assert (await typist.type("start")).state == "running", "it goes on"
-        assert [event for event, _, _ in life.told] == ["started"] * 3
+        assert [event for event, _, _ in harness.told] == ["started"] * 3
         await typist.type("stop")
         assert await typist.type("delete") == ControlResponse()
         assert typist.lines() == [
@@ -75,21 +76,21 @@ async def test_what_is_typed_is_done_told_and_written_down_as_in_the_console(lif
         ]
 
 
-@living
-async def test_a_file_that_is_added_again_is_an_edit_and_lets_what_was_finished_go_on(life: Life) -> None:
-    async with a_typist(life) as typist:
+async def test_a_file_that_is_added_again_is_an_edit_and_lets_what_was_finished_go_on(
+    harness: CoordinatorHarness,
+) -> None:
+    async with a_typist(harness) as typist:
         await typist.type("add", config.encode_collection(a_collection(scope={"pages_max": 1})))
         await typist.type("start")
-        assert len(await visit(life, 2)) == 1
-        assert await is_over(life)
+        assert len(await visit(harness, 2)) == 1
+        assert await is_over(harness)
         again = await typist.type("add", config.encode_collection(a_collection(scope={"pages_max": 2})))
         assert (again.state, again.reason[:28]) == ("running", "goes on since it was edited ")
         assert typist.lines()[-1] == ("ana@sea", "edit a collection", "news", "[scope] pages_max", False)
 
 
-@living
-async def test_one_that_waits_for_its_date_is_said_to_and_can_be_paused(life: Life) -> None:
-    async with a_typist(life) as typist:
+async def test_one_that_waits_for_its_date_is_said_to_and_can_be_paused(harness: CoordinatorHarness) -> None:
+    async with a_typist(harness) as typist:
         added = await typist.type("add", config.encode_collection(a_collection(schedule=DAILY)))
         assert added.state == "waiting"
         assert added.reason.startswith("starts on Tuesday 2026-12-01 at 00:00 UTC")
@@ -97,9 +98,8 @@ async def test_one_that_waits_for_its_date_is_said_to_and_can_be_paused(life: Li
         assert (await typist.type("resume")).state == "waiting"
 
 
-@living
-async def test_what_is_refused_is_said_and_written_down(life: Life) -> None:
-    async with a_typist(life) as typist:
+async def test_what_is_refused_is_said_and_written_down(harness: CoordinatorHarness) -> None:
+    async with a_typist(harness) as typist:
         with pytest.raises(NotFound, match="no collection is named 'news'"):
             await typist.type("start")
         await typist.type("add", config.encode_collection(a_collection()))
@@ -108,11 +108,10 @@ async def test_what_is_refused_is_said_and_written_down(life: Life) -> None:
         assert [refused for *_, refused in typist.lines()] == [True, False, True]
 
 
-@living
-async def test_where_no_node_works_nobody_answers_and_a_stranger_harms_nothing(life: Life) -> None:
-    data = life.ledger.data
+async def test_where_no_node_works_nobody_answers_and_a_stranger_harms_nothing(harness: CoordinatorHarness) -> None:
+    data = harness.ledger.data
     assert await send_control_request(data, ControlRequest("start", "news", "ana@sea")) is None
-    async with a_typist(life) as typist:
+    async with a_typist(harness) as typist:
         assert control_socket_path(data).stat().st_mode & 0o777 == 0o600
         for junk in (b"", b"\xff\xff\xff\xff", b"\0\0\0\x03abc"):
             reader, writer = await asyncio.open_unix_connection(str(control_socket_path(data)))

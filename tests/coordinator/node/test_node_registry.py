@@ -24,7 +24,7 @@ from tarrafa.coordinator.node.node_registry import (
 from tarrafa.coordinator.store import open_store
 from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER
 from tarrafa.errors import ConfigError, NameTaken
-from tarrafa.frontier.api import WorkerLeaseStatus
+from tarrafa.frontier.messages import WorkerLeaseStatus
 from tarrafa.i18n import PORTUGUESE, Message, message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import ProcessHeartbeat

@@ -54,5 +54,5 @@ def test_where_nobody_coordinates_there_are_no_nodes(data):
     open_store(data).close()  # by a version that did not know of them
     assert read_recorded_nodes(data) == RecordedNodes()
     store_path(data).write_bytes(b"no ledger at all" * 999)
-    with pytest.raises(DataError, match="what is noted of other nodes cannot be read"):
+    with pytest.raises(DataError, match=r"coordinator\.sqlite: cannot be used, it is damaged"):
         read_recorded_nodes(data)

@@ -1,6 +1,5 @@
 """A search goes to the nodes that there are, as they come and go: real shards on loopback, beats on paper."""
 
-import asyncio
 import json
 import os
 import re
@@ -42,6 +41,7 @@ from tests.ports import reserved_port
 from tests.search.sample_pages import a_page
 from tests.search.sharded_index import PATIENCE_S
 from tests.server.conftest import RunningSite
+from tests.wait import wait_until
 
 TOKEN = Token(b"a token of many letters")
 HERE, THERE = f"{boot_id()}/pid:[1]/7/9", "another-boot/pid:[1]/7/9"
@@ -246,23 +246,18 @@ def test_connections_of_those_who_left_are_closed(there, indexes):
         assert shard._closed.is_set()
 
 
-def test_it_looks_by_itself_and_lets_all_go_at_the_end(there, monkeypatch):
+async def test_it_looks_by_itself_and_lets_all_go_at_the_end(there, monkeypatch):
     monkeypatch.setattr(search_peers, "NODE_HEARTBEAT_EVERY_S", 0.01)
 
-    async def live() -> None:
-        async with NodeShards(there.nodes, TOKEN, lambda: there.now) as shards:
-            assert shards() == ()
-            there.nodes.receive_heartbeat(a_beat("um", process=HERE, address="http://127.0.0.1:9"), there.now)
-            async with asyncio.timeout(30):
-                while not shards():
-                    await asyncio.sleep(0.01)
-            (shard,) = shards()
-            assert shard.name == "um"
-            assert isinstance(shard, RemoteShard)
+    async with NodeShards(there.nodes, TOKEN, lambda: there.now) as shards:
         assert shards() == ()
-        assert shard._closed.is_set()
-
-    asyncio.run(live())
+        there.nodes.receive_heartbeat(a_beat("um", process=HERE, address="http://127.0.0.1:9"), there.now)
+        await wait_until(shards)
+        (shard,) = shards()
+        assert shard.name == "um"
+        assert isinstance(shard, RemoteShard)
+    assert shards() == ()
+    assert shard._closed.is_set()
 
 
 # -- addresses --------------------------------------------------------------------------------------------------------

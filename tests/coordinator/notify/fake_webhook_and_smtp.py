@@ -85,7 +85,7 @@ class FakeSmtpServer:
                 while True:
                     writer.write(b"2")
                     await writer.drain()
-                    await asyncio.sleep(0.02)
+                    await asyncio.sleep(0.02)  # a server that drips is what is tested
             writer.write(b"220 here\r\n")
             while line := await reader.readline():
                 writer.write(self._answer(line.decode().rstrip("\r\n")))

@@ -37,13 +37,13 @@ class FalseClock:
         return self.now
 
 
-class House:
+class OutboxHarness:
     """An outbox and whoever empties it."""
 
     def __init__(self, folder: Path, surroundings: NotifyEnvironment | None = None) -> None:
         self.clock, self.path = FalseClock(), folder / "coordinator.sqlite"
         self.outbox = NoticeOutbox(self.path)
-        self.teller = Notifier(self.outbox, surroundings or NotifyEnvironment(), self.clock)
+        self.notifier = Notifier(self.outbox, surroundings or NotifyEnvironment(), self.clock)
 
 
 def finished(occasion: object = 1, collection: str = "demo", sentence: str = "demo has finished") -> Notice:
@@ -57,114 +57,93 @@ def by_mail(port: int, **more: str) -> NotifyEnvironment:
 # Webhook
 
 
-def test_a_webhook_gets_json_with_the_event_and_the_id(tmp_path):
-    async def journey() -> None:
-        house = House(tmp_path)
-        async with fake_webhook(204) as hook:
-            assert house.teller.notify(finished(), NotifyConfig(webhook=hook.address))
-            assert await house.teller.deliver_due() == 1
-            assert await house.teller.deliver_due() == 0
-        ((first, headers, body),) = hook.requests
-        assert first == "POST /hooks/s3cret?key=s3cret HTTP/1.1"
-        assert headers["x-tarrafa-event"] == "finished"
-        assert headers["content-type"] == "application/json"
-        assert "x-tarrafa-signature" not in headers
-        told = json.loads(body)
-        assert told.pop("id") == headers["x-tarrafa-id"]
-        assert told == {
-            "collection": "demo", "event": "finished", "at": "2026-11-20T12:00:00+00:00",
-            "sentence": "demo has finished", "numbers": {"pages": 2000, "seconds": 61.5},
-        }  # fmt: skip
-
-    asyncio.run(journey())
+async def test_a_webhook_gets_json_with_the_event_and_the_id(tmp_path):
+    harness = OutboxHarness(tmp_path)
+    async with fake_webhook(204) as hook:
+        assert harness.notifier.notify(finished(), NotifyConfig(webhook=hook.address))
+        assert await harness.notifier.deliver_due() == 1
+        assert await harness.notifier.deliver_due() == 0
+    ((first, headers, body),) = hook.requests
+    assert first == "POST /hooks/s3cret?key=s3cret HTTP/1.1"
+    assert headers["x-tarrafa-event"] == "finished"
+    assert headers["content-type"] == "application/json"
+    assert "x-tarrafa-signature" not in headers
+    told = json.loads(body)
+    assert told.pop("id") == headers["x-tarrafa-id"]
+    assert told == {
+        "collection": "demo", "event": "finished", "at": "2026-11-20T12:00:00+00:00",
+        "sentence": "demo has finished", "numbers": {"pages": 2000, "seconds": 61.5},
+    }  # fmt: skip
 
 
-def test_a_webhook_with_a_secret_can_check_who_wrote(tmp_path):
-    async def journey() -> None:
-        house = House(tmp_path, NotifyEnvironment(secret=b"tide"))
-        async with fake_webhook() as hook:
-            house.teller.notify(finished(), NotifyConfig(webhook=hook.address))
-            await house.teller.deliver_due()
-        ((_, headers, body),) = hook.requests
-        expected = hmac.new(b"tide", body, hashlib.sha256).hexdigest()
-        assert headers["x-tarrafa-signature"] == f"sha256={expected}"
-
-    asyncio.run(journey())
+async def test_a_webhook_with_a_secret_can_check_who_wrote(tmp_path):
+    harness = OutboxHarness(tmp_path, NotifyEnvironment(secret=b"tide"))
+    async with fake_webhook() as hook:
+        harness.notifier.notify(finished(), NotifyConfig(webhook=hook.address))
+        await harness.notifier.deliver_due()
+    ((_, headers, body),) = hook.requests
+    expected = hmac.new(b"tide", body, hashlib.sha256).hexdigest()
+    assert headers["x-tarrafa-signature"] == f"sha256={expected}"
 
 
-def test_a_webhook_that_fails_is_tried_again_with_growing_pauses(tmp_path):
-    async def journey() -> None:
-        house = House(tmp_path)
-        async with fake_webhook(500, 503, 200) as hook:
-            house.teller.notify(finished(), NotifyConfig(webhook=hook.address))
-            for pause_s, arrived in ((0, 0), (1, 0), (1, 0), (9, 0), (1, 1), (9999, 0)):
-                house.clock.now += pause_s
-                assert await house.teller.deliver_due() == arrived
-            assert len(hook.requests) == 3
-            assert len({body for _, _, body in hook.requests}) == 1  # the same id each time
-            assert house.outbox.undelivered() == []
-
-    asyncio.run(journey())
+async def test_a_webhook_that_fails_is_tried_again_with_growing_pauses(tmp_path):
+    harness = OutboxHarness(tmp_path)
+    async with fake_webhook(500, 503, 200) as hook:
+        harness.notifier.notify(finished(), NotifyConfig(webhook=hook.address))
+        for pause_s, arrived in ((0, 0), (1, 0), (1, 0), (9, 0), (1, 1), (9999, 0)):
+            harness.clock.now += pause_s
+            assert await harness.notifier.deliver_due() == arrived
+        assert len(hook.requests) == 3
+        assert len({body for _, _, body in hook.requests}) == 1  # the same id each time
+        assert harness.outbox.undelivered() == []
 
 
-def test_a_webhook_that_is_down_and_comes_up_hears_it_and_one_that_stays_down_is_given_up_after_a_day(tmp_path):
-    async def journey(port: int) -> None:
-        house = House(tmp_path)
+async def test_a_webhook_that_is_down_and_comes_up_hears_it_and_one_that_stays_down_is_given_up_after_a_day(tmp_path):
+    with reserved_port() as port:
+        harness = OutboxHarness(tmp_path)
         address = f"http://127.0.0.1:{port}/"
-        house.teller.notify(finished(1), NotifyConfig(webhook=address))
-        while (due := house.outbox.next_due()) is not None:
-            house.clock.now = due
-            assert await house.teller.deliver_due() == 0
-        assert 0.9 * 86_400 < house.clock.now - NOON <= 86_400
-        (left,) = house.outbox.undelivered("demo")
+        harness.notifier.notify(finished(1), NotifyConfig(webhook=address))
+        while (due := harness.outbox.next_due()) is not None:
+            harness.clock.now = due
+            assert await harness.notifier.deliver_due() == 0
+        assert 0.9 * 86_400 < harness.clock.now - NOON <= 86_400
+        (left,) = harness.outbox.undelivered("demo")
         assert left.over
         assert 20 < left.tries < 40
-        (line,) = house.teller.delivery_problems("demo", NotifyConfig(webhook=address))
+        (line,) = harness.notifier.delivery_problems("demo", NotifyConfig(webhook=address))
         assert "given up" in line
-        house.teller.notify(finished(2), NotifyConfig(webhook=address))
-        await house.teller.deliver_due()
+        harness.notifier.notify(finished(2), NotifyConfig(webhook=address))
+        await harness.notifier.deliver_due()
         async with fake_webhook(port=port) as hook:
-            house.clock.now += 2
-            assert await house.teller.deliver_due() == 1
+            harness.clock.now += 2
+            assert await harness.notifier.deliver_due() == 1
             assert len(hook.requests) == 1
-        assert house.teller.delivery_problems("demo", NotifyConfig(webhook=address)) == []  # it hears us again
-
-    with reserved_port() as port:
-        asyncio.run(journey(port))
+        assert harness.notifier.delivery_problems("demo", NotifyConfig(webhook=address)) == []  # it hears us again
 
 
-def test_a_webhook_that_redirects_is_not_followed(tmp_path):
-    async def journey() -> None:
-        async with fake_webhook() as other, fake_webhook(302, location=other.address) as hook:
-            with pytest.raises(DeliveryFailed, match="answered 302: redirects are not followed"):
-                await asyncio.to_thread(transports.post_webhook, hook.address, finished(), NotifyEnvironment())
-            assert other.requests == []
-
-    asyncio.run(journey())
+async def test_a_webhook_that_redirects_is_not_followed(tmp_path):
+    async with fake_webhook() as other, fake_webhook(302, location=other.address) as hook:
+        with pytest.raises(DeliveryFailed, match="answered 302: redirects are not followed"):
+            await asyncio.to_thread(transports.post_webhook, hook.address, finished(), NotifyEnvironment())
+        assert other.requests == []
 
 
-def test_a_webhook_that_does_not_answer_is_left_in_time(tmp_path, monkeypatch):
+async def test_a_webhook_that_does_not_answer_is_left_in_time(tmp_path, monkeypatch):
     monkeypatch.setattr(transports, "WEBHOOK_TIMEOUT_S", 0.2)
 
-    async def journey() -> None:
-        async with fake_webhook(silent=True) as hook:
-            with pytest.raises(DeliveryFailed, match="timed out"):
-                await asyncio.to_thread(transports.post_webhook, hook.address, finished(), NotifyEnvironment())
-            await asyncio.wait_for(hook.arrived.wait(), 30)
-            assert len(hook.requests) == 1
-
-    asyncio.run(journey())
+    async with fake_webhook(silent=True) as hook:
+        with pytest.raises(DeliveryFailed, match="timed out"):
+            await asyncio.to_thread(transports.post_webhook, hook.address, finished(), NotifyEnvironment())
+        await asyncio.wait_for(hook.arrived.wait(), 30)
+        assert len(hook.requests) == 1
 
 
-def test_a_webhook_whose_certificate_nobody_knows_is_refused(tmp_path):
-    async def journey() -> None:
-        async with fake_webhook(certificate="self_signed") as hook:
-            address = f"https://127.0.0.1:{hook.port}/"
-            with pytest.raises(DeliveryFailed, match=r"(?i)certificate"):
-                await asyncio.to_thread(transports.post_webhook, address, finished(), NotifyEnvironment())
-            assert hook.requests == []
-
-    asyncio.run(journey())
+async def test_a_webhook_whose_certificate_nobody_knows_is_refused(tmp_path):
+    async with fake_webhook(certificate="self_signed") as hook:
+        address = f"https://127.0.0.1:{hook.port}/"
+        with pytest.raises(DeliveryFailed, match=r"(?i)certificate"):
+            await asyncio.to_thread(transports.post_webhook, address, finished(), NotifyEnvironment())
+        assert hook.requests == []
 
 
 @pytest.mark.parametrize(
@@ -175,74 +154,60 @@ def test_a_webhook_that_is_none_does_no_harm(address):
         transports.post_webhook(address, finished(), NotifyEnvironment())
 
 
-def test_the_path_of_a_webhook_is_a_secret_and_is_never_shown(tmp_path, caplog):
-    async def journey() -> None:
-        house = House(tmp_path)
-        async with fake_webhook(500) as hook:
-            address = hook.address.replace("http://", "http://user:s3cret@")
-            house.teller.notify(finished(), NotifyConfig(webhook=address))
-            with caplog.at_level(logging.DEBUG):
-                await house.teller.deliver_due()
-            lines = house.teller.delivery_problems("demo", NotifyConfig(webhook=address))
-            place = f"http://127.0.0.1:{hook.port}"
-            assert lines == [f"a notice has not reached {place} (once, tried again): {place} answered 500"]
-        assert "s3cret" not in caplog.text
-
-    asyncio.run(journey())
+async def test_the_path_of_a_webhook_is_a_secret_and_is_never_shown(tmp_path, caplog):
+    harness = OutboxHarness(tmp_path)
+    async with fake_webhook(500) as hook:
+        address = hook.address.replace("http://", "http://user:s3cret@")
+        harness.notifier.notify(finished(), NotifyConfig(webhook=address))
+        with caplog.at_level(logging.DEBUG):
+            await harness.notifier.deliver_due()
+        lines = harness.notifier.delivery_problems("demo", NotifyConfig(webhook=address))
+        place = f"http://127.0.0.1:{hook.port}"
+        assert lines == [f"a notice has not reached {place} (once, tried again): {place} answered 500"]
+    assert "s3cret" not in caplog.text
 
 
 # E-mail
 
 
-def test_an_email_is_plain_text_with_the_numbers_and_the_id(tmp_path):
-    async def journey() -> None:
-        async with fake_smtp_server() as office:
-            house = House(tmp_path, by_mail(office.port))
-            notice = finished(sentence="demo terminou: 2.000 páginas")
-            house.teller.notify(notice, NotifyConfig(email=("ana@example.br", "rui@example.pt")))
-            assert await house.teller.deliver_due() == 2
-            letter = next(one for one in office.letters if one["To"] == "ana@example.br")
-            assert {one["To"] for one in office.letters} == {"ana@example.br", "rui@example.pt"}
-            assert letter["Subject"] == "[Tarrafa] demo: finished"
-            assert letter["From"] == "Tarrafa <crawl@example.br>"
-            assert letter["X-Tarrafa-Id"] == notice.id
-            assert letter.get_content_type() == "text/plain"
-            text = letter.get_content().replace("\r\n", "\n")
-            assert text.startswith(
-                "demo terminou: 2.000 páginas\n\npages: 2,000\nseconds: 61.5\n\ncollection demo, 2026-"
-            )
-            assert notice.id in text
-
-    asyncio.run(journey())
+async def test_an_email_is_plain_text_with_the_numbers_and_the_id(tmp_path):
+    async with fake_smtp_server() as office:
+        harness = OutboxHarness(tmp_path, by_mail(office.port))
+        notice = finished(sentence="demo terminou: 2.000 páginas")
+        harness.notifier.notify(notice, NotifyConfig(email=("ana@example.br", "rui@example.pt")))
+        assert await harness.notifier.deliver_due() == 2
+        letter = next(one for one in office.letters if one["To"] == "ana@example.br")
+        assert {one["To"] for one in office.letters} == {"ana@example.br", "rui@example.pt"}
+        assert letter["Subject"] == "[Tarrafa] demo: finished"
+        assert letter["From"] == "Tarrafa <crawl@example.br>"
+        assert letter["X-Tarrafa-Id"] == notice.id
+        assert letter.get_content_type() == "text/plain"
+        text = letter.get_content().replace("\r\n", "\n")
+        assert text.startswith("demo terminou: 2.000 páginas\n\npages: 2,000\nseconds: 61.5\n\ncollection demo, 2026-")
+        assert notice.id in text
 
 
-def test_an_email_waits_while_the_server_is_down_and_arrives_when_it_is_up(tmp_path):
-    async def journey(port: int) -> None:
-        house = House(tmp_path, by_mail(port))
-        notify = NotifyConfig(email=("ana@example.br",))
-        house.teller.notify(finished(), notify)
-        assert await house.teller.deliver_due() == 0
-        assert "Connection refused" in house.teller.delivery_problems("demo", notify)[0]
-        async with fake_smtp_server(port) as office:
-            house.clock.now += 2
-            assert await house.teller.deliver_due() == 1
-            assert len(office.messages) == 1
-        assert house.teller.delivery_problems("demo", notify) == []
-
+async def test_an_email_waits_while_the_server_is_down_and_arrives_when_it_is_up(tmp_path):
     with reserved_port() as port:
-        asyncio.run(journey(port))
+        harness = OutboxHarness(tmp_path, by_mail(port))
+        notify = NotifyConfig(email=("ana@example.br",))
+        harness.notifier.notify(finished(), notify)
+        assert await harness.notifier.deliver_due() == 0
+        assert "Connection refused" in harness.notifier.delivery_problems("demo", notify)[0]
+        async with fake_smtp_server(port) as office:
+            harness.clock.now += 2
+            assert await harness.notifier.deliver_due() == 1
+            assert len(office.messages) == 1
+        assert harness.notifier.delivery_problems("demo", notify) == []
 
 
-def test_an_address_that_is_refused_does_not_keep_the_others_from_hearing(tmp_path):
-    async def journey() -> None:
-        async with fake_smtp_server(refuse="550 no such\tuser\x07") as office:
-            house = House(tmp_path, by_mail(office.port))
-            house.teller.notify(finished(), NotifyConfig(email=("nobody@example.br",)))
-            assert await house.teller.deliver_due() == 0
-            (left,) = house.outbox.undelivered()
-            assert left.trouble == f"127.0.0.1:{office.port} refuses nobody@example.br: 550 no such user"
-
-    asyncio.run(journey())
+async def test_an_address_that_is_refused_does_not_keep_the_others_from_hearing(tmp_path):
+    async with fake_smtp_server(refuse="550 no such\tuser\x07") as office:
+        harness = OutboxHarness(tmp_path, by_mail(office.port))
+        harness.notifier.notify(finished(), NotifyConfig(email=("nobody@example.br",)))
+        assert await harness.notifier.deliver_due() == 0
+        (left,) = harness.outbox.undelivered()
+        assert left.trouble == f"127.0.0.1:{office.port} refuses nobody@example.br: 550 no such user"
 
 
 INJECTIONS = [
@@ -257,101 +222,83 @@ INJECTIONS = [
 
 
 @pytest.mark.parametrize("evil", INJECTIONS, ids=range(len(INJECTIONS)))
-def test_what_a_name_or_a_sentence_holds_never_becomes_a_header_or_a_command(tmp_path, evil):
-    async def journey() -> None:
-        async with fake_smtp_server() as office, fake_webhook() as hook:
-            house = House(tmp_path, by_mail(office.port))
-            notice = make_notice(evil, "failed", NOON, evil, {evil: 1.0}, 1)
-            house.teller.notify(notice, NotifyConfig(email=("ana@example.br",), webhook=hook.address))
-            assert await house.teller.deliver_due() == 2
-            (letter,) = office.letters
-            allowed = {
-                "Subject",
-                "From",
-                "To",
-                "Date",
-                "Message-ID",
-                "Auto-Submitted",
-                "X-Tarrafa-Event",
-                "X-Tarrafa-Id",
-            }
-            assert set(letter) <= allowed | {"Content-Type", "Content-Transfer-Encoding", "MIME-Version"}
-            assert letter["To"] == "ana@example.br"
-            verbs = [command.split(" ")[0].upper() for command in office.commands]
-            assert verbs == ["EHLO", "MAIL", "RCPT", "DATA", "QUIT"]
-            ((_, headers, body),) = hook.requests
-            assert "bcc" not in headers
-            told = json.loads(body)
-            assert told["collection"].isprintable()
-            assert len(told["sentence"]) <= transports.SENTENCE_CHARS_MAX
-
-    asyncio.run(journey())
+async def test_what_a_name_or_a_sentence_holds_never_becomes_a_header_or_a_command(tmp_path, evil):
+    async with fake_smtp_server() as office, fake_webhook() as hook:
+        harness = OutboxHarness(tmp_path, by_mail(office.port))
+        notice = make_notice(evil, "failed", NOON, evil, {evil: 1.0}, 1)
+        harness.notifier.notify(notice, NotifyConfig(email=("ana@example.br",), webhook=hook.address))
+        assert await harness.notifier.deliver_due() == 2
+        (letter,) = office.letters
+        allowed = {
+            "Subject",
+            "From",
+            "To",
+            "Date",
+            "Message-ID",
+            "Auto-Submitted",
+            "X-Tarrafa-Event",
+            "X-Tarrafa-Id",
+        }
+        assert set(letter) <= allowed | {"Content-Type", "Content-Transfer-Encoding", "MIME-Version"}
+        assert letter["To"] == "ana@example.br"
+        verbs = [command.split(" ")[0].upper() for command in office.commands]
+        assert verbs == ["EHLO", "MAIL", "RCPT", "DATA", "QUIT"]
+        ((_, headers, body),) = hook.requests
+        assert "bcc" not in headers
+        told = json.loads(body)
+        assert told["collection"].isprintable()
+        assert len(told["sentence"]) <= transports.SENTENCE_CHARS_MAX
 
 
 @pytest.mark.parametrize(
     "evil", ["=?utf-8?q?a=0D=0ABcc=3A_v=40x.org?=@example.br", "a\r\nRCPT-TO@example.br", "(x)@(y)"]
 )
-def test_an_address_that_is_none_is_never_written_to(evil):
-    async def journey() -> None:
-        async with fake_smtp_server() as office:
-            with pytest.raises(DeliveryFailed):
-                await asyncio.to_thread(transports.send_email, evil, finished(), by_mail(office.port))
-            assert office.messages == []
-
-    asyncio.run(journey())
+async def test_an_address_that_is_none_is_never_written_to(evil):
+    async with fake_smtp_server() as office:
+        with pytest.raises(DeliveryFailed):
+            await asyncio.to_thread(transports.send_email, evil, finished(), by_mail(office.port))
+        assert office.messages == []
 
 
-def test_an_email_server_that_drips_is_hung_up_on(monkeypatch):
+async def test_an_email_server_that_drips_is_hung_up_on(monkeypatch):
     monkeypatch.setattr(transports, "MAIL_TIME_MAX_S", 0.3)
 
-    async def journey() -> None:
-        async with fake_smtp_server(drips=True) as office:
-            with pytest.raises(DeliveryFailed):
-                await asyncio.to_thread(transports.send_email, "ana@example.br", finished(), by_mail(office.port))
-
-    asyncio.run(journey())
+    async with fake_smtp_server(drips=True) as office:
+        with pytest.raises(DeliveryFailed):
+            await asyncio.to_thread(transports.send_email, "ana@example.br", finished(), by_mail(office.port))
 
 
-def test_an_email_password_goes_nowhere_without_tls_but_to_this_machine(monkeypatch):
-    async def journey() -> None:
-        async with fake_smtp_server() as office:
-            here = by_mail(office.port, user="ana", password="s3cret")
+async def test_an_email_password_goes_nowhere_without_tls_but_to_this_machine(monkeypatch):
+    async with fake_smtp_server() as office:
+        here = by_mail(office.port, user="ana", password="s3cret")
+        await asyncio.to_thread(transports.send_email, "ana@example.br", finished(), here)
+        assert any(command.startswith("AUTH") for command in office.commands)
+        office.commands.clear()
+        monkeypatch.setattr(transports, "_is_loopback", lambda host: False)
+        with pytest.raises(DeliveryFailed, match="offers no TLS: the password is not sent"):
             await asyncio.to_thread(transports.send_email, "ana@example.br", finished(), here)
-            assert any(command.startswith("AUTH") for command in office.commands)
-            office.commands.clear()
-            monkeypatch.setattr(transports, "_is_loopback", lambda host: False)
-            with pytest.raises(DeliveryFailed, match="offers no TLS: the password is not sent"):
-                await asyncio.to_thread(transports.send_email, "ana@example.br", finished(), here)
-            assert not any(command.startswith("AUTH") for command in office.commands)
-
-    asyncio.run(journey())
+        assert not any(command.startswith("AUTH") for command in office.commands)
 
 
-def test_an_email_server_that_offers_tls_and_does_not_keep_it_gets_nothing():
-    async def journey() -> None:
-        async with fake_smtp_server(tls=True) as office:
-            with pytest.raises(DeliveryFailed):
-                await asyncio.to_thread(transports.send_email, "ana@example.br", finished(), by_mail(office.port))
-            assert "STARTTLS" in office.commands
-            assert office.messages == []
-
-    asyncio.run(journey())
+async def test_an_email_server_that_offers_tls_and_does_not_keep_it_gets_nothing():
+    async with fake_smtp_server(tls=True) as office:
+        with pytest.raises(DeliveryFailed):
+            await asyncio.to_thread(transports.send_email, "ana@example.br", finished(), by_mail(office.port))
+        assert "STARTTLS" in office.commands
+        assert office.messages == []
 
 
-def test_without_a_mail_server_the_status_says_so_and_the_notice_waits(tmp_path):
-    async def journey() -> None:
-        house, notify = House(tmp_path), NotifyConfig(email=("ana@example.br",))
-        (line,) = house.teller.delivery_problems("demo", notify)
-        assert line.startswith("no e-mail can be sent: set TARRAFA_SMTP=")
-        house.teller.notify(finished(), notify)
-        assert await house.teller.deliver_due() == 0
-        assert house.teller.delivery_problems("demo", notify) == [line]
-        async with fake_smtp_server() as office:  # started again with one
-            again = Notifier(house.outbox, by_mail(office.port), house.clock)
-            house.clock.now += 3600
-            assert await again.deliver_due() == 1
-
-    asyncio.run(journey())
+async def test_without_a_mail_server_the_status_says_so_and_the_notice_waits(tmp_path):
+    harness, notify = OutboxHarness(tmp_path), NotifyConfig(email=("ana@example.br",))
+    (line,) = harness.notifier.delivery_problems("demo", notify)
+    assert line.startswith("no e-mail can be sent: set TARRAFA_SMTP=")
+    harness.notifier.notify(finished(), notify)
+    assert await harness.notifier.deliver_due() == 0
+    assert harness.notifier.delivery_problems("demo", notify) == [line]
+    async with fake_smtp_server() as office:  # started again with one
+        again = Notifier(harness.outbox, by_mail(office.port), harness.clock)
+        harness.clock.now += 3600
+        assert await again.deliver_due() == 1
 
 
 @pytest.mark.parametrize(
@@ -382,73 +329,67 @@ def test_the_environment_is_read_and_its_secrets_are_not_shown():
 # The outbox
 
 
-def test_the_same_happening_is_told_once_also_after_a_restart(tmp_path):
-    async def journey() -> None:
-        async with fake_webhook() as hook:
-            notify = NotifyConfig(webhook=hook.address)
-            for _ in range(2):
-                house = House(tmp_path)
-                house.teller.notify(finished(1), notify)
-                house.teller.notify(finished(1), notify)
-                await house.teller.deliver_due()
-            assert not house.teller.notify(finished(1), notify)
-            assert house.teller.notify(finished(2), notify)
-            await house.teller.deliver_due()
-            assert len(hook.requests) == 2
-
-    asyncio.run(journey())
+async def test_the_same_happening_is_told_once_also_after_a_restart(tmp_path):
+    async with fake_webhook() as hook:
+        notify = NotifyConfig(webhook=hook.address)
+        for _ in range(2):
+            harness = OutboxHarness(tmp_path)
+            harness.notifier.notify(finished(1), notify)
+            harness.notifier.notify(finished(1), notify)
+            await harness.notifier.deliver_due()
+        assert not harness.notifier.notify(finished(1), notify)
+        assert harness.notifier.notify(finished(2), notify)
+        await harness.notifier.deliver_due()
+        assert len(hook.requests) == 2
 
 
 def test_only_the_events_that_somebody_asked_for_are_told(tmp_path):
-    house = House(tmp_path)
+    harness = OutboxHarness(tmp_path)
     started = make_notice("demo", "started", NOON, "demo has started", {}, 1)
-    assert not house.teller.notify(started, NotifyConfig(webhook="http://a.br/"))
-    assert house.teller.notify(started, NotifyConfig(webhook="http://a.br/", events=EVERYTHING))
-    assert not house.teller.notify(finished(), NotifyConfig())
+    assert not harness.notifier.notify(started, NotifyConfig(webhook="http://a.br/"))
+    assert harness.notifier.notify(started, NotifyConfig(webhook="http://a.br/", events=EVERYTHING))
+    assert not harness.notifier.notify(finished(), NotifyConfig())
 
 
-def test_news_is_sent_at_once_by_whoever_keeps_on(tmp_path):
-    async def journey() -> None:
-        house = House(tmp_path)
-        async with fake_webhook() as hook:
-            keeping = asyncio.create_task(house.teller.deliver_forever())
-            await asyncio.sleep(0)
-            house.teller.notify(finished(), NotifyConfig(webhook=hook.address))
-            await asyncio.wait_for(hook.arrived.wait(), 30)
-            keeping.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await keeping
-            assert len(hook.requests) == 1
-
-    asyncio.run(journey())
+async def test_news_is_sent_at_once_by_whoever_keeps_on(tmp_path):
+    harness = OutboxHarness(tmp_path)
+    async with fake_webhook() as hook:
+        keeping = asyncio.create_task(harness.notifier.deliver_forever())
+        await asyncio.sleep(0)  # lets the loop run once, so that the delivery begins
+        harness.notifier.notify(finished(), NotifyConfig(webhook=hook.address))
+        await asyncio.wait_for(hook.arrived.wait(), 30)
+        keeping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await keeping
+        assert len(hook.requests) == 1
 
 
 def test_the_outbox_forgets_what_is_old_and_of_too_many_the_oldest(tmp_path, monkeypatch):
     monkeypatch.setattr(notice_outbox, "ROWS_MAX", 3)
-    house, notify = House(tmp_path), NotifyConfig(webhook="http://a.br/")
+    harness, notify = OutboxHarness(tmp_path), NotifyConfig(webhook="http://a.br/")
     for number in range(5):
-        house.clock.now += 1
-        house.teller.notify(finished(number), notify)
-    waiting = house.outbox.due(house.clock.now, 10)
+        harness.clock.now += 1
+        harness.notifier.notify(finished(number), notify)
+    waiting = harness.outbox.due(harness.clock.now, 10)
     assert [parcel.since - NOON for parcel in waiting] == [3, 4, 5]
     for parcel in waiting:
-        house.outbox.record_attempt(parcel, "", house.clock.now)
-    house.clock.now += notice_outbox.KEPT_S + 10
-    house.teller.notify(finished(9), notify)
-    connection = apsw.Connection(str(house.path))
+        harness.outbox.record_attempt(parcel, "", harness.clock.now)
+    harness.clock.now += notice_outbox.KEPT_S + 10
+    harness.notifier.notify(finished(9), notify)
+    connection = apsw.Connection(str(harness.path))
     assert connection.execute("SELECT count(*) FROM notice").fetchall() == [(1,)]
 
 
 def test_an_outbox_that_cannot_be_written_is_told_in_one_line(tmp_path):
     (tmp_path / "coordinator.sqlite").write_bytes(b"this is no database at all, whatever its name says" * 100)
     with pytest.raises(DataError, match=r"coordinator\.sqlite: cannot be used"):
-        House(tmp_path)
+        OutboxHarness(tmp_path)
 
 
 def test_the_outbox_leaves_other_tables_of_its_file_alone(tmp_path):
     connection = apsw.Connection(str(tmp_path / "coordinator.sqlite"))
     connection.execute("CREATE TABLE run (id); INSERT INTO run VALUES (7); PRAGMA user_version = 3")
-    House(tmp_path)
+    OutboxHarness(tmp_path)
     assert connection.execute("SELECT id FROM run").fetchall() == [(7,)]
     assert connection.pragma("user_version") == 3
 
@@ -473,10 +414,12 @@ def test_stalled_is_no_visit_for_so_long_though_it_runs(samples, since, expected
 
 
 def test_stalled_is_told_once_until_it_moves_again(tmp_path):
-    house, notify = House(tmp_path), NotifyConfig(webhook="http://a.br/")
+    harness, notify = OutboxHarness(tmp_path), NotifyConfig(webhook="http://a.br/")
 
     def tell(visits: int) -> bool:
         sentence = f"demo has made no visit for an hour, after {visits}"
-        return house.teller.notify(make_notice("demo", "stalled", NOON, sentence, {"visits": visits}, visits), notify)
+        return harness.notifier.notify(
+            make_notice("demo", "stalled", NOON, sentence, {"visits": visits}, visits), notify
+        )
 
     assert [tell(visits) for visits in (5, 5, 5, 8, 8)] == [True, False, False, True, False]

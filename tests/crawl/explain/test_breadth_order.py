@@ -3,7 +3,7 @@
 import pytest
 
 from tarrafa.crawl.explain.explain import breadth_turn, is_passed_over, passed_over_reason
-from tarrafa.frontier.api import SiteFacts, UrlFacts
+from tarrafa.frontier.messages import SiteFacts, UrlFacts
 from tarrafa.i18n import PORTUGUESE, message
 
 BEST, OTHER = "http://a.br/", "http://a.br/x"

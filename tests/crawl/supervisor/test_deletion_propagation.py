@@ -18,7 +18,7 @@ from tarrafa.crawl.supervisor.delete_collection import delete_collection
 from tarrafa.crawl.supervisor.propagation import DeletionSync, run_propagation
 from tarrafa.frontier.address import UnixSocket
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.rpc import frontier_client
+from tarrafa.frontier.rpc import frontier_server
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.index import follower as index
 from tarrafa.model import VisitRecord
@@ -27,9 +27,10 @@ from tests.archive.test_deletion_log import A, B, follow, in_links, names, page,
 from tests.contract.frontier_bodies import a_collection, offer
 from tests.crawl.supervisor.test_takedown_propagation import a_directory
 from tests.crawl.worker.test_worker import a_table
-from tests.crawl.worker.worker_harness import running_worker, submit, wait_until, wait_until_nothing_waits
+from tests.crawl.worker.worker_harness import running_worker, submit, wait_until_nothing_waits
 from tests.graph.archived_web import write
-from tests.journey.scripted_web import ScriptedResponse, ScriptedWeb, scripted_web
+from tests.journey.scripted_web import ScriptedResponse, scripted_web
+from tests.wait import wait_until
 
 CLOCK = Clock.real()
 
@@ -64,10 +65,6 @@ def found(data: DataDirectory) -> set[tuple[str, str, str]]:
     return shown(data)
 
 
-def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(scene())
-
-
 @pytest.fixture
 def machines(tmp_path: Path) -> tuple[DataDirectory, DataDirectory, DataDirectory]:
     """The frontier's, and two that crawl for it."""
@@ -75,125 +72,108 @@ def machines(tmp_path: Path) -> tuple[DataDirectory, DataDirectory, DataDirector
     return server, one, two
 
 
-def test_every_machine_drops_what_it_has_of_it_and_a_new_one_of_its_name_keeps_its_pages(machines):
+async def test_every_machine_drops_what_it_has_of_it_and_a_new_one_of_its_name_keeps_its_pages(machines):
     server, one, two = machines
     archive(one, page(A, "Ana", 7, now() - 5, "c", B))
     archive(two, page(B, "Bia", 7, now() - 5, "c", A), page(A, "Eva", 1, now() - 5, "d", B))
 
-    async def scene() -> None:
-        frontier = opened(server)
-        await make(frontier)
-        hearing = DeletionSync(two, CLOCK)
-        await hearing.sync_once(frontier)
-        await delete_collection(frontier, one, "c")
-        await make(frontier)
-        follow(one)
-        assert (shown(one), names(one), in_links(one, B, "c")) == (set(), set(), 0)
-        follow(two)
-        assert shown(two) == {("c", B, "Bia"), ("d", A, "Eva")}, "it has heard nothing yet"
-        await hearing.sync_once(frontier)
-        archive(two, page(B, "Ana", 1, now() + 0.1, "c", A), worker="w2")
-        assert shown(two) == {("c", B, "Ana"), ("d", A, "Eva")}
-        assert names(two) == {"Ana", "Eva"}
-        assert (in_links(two, A, "c"), in_links(two, B, "d")) == (1, 1)
-        await DeletionSync(server, CLOCK).sync_once(frontier)
-        assert set(ArchiveDeletions(server.archive).latest()) == {"c"}, (
-            "where the frontier is, there may be an archive too"
-        )
-        await frontier.close()
-
-    play(scene)
+    frontier = opened(server)
+    await make(frontier)
+    hearing = DeletionSync(two, CLOCK)
+    await hearing.sync_once(frontier)
+    await delete_collection(frontier, one, "c")
+    await make(frontier)
+    follow(one)
+    assert (shown(one), names(one), in_links(one, B, "c")) == (set(), set(), 0)
+    follow(two)
+    assert shown(two) == {("c", B, "Bia"), ("d", A, "Eva")}, "it has heard nothing yet"
+    await hearing.sync_once(frontier)
+    archive(two, page(B, "Ana", 1, now() + 0.1, "c", A), worker="w2")
+    assert shown(two) == {("c", B, "Ana"), ("d", A, "Eva")}
+    assert names(two) == {"Ana", "Eva"}
+    assert (in_links(two, A, "c"), in_links(two, B, "d")) == (1, 1)
+    await DeletionSync(server, CLOCK).sync_once(frontier)
+    assert set(ArchiveDeletions(server.archive).latest()) == {"c"}, "where the frontier is, there may be an archive too"
+    await frontier.close()
 
 
-def test_a_machine_that_was_away_or_is_new_hears_of_all_of_it_at_once(machines, tmp_path):
+async def test_a_machine_that_was_away_or_is_new_hears_of_all_of_it_at_once(machines, tmp_path):
     server, one, two = machines
     show(two, page(A, "Ana", 1, now() - 5), page(B, "Bia", 1, now() - 5, "d"))
 
-    async def scene() -> None:
-        frontier = opened(server)
-        for name in ("c", "d", "c"):
-            await make(frontier, name)
-            await delete_collection(frontier, one, name)
-        await frontier.close()
-        frontier = opened(server)  # it was started anew meanwhile
-        for data in (two, a_directory(tmp_path / "new")):
-            await DeletionSync(data, CLOCK).sync_once(frontier)
-            assert set(ArchiveDeletions(data.archive).latest()) == {"c", "d"}
-            assert len(list(data.archive.glob("*-deleted-*.durable"))) == 1
-        assert found(two) == set()
-        await DeletionSync(DataDirectory(tmp_path / "none"), CLOCK).sync_once(frontier)
-        assert not (tmp_path / "none").exists()
-        await frontier.close()
-
-    play(scene)
+    frontier = opened(server)
+    for name in ("c", "d", "c"):
+        await make(frontier, name)
+        await delete_collection(frontier, one, name)
+    await frontier.close()
+    frontier = opened(server)  # it was started anew meanwhile
+    for data in (two, a_directory(tmp_path / "new")):
+        await DeletionSync(data, CLOCK).sync_once(frontier)
+        assert set(ArchiveDeletions(data.archive).latest()) == {"c", "d"}
+        assert len(list(data.archive.glob("*-deleted-*.durable"))) == 1
+    assert found(two) == set()
+    await DeletionSync(DataDirectory(tmp_path / "none"), CLOCK).sync_once(frontier)
+    assert not (tmp_path / "none").exists()
+    await frontier.close()
 
 
-def test_a_frontier_that_was_made_anew_is_heard_from_the_beginning(machines, tmp_path):
+async def test_a_frontier_that_was_made_anew_is_heard_from_the_beginning(machines, tmp_path):
     server, _, two = machines
 
-    async def scene() -> None:
-        hearing = DeletionSync(two, CLOCK)
-        for data, collections in ((server, ("c", "d")), (a_directory(tmp_path / "other"), ("e",))):
-            frontier = opened(data)
-            for name in collections:
-                await make(frontier, name)
-                await delete_collection(frontier, None, name)
-            await hearing.sync_once(frontier)
-            await frontier.close()
-        assert set(ArchiveDeletions(two.archive).latest()) == {"c", "d", "e"}
-
-    play(scene)
+    hearing = DeletionSync(two, CLOCK)
+    for data, collections in ((server, ("c", "d")), (a_directory(tmp_path / "other"), ("e",))):
+        frontier = opened(data)
+        for name in collections:
+            await make(frontier, name)
+            await delete_collection(frontier, None, name)
+        await hearing.sync_once(frontier)
+        await frontier.close()
+    assert set(ArchiveDeletions(two.archive).latest()) == {"c", "d", "e"}
 
 
 @pytest.mark.parametrize("one_log", [False, True])
-def test_machines_keep_listening(machines, one_log):
+async def test_machines_keep_listening(machines, one_log):
     server, one, two = machines
     show(two, page(A, "Ana", 1, now() - 5))
 
-    async def scene() -> None:
-        frontier = opened(server)
+    frontier = opened(server)
 
-        async def current() -> Frontier:
-            return frontier
+    async def current() -> Frontier:
+        return frontier
 
-        await make(frontier)
-        listening = asyncio.create_task(run_propagation(two, CLOCK, current, one_log=one_log))
-        await delete_collection(frontier, one, "c")
-        deletions = ArchiveDeletions(two.archive)
-        await wait_until(lambda: "c" in deletions.latest(), "it is heard of")
-        assert found(two) == set()
-        listening.cancel()
-        await frontier.close()
-
-    play(scene)
+    await make(frontier)
+    listening = asyncio.create_task(run_propagation(two, CLOCK, current, one_log=one_log))
+    await delete_collection(frontier, one, "c")
+    deletions = ArchiveDeletions(two.archive)
+    await wait_until(lambda: "c" in deletions.latest(), "it is heard of")
+    assert found(two) == set()
+    listening.cancel()
+    await frontier.close()
 
 
-def test_a_visit_that_a_machine_whose_clock_is_ahead_brought_home_is_older_than_the_deletion(machines):
+async def test_a_visit_that_a_machine_whose_clock_is_ahead_brought_home_is_older_than_the_deletion(machines):
     """Its record says that it was made after the collection was deleted, by less than a worker's clock may be apart."""
     server, one, two = machines
     ahead = Clock(CLOCK.epoch + 0.8, CLOCK.anchor)
 
-    async def scene() -> None:
-        frontier = opened(server)
-        await make(frontier)
-        await delete_collection(frontier, one, "c")
-        (told,) = await frontier.deletions(0)
-        write(two, [page(A, "Ana", 1, told.at + 0.4)])  # just before, by its own clock
-        await DeletionSync(two, ahead).sync_once(frontier)
-        assert found(two) == set()
-        assert told.at <= ArchiveDeletions(two.archive).latest()["c"] <= told.at + 1.0
-        show(two, page(A, "Eva", 1, ahead.now()), worker="w2")
-        assert found(two) == {("c", A, "Eva")}
-        await frontier.close()
-
-    play(scene)
+    frontier = opened(server)
+    await make(frontier)
+    await delete_collection(frontier, one, "c")
+    (told,) = await frontier.deletions(0)
+    write(two, [page(A, "Ana", 1, told.at + 0.4)])  # just before, by its own clock
+    await DeletionSync(two, ahead).sync_once(frontier)
+    assert found(two) == set()
+    assert told.at <= ArchiveDeletions(two.archive).latest()["c"] <= told.at + 1.0
+    show(two, page(A, "Eva", 1, ahead.now()), worker="w2")
+    assert found(two) == {("c", A, "Eva")}
+    await frontier.close()
 
 
-def test_a_worker_hears_of_it_before_it_archives_for_the_next_one_of_the_name(tmp_path):
+async def test_a_worker_hears_of_it_before_it_archives_for_the_next_one_of_the_name(tmp_path):
     """Nobody else listens beside it. What the index has of the old one are later visits by their numbers."""
     told = (("Content-Type", "text/html"), ("Connection", "close"))
 
-    async def scene(web: ScriptedWeb) -> None:
+    with scripted_web(lambda url, _: ScriptedResponse(b"<title>Eva</title><p>rede", headers=dict(told))) as web:
         async with running_worker(tmp_path) as (frontier, data):
             root = "http://a.test/"
             show(data, page(root, "Ana", 7, now() - 5), worker="before")
@@ -204,28 +184,22 @@ def test_a_worker_hears_of_it_before_it_archives_for_the_next_one_of_the_name(tm
             await wait_until_nothing_waits(frontier)
             assert found(data) == {("c", root, "Eva")}
 
-    with scripted_web(lambda url, _: ScriptedResponse(b"<title>Eva</title><p>rede", headers=dict(told))) as web:
-        asyncio.run(scene(web))
 
-
-def test_the_command_notes_it_where_it_was_crawled_and_leaves_other_directories_alone(machines, tmp_path):
+async def test_the_command_notes_it_where_it_was_crawled_and_leaves_other_directories_alone(machines, tmp_path):
     server, one, own = machines
     nowhere = DataDirectory(tmp_path / "nowhere")
     show(own, page(A, "Ana", 1, now() - 5))
 
-    async def scene() -> None:
-        await opened(own).close()
-        frontier = opened(server)
-        door = await frontier_client.serve_unix(frontier, server.socket)
-        for data in (one, own, nowhere):
-            await make(frontier)
-            said = await asyncio.to_thread(command, data, UnixSocket(server.socket), "c")
-            assert said.startswith("c: deleted; running search processes drop its pages")
-            assert await frontier.collections() == []
-        door.close()
-        await frontier.close()
-
-    play(scene)
+    await opened(own).close()
+    frontier = opened(server)
+    door = await frontier_server.serve_unix(frontier, server.socket)
+    for data in (one, own, nowhere):
+        await make(frontier)
+        said = await asyncio.to_thread(command, data, UnixSocket(server.socket), "c")
+        assert said.startswith("c: deleted; running search processes drop its pages")
+        assert await frontier.collections() == []
+    door.close()
+    await frontier.close()
     assert set(ArchiveDeletions(one.archive).latest()) == {"c"}
     assert found(own) == {("c", A, "Ana")}, "of another frontier's c"
     assert not nowhere.root.exists()

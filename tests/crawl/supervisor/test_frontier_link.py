@@ -1,6 +1,5 @@
 """The frontier's owner is started again, also when somebody kills it before it is ready."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -21,24 +20,18 @@ def killed_at_first(folder: Path, times: int) -> LocalFrontierLink:
     return keeper
 
 
-def test_killed_before_it_is_ready_it_is_started_again(tmp_path):
-    async def scene() -> None:
-        keeper = killed_at_first(tmp_path, 2)
+async def test_killed_before_it_is_ready_it_is_started_again(tmp_path):
+    keeper = killed_at_first(tmp_path, 2)
+    await keeper.open()
+    try:
+        assert (await keeper.frontier.overview()).collections == []
+        assert keeper.children[0].state.restarts == 2
+        assert "SIGKILL" in keeper.children[0].state.cause
+    finally:
+        await keeper.close()
+
+
+async def test_killed_again_and_again_it_is_given_up_in_words(tmp_path):
+    keeper = killed_at_first(tmp_path, 99)
+    with pytest.raises(DataError, match=r"the frontier keeps dying \(killed by signal 9 \(SIGKILL\)\); see "):
         await keeper.open()
-        try:
-            assert (await keeper.frontier.overview()).collections == []
-            assert keeper.children[0].state.restarts == 2
-            assert "SIGKILL" in keeper.children[0].state.cause
-        finally:
-            await keeper.close()
-
-    asyncio.run(scene())
-
-
-def test_killed_again_and_again_it_is_given_up_in_words(tmp_path):
-    async def scene() -> None:
-        keeper = killed_at_first(tmp_path, 99)
-        with pytest.raises(DataError, match=r"the frontier keeps dying \(killed by signal 9 \(SIGKILL\)\); see "):
-            await keeper.open()
-
-    asyncio.run(scene())

@@ -1,13 +1,12 @@
 """What is taken down on one machine is taken down on every machine that works for the same frontier."""
 
-import asyncio
 from pathlib import Path
 
 from tarrafa.clock import Clock
 from tarrafa.config import collection_from_table
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.supervisor.propagation import TakedownSync
-from tarrafa.frontier.api import ENTRIES_PER_RESPONSE
+from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.model import Link, Page, Status, Visit
 from tarrafa.runtime.data_dir import DataDirectory
@@ -24,44 +23,38 @@ def a_directory(path: Path) -> DataDirectory:
     return data
 
 
-def test_machines_hear_of_each_others_actions_through_the_frontier(tmp_path):
+async def test_machines_hear_of_each_others_actions_through_the_frontier(tmp_path):
     one, two, server = (a_directory(tmp_path / name) for name in ("one", "two", "server"))
 
-    async def scene() -> None:
-        frontier = SqliteFrontier(server.frontier, Clock.real(), "br\n")
-        first, second = TakedownSync(one), TakedownSync(two)
-        record_action(one, "add", SITE, "ana", "", NOW)
-        record_action(two, "add", PAGE, "rui", "", NOW - 500)
-        for spreading in (first, second, first):
-            await spreading.sync_once(frontier)
-        for data in (one, two, server):
-            assert CurrentTakedowns(data).now().targets == {SITE, PAGE}
-        record_action(two, "lift", SITE, "rui", "", NOW - 400)  # its clock is behind
-        record_action(server, "lift", PAGE, "eva", "", NOW)
-        for spreading in (second, first):
-            await spreading.sync_once(frontier)
-        for data in (one, two, server):
-            assert CurrentTakedowns(data).now().targets == set()
-            assert len(read_entries(data)) == 4
-        await frontier.close()
-
-    asyncio.run(scene())
+    frontier = SqliteFrontier(server.frontier, Clock.real(), "br\n")
+    first, second = TakedownSync(one), TakedownSync(two)
+    record_action(one, "add", SITE, "ana", "", NOW)
+    record_action(two, "add", PAGE, "rui", "", NOW - 500)
+    for spreading in (first, second, first):
+        await spreading.sync_once(frontier)
+    for data in (one, two, server):
+        assert CurrentTakedowns(data).now().targets == {SITE, PAGE}
+    record_action(two, "lift", SITE, "rui", "", NOW - 400)  # its clock is behind
+    record_action(server, "lift", PAGE, "eva", "", NOW)
+    for spreading in (second, first):
+        await spreading.sync_once(frontier)
+    for data in (one, two, server):
+        assert CurrentTakedowns(data).now().targets == set()
+        assert len(read_entries(data)) == 4
+    await frontier.close()
 
 
-def test_a_frontier_that_is_another_one_is_told_everything(tmp_path):
+async def test_a_frontier_that_is_another_one_is_told_everything(tmp_path):
     one, server, other = (a_directory(tmp_path / name) for name in ("one", "server", "other"))
     append_entries(one, [an_entry(number) for number in range(ENTRIES_PER_RESPONSE + 1)])
 
-    async def scene() -> None:
-        spreading = TakedownSync(one)
-        for data in (server, other):
-            frontier = SqliteFrontier(data.frontier, Clock.real(), "br\n")
-            await spreading.sync_once(frontier)
-            assert len(read_entries(data)) == ENTRIES_PER_RESPONSE + 1
-            await frontier.close()
-            spreading.reset()
-
-    asyncio.run(scene())
+    spreading = TakedownSync(one)
+    for data in (server, other):
+        frontier = SqliteFrontier(data.frontier, Clock.real(), "br\n")
+        await spreading.sync_once(frontier)
+        assert len(read_entries(data)) == ENTRIES_PER_RESPONSE + 1
+        await frontier.close()
+        spreading.reset()
 
 
 def test_links_to_what_is_taken_down_become_known_with_that_status_and_are_never_asked_for(tmp_path):

@@ -1,7 +1,7 @@
 """What a worker knows of what people decided."""
 
 from tarrafa.crawl.worker.collection_state import CollectionStates
-from tarrafa.frontier.api import FrontierCollectionState
+from tarrafa.frontier.messages import FrontierCollectionState
 
 
 def test_what_was_heard_before_a_walk_began_says_nothing_about_it():

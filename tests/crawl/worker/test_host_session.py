@@ -1,151 +1,16 @@
-"""How a host is walked: its delay, and what becomes of a walk whose collection is changed or rests."""
+"""A session with one host: its delay, and what becomes of a session whose collection is changed or paused."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa import config
 from tarrafa.clock import Clock
-from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.worker.host_session import HostSession, ResolvedHost
-from tarrafa.crawl.worker.outcome import DecodedBody, FinishedVisit
-from tarrafa.crawl.worker.parser_process import ParseJobResult
-from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead
-from tarrafa.fetch.robots import RobotsTxt, parse
-from tarrafa.frontier.api import CachedRobots, DiscoveredUrl, HostLoan, HostReport, Lease
-from tarrafa.model import HostId, Status, Visit
-from tarrafa.parse.url import host_id, host_key, url_id
-
-HOST = "http://www.a.br:80"
-BEGAN = 1_000.0
-
-
-class FalseClock(Clock):
-    """Nobody waits: whoever sleeps moves it. `meanwhile` is what happens while somebody sleeps."""
-
-    def __init__(self) -> None:
-        super().__init__(0.0, 0.0)
-        self.moment: list[float]
-        self.meanwhile: list[Callable[[], None]]
-        object.__setattr__(self, "moment", [BEGAN])
-        object.__setattr__(self, "meanwhile", [])
-
-    __slots__ = ("meanwhile", "moment")
-
-    def now(self) -> float:
-        return self.moment[0]
-
-    async def sleep_until(self, moment: float) -> None:
-        if moment > self.now() and self.meanwhile:
-            self.meanwhile.pop(0)()
-            await asyncio.sleep(0)  # where a sleeper is woken
-        self.moment[0] = max(self.moment[0], moment)
-
-
-@dataclass
-class FakeWorkerServices:
-    """Answers every request after `took_s`, and writes down when it was made."""
-
-    clock: Clock = field(default_factory=FalseClock)
-    rules_text: bytes = b""
-    took_s: float = 0.0
-    asked: list[tuple[str, float, str]] = field(default_factory=list)
-    ended: list[float] = field(default_factory=list)
-    done: list[FinishedVisit] = field(default_factory=list)
-    on_request: list[Callable[[FetchRequest], None]] = field(default_factory=list)
-    gone: list[HostSession] = field(default_factory=list)
-    current: bool = True
-
-    @property
-    def hands(self) -> FalseClock:
-        assert isinstance(self.clock, FalseClock)
-        return self.clock
-
-    async def fetch(self, request: FetchRequest, collection: int) -> FetchResponse:
-        for heard in self.on_request:
-            heard(request)
-        if not request.is_wanted():
-            return FetchResponse(Status.NOT_SENT)
-        self.asked.append((request.url, self.clock.now(), dict(request.headers)["User-Agent"]))
-        self.hands.moment[0] += self.took_s
-        self.ended.append(self.clock.now())
-        return FetchResponse(404, ResponseHead(404, ()), b"HTTP/1.1 404 Gone\r\n\r\n", elapsed_s=self.took_s)
-
-    async def resolve_host(
-        self, name: str, host: HostId, collection: Collection, beside: str | None = None
-    ) -> ResolvedHost:
-        return ResolvedHost(connect_to="127.0.0.1:1")
-
-    async def robots_rules(self, copy: CachedRobots) -> RobotsTxt:
-        return parse(self.rules_text)
-
-    async def robots_text(self, digest: bytes) -> bytes:
-        return self.rules_text
-
-    async def borrow_host(self, collection: int, host: HostId, key: str) -> HostLoan:
-        raise AssertionError("nobody redirects here")
-
-    async def return_host(self, report: HostReport) -> None:
-        raise AssertionError("nothing was borrowed")
-
-    async def parse_body(
-        self, make: Callable[[], DecodedBody], *, heavy: bool
-    ) -> tuple[DecodedBody, ParseJobResult | None]:
-        raise AssertionError("there is nothing to read")
-
-    def hold_body(self, size: int) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def record_visit(self, walk: HostSession, done: FinishedVisit) -> None:
-        walk.unreported -= 1
-        self.done.append(done)
-
-    def archive_robots(self, request: FetchRequest, response: FetchResponse) -> None: ...
-
-    def record_host(self, walk: HostSession, offers: list[DiscoveredUrl]) -> None: ...
-
-    def note_overload(self) -> None: ...
-
-    def request_commit(self) -> None: ...
-
-    def is_crowded(self, walk: HostSession) -> bool:
-        return False
-
-    def note_reachability(self, host: HostId, reached: bool) -> bool:
-        return False
-
-    def is_current(self, walk: HostSession) -> bool:
-        return self.current
-
-    def release_host(self, walk: HostSession) -> None:
-        self.gone.append(walk)
-
-
-def a_collection(**sections: dict[str, object]) -> Collection:
-    table: dict[str, object] = {"name": "c", "roots": ["http://www.a.br/"], "scope": {"hosts": ["*.br"]}}
-    return config.collection_from_table(table | sections, "test")
-
-
-def a_walk(kit: FakeWorkerServices, collection: Collection, urls: list[str], **known: float) -> HostSession:
-    visits = [Visit(1, host_id(HOST), url_id(url), url, 1, 0, 1) for url in urls]
-    facts = {"next_at": 0.0, "ended_at": 0.0, "delay_s": 0.0} | known
-    robots = CachedRobots(200, b"digest", 1e12)
-    lease = Lease(host_id(HOST), HOST, 1, 1, facts["next_at"], facts["ended_at"], facts["delay_s"], 0, robots, visits)
-    return HostSession(lease, collection, Admission(collection), kit)
-
-
-def pages(count: int) -> list[str]:
-    return [f"http://www.a.br/{number}" for number in range(count)]
-
-
-def adopt(walk: HostSession, collection: Collection) -> None:
-    walk.apply_configuration(collection, Admission(collection))
+from tarrafa.model import Status
+from tarrafa.parse.url import host_key
+from tests.crawl.worker.session_harness import BEGAN, HOST, Surroundings, a_collection, a_session, adopt, pages
+from tests.wait import wait_until
 
 
 def test_the_hosts_of_these_tests_are_named_as_the_crawl_names_them():
@@ -187,116 +52,116 @@ def test_a_host_is_never_asked_sooner_than_its_delay_its_robots_and_its_slowness
 ):
     politeness = {"delay": delay, "delay_factor": factor, "delays": {} if own is None else {"*.a.br": own}}
     rules = f"User-agent: *\nCrawl-delay: {asked}\n".encode() if asked is not None else b""
-    kit = FakeWorkerServices(rules_text=rules, took_s=took)
-    walk = a_walk(kit, a_collection(politeness=politeness), pages(6))
+    around = Surroundings(rules_text=rules, took_s=took)
+    session = a_session(around, a_collection(politeness=politeness), pages(6))
     wanted = [delay if own is None else own]
     if edited is not None:
 
         def edit() -> None:
             wanted.append(edited)
-            adopt(walk, a_collection(politeness=politeness | {"delays": {"www.a.br": edited}}))
+            adopt(session, a_collection(politeness=politeness | {"delays": {"www.a.br": edited}}))
 
-        kit.hands.meanwhile.append(edit)
-    asyncio.run(walk.run())
-    for before, (_, at, _) in zip(kit.ended, kit.asked[1:], strict=False):
+        around.meanwhile.append(edit)
+    asyncio.run(session.run())
+    for before, (_, at, _) in zip(around.fetcher.ended, around.asked[1:], strict=False):
         least = max(min(wanted), min(float(asked or 0), 300.0), min(factor * took, 300.0))
         assert at - before >= least - 1e-6
-    assert walk.delay_s >= max(wanted[-1], float(asked or 0))
+    assert session.pacing.delay_s >= max(wanted[-1], float(asked or 0))
 
 
-def test_a_host_that_may_be_asked_more_often_than_others_is():
-    kit = FakeWorkerServices()
-    asyncio.run(a_walk(kit, a_collection(politeness={"delay": 5, "delays": {"www.a.br": 0.5}}), pages(3)).run())
-    assert [at - BEGAN for _, at, _ in kit.asked] == [0.0, 0.5, 1.0]
+async def test_a_host_that_may_be_asked_more_often_than_others_is():
+    around = Surroundings()
+    await a_session(around, a_collection(politeness={"delay": 5, "delays": {"www.a.br": 0.5}}), pages(3)).run()
+    assert [at - BEGAN for _, at, _ in around.asked] == [0.0, 0.5, 1.0]
 
 
-def test_a_longer_delay_holds_for_who_waits_already():
-    kit = FakeWorkerServices()
-    walk = a_walk(kit, a_collection(politeness={"delay": 1}), pages(3))
-    kit.hands.meanwhile.append(lambda: adopt(walk, a_collection(politeness={"delay": 4})))
-    asyncio.run(walk.run())
-    assert [at - BEGAN for _, at, _ in kit.asked] == [0.0, 4.0, 8.0]
+async def test_a_longer_delay_holds_for_who_waits_already():
+    around = Surroundings()
+    session = a_session(around, a_collection(politeness={"delay": 1}), pages(3))
+    around.meanwhile.append(lambda: adopt(session, a_collection(politeness={"delay": 4})))
+    await session.run()
+    assert [at - BEGAN for _, at, _ in around.asked] == [0.0, 4.0, 8.0]
 
 
-def test_an_excluded_url_in_hand_ends_without_a_request_even_while_we_wait_for_its_turn():
-    kit = FakeWorkerServices()
-    walk = a_walk(kit, a_collection(), [*pages(2), "http://www.a.br/private/1", "http://www.a.br/x"])
+async def test_an_excluded_url_in_hand_ends_without_a_request_even_while_we_wait_for_its_turn():
+    around = Surroundings()
+    session = a_session(around, a_collection(), [*pages(2), "http://www.a.br/private/1", "http://www.a.br/x"])
     excluding = a_collection(scope={"hosts": ["*.br"], "exclude": ["*/1", "*/private/*"]})
-    kit.hands.meanwhile.append(lambda: adopt(walk, excluding))
-    asyncio.run(walk.run())
-    assert [url for url, _, _ in kit.asked] == ["http://www.a.br/0", "http://www.a.br/x"]
-    refused = [done.visit.url for done in kit.done if done.record.outcome.status == Status.OUT_OF_SCOPE]
+    around.meanwhile.append(lambda: adopt(session, excluding))
+    await session.run()
+    assert [url for url, _, _ in around.asked] == ["http://www.a.br/0", "http://www.a.br/x"]
+    refused = [done.visit.url for done in around.committer.done if done.record.outcome.status == Status.OUT_OF_SCOPE]
     assert refused == ["http://www.a.br/1", "http://www.a.br/private/1"]
 
 
-def test_the_next_request_has_the_new_name():
-    kit = FakeWorkerServices()
-    walk = a_walk(kit, a_collection(), pages(2))
-    kit.hands.meanwhile.append(lambda: adopt(walk, a_collection(politeness={"user_agent": "Rede/2"})))
-    asyncio.run(walk.run())
-    assert [agent.partition("/")[0] for _, _, agent in kit.asked] == ["Tarrafa", "Rede"]
+async def test_the_next_request_has_the_new_name():
+    around = Surroundings()
+    session = a_session(around, a_collection(), pages(2))
+    around.meanwhile.append(lambda: adopt(session, a_collection(politeness={"user_agent": "Rede/2"})))
+    await session.run()
+    assert [agent.partition("/")[0] for _, _, agent in around.asked] == ["Tarrafa", "Rede"]
 
 
-def test_no_request_leaves_when_there_is_news_that_the_walk_has_not_heard_yet():
-    kit = FakeWorkerServices(current=False)
-    asyncio.run(a_walk(kit, a_collection(), pages(2)).run())
-    assert not kit.asked
-    assert len(kit.gone) == 1
+async def test_no_request_leaves_when_there_is_news_that_the_walk_has_not_heard_yet():
+    around = Surroundings(current=False)
+    await a_session(around, a_collection(), pages(2)).run()
+    assert not around.asked
+    assert len(around.committer.gone) == 1
 
 
-def test_what_rests_makes_no_further_request_and_what_it_had_in_hand_goes_back():
-    kit = FakeWorkerServices()
-    walk = a_walk(kit, a_collection(), pages(5))
-    kit.hands.meanwhile.append(walk.leave)
-    asyncio.run(walk.run())
-    assert [url for url, _, _ in kit.asked] == pages(1)
-    assert len(kit.done) == 1
-    assert kit.gone == [walk]
+async def test_what_rests_makes_no_further_request_and_what_it_had_in_hand_goes_back():
+    around = Surroundings()
+    session = a_session(around, a_collection(), pages(5))
+    around.meanwhile.append(session.leave)
+    await session.run()
+    assert [url for url, _, _ in around.asked] == pages(1)
+    assert len(around.committer.done) == 1
+    assert around.committer.gone == [session]
 
 
-def test_a_walk_that_waits_for_its_delay_is_woken_to_leave():
-    async def scene() -> None:
-        kit = FakeWorkerServices(clock=Clock.real())
-        walk = a_walk(kit, a_collection(), pages(1), next_at=kit.clock.now() + 9.0)
-        task = asyncio.create_task(walk.run())
-        while walk.sleeper is None:
-            await asyncio.sleep(0)
-        walk.leave()
-        async with asyncio.timeout(60):
-            await task
-        assert not kit.asked
-        assert kit.gone == [walk]
-
-    asyncio.run(scene())
+async def test_a_walk_that_waits_for_its_delay_is_woken_to_leave():
+    around = Surroundings(clock=Clock.real())
+    session = a_session(around, a_collection(), pages(1), next_at=around.clock.now() + 9.0)
+    task = asyncio.create_task(session.run())
+    await wait_until(lambda: session.requests.is_waiting)
+    session.leave()
+    async with asyncio.timeout(60):
+        await task
+    assert not around.asked
+    assert around.committer.gone == [session]
 
 
 @pytest.mark.parametrize("what", ["excluded", "paused"])
-def test_what_changes_while_a_connection_is_made_counts_before_the_first_byte(what):
-    kit = FakeWorkerServices()
-    walk = a_walk(kit, a_collection(), pages(2))
+async def test_what_changes_while_a_connection_is_made_counts_before_the_first_byte(what):
+    around = Surroundings()
+    session = a_session(around, a_collection(), pages(2))
     excluding = a_collection(scope={"hosts": ["*.br"], "exclude": ["*/0"]})
-    kit.on_request.append(lambda request: walk.leave() if what == "paused" else adopt(walk, excluding))
-    asyncio.run(walk.run())
-    assert not kit.asked
-    assert kit.gone == [walk]
+    around.fetcher.on_request.append(lambda request: session.leave() if what == "paused" else adopt(session, excluding))
+    await session.run()
+    assert not around.asked
+    assert around.committer.gone == [session]
 
 
 @pytest.mark.parametrize(
     "section",
-    [{"network": {"allow_private": True}}, {"politeness": {"robots": "ignore"}}, {"politeness": {"per_ip": False}}],
+    [
+        {"network": {"allow_private": True}},
+        {"politeness": {"robots": "ignore"}},
+        {"politeness": {"per_ip": False}},
+    ],
 )
-def test_a_walk_ends_when_what_it_found_out_on_arrival_may_not_hold_any_more(section):
-    kit = FakeWorkerServices()
-    walk = a_walk(kit, a_collection(), pages(3))
-    kit.hands.meanwhile.append(lambda: adopt(walk, a_collection(**section)))
-    asyncio.run(walk.run())
-    assert len(kit.asked) == 1
+async def test_a_walk_ends_when_what_it_found_out_on_arrival_may_not_hold_any_more(section):
+    around = Surroundings()
+    session = a_session(around, a_collection(), pages(3))
+    around.meanwhile.append(lambda: adopt(session, a_collection(**section)))
+    await session.run()
+    assert len(around.asked) == 1
 
 
 def test_a_failing_host_rests_as_long_as_before_whatever_is_edited():
-    kit = FakeWorkerServices()
-    walk = a_walk(kit, a_collection(), pages(1))
-    walk._back_off(0.0, "no answer")
-    rests_until = walk.next_at
-    adopt(walk, a_collection(politeness={"delay": 0}))
-    assert walk.next_at == rests_until > BEGAN + 59
+    around = Surroundings()
+    session = a_session(around, a_collection(), pages(1))
+    session.requests.back_off(0.0, "no answer")
+    rests_until = session.pacing.next_at
+    adopt(session, a_collection(politeness={"delay": 0}))
+    assert session.pacing.next_at == rests_until > BEGAN + 59

@@ -16,7 +16,7 @@ from tarrafa.crawl.worker import registration
 from tarrafa.crawl.worker.lease_fence import LeaseFence
 from tarrafa.errors import LeaseLost, NameTaken, TarrafaError, Unreachable
 from tarrafa.frontier.address import TcpServer
-from tarrafa.frontier.api import WorkerRegistration
+from tarrafa.frontier.messages import WorkerRegistration
 from tarrafa.frontier.rpc import frontier_server
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
@@ -70,87 +70,70 @@ def often(monkeypatch):
     monkeypatch.setattr(fence_module, "RENEWALS_PER_LEASE", 10 * LEASE_S)
 
 
-def test_a_lease_is_renewed_over_tcp_with_what_the_worker_has_to_say(tmp_path, often):
-    async def scene() -> None:
-        async with a_frontier(tmp_path, LEASE_S) as (frontier, address, _):
-            terms, heard = await frontier.join("w", current_process()), Heard()
-            assert terms.lease_s == LEASE_S
-            asked: list[float] = []
+async def test_a_lease_is_renewed_over_tcp_with_what_the_worker_has_to_say(tmp_path, often):
+    async with a_frontier(tmp_path, LEASE_S) as (frontier, address, _):
+        terms, heard = await frontier.join("w", current_process()), Heard()
+        assert terms.lease_s == LEASE_S
+        asked: list[float] = []
 
-            def note() -> str:
-                asked.append(fence._deadline)
-                if len(asked) == 4:
-                    heard.event.set()
-                return "a note"
+        def note() -> str:
+            asked.append(fence._deadline)
+            if len(asked) == 4:
+                heard.event.set()
+            return "a note"
 
-            fence = LeaseFence(address, terms, boottime(), true_clock(), note, heard.on_lost, heard.on_apart)
-            assert await asyncio.to_thread(heard.event.wait, WAIT_S)
-            assert asked == sorted(set(asked)), "later each time"
-            (node,) = (await frontier.overview()).nodes
-            assert node.note == "a note"
-            await asyncio.to_thread(fence.close)
-            assert not heard.lost
-
-    asyncio.run(scene())
+        fence = LeaseFence(address, terms, boottime(), true_clock(), note, heard.on_lost, heard.on_apart)
+        assert await asyncio.to_thread(heard.event.wait, WAIT_S)
+        assert asked == sorted(set(asked)), "later each time"
+        (node,) = (await frontier.overview()).nodes
+        assert node.note == "a note"
+        await asyncio.to_thread(fence.close)
+        assert not heard.lost
 
 
-def test_the_fence_falls_before_the_lease_does(tmp_path):
-    async def scene() -> None:
-        async with a_frontier(tmp_path, 3600.0) as (frontier, address, _):
-            terms, heard = await frontier.join("w", current_process()), Heard()
-            fence = LeaseFence(address, terms, boottime() - 3300.0, true_clock(), str, heard.on_lost, heard.on_apart)
-            assert (fence.holds_lease(), fence.may_send()) == (True, False), (
-                "in the last part of a lease no request leaves"
-            )
-            await asyncio.to_thread(fence.close)
-            late = LeaseFence(address, terms, boottime() - 3601.0, true_clock(), str, heard.on_lost, heard.on_apart)
-            assert (late.holds_lease(), late.may_send()) == (False, False)
-            await asyncio.to_thread(late.close)
-
-    asyncio.run(scene())
+async def test_the_fence_falls_before_the_lease_does(tmp_path):
+    async with a_frontier(tmp_path, 3600.0) as (frontier, address, _):
+        terms, heard = await frontier.join("w", current_process()), Heard()
+        fence = LeaseFence(address, terms, boottime() - 3300.0, true_clock(), str, heard.on_lost, heard.on_apart)
+        assert (fence.holds_lease(), fence.may_send()) == (True, False), "in the last part of a lease no request leaves"
+        await asyncio.to_thread(fence.close)
+        late = LeaseFence(address, terms, boottime() - 3601.0, true_clock(), str, heard.on_lost, heard.on_apart)
+        assert (late.holds_lease(), late.may_send()) == (False, False)
+        await asyncio.to_thread(late.close)
 
 
-def test_a_frontier_that_has_given_the_lease_to_others_brings_the_fence_down(tmp_path):
-    async def scene() -> None:
-        async with a_frontier(tmp_path, 0.6) as (frontier, address, _):
-            terms, heard = await frontier.join("w", current_process()), Heard()
-            await frontier.leave(terms.worker)
-            fence = heard.fence(address, terms, true_clock())
-            assert await asyncio.to_thread(heard.event.wait, WAIT_S)
-            assert isinstance(heard.lost[0], LeaseLost)
-            assert not fence.holds_lease()
-
-    asyncio.run(scene())
+async def test_a_frontier_that_has_given_the_lease_to_others_brings_the_fence_down(tmp_path):
+    async with a_frontier(tmp_path, 0.6) as (frontier, address, _):
+        terms, heard = await frontier.join("w", current_process()), Heard()
+        await frontier.leave(terms.worker)
+        fence = heard.fence(address, terms, true_clock())
+        assert await asyncio.to_thread(heard.event.wait, WAIT_S)
+        assert isinstance(heard.lost[0], LeaseLost)
+        assert not fence.holds_lease()
 
 
-def test_a_frontier_that_is_gone_brings_the_fence_down(tmp_path):
-    async def scene() -> None:
-        heard = Heard()
-        async with a_frontier(tmp_path, 0.6) as (frontier, address, server):
-            terms = await frontier.join("w", current_process())
-            server.close()
-            await server.wait_closed()
-            fence = heard.fence(address, terms, true_clock())
-            assert await asyncio.to_thread(heard.event.wait, WAIT_S)
-            assert isinstance(heard.lost[0], Unreachable)
-            assert not fence.may_send()
-
-    asyncio.run(scene())
+async def test_a_frontier_that_is_gone_brings_the_fence_down(tmp_path):
+    heard = Heard()
+    async with a_frontier(tmp_path, 0.6) as (frontier, address, server):
+        terms = await frontier.join("w", current_process())
+        server.close()
+        await server.wait_closed()
+        fence = heard.fence(address, terms, true_clock())
+        assert await asyncio.to_thread(heard.event.wait, WAIT_S)
+        assert isinstance(heard.lost[0], Unreachable)
+        assert not fence.may_send()
 
 
 @pytest.mark.parametrize("jump", [3600.0, -3600.0])
-def test_a_clock_that_jumps_is_noticed_and_the_lease_holds(tmp_path, often, jump):
-    async def scene() -> None:
-        async with a_frontier(tmp_path, LEASE_S) as (frontier, address, _):
-            terms, heard = await frontier.join("w", current_process()), Heard()
-            fence = heard.fence(address, terms, true_clock())
-            FalseClock.shift[0] = jump
-            assert await asyncio.to_thread(heard.event.wait, WAIT_S)
-            assert heard.apart[0] == pytest.approx(-jump)
-            assert fence.holds_lease(), "leases do not depend on anybody's wall clock"
-            await asyncio.to_thread(fence.close)
-
-    asyncio.run(scene())
+async def test_a_clock_that_jumps_is_noticed_and_the_lease_holds(tmp_path, often, jump):
+    async with a_frontier(tmp_path, LEASE_S) as (frontier, address, _):
+        terms, heard = await frontier.join("w", current_process()), Heard()
+        fence = heard.fence(address, terms, true_clock())
+        FalseClock.shift[0] = jump
+        assert await asyncio.to_thread(heard.event.wait, WAIT_S)
+        assert heard.apart[0] == pytest.approx(-jump)
+        assert fence.holds_lease(), "leases do not depend on anybody's wall clock"
+        await asyncio.to_thread(fence.close)
 
 
 @pytest.fixture
@@ -174,44 +157,35 @@ def remember(data: DataDirectory, process: ProcessId, lease_s: float) -> None:
     (data.run / "n-1.worker").write_bytes(content)
 
 
-def test_a_successor_buries_its_predecessor_and_has_its_name_at_once(tmp_path, data):
-    async def scene() -> None:
-        async with a_frontier(tmp_path, 60.0) as (frontier, _, _):
-            dead = a_dead_process()
-            former = await frontier.join("n-1", dead)
-            remember(data, dead, 60.0)
-            terms, asked_at = await registration.register(frontier, data, "n-1")
-            assert terms.worker > former.worker
-            assert asked_at <= boottime()
-            with pytest.raises(LeaseLost):
-                await frontier.renew(former.worker, "")
-            assert registration._read(data.run / "n-1.worker") == registration.PreviousWorker(current_process(), 60.0)
-            registration.unregister(data, "n-1")
-            assert not list(data.run.glob("*.worker"))
-
-    asyncio.run(scene())
+async def test_a_successor_buries_its_predecessor_and_has_its_name_at_once(tmp_path, data):
+    async with a_frontier(tmp_path, 60.0) as (frontier, _, _):
+        dead = a_dead_process()
+        former = await frontier.join("n-1", dead)
+        remember(data, dead, 60.0)
+        terms, asked_at = await registration.register(frontier, data, "n-1")
+        assert terms.worker > former.worker
+        assert asked_at <= boottime()
+        with pytest.raises(LeaseLost):
+            await frontier.renew(former.worker, "")
+        assert registration._read(data.run / "n-1.worker") == registration.PreviousWorker(current_process(), 60.0)
+        registration.unregister(data, "n-1")
+        assert not list(data.run.glob("*.worker"))
 
 
-def test_where_the_predecessor_cannot_be_seen_its_lease_is_waited_for(tmp_path, data):
-    async def scene() -> None:
-        async with a_frontier(tmp_path, 0.4) as (frontier, _, _):
-            before_the_boot = ProcessId("another boot", 4242, 1)
-            former = await frontier.join("n-1", before_the_boot)
-            remember(data, before_the_boot, 0.4)
-            terms, _ = await registration.register(frontier, data, "n-1")
-            assert terms.worker > former.worker
-
-    asyncio.run(scene())
+async def test_where_the_predecessor_cannot_be_seen_its_lease_is_waited_for(tmp_path, data):
+    async with a_frontier(tmp_path, 0.4) as (frontier, _, _):
+        before_the_boot = ProcessId("another boot", 4242, 1)
+        former = await frontier.join("n-1", before_the_boot)
+        remember(data, before_the_boot, 0.4)
+        terms, _ = await registration.register(frontier, data, "n-1")
+        assert terms.worker > former.worker
 
 
 @pytest.mark.parametrize("record", [None, b"", b"nonsense", b"{}"])
-def test_a_name_that_somebody_else_has_is_an_error_at_once(tmp_path, data, record):
-    async def scene() -> None:
-        async with a_frontier(tmp_path, 3600.0) as (frontier, _, _):
-            await frontier.join("n-1", ProcessId("another machine", 4242, 1))
-            if record is not None:
-                (data.run / "n-1.worker").write_bytes(record)
-            with pytest.raises(NameTaken, match=r"named 'n-1' is at work already \(process 4242\); use another --name"):
-                await registration.register(frontier, data, "n-1")
-
-    asyncio.run(scene())
+async def test_a_name_that_somebody_else_has_is_an_error_at_once(tmp_path, data, record):
+    async with a_frontier(tmp_path, 3600.0) as (frontier, _, _):
+        await frontier.join("n-1", ProcessId("another machine", 4242, 1))
+        if record is not None:
+            (data.run / "n-1.worker").write_bytes(record)
+        with pytest.raises(NameTaken, match=r"named 'n-1' is at work already \(process 4242\); use another --name"):
+            await registration.register(frontier, data, "n-1")

@@ -1,7 +1,5 @@
 """What one answer means: outcome, record and where it leads."""
 
-import asyncio
-
 import pytest
 from msgspec.structs import replace
 
@@ -13,7 +11,7 @@ from tarrafa.crawl.worker.outcome import FinishedVisit, build_request, conclude,
 from tarrafa.crawl.worker.parser_process import run_parse_job
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.http_message import FetchResponse, ResponseHead
-from tarrafa.frontier.api import DiscoveredUrl
+from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.model import Status, UrlRole, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 from tests.fetch.raw_server import a_server
@@ -310,19 +308,16 @@ def test_the_header_decides_before_the_body_is_fetched(fields, verdict):
     assert request.check_head(ResponseHead(200, tuple(fields.items()))) == verdict
 
 
-def test_the_archived_request_is_byte_for_byte_what_went_over_the_wire():
-    async def scene() -> tuple[bytes, bytes]:
-        async with a_server(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as server:
-            collection = a_collection(politeness={"contact": "https://a.br/bot"})
-            visit = a_visit(etag='"abc"', last_modified="Sun, 06 Nov 1994 08:49:37 GMT")
-            request = build_request("http://a.br:8080/x?y=%C3%A7&z=1", collection, visit)
-            request.connect_to = f"127.0.0.1:{server.port}"
-            client = HttpClient(1)
-            await client.fetch(request)
-            client.close()
-            return server.requests[0], format_request(request)
-
-    sent, archived = asyncio.run(scene())
+async def test_the_archived_request_is_byte_for_byte_what_went_over_the_wire():
+    async with a_server(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as server:
+        collection = a_collection(politeness={"contact": "https://a.br/bot"})
+        visit = a_visit(etag='"abc"', last_modified="Sun, 06 Nov 1994 08:49:37 GMT")
+        request = build_request("http://a.br:8080/x?y=%C3%A7&z=1", collection, visit)
+        request.connect_to = f"127.0.0.1:{server.port}"
+        client = HttpClient(1)
+        await client.fetch(request)
+        client.close()
+        sent, archived = server.requests[0], format_request(request)
     assert archived == sent
     assert b"User-Agent: Tarrafa/" in sent
     assert b"(+https://a.br/bot)" in sent

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from tarrafa.crawl.worker.parser import SandboxedParser, is_harmless
 from tarrafa.crawl.worker.parser_process import ParseJob, ParseJobResult, run_parse_job
 from tests.journey.crawl_journey import pids_of
+from tests.wait import WAIT_MAX_S
 
 PAGE = "<title>Rede</title><p>O pescador lança a rede. <a href=/x>x</a>".encode()
 GREEDY = b"<p>" + b"".join(b"<b id=%d>" % n for n in range(500)) + b"<p>x" * 50_000  # 15 s and 3 GB if let
@@ -21,15 +22,11 @@ def job(body: bytes, kind: str = "text/html; charset=utf-8") -> ParseJob:
     return ParseJob(False, body, "http://a.br/", kind)
 
 
-def reading(scene: Callable[[SandboxedParser], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        reader = SandboxedParser()
-        try:
-            await scene(reader)
-        finally:
-            reader.close()
-
-    asyncio.run(whole())
+@pytest.fixture
+async def parser() -> AsyncIterator[SandboxedParser]:
+    parser = SandboxedParser()
+    yield parser
+    parser.close()
 
 
 def children() -> list[int]:
@@ -52,17 +49,16 @@ USUAL = b'<script type="application/ld+json">{"@context": "https://schema.org", 
 
 
 @pytest.mark.parametrize(("block", "started"), [(USUAL, False), (ODD, True)])
-def test_data_that_needs_a_parser_which_may_crash_is_read_elsewhere(block, started):
-    async def scene(reader: SandboxedParser) -> None:
-        assert is_harmless(job(PAGE + block))
-        before = children()
-        found = await reader.parse(job(PAGE + block))
-        assert found == run_parse_job(job(PAGE + block))
-        assert found.page is not None
-        assert found.page.statements
-        assert (children() != before) is started
-
-    reading(scene)
+async def test_data_that_needs_a_parser_which_may_crash_is_read_elsewhere(
+    parser: SandboxedParser, block: bytes, started: bool
+) -> None:
+    assert is_harmless(job(PAGE + block))
+    before = children()
+    found = await parser.parse(job(PAGE + block))
+    assert found == run_parse_job(job(PAGE + block))
+    assert found.page is not None
+    assert found.page.statements
+    assert (children() != before) is started
 
 
 @pytest.mark.parametrize(
@@ -90,48 +86,51 @@ def test_a_sitemap_is_tame_if_it_is_small_and_not_packed():
     assert not is_harmless(ParseJob(True, b"<urlset/>" + b" " * 100_000, "http://a.br/sitemap.xml", "application/xml"))
 
 
-def test_a_page_read_elsewhere_is_the_page_read_here():
-    async def scene(reader):
-        assert await reader.parse(job(large(PAGE))) == run_parse_job(job(large(PAGE)))
-        listing = ParseJob(True, b"http://a.br/1\n" * 10_000, "http://a.br/sitemap.txt", "text/plain")
-        assert (await reader.parse(listing)).listing == run_parse_job(listing).listing
-        assert len(children()) == 1, "one process for all"
-
-    reading(scene)
+async def test_a_page_read_elsewhere_is_the_page_read_here(parser: SandboxedParser) -> None:
+    assert await parser.parse(job(large(PAGE))) == run_parse_job(job(large(PAGE)))
+    listing = ParseJob(True, b"http://a.br/1\n" * 10_000, "http://a.br/sitemap.txt", "text/plain")
+    assert (await parser.parse(listing)).listing == run_parse_job(listing).listing
+    assert len(children()) == 1, "one process for all"
 
 
-def test_a_page_that_asks_for_too_much_is_hostile_and_the_next_one_is_read():
-    async def scene(reader):
-        said = await reader.parse(job(GREEDY))
-        assert said.hostile
-        assert "too much" in said.refusal
-        assert (await reader.parse(job(large(PAGE)))).page == run_parse_job(job(large(PAGE))).page
-
-    reading(scene)
+async def test_a_page_that_asks_for_too_much_is_hostile_and_the_next_one_is_read(parser: SandboxedParser) -> None:
+    said = await parser.parse(job(GREEDY))
+    assert said.hostile
+    assert "too much" in said.refusal
+    assert (await parser.parse(job(large(PAGE)))).page == run_parse_job(job(large(PAGE))).page
 
 
-def test_whoever_kills_the_process_costs_one_page():
-    async def scene(reader):
-        await reader.parse(job(large(PAGE)))
-        (child,) = children()
-        os.kill(child, signal.SIGSTOP)
-        asked, be_ready = asyncio.Event(), reader._process.ensure_started
+def process_is_asked(parser: SandboxedParser, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set when the next page goes to the process."""
+    asked, ensure_started = asyncio.Event(), parser._process.ensure_started
 
-        async def watched():
-            await be_ready()
-            asked.set()
+    async def watched() -> None:
+        await ensure_started()
+        asked.set()
 
-        reader._process.ensure_started = watched
-        pending = asyncio.create_task(reader.parse(job(large(PAGE))))
-        await asked.wait()  # one that is killed before it has the page is replaced, and the page is read
-        os.kill(child, signal.SIGKILL)
-        assert (await pending).hostile
-        assert (await reader.parse(job(large(PAGE)))).page is not None
-
-    reading(scene)
+    monkeypatch.setattr(parser._process, "ensure_started", watched)
+    return asked
 
 
-def test_a_process_that_dies_before_it_is_ready_costs_nothing(monkeypatch):
+async def test_whoever_kills_the_process_costs_one_page(
+    parser: SandboxedParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await parser.parse(job(large(PAGE)))
+    (child,) = children()
+    os.kill(child, signal.SIGSTOP)
+    asked = process_is_asked(parser, monkeypatch)
+    pending = asyncio.create_task(parser.parse(job(large(PAGE))))
+    await asyncio.wait_for(
+        asked.wait(), WAIT_MAX_S
+    )  # one that is killed before it has the page is replaced, and the page is read
+    os.kill(child, signal.SIGKILL)
+    assert (await pending).hostile
+    assert (await parser.parse(job(large(PAGE)))).page is not None
+
+
+async def test_a_process_that_dies_before_it_is_ready_costs_nothing(
+    parser: SandboxedParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     starts = []
     popen = subprocess.Popen
 
@@ -141,33 +140,26 @@ def test_a_process_that_dies_before_it_is_ready_costs_nothing(monkeypatch):
 
     monkeypatch.setattr("tarrafa.runtime.sandbox.subprocess.Popen", start)
 
-    async def scene(reader):
-        assert (await reader.parse(job(large(PAGE)))).page is not None
-        assert len(starts) == 2
-
-    reading(scene)
+    assert (await parser.parse(job(large(PAGE)))).page is not None
+    assert len(starts) == 2
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give up the network for certain")
-def test_the_process_has_no_network():
-    async def scene(reader):
-        await reader.parse(job(large(PAGE)))
-        (child,) = children()
-        assert Path(f"/proc/{child}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
-
-    reading(scene)
+async def test_the_process_has_no_network(parser: SandboxedParser) -> None:
+    await parser.parse(job(large(PAGE)))
+    (child,) = children()
+    assert Path(f"/proc/{child}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
 
 
-def test_a_caller_that_goes_away_confuses_nobody():
-    async def scene(reader):
-        await reader.parse(job(large(PAGE)))
-        first = asyncio.create_task(reader.parse(job(large(PAGE * 20))))
-        while not first.done() and not reader._turn.locked():
-            await asyncio.sleep(0)
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
-        other = large(b"<title>Outra</title>")
-        answer = await reader.parse(job(other))
-        assert answer == ParseJobResult(page=run_parse_job(job(other)).page)
-
-    reading(scene)
+async def test_a_caller_that_goes_away_confuses_nobody(
+    parser: SandboxedParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await parser.parse(job(large(PAGE)))
+    asked = process_is_asked(parser, monkeypatch)
+    first = asyncio.create_task(parser.parse(job(large(PAGE * 20))))
+    await asyncio.wait_for(asked.wait(), WAIT_MAX_S)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    other = large(b"<title>Outra</title>")
+    answer = await parser.parse(job(other))
+    assert answer == ParseJobResult(page=run_parse_job(job(other)).page)

@@ -2,8 +2,10 @@
 
 import pytest
 
-from tarrafa.crawl.worker.resource_limits import UNLIMITED, ResourceLimits, WorkerLimits, limits_path, write_limits
+from tarrafa.crawl.worker.resource_limits import UNLIMITED, ResourceLimits, ResourceShare, limits_path, write_limits
 from tarrafa.runtime.data_dir import DataDirectory
+
+CONNECTIONS_MAX = 600
 
 
 @pytest.fixture
@@ -19,6 +21,7 @@ def data(tmp_path):
         (UNLIMITED, 500, 1.0, 500),
         (UNLIMITED, 500, 0.5, 250),
         (UNLIMITED, 1, 0.05, 1),
+        (UNLIMITED, 1000, 1.0, CONNECTIONS_MAX),
         (ResourceLimits(workers=2, hosts_at_once=100), 500, 1.0, 50),
         (ResourceLimits(workers=3, hosts_at_once=100), 500, 1.0, 34),
         (ResourceLimits(workers=2, hosts_at_once=1), 500, 1.0, 1),
@@ -31,11 +34,11 @@ def data(tmp_path):
 )
 def test_how_many_hosts_a_worker_visits_at_once(data, rations, most, share, hosts):
     write_limits(data, rations)
-    assert WorkerLimits(data, 2).hosts_at_once(most, share) == hosts
+    assert ResourceShare(data, 2, CONNECTIONS_MAX).hosts_at_once(most, share) == hosts
 
 
 def test_what_is_handed_out_is_seen_with_the_next_look_and_only_news_is_news(data):
-    rationed = WorkerLimits(data, 2)
+    rationed = ResourceShare(data, 2, CONNECTIONS_MAX)
     assert (rationed.current, rationed.workers, rationed.bandwidth) == (UNLIMITED, 2, None)
     write_limits(data, ResourceLimits(workers=4, bandwidth=1_000))
     assert rationed.reload()
@@ -50,4 +53,4 @@ def test_what_is_handed_out_is_seen_with_the_next_look_and_only_news_is_news(dat
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"paused": "no"}', b"\xff"])
 def test_a_file_that_cannot_be_read_rations_nothing(data, content):
     limits_path(data).write_bytes(content)
-    assert WorkerLimits(data, 2).current == UNLIMITED
+    assert ResourceShare(data, 2, CONNECTIONS_MAX).current == UNLIMITED

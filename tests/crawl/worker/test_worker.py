@@ -1,6 +1,5 @@
 """A worker at work: it shows what lets it in, and hears what people decide meanwhile."""
 
-import asyncio
 import gzip
 import time
 from base64 import b64encode
@@ -14,13 +13,13 @@ from tests.crawl.worker.worker_harness import (
     numbers,
     running_worker,
     submit,
-    wait_until,
     wait_until_nothing_is_out,
     wait_until_nothing_waits,
 )
 from tests.fetch.fake_name_server import a_name_server
 from tests.fetch.fake_proxy import a_proxy
 from tests.journey.scripted_web import ScriptedResponse, ScriptedWeb, links, scripted_web
+from tests.wait import wait_until
 
 TIMER_S = 0.002
 NEW_NAME = "Rede"
@@ -46,7 +45,7 @@ def big_host(url: str, _: int) -> ScriptedResponse | None:
     return ScriptedResponse(said.body + f"<p>{' '.join(url)}".encode(), headers=said.headers)
 
 
-def test_a_site_that_wants_a_password_a_cookie_or_a_key_gets_it_and_no_other_does(tmp_path):
+async def test_a_site_that_wants_a_password_a_cookie_or_a_key_gets_it_and_no_other_does(tmp_path):
     password, session, key = "a-password-of-mine", "sid=0123456789abcdef0123", "key-9f8e7d6c5b4a"
     basic = b64encode(f"ana:{password}".encode()).decode()
     wanted = {"basic": ("Authorization", f"Basic {basic}"), "cookie": ("Cookie", session), "key": ("X-Key", key)}
@@ -65,7 +64,8 @@ def test_a_site_that_wants_a_password_a_cookie_or_a_key_gets_it_and_no_other_doe
             return ScriptedResponse(code=302, headers={"Location": "http://open.test/landing"} | news)
         return links("/inside", "/away", "/no", *(f"http://{name}.test/" for name in wanted))
 
-    async def scene() -> bytes:
+    with scripted_web(answer) as served:
+        web.append(served)
         async with running_worker(tmp_path) as (frontier, data):
             for host, kind, name, value in (
                 ("basic.test", "basic", "ana", password),
@@ -78,11 +78,7 @@ def test_a_site_that_wants_a_password_a_cookie_or_a_key_gets_it_and_no_other_doe
         kept = {entry.record.url for entry in follow(data.archive, {}) if entry.record.outcome.kept}
         expected = {f"http://{host}.test/{page}" for host in (*wanted, "open") for page in ("", "inside")}
         assert kept == expected | {"http://open.test/landing"}
-        return b"".join(gzip.decompress(path.read_bytes()) for path in data.archive.glob("*.gz"))
-
-    with scripted_web(answer) as served:
-        web.append(served)
-        archived = asyncio.run(scene())
+        archived = b"".join(gzip.decompress(path.read_bytes()) for path in data.archive.glob("*.gz"))
     for one in served.asked:
         name, value = wanted.get(one.url.split("/")[2].removesuffix(".test"), ("", ""))
         shown = {key: said for key, said in one.headers.items() if key in ("Authorization", "Cookie", "X-Key")}
@@ -92,8 +88,8 @@ def test_a_site_that_wants_a_password_a_cookie_or_a_key_gets_it_and_no_other_doe
     assert all(f"\r\n{name}: (withheld)\r\n".encode() in archived for name, _ in wanted.values())
 
 
-def test_what_is_edited_holds_for_a_host_that_is_being_walked(tmp_path):
-    async def scene(web: ScriptedWeb) -> None:
+async def test_what_is_edited_holds_for_a_host_that_is_being_walked(tmp_path):
+    with scripted_web(big_host) as web:
         async with running_worker(tmp_path) as (frontier, _):
             await submit(frontier, a_table(web, ["http://big.test/"]))
             await wait_until(lambda: any("/bad/" in url for url in web.urls()), "it is at work")
@@ -103,9 +99,6 @@ def test_what_is_edited_holds_for_a_host_that_is_being_walked(tmp_path):
             await frontier.set_state("c", "stopped", "by a test")
             await wait_until_nothing_is_out(frontier)
             assert (await numbers(frontier)).statuses[str(int(Status.OUT_OF_SCOPE))]
-
-    with scripted_web(big_host) as web:
-        asyncio.run(scene(web))
     first = next(number for number, one in enumerate(web.asked) if one.headers["User-Agent"].startswith(NEW_NAME))
     since = [one for one in web.asked[first:] if one.url.endswith(tuple("0123456789"))]
     assert len(since) >= 6
@@ -118,10 +111,10 @@ def named(web: ScriptedWeb) -> list[str]:
     return [one.url for one in web.asked if one.headers["User-Agent"].startswith(NEW_NAME)]
 
 
-def test_a_pause_takes_hosts_from_walks_that_wait_for_their_delay_and_they_go_on_later(tmp_path):
+async def test_a_pause_takes_hosts_from_walks_that_wait_for_their_delay_and_they_go_on_later(tmp_path):
     roots = [f"http://h{number}.test/" for number in range(20)]
 
-    async def scene(web: ScriptedWeb) -> None:
+    with scripted_web(big_host) as web:
         async with running_worker(tmp_path) as (frontier, _):
             await submit(frontier, a_table(web, roots, delay=2))
             await wait_until(lambda: len({url for url in web.urls() if url in roots}) >= 1, "it is at work")
@@ -133,12 +126,9 @@ def test_a_pause_takes_hosts_from_walks_that_wait_for_their_delay_and_they_go_on
             await frontier.set_state("c", "running", "")
             await wait_until(lambda: len(web.asked) > resting, "it goes on")
 
+
+async def test_a_collection_has_its_own_name_servers(tmp_path):
     with scripted_web(big_host) as web:
-        asyncio.run(scene(web))
-
-
-def test_a_collection_has_its_own_name_servers(tmp_path):
-    async def scene(web: ScriptedWeb) -> None:
         async with a_name_server({"a.test": ["127.0.0.1"]}) as names, running_worker(tmp_path) as (frontier, _):
             table = a_table(web, [f"http://a.test:{web.port}/"], {"depth_max": 0})
             network = {"dns": [f"127.0.0.1:{names.port}"], "allow_private": True}
@@ -147,12 +137,9 @@ def test_a_collection_has_its_own_name_servers(tmp_path):
             assert set(names.asked) == {"a.test"}
             assert (await numbers(frontier)).fetched == 1
 
-    with scripted_web(big_host) as web:
-        asyncio.run(scene(web))
 
-
-def test_a_collection_goes_through_its_proxy_but_for_what_it_connects_to_itself(tmp_path):
-    async def scene(web: ScriptedWeb) -> None:
+async def test_a_collection_goes_through_its_proxy_but_for_what_it_connects_to_itself(tmp_path):
+    with scripted_web(by_proxy) as web:
         async with a_proxy("127.0.0.1", web.port) as proxy, running_worker(tmp_path) as (frontier, _):
             table = a_table(
                 web, ["http://a.example/", "http://b.test/"], {"hosts": ["*"], "depth_max": 0}, per_ip=False
@@ -163,9 +150,6 @@ def test_a_collection_goes_through_its_proxy_but_for_what_it_connects_to_itself(
             await wait_until_nothing_waits(frontier)
             assert [told.split()[1] for told in proxy.told] == [b"http://a.example/robots.txt"], "one connection"
             assert (await numbers(frontier)).fetched == 2
-
-    with scripted_web(by_proxy) as web:
-        asyncio.run(scene(web))
 
 
 def by_proxy(url: str, _: int) -> ScriptedResponse | None:

@@ -1,39 +1,41 @@
 """A real worker at a real frontier, in the test's own process."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.worker.worker import Worker
+from tarrafa.crawl.worker import worker as worker_module
 from tarrafa.frontier.address import UnixSocket
-from tarrafa.frontier.api import CollectionStatus, Frontier
+from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
-from tarrafa.frontier.rpc import frontier_client
+from tarrafa.frontier.messages import CollectionStatus
+from tarrafa.frontier.rpc import frontier_client, frontier_server
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.runtime.data_dir import DataDirectory
+from tests.wait import wait_until
 
-PATIENCE_S, LOOK_S = 30.0, 0.01
 CONNECTIONS_MAX = 100
 
 
 @asynccontextmanager
 async def running_worker(folder: Path) -> AsyncIterator[tuple[SqliteFrontier, DataDirectory]]:
-    """It works until the scene is over, and then brings home what it has."""
+    """A worker that runs until the context ends, and then commits and hands back what it has."""
     data, clock = DataDirectory(folder / "data"), Clock.real()
     data.create()
     frontier = SqliteFrontier(data.frontier, clock, "test\n")
-    server = await frontier_client.serve_unix(frontier, data.socket)
+    server = await frontier_server.serve_unix(frontier, data.socket)
     line = await frontier_client.RemoteFrontier.connect(data.socket)
-    worker = Worker(data, "w1", UnixSocket(data.socket), line, await sync_clock(line, clock), CONNECTIONS_MAX, 1)
+    agreed = await sync_clock(line, clock)
+    worker = await worker_module.join(data, "w1", UnixSocket(data.socket), line, agreed, CONNECTIONS_MAX, 1)
     work = asyncio.create_task(worker.run())
     try:
         yield frontier, data
     finally:
-        worker._stopping.set()
+        worker.stop()
         await work
         await line.close()
         server.close()
@@ -50,20 +52,16 @@ async def numbers(frontier: Frontier, name: str = "c") -> CollectionStatus:
     return next(one for one in (await frontier.overview()).collections if one.name == name)
 
 
-async def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not is_so():
-            await asyncio.sleep(LOOK_S)
-    assert is_so(), what
-
-
 async def wait_until_nothing_is_out(frontier: Frontier) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while (await numbers(frontier)).handed_out:
-            await asyncio.sleep(LOOK_S)
+    async def nothing_is_out() -> bool:
+        return not (await numbers(frontier)).handed_out
+
+    await wait_until(nothing_is_out)
 
 
 async def wait_until_nothing_waits(frontier: Frontier) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while (now := await numbers(frontier)).handed_out or now.pending:
-            await asyncio.sleep(LOOK_S)
+    async def nothing_waits() -> bool:
+        now = await numbers(frontier)
+        return not now.handed_out and not now.pending
+
+    await wait_until(nothing_waits)

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tarrafa.frontier.api import Lease, UrlWeight
+from tarrafa.frontier.messages import Lease, UrlWeight
 from tarrafa.frontier.ordering.breadth_rules import FRUITLESS_VISITS_MAX, continues_walk
 from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier
 from tarrafa.model import HostId, Outcome, Visit

@@ -15,12 +15,13 @@ import pytest
 
 from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError, DataError, FrontierError
-from tarrafa.frontier.api import DiscoveredUrl, Frontier, UrlWeight
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight
 from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier
 from tarrafa.frontier.postgres.schema import SCHEMA_VERSION
+from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.store.schema import open_database
 from tarrafa.model import Outcome
 from tarrafa.runtime.process import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, done, numbers, offer
@@ -57,25 +58,22 @@ def count(dsn: str, table: str) -> int:
         return int(row[0])
 
 
-def test_sites_are_spread_and_each_is_on_one_server(dsns, tmp_path):
-    async def scene() -> None:
-        frontier = opened(dsns, tmp_path)
-        row = await frontier.open_collection(a_collection(), [offer("http://a.br/")])
-        offers = [offer(f"http://{part}.s{n}.br/") for n in range(60) for part in ("www", "blog")]
-        await frontier.discover(row.id, offers)
-        here, there = count(dsns[0], "url"), count(dsns[1], "url")
-        assert here + there == 121
-        assert min(here, there) > 30
-        for first, other in zip(offers[::2], offers[1::2], strict=True):
-            assert await frontier._shard_of(first.host_key) is await frontier._shard_of(other.host_key)
-        assert (await numbers(frontier)).known == 121
-        await frontier.close()
-
-    asyncio.run(scene())
+async def test_sites_are_spread_and_each_is_on_one_server(dsns, tmp_path):
+    frontier = opened(dsns, tmp_path)
+    row = await frontier.open_collection(a_collection(), [offer("http://a.br/")])
+    offers = [offer(f"http://{part}.s{n}.br/") for n in range(60) for part in ("www", "blog")]
+    await frontier.discover(row.id, offers)
+    here, there = count(dsns[0], "url"), count(dsns[1], "url")
+    assert here + there == 121
+    assert min(here, there) > 30
+    for first, other in zip(offers[::2], offers[1::2], strict=True):
+        assert await frontier._router.shard_of(first.host_key) is await frontier._router.shard_of(other.host_key)
+    assert (await numbers(frontier)).known == 121
+    await frontier.close()
 
 
-def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, tmp_path, second):
-    async def scene() -> None:
+async def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, tmp_path, second):
+    async with asyncio.timeout(SCENE_S):
         frontier = opened(dsns, tmp_path)
         row = await frontier.open_collection(a_collection())
         worker = (await frontier.join("w", current_process())).worker
@@ -102,11 +100,9 @@ def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, tmp_path, 
         assert (status.known, status.handed_out, status.fetched) == (40, len(found), len(leases))
         await frontier.close()
 
-    asyncio.run(asyncio.wait_for(scene(), SCENE_S))
 
-
-def test_nothing_is_noted_as_deleted_while_a_server_is_away_or_has_visits_out(dsns, tmp_path, second):
-    async def scene() -> None:
+async def test_nothing_is_noted_as_deleted_while_a_server_is_away_or_has_visits_out(dsns, tmp_path, second):
+    async with asyncio.timeout(SCENE_S):
         frontier = opened(dsns, tmp_path)
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(url) for url in HOSTS])
@@ -133,41 +129,33 @@ def test_nothing_is_noted_as_deleted_while_a_server_is_away_or_has_visits_out(ds
         assert [one.collection for one in await frontier.deletions(0)] == ["c"]
         await frontier.close()
 
-    asyncio.run(asyncio.wait_for(scene(), SCENE_S))
+
+async def test_a_collections_limit_holds_over_all_servers(dsns, tmp_path):
+    frontier = opened(dsns, tmp_path)
+    row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "pages_max": 11}))
+    await frontier.discover(row.id, [offer(url) for url in HOSTS])
+    worker = (await frontier.join("w", current_process())).worker
+    await frontier.renew(worker, "")
+    for _ in range(4):
+        for lease in await frontier.lease(worker, 100):
+            await frontier.finish(worker, [done(lease, lease.visits, keep=False)])
+    assert (await numbers(frontier)).fetched == 11
+    await frontier.close()
 
 
-def test_a_collections_limit_holds_over_all_servers(dsns, tmp_path):
-    async def scene() -> None:
-        frontier = opened(dsns, tmp_path)
-        row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "pages_max": 11}))
-        await frontier.discover(row.id, [offer(url) for url in HOSTS])
-        worker = (await frontier.join("w", current_process())).worker
-        await frontier.renew(worker, "")
-        for _ in range(4):
-            for lease in await frontier.lease(worker, 100):
-                await frontier.finish(worker, [done(lease, lease.visits, keep=False)])
-        assert (await numbers(frontier)).fetched == 11
-        await frontier.close()
-
-    asyncio.run(scene())
-
-
-def test_of_several_servers_each_has_its_share_of_the_table_and_of_a_cycle(dsns, tmp_path):
-    async def scene() -> None:
-        frontier = opened(dsns, tmp_path)
-        await frontier.open_collection(
-            a_collection(strategy={"order": "breadth", "table_max": 11, "cycle": 6}), [offer(url) for url in HOSTS]
-        )
-        worker = (await frontier.join("w", current_process())).worker
-        await frontier.renew(worker, "")
-        leases = await frontier.lease(worker, 100)
-        homes = [frontier._home[lease.host] for lease in leases]
-        assert [homes.count(member) for member in frontier._shards] == [3, 3]
-        status = await numbers(frontier)
-        assert (status.sites_chosen, status.table) == (6, 10)
-        await frontier.close()
-
-    asyncio.run(scene())
+async def test_of_several_servers_each_has_its_share_of_the_table_and_of_a_cycle(dsns, tmp_path):
+    frontier = opened(dsns, tmp_path)
+    await frontier.open_collection(
+        a_collection(strategy={"order": "breadth", "table_max": 11, "cycle": 6}), [offer(url) for url in HOSTS]
+    )
+    worker = (await frontier.join("w", current_process())).worker
+    await frontier.renew(worker, "")
+    leases = await frontier.lease(worker, 100)
+    homes = [frontier._home[lease.host] for lease in leases]
+    assert [homes.count(member) for member in frontier._shards] == [3, 3]
+    status = await numbers(frontier)
+    assert (status.sites_chosen, status.table) == (6, 10)
+    await frontier.close()
 
 
 async def a_run(frontier: PostgresFrontier, most: int, roots: list[DiscoveredUrl]) -> list[str]:
@@ -187,26 +175,23 @@ async def a_run(frontier: PostgresFrontier, most: int, roots: list[DiscoveredUrl
 
 async def one_site_each(frontier: PostgresFrontier) -> dict[str, str]:
     """By server."""
-    return {(await frontier._shard_of(offer(url).host_key)).where: url for url in HOSTS}
+    return {(await frontier._router.shard_of(offer(url).host_key)).where: url for url in HOSTS}
 
 
-def test_a_run_of_breadth_is_over_when_it_is_on_all_servers(dsns, tmp_path):
-    async def scene() -> None:
-        frontier = opened(dsns, tmp_path)
-        sites = set((await one_site_each(frontier)).values())
-        roots = [offer(url + path) for url in sites for path in ("", "x")]
-        (first,) = await a_run(frontier, 1, roots)
-        (other,) = sites - {first}
-        assert await a_run(frontier, 9, roots) == [other], "one server had nothing left, but the run was not over"
-        assert await a_run(frontier, 9, roots) == sorted([f"{first}x", f"{other}x"])
-        await frontier.close()
-
-    asyncio.run(scene())
+async def test_a_run_of_breadth_is_over_when_it_is_on_all_servers(dsns, tmp_path):
+    frontier = opened(dsns, tmp_path)
+    sites = set((await one_site_each(frontier)).values())
+    roots = [offer(url + path) for url in sites for path in ("", "x")]
+    (first,) = await a_run(frontier, 1, roots)
+    (other,) = sites - {first}
+    assert await a_run(frontier, 9, roots) == [other], "one server had nothing left, but the run was not over"
+    assert await a_run(frontier, 9, roots) == sorted([f"{first}x", f"{other}x"])
+    await frontier.close()
 
 
 @pytest.mark.long
-def test_while_a_server_is_away_no_other_run_of_breadth_begins(dsns, tmp_path, second):
-    async def scene() -> None:
+async def test_while_a_server_is_away_no_other_run_of_breadth_begins(dsns, tmp_path, second):
+    async with asyncio.timeout(SCENE_S):
         frontier = opened(dsns, tmp_path)
         sites = (await one_site_each(frontier)).values()
         roots = [offer(url + path) for url in sites for path in ("", "x")]
@@ -220,36 +205,29 @@ def test_while_a_server_is_away_no_other_run_of_breadth_begins(dsns, tmp_path, s
         assert await a_run(frontier, 9, roots) == sorted(f"{url}x" for url in sites)
         await frontier.close()
 
-    asyncio.run(asyncio.wait_for(scene(), SCENE_S))
+
+async def test_an_address_is_with_one_host_whichever_server_keeps_it(dsns, tmp_path):
+    frontier = opened(dsns, tmp_path)
+    row = await frontier.open_collection(a_collection())
+    await frontier.discover(row.id, [offer(url) for url in HOSTS])
+    worker = (await frontier.join("w", current_process())).worker
+    await frontier.renew(worker, "")
+    leases = await frontier.lease(worker, 100)
+    one = next(lease for lease in leases if frontier._home[lease.host] is frontier._shards[0])
+    two = next(lease for lease in leases if frontier._home[lease.host] is frontier._shards[1])
+    assert await frontier.claim_address(worker, two.host, "192.0.2.1") == 0.0
+    assert await frontier.claim_address(worker, two.host, "192.0.2.1") == 0.0
+    assert await frontier.claim_address(worker, one.host, "192.0.2.1") > 1_000_000.0
+    await frontier.finish(worker, [done(two, two.visits, keep=False)])
+    assert await frontier.claim_address(worker, one.host, "192.0.2.1") == 1_000_001.0, "it rests for the other's delay"
+    FalseClock.shift[0] = 2.0
+    assert await frontier.claim_address(worker, one.host, "192.0.2.1") == 0.0
+    await frontier.close()
 
 
-def test_an_address_is_with_one_host_whichever_server_keeps_it(dsns, tmp_path):
-    async def scene() -> None:
-        frontier = opened(dsns, tmp_path)
-        row = await frontier.open_collection(a_collection())
-        await frontier.discover(row.id, [offer(url) for url in HOSTS])
-        worker = (await frontier.join("w", current_process())).worker
-        await frontier.renew(worker, "")
-        leases = await frontier.lease(worker, 100)
-        one = next(lease for lease in leases if frontier._home[lease.host] is frontier._shards[0])
-        two = next(lease for lease in leases if frontier._home[lease.host] is frontier._shards[1])
-        assert await frontier.claim_address(worker, two.host, "192.0.2.1") == 0.0
-        assert await frontier.claim_address(worker, two.host, "192.0.2.1") == 0.0
-        assert await frontier.claim_address(worker, one.host, "192.0.2.1") > 1_000_000.0
-        await frontier.finish(worker, [done(two, two.visits, keep=False)])
-        assert await frontier.claim_address(worker, one.host, "192.0.2.1") == 1_000_001.0, (
-            "it rests for the other's delay"
-        )
-        FalseClock.shift[0] = 2.0
-        assert await frontier.claim_address(worker, one.host, "192.0.2.1") == 0.0
-        await frontier.close()
-
-    asyncio.run(scene())
-
-
-def test_other_servers_than_a_frontier_was_made_with_are_refused_with_the_way_to_them(dsns, tmp_path):
-    asyncio.run(opened(dsns, tmp_path).close())
-    asyncio.run(opened(dsns, tmp_path).close())
+async def test_other_servers_than_a_frontier_was_made_with_are_refused_with_the_way_to_them(dsns, tmp_path):
+    await opened(dsns, tmp_path).close()
+    await opened(dsns, tmp_path).close()
     third = a_server().database("third")
     for named, told in (
         ([*dsns, third], "was made on 2 servers, and 3 are named; .* `tarrafa export frontier` .* `tarrafa import"),
@@ -264,30 +242,27 @@ def test_other_servers_than_a_frontier_was_made_with_are_refused_with_the_way_to
     ):
         with pytest.raises(ConfigError, match=told):
             opened(named, tmp_path)
-    asyncio.run(opened([third], tmp_path).close())  # who was refused is as it was
+    await opened([third], tmp_path).close()  # who was refused is as it was
 
 
-def test_the_suffixes_of_the_first_collection_tell_sites_apart_for_whoever_was_there_before(dsns, tmp_path):
+async def test_the_suffixes_of_the_first_collection_tell_sites_apart_for_whoever_was_there_before(dsns, tmp_path):
     """Both opened the frontier while it was empty; and another collection's suffixes come too late."""
 
-    async def scene() -> None:
-        early, other = opened(dsns, tmp_path), opened(dsns, tmp_path)
-        await early.update_weights("nobody's", [UrlWeight(1, b"u" * 16, 2, host_key="http://a.private.br:80")])
-        row = await other.open_collection(a_collection(network={"suffixes": ["private.br"]}))
-        await other.open_collection(a_collection("d", network={"suffixes": ["com.br"]}))
-        urls = [f"http://h{number}.private.br/" for number in range(30)]
-        await early.discover(row.id, [offer(url) for url in urls])
-        assert min(count(dsn, "host") for dsn in dsns) > 5
-        await other.discover(row.id, [offer(url, 1) for url in urls])
-        assert sum(count(dsn, "host") for dsn in dsns) == 30
-        for frontier in (early, other):
-            await frontier.close()
-
-    asyncio.run(scene())
+    early, other = opened(dsns, tmp_path), opened(dsns, tmp_path)
+    await early.update_weights("nobody's", [UrlWeight(1, b"u" * 16, 2, host_key="http://a.private.br:80")])
+    row = await other.open_collection(a_collection(network={"suffixes": ["private.br"]}))
+    await other.open_collection(a_collection("d", network={"suffixes": ["com.br"]}))
+    urls = [f"http://h{number}.private.br/" for number in range(30)]
+    await early.discover(row.id, [offer(url) for url in urls])
+    assert min(count(dsn, "host") for dsn in dsns) > 5
+    await other.discover(row.id, [offer(url, 1) for url in urls])
+    assert sum(count(dsn, "host") for dsn in dsns) == 30
+    for frontier in (early, other):
+        await frontier.close()
 
 
-def test_an_older_schema_is_refused_untouched_with_the_command_that_makes_it_again(dsns, tmp_path):
-    asyncio.run(opened(dsns[:1], tmp_path).close())
+async def test_an_older_schema_is_refused_untouched_with_the_command_that_makes_it_again(dsns, tmp_path):
+    await opened(dsns[:1], tmp_path).close()
     with psycopg.connect(dsns[0], autocommit=True) as connection:
         connection.execute("UPDATE meta SET value = '3' WHERE key = 'version'; DROP TABLE takedown")
         before = connection.execute("SELECT * FROM meta ORDER BY key").fetchall()
@@ -313,11 +288,11 @@ def test_a_wrong_address_is_told_as_such(dsns, tmp_path, change, words):
         opened([change(dsns[0])], tmp_path)
 
 
-def test_a_wrong_password_is_told_and_never_printed(tmp_path):
+async def test_a_wrong_password_is_told_and_never_printed(tmp_path):
     server = Postgres(password="right")
     try:
         good = server.address().replace("postgres@", "postgres:right@")
-        asyncio.run(opened([good], tmp_path).close())
+        await opened([good], tmp_path).close()
         with pytest.raises(ConfigError, match="password authentication failed") as told:
             opened([good.replace("right", "wr0ng-secret")], tmp_path)
         assert "wr0ng-secret" not in str(told.value)
@@ -328,8 +303,8 @@ def test_a_wrong_password_is_told_and_never_printed(tmp_path):
         server.remove()
 
 
-def test_a_newer_schema_is_refused_and_a_strangers_tables_too(dsns, tmp_path):
-    asyncio.run(opened(dsns[:1], tmp_path).close())
+async def test_a_newer_schema_is_refused_and_a_strangers_tables_too(dsns, tmp_path):
+    await opened(dsns[:1], tmp_path).close()
     with psycopg.connect(dsns[0], autocommit=True) as connection:
         connection.execute("UPDATE meta SET value = %s WHERE key = 'version'", (str(SCHEMA_VERSION + 1),))
         with pytest.raises(DataError, match=f"newer Tarrafa \\(schema {SCHEMA_VERSION + 1}"):
@@ -339,8 +314,8 @@ def test_a_newer_schema_is_refused_and_a_strangers_tables_too(dsns, tmp_path):
             opened(dsns[:1], tmp_path)
 
 
-def test_a_database_that_restarts_is_waited_for(dsns, tmp_path, second):
-    async def scene() -> None:
+async def test_a_database_that_restarts_is_waited_for(dsns, tmp_path, second):
+    async with asyncio.timeout(SCENE_S):
         frontier = opened(dsns[1:], tmp_path)
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(url) for url in HOSTS])
@@ -354,26 +329,21 @@ def test_a_database_that_restarts_is_waited_for(dsns, tmp_path, second):
         assert len(await frontier.lease(worker, 100)) == 30
         await frontier.close()
 
-    asyncio.run(asyncio.wait_for(scene(), SCENE_S))
 
-
-def test_a_lease_whose_answer_was_lost_is_no_ones_for_long(dsns, tmp_path):
-    async def scene() -> None:
-        frontier = opened(dsns[:1], tmp_path)
-        row = await frontier.open_collection(a_collection())
-        await frontier.discover(row.id, [offer("http://a.br/"), offer("http://b.br/")])
-        worker = (await frontier.join("w", current_process())).worker
-        (held,) = await frontier.lease(worker, 1)
-        server = frontier._first.connect()
-        await frontier._first.call(lambda _: server._transact(lambda work: work.store.hosts.lease(worker, 1)))
-        assert await frontier.lease(worker, 5) == []
-        server._lost_answers = True  # the connection broke there
-        (again,) = await frontier.lease(worker, 5)
-        assert again.host != held.host
-        assert again.visits[0].number == 2
-        await frontier.close()
-
-    asyncio.run(scene())
+async def test_a_lease_whose_answer_was_lost_is_no_ones_for_long(dsns, tmp_path):
+    frontier = opened(dsns[:1], tmp_path)
+    row = await frontier.open_collection(a_collection())
+    await frontier.discover(row.id, [offer("http://a.br/"), offer("http://b.br/")])
+    worker = (await frontier.join("w", current_process())).worker
+    (held,) = await frontier.lease(worker, 1)
+    server = frontier._first.connect()
+    await frontier._first.call(lambda _: server.session.transact(lambda work: work.store.hosts.lease(worker, 1)))
+    assert await frontier.lease(worker, 5) == []
+    server.session.connection.losses += 1  # the connection broke there
+    (again,) = await frontier.lease(worker, 5)
+    assert again.host != held.host
+    assert again.visits[0].number == 2
+    await frontier.close()
 
 
 # -- many at once ---------------------------------------------------------------------------------------------
@@ -392,7 +362,7 @@ def hammer(dsns: list[str], folder: Path, number: int, urls: int) -> None:
             await frontier.renew(worker, "")
             leases = await frontier.lease(worker, rng.randint(1, 12))
             idle = 0 if leases else idle + 1
-            await asyncio.sleep(0.0 if leases else 0.05)
+            await asyncio.sleep(0.0 if leases else 0.05)  # a worker without work pauses before it asks again
             links = [f"http://h{n % 60}.br/{n}" for n in rng.sample(range(urls), 40)]
             await frontier.discover(row.id, [offer(link, rng.randint(1, 4)) for link in links])
             now = time.time()
@@ -447,7 +417,7 @@ def test_many_workers_and_kills_leave_every_book_in_order(dsns, tmp_path, server
     while any(process.is_alive() for process in workers.values()):
         number, process = random.choice(list(workers.items()))
         if killed < 6 and process.is_alive():
-            time.sleep(random.uniform(0.1, 0.6))
+            time.sleep(random.uniform(0.1, 0.6))  # a kill at a random moment is what is tested
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
             process.join()

@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tarrafa.frontier.postgres import working_copy
 from tarrafa.frontier.postgres.postgres_server import PostgresServer
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, FalseDatabaseLeaseClock
 from tests.contract.postgres_process import WHY_NOT, a_server, programs
-from tests.frontier.store.test_random_operations import KINDS, Life
+from tests.frontier.store.test_random_operations import KINDS, RandomLife
 
 pytestmark = pytest.mark.skipif(programs() is None, reason=WHY_NOT)
 APART = {"counter", "meta", "number"}  # kept in another way
@@ -29,6 +30,16 @@ BLIND = {
     ("worker", "era"),
     ("worker", "deadline"),
 }
+
+
+def call_on(server: PostgresServer, path: str) -> Any:
+    """What a server has for a method of the store: a call of its own, or that method as a transaction."""
+    name = {"release_worker": "leave"}.get(path.rpartition(".")[2], path.rpartition(".")[2])
+    parts = (server.collections, server.runs, server.urls, server.leases, server.addresses)
+    for part in (*parts, server.planner, server.transfer):
+        if hasattr(part, name):
+            return getattr(part, name)
+    return server.store_call(attrgetter(path.removeprefix(".")))
 
 
 class Twin:
@@ -43,16 +54,15 @@ class Twin:
     def __call__(self, *arguments: Any) -> Any:
         found = self._ours(*arguments)
         if self._path == ".db.run":
-            self._theirs._connection.execute(arguments[0].replace("?", "%s"), arguments[1])
+            self._theirs.session.connection.connect().execute(arguments[0].replace("?", "%s"), arguments[1])
             return found
-        name = {"release_worker": "leave"}.get(self._path.rpartition(".")[2], self._path.rpartition(".")[2])
         numbers = [getattr(one, "row", one) for one in arguments]
-        other = getattr(self._theirs, name)(*[getattr(one, "id", one) for one in numbers])
+        other = call_on(self._theirs, self._path)(*[getattr(one, "id", one) for one in numbers])
         assert other == found or (self._path == ".update_weights" and other == []), f"{self._path}{arguments}"
         return found
 
 
-class TwinLife(Life):
+class TwinLife(RandomLife):
     def __init__(self, kind: Any, seed: str, folder: Path) -> None:
         self._dsn = a_server().database("lives")
         self._server = self._connected()
@@ -90,7 +100,7 @@ class TwinLife(Life):
         self.store.collections = store.collections
         self.store.planning = _Planning(store, self._server)  # type: ignore[assignment]
         real = self.transaction
-        self.transaction = lambda: Life.transaction(self)  # type: ignore[method-assign]
+        self.transaction = lambda: RandomLife.transaction(self)  # type: ignore[method-assign]
         try:
             self.store.db, self.store.counters = store.db, store.counters
             super().plan()
@@ -103,7 +113,7 @@ class TwinLife(Life):
 
     def compare(self) -> None:
         """Row by row; what is numbered otherwise must still be in the same order."""
-        for name, table in self._server._copy.tables.items():
+        for name, table in self._server.session.copy.tables.items():
             if name in APART:
                 continue
             columns = [column for column in table.columns if (name, column) not in BLIND]
@@ -126,11 +136,11 @@ class _Planning:
         self._store, self._server = store, server
 
     def __getattr__(self, name: str) -> Any:
-        def both(known: Any, *arguments: Any) -> Any:
-            found = getattr(self._store.planning, name)(known, *arguments)
-            other = getattr(self._server, name)(known.row.id, *arguments)
+        def both(collection: int, *arguments: Any) -> Any:
+            found = getattr(self._store.planning, name)(collection, *arguments)
+            other = call_on(self._server, f"planning.{name}")(collection, *arguments)
             assert other == found or name == "drop_old_plans", name
-            while name == "drop_old_plans" and self._server.drop_old_plans(known.row.id, *arguments):
+            while name == "drop_old_plans" and self._server.planner.drop_old_plans(collection, *arguments):
                 pass
             return found
 

@@ -2,29 +2,28 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 import pytest
-import uvloop
 
 from tarrafa.errors import AccessRefused, FrontierError, ListenError, Unreachable
 from tarrafa.frontier.rpc import codec, frontier_client, frontier_server, handshake
-from tarrafa.frontier.rpc.frontier_client import KEEPALIVE_IDLE_S, RemoteFrontier, SocketClient, read_frame
+from tarrafa.frontier.rpc.codec import KEEPALIVE_IDLE_S, read_frame
+from tarrafa.frontier.rpc.frontier_client import RemoteFrontier, SocketClient
 from tarrafa.frontier.rpc.handshake import HandshakeHello, HandshakeProof, client_handshake
 from tarrafa.runtime.token import Token
 from tests.contract.frontier_bodies import a_collection, a_sqlite
 
 TOKEN = Token(b"known to both ends only")
 WAIT_S = 60.0
-Scene = Callable[["Place"], Awaitable[None]]
 
 
 @dataclass
-class Place:
+class UrlServer:
     """A URL server that listens."""
 
     host: str
@@ -32,12 +31,12 @@ class Place:
     frontier: object
     complaints: list[str] = field(default_factory=list)
 
-    async def knock(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(self.host, self.port)
 
     async def answer(self, *sent: bytes) -> bytes:
         """All that comes back to somebody who sends this, until the server hangs up."""
-        reader, writer = await self.knock()
+        reader, writer = await self.connect()
         try:
             for part in sent:
                 writer.write(part)
@@ -56,27 +55,26 @@ class Place:
 
 
 @asynccontextmanager
-async def a_place(path: Path, token: Token = TOKEN) -> AsyncIterator[Place]:
+async def listening_server(path: Path, token: Token = TOKEN) -> AsyncIterator[UrlServer]:
     complaints: list[str] = []
     async with a_sqlite(path) as frontier:
         server = await frontier_server.serve_tcp(frontier, "127.0.0.1", 0, token, complaints.append)
         host, port = server.sockets[0].getsockname()[:2]
         try:
-            yield Place(host, port, frontier, complaints)
+            yield UrlServer(host, port, frontier, complaints)
         finally:
             server.close()
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
-def play(request, tmp_path):
-    def run(scene: Scene) -> None:
-        async def whole() -> None:
-            async with a_place(tmp_path) as place:
-                await scene(place)
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    return "asyncio", {"use_uvloop": request.param}
 
-        asyncio.run(whole()) if request.param == "asyncio" else uvloop.run(whole())
 
-    return run
+@pytest.fixture
+async def url_server(tmp_path: Path) -> AsyncIterator[UrlServer]:
+    async with listening_server(tmp_path) as url_server:
+        yield url_server
 
 
 def frame(body: bytes) -> bytes:
@@ -104,174 +102,151 @@ GARBAGE = {
 }
 
 
-def test_whatever_a_stranger_sends_he_asks_nothing_and_the_others_go_on(play):
-    async def scene(place):
-        friend = await RemoteFrontier.connect_tcp(place.host, place.port, TOKEN)
-        for name, sent in GARBAGE.items():
-            said = await place.answer(sent)
-            assert len(said) <= 2 * (codec.LENGTH_PREFIX.size + handshake.FRAME_BYTES_MAX), name
-            assert b"collections" not in said, name
-            assert await friend.collections() == [], name
-        await friend.close()
-        assert len(place.complaints) == 1, "one line, however many knock"
-        assert "refused a connection from 127.0.0.1: it does not speak our protocol" in place.complaints[0]
-
-    play(scene)
+async def test_whatever_a_stranger_sends_he_asks_nothing_and_the_others_go_on(url_server: UrlServer) -> None:
+    friend = await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
+    for name, sent in GARBAGE.items():
+        said = await url_server.answer(sent)
+        assert len(said) <= 2 * (codec.LENGTH_PREFIX.size + handshake.FRAME_BYTES_MAX), name
+        assert b"collections" not in said, name
+        assert await friend.collections() == [], name
+    await friend.close()
+    assert len(url_server.complaints) == 1, "one line, however many knock"
+    assert "refused a connection from 127.0.0.1: it does not speak our protocol" in url_server.complaints[0]
 
 
-def test_a_handshake_that_was_recorded_opens_nothing(play):
-    async def scene(place):
-        reader, writer = await place.knock()
-        talk, recorded = client_handshake(TOKEN, ""), []
-        part = next(talk)
-        for _ in range(handshake.ROUNDS):
-            recorded.append(part)
-            writer.write(part)
-            try:
-                part = talk.send(await read_frame(reader, handshake.FRAME_BYTES_MAX))
-            except StopIteration:
-                break
-        writer.close()
-        said = await place.answer(*recorded, codec.encode_request(0, "overview", ()))
-        assert b"wrong token" in said
-        assert b"nodes" not in said
-
-    play(scene)
+async def test_a_handshake_that_was_recorded_opens_nothing(url_server: UrlServer) -> None:
+    reader, writer = await url_server.connect()
+    talk, recorded = client_handshake(TOKEN, ""), []
+    part = next(talk)
+    for _ in range(handshake.ROUNDS):
+        recorded.append(part)
+        writer.write(part)
+        try:
+            part = talk.send(await read_frame(reader, handshake.FRAME_BYTES_MAX))
+        except StopIteration:
+            break
+    writer.close()
+    said = await url_server.answer(*recorded, codec.encode_request(0, "overview", ()))
+    assert b"wrong token" in said
+    assert b"nodes" not in said
 
 
-def test_of_too_many_who_have_said_nothing_yet_the_last_is_refused(play, monkeypatch):
+async def test_of_too_many_who_have_said_nothing_yet_the_last_is_refused(
+    url_server: UrlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(frontier_server, "HANDSHAKE_S", 60.0)
     monkeypatch.setattr(frontier_server, "UNAUTHENTICATED_MAX", 3)
 
-    async def scene(place):
-        strangers = [await place.knock() for _ in range(3)]
-        with pytest.raises(Unreachable, match=r"hung up on us|reset"):
-            await RemoteFrontier.connect_tcp(place.host, place.port, TOKEN)
-        assert place.complaints == ["refused a connection from 127.0.0.1: too many connections at once"]
-        for _, writer in strangers:
-            writer.close()
-
-    play(scene)
+    strangers = [await url_server.connect() for _ in range(3)]
+    with pytest.raises(Unreachable, match=r"hung up on us|reset"):
+        await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
+    assert url_server.complaints == ["refused a connection from 127.0.0.1: too many connections at once"]
+    for _, writer in strangers:
+        writer.close()
 
 
-def test_who_says_nothing_or_too_little_is_left_after_a_while_and_makes_room(play, monkeypatch):
+async def test_who_says_nothing_or_too_little_is_left_after_a_while_and_makes_room(
+    url_server: UrlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(frontier_server, "HANDSHAKE_S", 0.3)
     monkeypatch.setattr(frontier_server, "UNAUTHENTICATED_MAX", 3)
 
-    async def scene(place):
-        slow = [await place.knock() for _ in range(3)]
-        for (_, writer), part in zip(slow, (b"", b"\x00", hello()[:10]), strict=True):
-            writer.write(part)
-        for reader, writer in slow:
-            assert await asyncio.wait_for(reader.read(), WAIT_S) == b""
-            writer.close()
-        monkeypatch.setattr(frontier_server, "HANDSHAKE_S", 60.0)  # a friend may be slow where others work, too
-        assert await place.works()
-        assert place.complaints == ["refused a connection from 127.0.0.1: no handshake within 0 s"]
-
-    play(scene)
+    slow = [await url_server.connect() for _ in range(3)]
+    for (_, writer), part in zip(slow, (b"", b"\x00", hello()[:10]), strict=True):
+        writer.write(part)
+    for reader, writer in slow:
+        assert await asyncio.wait_for(reader.read(), WAIT_S) == b""
+        writer.close()
+    monkeypatch.setattr(frontier_server, "HANDSHAKE_S", 60.0)  # a friend may be slow where others work, too
+    assert await url_server.works()
+    assert url_server.complaints == ["refused a connection from 127.0.0.1: no handshake within 0 s"]
 
 
-def test_one_byte_at_a_time_does_not_stretch_the_time_for_a_handshake(play, monkeypatch):
+async def test_one_byte_at_a_time_does_not_stretch_the_time_for_a_handshake(
+    url_server: UrlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(frontier_server, "HANDSHAKE_S", 0.3)
 
-    async def scene(place):
-        reader, writer = await place.knock()
-        ended = asyncio.create_task(reader.read())
-        with pytest.raises(ConnectionError):
-            for byte in hello() * 1000:
-                writer.write(bytes([byte]))
-                await writer.drain()
-                done, _ = await asyncio.wait({ended}, timeout=0.02)
-                if done:
-                    raise ConnectionResetError
-        writer.close()
-        monkeypatch.setattr(frontier_server, "HANDSHAKE_S", 60.0)
-        assert await place.works()
-
-    play(scene)
+    reader, writer = await url_server.connect()
+    ended = asyncio.create_task(reader.read())
+    with pytest.raises(ConnectionError):
+        for byte in hello() * 1000:
+            writer.write(bytes([byte]))
+            await writer.drain()
+            done, _ = await asyncio.wait({ended}, timeout=0.02)
+            if done:
+                raise ConnectionResetError
+    await asyncio.gather(ended, return_exceptions=True)
+    writer.close()
+    monkeypatch.setattr(frontier_server, "HANDSHAKE_S", 60.0)
+    assert await url_server.works()
 
 
-def test_a_friend_who_asks_nonsense_is_told_and_goes_on(play):
-    async def scene(place):
-        client = await RemoteFrontier.connect_tcp(place.host, place.port, TOKEN)
-        with pytest.raises(FrontierError, match="knows no '_commit'"):
-            await client._call("_commit")
-        with pytest.raises(FrontierError):
-            await client._call("discover", "not a number", "nor a list")
-        assert await client.collections() == []
-        await client.close()
-
-    play(scene)
+async def test_a_friend_who_asks_nonsense_is_told_and_goes_on(url_server: UrlServer) -> None:
+    client = await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
+    with pytest.raises(FrontierError, match="knows no '_commit'"):
+        await client._call("_commit")
+    with pytest.raises(FrontierError):
+        await client._call("discover", "not a number", "nor a list")
+    assert await client.collections() == []
+    await client.close()
 
 
 @pytest.mark.parametrize("nonsense", [b"\xc1", b"\x93\x01\xa1\xff\x90", b"\x93\x01\xa1x" + b"\x91" * 5_000 + b"\x90"])
-def test_bytes_that_are_no_question_end_a_connection(play, nonsense):
-    async def scene(place):
-        reader, writer = await place.knock()
-        await frontier_client._run_handshake(reader, writer, TOKEN, "")
-        writer.write(frame(nonsense))
-        assert await asyncio.wait_for(reader.read(), WAIT_S) == b""
-        writer.close()
-        assert await place.works()
-
-    play(scene)
+async def test_bytes_that_are_no_question_end_a_connection(url_server: UrlServer, nonsense: bytes) -> None:
+    reader, writer = await url_server.connect()
+    await frontier_client._run_handshake(reader, writer, TOKEN, "")
+    writer.write(frame(nonsense))
+    assert await asyncio.wait_for(reader.read(), WAIT_S) == b""
+    writer.close()
+    assert await url_server.works()
 
 
-def test_no_more_questions_wait_than_the_bound_allows(play, monkeypatch):
-    monkeypatch.setattr(frontier_client, "REQUESTS_AT_ONCE_MAX", 4)
+async def test_no_more_questions_wait_than_the_bound_allows(
+    url_server: UrlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontier_server, "REQUESTS_AT_ONCE_MAX", 4)
 
-    async def scene(place):
-        client = await RemoteFrontier.connect_tcp(place.host, place.port, TOKEN)
-        answers = await asyncio.gather(*(client.collections() for _ in range(200)))
-        assert answers == [[]] * 200
-        await client.close()
-
-    play(scene)
+    client = await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
+    answers = await asyncio.gather(*(client.collections() for _ in range(200)))
+    assert answers == [[]] * 200
+    await client.close()
 
 
 @pytest.mark.parametrize("theirs", [Token(b"another one, as long"), Token()])
-def test_a_wrong_token_is_a_clear_error_for_coroutines_and_threads(play, theirs):
-    async def scene(place):
-        where = f"tcp://127.0.0.1:{place.port}"
-        with pytest.raises(AccessRefused, match=f"{where}: wrong token: --token-file or TARRAFA_TOKEN"):
-            await RemoteFrontier.connect_tcp(place.host, place.port, theirs)
-        with pytest.raises(AccessRefused, match=f"{where}: wrong token: --token-file or TARRAFA_TOKEN"):
-            await asyncio.to_thread(SocketClient.connect_tcp, place.host, place.port, theirs)
-        assert place.complaints == ["refused a connection from 127.0.0.1: wrong token"]
-
-    play(scene)
+async def test_a_wrong_token_is_a_clear_error_for_coroutines_and_threads(url_server: UrlServer, theirs: Token) -> None:
+    where = f"tcp://127.0.0.1:{url_server.port}"
+    with pytest.raises(AccessRefused, match=f"{where}: wrong token: --token-file or TARRAFA_TOKEN"):
+        await RemoteFrontier.connect_tcp(url_server.host, url_server.port, theirs)
+    with pytest.raises(AccessRefused, match=f"{where}: wrong token: --token-file or TARRAFA_TOKEN"):
+        await asyncio.to_thread(SocketClient.connect_tcp, url_server.host, url_server.port, theirs)
+    assert url_server.complaints == ["refused a connection from 127.0.0.1: wrong token"]
 
 
-def test_a_thread_asks_over_tcp_as_over_the_socket(play):
-    async def scene(place):
-        line = await asyncio.to_thread(SocketClient.connect_tcp, place.host, place.port, TOKEN)
-        row = await asyncio.to_thread(line.call, "open_collection", a_collection(), [])
-        assert row.name == "c"
-        with pytest.raises(FrontierError, match="no collection is named 'x'"):
-            await asyncio.to_thread(line.call, "set_state", "x", "paused", "")
-        line.close()
-
-    play(scene)
+async def test_a_thread_asks_over_tcp_as_over_the_socket(url_server: UrlServer) -> None:
+    line = await asyncio.to_thread(SocketClient.connect_tcp, url_server.host, url_server.port, TOKEN)
+    row = await asyncio.to_thread(line.call, "open_collection", a_collection(), [])
+    assert row.name == "c"
+    with pytest.raises(FrontierError, match="no collection is named 'x'"):
+        await asyncio.to_thread(line.call, "set_state", "x", "paused", "")
+    line.close()
 
 
-def test_both_ends_let_the_kernel_watch_the_other(play):
-    async def scene(place):
-        client = await RemoteFrontier.connect_tcp(place.host, place.port, TOKEN)
-        line = await asyncio.to_thread(SocketClient.connect_tcp, place.host, place.port, TOKEN)
-        for end in (client._writer.get_extra_info("socket"), line._socket):
-            assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-            assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == KEEPALIVE_IDLE_S
-            assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) > 0
-        line.close()
-        await client.close()
-
-    play(scene)
+async def test_both_ends_let_the_kernel_watch_the_other(url_server: UrlServer) -> None:
+    client = await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
+    line = await asyncio.to_thread(SocketClient.connect_tcp, url_server.host, url_server.port, TOKEN)
+    for end in (client._writer.get_extra_info("socket"), line._socket):
+        assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == KEEPALIVE_IDLE_S
+        assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) > 0
+    line.close()
+    await client.close()
 
 
-def test_a_server_that_is_none_of_ours_is_told_apart():
-    async def scene(said: bytes) -> None:
-        async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def test_a_server_that_is_none_of_ours_is_told_apart():
+    for said in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n", frame(b"\xff"), b""):
+
+        async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, said: bytes = said) -> None:
             await reader.read(1)
             writer.write(said)
             await writer.drain()
@@ -286,9 +261,6 @@ def test_a_server_that_is_none_of_ours_is_told_apart():
             await asyncio.to_thread(SocketClient.connect_tcp, "127.0.0.1", port, TOKEN)
         server.close()
 
-    for said in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n", frame(b"\xff"), b""):
-        asyncio.run(scene(said))
-
 
 def test_a_server_that_never_answers_is_given_up(monkeypatch):
     monkeypatch.setattr(frontier_client, "CONNECT_TIMEOUT_S", 0.2)
@@ -302,10 +274,7 @@ def test_a_server_that_never_answers_is_given_up(monkeypatch):
             SocketClient.connect_tcp("127.0.0.1", port, TOKEN)
 
 
-def test_a_port_that_is_taken_is_said(tmp_path):
-    async def scene() -> None:
-        async with a_place(tmp_path) as place:
-            with pytest.raises(ListenError, match=rf"127\.0\.0\.1:{place.port}: cannot listen here"):
-                await frontier_server.serve_tcp(place.frontier, "127.0.0.1", place.port, TOKEN)  # type: ignore[arg-type]
-
-    asyncio.run(scene())
+async def test_a_port_that_is_taken_is_said(tmp_path):
+    async with listening_server(tmp_path) as url_server:
+        with pytest.raises(ListenError, match=rf"127\.0\.0\.1:{url_server.port}: cannot listen here"):
+            await frontier_server.serve_tcp(url_server.frontier, "127.0.0.1", url_server.port, TOKEN)  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ def body(frame: bytes) -> bytes:
     return frame[LENGTH_PREFIX.size :]
 
 
-def play(client: Handshake, server: Handshake) -> list[bytes]:
+def run_handshake(client: Handshake, server: Handshake) -> list[bytes]:
     """Both ends to their end; the bodies of all frames in the order sent."""
     next(server)
     frame, sent = next(client), []
@@ -47,7 +47,7 @@ def play(client: Handshake, server: Handshake) -> list[bytes]:
 
 @pytest.mark.parametrize("token", [OURS, NONE])
 def test_two_ends_with_one_token_agree_and_the_token_does_not_travel(token):
-    sent = play(client_handshake(token, "here"), server_handshake(token))
+    sent = run_handshake(client_handshake(token, "here"), server_handshake(token))
     assert len(sent) == 4
     assert not token or not any(token.secret in part for part in sent)
 
@@ -81,7 +81,7 @@ def test_another_version_is_told_at_both_ends(monkeypatch):
 
 
 def test_what_was_recorded_cannot_be_played_again():
-    recorded = play(client_handshake(OURS, "here"), server_handshake(OURS))
+    recorded = run_handshake(client_handshake(OURS, "here"), server_handshake(OURS))
     server = server_handshake(OURS)
     next(server)
     server.send(recorded[0])
@@ -145,7 +145,7 @@ def test_what_is_no_hello_is_a_stranger_at_both_ends(first):
 
 def test_no_bytes_get_anybody_in_or_anything_but_a_refusal_out():
     rng = random.Random(4)
-    good = play(client_handshake(OURS, "here"), server_handshake(OURS))
+    good = run_handshake(client_handshake(OURS, "here"), server_handshake(OURS))
     for _ in range(3000):
         server = server_handshake(OTHER)
         next(server)

@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from tarrafa.frontier.store import collections as books
+from tarrafa.frontier.store import counters as books
+from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.host_transfer import HOST_COLUMNS, URL_COLUMNS, VISIT_COLUMNS
 from tarrafa.frontier.store.revisit_queue import PLANNED
-from tarrafa.frontier.store.schema import OLD, open_database
+from tarrafa.frontier.store.schema import OLD
 from tarrafa.frontier.transfer.host_export import FrontierCursor, HostExport
 from tests.contract.frontier_bodies import SUFFIXES
-from tests.frontier.store.test_random_operations import KINDS, Life, a_life, broken, live
+from tests.frontier.store.test_random_operations import KINDS, RandomLife, broken, live, random_life
 
 # What of each table travels in an image, and what is made again from that. A new column must be put into one of them.
 TRAVELS = {
@@ -74,7 +75,7 @@ def taken_out(store: FrontierStore, limit: int) -> list[HostExport]:
     return msgspec.msgpack.decode(msgspec.msgpack.encode(images), type=list[HostExport])
 
 
-def move(life: Life) -> None:
+def move(life: RandomLife) -> None:
     """The life goes on in another file."""
     images, catalogue = taken_out(life.store, life.rng.choice([1, 3, 100])), life.store.transfer.export_catalogue()
     states = {known.row.name: known.row.state for known in life.store.collections.all()}
@@ -95,7 +96,7 @@ def move(life: Life) -> None:
             store.collections.set_state(name, state, "")
 
 
-def come_home(life: Life) -> None:
+def come_home(life: RandomLife) -> None:
     """Nobody holds anything; and every host looks again when it is due."""
     with life.transaction() as store:
         for worker in life.workers:
@@ -106,7 +107,7 @@ def come_home(life: Life) -> None:
     look_again(life)
 
 
-def look_again(life: Life) -> None:
+def look_again(life: RandomLife) -> None:
     with life.transaction() as store:
         for host, number in store.db.rows("SELECT host, collection FROM work"):
             store.urls.revisits.update_due(store.collections.by_id(number), host)
@@ -142,7 +143,7 @@ def books_of(store: FrontierStore) -> dict[str, list[tuple[Any, ...]]]:
 
 @pytest.mark.parametrize("kind", [name for name in KINDS if "breadth" not in KINDS[name].orders])  # walks begin anew
 def test_what_comes_in_elsewhere_is_what_went_out_table_by_table(tmp_path, kind):
-    with a_life(kind, "image", tmp_path) as life:
+    with random_life(kind, "image", tmp_path) as life:
         for _ in range(2):
             live(life, 40)
             come_home(life)
@@ -157,7 +158,7 @@ def test_what_comes_in_elsewhere_is_what_went_out_table_by_table(tmp_path, kind)
 @pytest.mark.parametrize("kind", KINDS)
 def test_life_goes_on_elsewhere_from_wherever_it_was(tmp_path, kind):
     """While workers hold hosts, pages are chosen and dismissed, and plans are half made."""
-    with a_life(kind, "move", tmp_path) as life:
+    with random_life(kind, "move", tmp_path) as life:
         for _ in range(2):
             live(life, 40)
             numbers = numbers_given(life.store)
@@ -179,7 +180,7 @@ def test_a_host_moved_away_and_back_leaves_books_that_agree(tmp_path):
         ("changing orders", "away29"),
         ("changing orders", "away39"),
     ]:
-        with a_life(kind, seed, tmp_path) as life:
+        with random_life(kind, seed, tmp_path) as life:
             for _ in range(2):
                 live(life, 20)
                 come_home(life)
@@ -206,7 +207,7 @@ def test_a_host_moved_away_and_back_leaves_books_that_agree(tmp_path):
 def test_many_lives_move_often(tmp_path, kind):
     seed = os.environ.get("TARRAFA_SEED") or str(random.randrange(10**6))
     for number in range(30):
-        with a_life(kind, f"{seed}/{number}", tmp_path) as life:
+        with random_life(kind, f"{seed}/{number}", tmp_path) as life:
             for _ in range(8):
                 live(life, 60)
                 if life.rng.random() < 0.5:

@@ -17,15 +17,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tarrafa.frontier.api import FIRST_HOST, HostReport, PlannedVisit, UrlWeight, VisitReport
+from tarrafa.frontier.messages import FIRST_HOST, HostReport, PlannedVisit, UrlWeight, VisitReport
 from tarrafa.frontier.ordering.breadth_rules import SiteStage
-from tarrafa.frontier.store import collections as books
-from tarrafa.frontier.store.collections import LoadedCollection, state_bucket
+from tarrafa.frontier.store import counters as books
+from tarrafa.frontier.store.collections import LoadedCollection
+from tarrafa.frontier.store.counters import state_bucket
+from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.revisit_queue import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, RATE_UNIT, read_history
 from tarrafa.frontier.store.runs import has_runs
-from tarrafa.frontier.store.schema import CLOSED, FAVOURED, NEW, OLD, OPEN, OUT, SWEPT, SWEPT_RANK, open_database
+from tarrafa.frontier.store.schema import CLOSED, FAVOURED, NEW, OLD, OPEN, OUT, SWEPT, SWEPT_RANK
 from tarrafa.model import Outcome, Status, UrlRole, UrlState, Visit
 from tarrafa.runtime.process import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, offer
@@ -82,7 +84,7 @@ KINDS = {
 }
 
 
-class Life:
+class RandomLife:
     """A frontier's store, those who work with it, and chance."""
 
     def __init__(self, kind: Kind, seed: str, folder: Path) -> None:
@@ -298,20 +300,20 @@ class Life:
         planning, policy = self.store.planning, known.config.revisit.policy
         if policy == "index":
             with self.transaction():
-                planning.set_price(known, self.rng.choice([0.0, 10.0, 1e3, 1e5, 1e6]))
-                planning.recompute_due(known, FIRST_HOST, 100)
-        pages = planning.revisit_pages(known, FIRST_HOST, b"", 100)
+                planning.set_price(known.row.id, self.rng.choice([0.0, 10.0, 1e3, 1e5, 1e6]))
+                planning.recompute_due(known.row.id, FIRST_HOST, 100)
+        pages = planning.revisit_pages(known.row.id, FIRST_HOST, b"", 100)
         if policy not in PLANNED or not pages:
             return
         name = max(int(now()), known.tuning.plan) + 1
         visits = [PlannedVisit(p.host, p.id, now() + self.rng.uniform(0, 5000)) for p in self.rng.choices(pages, k=5)]
         with self.transaction():
-            planning.add_planned_visits(known, name, visits)
+            planning.add_planned_visits(known.row.id, name, visits)
             if chance < 0.7:  # else the planner dies here
-                planning.activate_plan(known, name, now() + 5000)
-                planning.recompute_due(known, FIRST_HOST, 100)
+                planning.activate_plan(known.row.id, name, now() + 5000)
+                planning.recompute_due(known.row.id, FIRST_HOST, 100)
             if chance < 0.5:
-                planning.drop_old_plans(known, 100)
+                planning.drop_old_plans(known.row.id, 100)
 
 
 # -- the invariants: what is written down, and what is true ---------------------------------------------------
@@ -566,7 +568,7 @@ def chosen(store: FrontierStore) -> set[tuple[int, str]]:
     return set(store.db.rows("SELECT collection, name FROM site WHERE stage >= ?", (int(SiteStage.CHOSEN),)))
 
 
-def live(life: Life, steps: int) -> None:
+def live(life: RandomLife, steps: int) -> None:
     done = ["birth"]
     for _ in range(steps):
         found = broken(life.store)
@@ -578,8 +580,8 @@ def live(life: Life, steps: int) -> None:
 
 
 @contextmanager
-def a_life(kind: str, seed: str, folder: Path) -> Iterator[Life]:
-    life = Life(KINDS[kind], seed, folder)
+def random_life(kind: str, seed: str, folder: Path) -> Iterator[RandomLife]:
+    life = RandomLife(KINDS[kind], seed, folder)
     try:
         yield life
     finally:
@@ -589,7 +591,7 @@ def a_life(kind: str, seed: str, folder: Path) -> Iterator[Life]:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_books_agree_whatever_happens(tmp_path, kind, seed):
-    with a_life(kind, str(seed), tmp_path) as life:
+    with random_life(kind, str(seed), tmp_path) as life:
         live(life, 150)
 
 
@@ -598,7 +600,7 @@ def test_the_books_agree_whatever_happens(tmp_path, kind, seed):
 def test_the_books_agree_in_many_long_lives(tmp_path, kind):
     seed = os.environ.get("TARRAFA_SEED") or str(random.randrange(10**6))
     for number in range(50):
-        with a_life(kind, f"{seed}/{number}", tmp_path) as life:
+        with random_life(kind, f"{seed}/{number}", tmp_path) as life:
             live(life, 500)
         for file in tmp_path.iterdir():
             file.unlink()
@@ -618,7 +620,7 @@ def test_the_books_agree_in_many_long_lives(tmp_path, kind):
     ],
 )  # fmt: skip
 def test_a_site_that_was_tampered_with_is_noticed(tmp_path, damage, rule):
-    with a_life("breadth", "1", tmp_path) as life:
+    with random_life("breadth", "1", tmp_path) as life:
         for _ in range(300):
             if life.store.db.run(damage):
                 break
@@ -644,7 +646,7 @@ def test_a_site_that_was_tampered_with_is_noticed(tmp_path, damage, rule):
     ],
 )
 def test_a_book_that_was_tampered_with_is_noticed(tmp_path, damage, rule):
-    with a_life("exchange", "1", tmp_path) as life:
+    with random_life("exchange", "1", tmp_path) as life:
         for _ in range(300):
             if life.store.db.run(damage):
                 break

@@ -1,6 +1,5 @@
 """A frontier in one file: all of it, or one clear line and nothing changed."""
 
-import asyncio
 import hashlib
 import json
 import re
@@ -14,7 +13,8 @@ import zstandard
 from tarrafa.cli.maintenance import export_frontier, import_frontier
 from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError, DataError, TarrafaError
-from tarrafa.frontier.rpc.frontier_client import RemoteFrontier, serve_unix
+from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
+from tarrafa.frontier.rpc.frontier_server import serve_unix
 from tarrafa.frontier.store.offline_reads import FrontierSnapshot
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.frontier.transfer import checkpoint_file
@@ -48,26 +48,23 @@ async def fill(frontier: SqliteFrontier) -> None:
 
 
 @pytest.fixture
-def data(tmp_path):
+async def data(tmp_path):
     """A data directory with a frontier at rest."""
     directory = DataDirectory(tmp_path / "data")
     directory.create()
 
-    async def make() -> None:
-        frontier = SqliteFrontier(directory.frontier, Clock.real(), SUFFIXES)
-        await fill(frontier)
-        await frontier.close()
-
-    asyncio.run(make())
+    frontier = SqliteFrontier(directory.frontier, Clock.real(), SUFFIXES)
+    await fill(frontier)
+    await frontier.close()
     return directory
 
 
-def out(data: DataDirectory, file: Path, only: str | None = None, form: str = "tarrafa") -> str:
-    return asyncio.run(export_frontier(data, file, only, form, force=True))
+async def out(data: DataDirectory, file: Path, only: str | None = None, form: str = "tarrafa") -> str:
+    return await export_frontier(data, file, only, form, force=True)
 
 
-def lines(data: DataDirectory, folder: Path, only: str | None = None) -> list[dict[str, Any]]:
-    out(data, folder / "all.jsonl", only, "jsonl")
+async def lines(data: DataDirectory, folder: Path, only: str | None = None) -> list[dict[str, Any]]:
+    await out(data, folder / "all.jsonl", only, "jsonl")
     return sorted((json.loads(line) for line in (folder / "all.jsonl").open()), key=repr)
 
 
@@ -77,13 +74,13 @@ def images(contents: CheckpointContents) -> list[HostExport]:
     ]
 
 
-def test_what_was_exported_and_imported_is_exported_again_the_same(data, tmp_path):
-    said = out(data, tmp_path / "f")
+async def test_what_was_exported_and_imported_is_exported_again_the_same(data, tmp_path):
+    said = await out(data, tmp_path / "f")
     assert "5 hosts, 180 URLs, 15 visits remembered, 12 pages kept fresh" in said
     other = DataDirectory(tmp_path / "other")
-    assert "collections: one, two" in asyncio.run(import_frontier(other, tmp_path / "f"))
-    assert lines(other, tmp_path) == lines(data, tmp_path)
-    out(other, tmp_path / "g")
+    assert "collections: one, two" in await import_frontier(other, tmp_path / "f")
+    assert await lines(other, tmp_path) == await lines(data, tmp_path)
+    await out(other, tmp_path / "g")
     first, second = verify_checkpoint(tmp_path / "f"), verify_checkpoint(tmp_path / "g")
     assert images(first) == images(second)
     assert first.header.catalogue.suffixes == second.header.catalogue.suffixes == SUFFIXES
@@ -93,7 +90,7 @@ def test_what_was_exported_and_imported_is_exported_again_the_same(data, tmp_pat
     assert not list(tmp_path.glob("*.new"))
 
 
-def test_what_was_deleted_travels_with_a_whole_frontier_and_not_with_one_collection(data, tmp_path):
+async def test_what_was_deleted_travels_with_a_whole_frontier_and_not_with_one_collection(data, tmp_path):
     async def deleted(where: DataDirectory, *names: str) -> dict[str, float]:
         frontier = SqliteFrontier(where.frontier, Clock.real(), SUFFIXES)
         for name in names:
@@ -104,49 +101,49 @@ def test_what_was_deleted_travels_with_a_whole_frontier_and_not_with_one_collect
         await frontier.close()
         return found
 
-    known = asyncio.run(deleted(data, "three"))
+    known = await deleted(data, "three")
     assert set(known) == {"three"}
     other, single = DataDirectory(tmp_path / "other"), DataDirectory(tmp_path / "single")
-    out(data, tmp_path / "f")
-    out(data, tmp_path / "one", "one")
-    asyncio.run(import_frontier(other, tmp_path / "f"))
-    asyncio.run(import_frontier(single, tmp_path / "one"))
-    assert asyncio.run(deleted(other)) == known
-    assert asyncio.run(deleted(single)) == {}
+    await out(data, tmp_path / "f")
+    await out(data, tmp_path / "one", "one")
+    await import_frontier(other, tmp_path / "f")
+    await import_frontier(single, tmp_path / "one")
+    assert await deleted(other) == known
+    assert await deleted(single) == {}
 
 
-def test_one_collection_alone_is_exported_with_its_hosts_only(data, tmp_path, monkeypatch):
+async def test_one_collection_alone_is_exported_with_its_hosts_only(data, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_file, "URLS_MAX", 7)  # many parts, of which some are of no interest
-    out(data, tmp_path / "f", "two")
+    await out(data, tmp_path / "f", "two")
     contents = verify_checkpoint(tmp_path / "f")
     assert (contents.summary.hosts, contents.summary.urls) == (1, PAGES)
     found = images(contents)
     assert {share.collection for image in found for share in image.shares} == {"two"}
     assert [image.row is not None for image in found] == [True] + [False] * (len(found) - 1)
-    asyncio.run(import_frontier(DataDirectory(tmp_path / "other"), tmp_path / "f"))
-    assert lines(DataDirectory(tmp_path / "other"), tmp_path) == lines(data, tmp_path, "two")
+    await import_frontier(DataDirectory(tmp_path / "other"), tmp_path / "f")
+    assert await lines(DataDirectory(tmp_path / "other"), tmp_path) == await lines(data, tmp_path, "two")
 
 
-def test_collections_exported_by_themselves_come_together_again(data, tmp_path):
+async def test_collections_exported_by_themselves_come_together_again(data, tmp_path):
     other = DataDirectory(tmp_path / "other")
     for name in ("two", "one"):
-        out(data, tmp_path / name, name)
-        asyncio.run(import_frontier(other, tmp_path / name))
-    assert lines(other, tmp_path) == lines(data, tmp_path)
+        await out(data, tmp_path / name, name)
+        await import_frontier(other, tmp_path / name)
+    assert await lines(other, tmp_path) == await lines(data, tmp_path)
 
 
-def test_a_file_that_was_cut_is_refused_and_nothing_is_made(data, tmp_path):
-    out(data, tmp_path / "f")
+async def test_a_file_that_was_cut_is_refused_and_nothing_is_made(data, tmp_path):
+    await out(data, tmp_path / "f")
     content = (tmp_path / "f").read_bytes()
     for share in (0.0, 0.1, 0.5, 0.9, 0.99, 0.9999):
         (tmp_path / "f").write_bytes(content[: int(len(content) * share)])
         with pytest.raises(DataError, match="its end is missing" if share else "no frontier that"):
-            asyncio.run(import_frontier(DataDirectory(tmp_path / "other"), tmp_path / "f"))
+            await import_frontier(DataDirectory(tmp_path / "other"), tmp_path / "f")
     assert not (tmp_path / "other").exists()
 
 
-def test_any_damaged_byte_is_noticed(data, tmp_path):
-    out(data, tmp_path / "f")
+async def test_any_damaged_byte_is_noticed(data, tmp_path):
+    await out(data, tmp_path / "f")
     content = (tmp_path / "f").read_bytes()
     for place in range(0, len(content), max(1, len(content) // 60)):
         harmed = bytearray(content)
@@ -177,16 +174,16 @@ def sealed(content: bytes) -> bytes:
         (sealed(MAGIC + f"{FORMAT}\n".encode() + b"garbage"), "record 0 cannot be read"),
     ],
 )
-def test_what_is_no_such_file_is_refused_in_one_line(tmp_path, content, told):
+async def test_what_is_no_such_file_is_refused_in_one_line(tmp_path, content, told):
     (tmp_path / "f").write_bytes(content)
     with pytest.raises(DataError, match=re.escape(told)) as caught:
-        asyncio.run(import_frontier(DataDirectory(tmp_path / "other"), tmp_path / "f"))
+        await import_frontier(DataDirectory(tmp_path / "other"), tmp_path / "f")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "other").exists()
 
 
-def test_a_file_with_a_right_digest_and_wrong_contents_is_refused_too(data, tmp_path):
-    out(data, tmp_path / "f")
+async def test_a_file_with_a_right_digest_and_wrong_contents_is_refused_too(data, tmp_path):
+    await out(data, tmp_path / "f")
     contents = verify_checkpoint(tmp_path / "f")
     (first, *_) = images(contents)
     (share, *rest) = first.shares
@@ -211,21 +208,21 @@ def test_a_file_with_a_right_digest_and_wrong_contents_is_refused_too(data, tmp_
         )
         (tmp_path / "g").write_bytes(sealed(MAGIC + f"{FORMAT}\n".encode() + packed))
         with pytest.raises(DataError, match=told):
-            asyncio.run(import_frontier(DataDirectory(tmp_path / "other"), tmp_path / "g"))
+            await import_frontier(DataDirectory(tmp_path / "other"), tmp_path / "g")
     assert not (tmp_path / "other").exists()
 
 
-def test_a_collection_that_is_here_already_is_refused_before_anything_changes(data, tmp_path):
-    out(data, tmp_path / "f")
-    before = lines(data, tmp_path)
+async def test_a_collection_that_is_here_already_is_refused_before_anything_changes(data, tmp_path):
+    await out(data, tmp_path / "f")
+    before = await lines(data, tmp_path)
     with pytest.raises(DataError, match="one, two: a collection of this name is here already; nothing was changed"):
-        asyncio.run(import_frontier(data, tmp_path / "f"))
-    assert lines(data, tmp_path) == before
+        await import_frontier(data, tmp_path / "f")
+    assert await lines(data, tmp_path) == before
 
 
-def test_an_import_that_was_killed_goes_on_and_until_then_nobody_crawls_the_half(data, tmp_path, monkeypatch):
+async def test_an_import_that_was_killed_goes_on_and_until_then_nobody_crawls_the_half(data, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_file, "BATCH_BYTES", 5_000)
-    out(data, tmp_path / "f")
+    await out(data, tmp_path / "f")
     other = DataDirectory(tmp_path / "other")
     other.create()
     contents = verify_checkpoint(tmp_path / "f")
@@ -233,79 +230,73 @@ def test_an_import_that_was_killed_goes_on_and_until_then_nobody_crawls_the_half
     class Killed(BaseException):
         pass
 
-    async def half() -> None:
-        frontier = SqliteFrontier(other.frontier, Clock.real(), SUFFIXES)
-        calls = 0
+    frontier = SqliteFrontier(other.frontier, Clock.real(), SUFFIXES)
+    calls = 0
 
-        def die(urls: int) -> None:
-            nonlocal calls
-            calls += 1
-            if calls == 3:
-                raise Killed
+    def die(urls: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise Killed
 
-        try:
-            with pytest.raises(Killed):
-                await load_checkpoint(frontier, contents, die)
-            with pytest.raises(TarrafaError, match="was not wholly imported; run the same"):
-                await frontier.open_collection(a_collection("one"))
-            worker = (await frontier.join("w", current_process())).worker
-            assert await frontier.lease(worker, 10) == []
-            await frontier.leave(worker)
-        finally:
-            await frontier.close()
-
-    asyncio.run(half())
+    try:
+        with pytest.raises(Killed):
+            await load_checkpoint(frontier, contents, die)
+        with pytest.raises(TarrafaError, match="was not wholly imported; run the same"):
+            await frontier.open_collection(a_collection("one"))
+        worker = (await frontier.join("w", current_process())).worker
+        assert await frontier.lease(worker, 10) == []
+        await frontier.leave(worker)
+    finally:
+        await frontier.close()
     with pytest.raises(DataError, match="one: was not wholly imported"):
-        out(other, tmp_path / "h")
-    asyncio.run(import_frontier(other, tmp_path / "f"))
-    assert lines(other, tmp_path) == lines(data, tmp_path)
+        await out(other, tmp_path / "h")
+    await import_frontier(other, tmp_path / "f")
+    assert await lines(other, tmp_path) == await lines(data, tmp_path)
 
 
-def test_a_running_frontier_is_copied_as_of_one_moment_and_goes_on(tmp_path):
+async def test_a_running_frontier_is_copied_as_of_one_moment_and_goes_on(tmp_path):
     """From its file, beside its owner; and an import goes to the owner over its socket."""
     data = DataDirectory(tmp_path / "data")
     data.create()
 
-    async def scene() -> None:
-        frontier = SqliteFrontier(data.frontier, Clock.real(), SUFFIXES)
-        server = await serve_unix(frontier, data.socket)
-        await fill(frontier)
-        with FrontierSnapshot(data.frontier, Clock.real()) as snapshot:
-            before = [image async for image in checkpoint_file.iterate_hosts(snapshot)]
-            row = (await frontier.collections())[0]
-            await frontier.discover(row.id, [offer("http://new.br/")])
-            again = [image async for image in checkpoint_file.iterate_hosts(snapshot)]
-            assert [image.shares for image in again] == [image.shares for image in before]
-        await export_frontier(data, tmp_path / "f", "two", "tarrafa", force=False)
-        with pytest.raises(DataError, match="two: a collection of this name is here already"):
-            await import_frontier(data, tmp_path / "f")
-        remote = await RemoteFrontier.connect(data.socket)
-        assert sum([image.urls async for image in checkpoint_file.iterate_hosts(remote)]) == HOSTS * PAGES + PAGES + 1
-        await remote.close()
-        server.close()
-        await frontier.close()
-
-    asyncio.run(scene())
+    frontier = SqliteFrontier(data.frontier, Clock.real(), SUFFIXES)
+    server = await serve_unix(frontier, data.socket)
+    await fill(frontier)
+    with FrontierSnapshot(data.frontier, Clock.real()) as snapshot:
+        before = [image async for image in checkpoint_file.iterate_hosts(snapshot)]
+        row = (await frontier.collections())[0]
+        await frontier.discover(row.id, [offer("http://new.br/")])
+        again = [image async for image in checkpoint_file.iterate_hosts(snapshot)]
+        assert [image.shares for image in again] == [image.shares for image in before]
+    await export_frontier(data, tmp_path / "f", "two", "tarrafa", force=False)
+    with pytest.raises(DataError, match="two: a collection of this name is here already"):
+        await import_frontier(data, tmp_path / "f")
+    remote = await RemoteFrontier.connect(data.socket)
+    assert sum([image.urls async for image in checkpoint_file.iterate_hosts(remote)]) == HOSTS * PAGES + PAGES + 1
+    await remote.close()
+    server.close()
+    await frontier.close()
 
 
-def test_an_existing_file_and_an_unknown_collection_are_named(data, tmp_path):
+async def test_an_existing_file_and_an_unknown_collection_are_named(data, tmp_path):
     (tmp_path / "f").write_text("precious")
     with pytest.raises(ConfigError, match=r"f: exists already; nothing was changed \(--force replaces it\)"):
-        asyncio.run(export_frontier(data, tmp_path / "f", None, "tarrafa", force=False))
+        await export_frontier(data, tmp_path / "f", None, "tarrafa", force=False)
     with pytest.raises(ConfigError, match=r"no collection is named 'three' \(there are: one, two\)"):
-        out(data, tmp_path / "f", "three")
+        await out(data, tmp_path / "f", "three")
     assert (tmp_path / "f").read_text() == "precious"
     with pytest.raises(ConfigError, match="no such file"):
-        asyncio.run(import_frontier(data, tmp_path / "none"))
+        await import_frontier(data, tmp_path / "none")
     with pytest.raises(DataError, match="no frontier here; `tarrafa rebuild frontier` makes it"):
         empty = DataDirectory(tmp_path / "empty")
         empty.create()
-        out(empty, tmp_path / "g")
+        await out(empty, tmp_path / "g")
     assert not (tmp_path / "g").exists()
 
 
-def test_a_line_for_other_tools_says_it_in_words(data, tmp_path):
-    (line, *_) = [one for one in lines(data, tmp_path, "one") if one["state"] == "fetched"]
+async def test_a_line_for_other_tools_says_it_in_words(data, tmp_path):
+    (line, *_) = [one for one in await lines(data, tmp_path, "one") if one["state"] == "fetched"]
     assert (line["collection"], line["role"], line["status"], line["type"]) == ("one", "page", 200, "text/html")
     assert line["fetched"] == "2001-09-09T01:46:40Z"
     assert line["history"] == [

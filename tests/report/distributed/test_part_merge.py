@@ -48,13 +48,13 @@ def carried(portion: ReportPart, sizes: random.Random | None = None) -> ReportPa
         return opening.portion
 
 
-class Elsewhere:
+class OtherMachines:
     """Other machines, without a network between."""
 
     def __init__(self, machines: Sequence[DataDirectory], sizes: random.Random) -> None:
         self._machines, self._sizes = machines, sizes
 
-    def __call__(self, asked: PartRequest, progress: Progress) -> "Elsewhere":
+    def __call__(self, asked: PartRequest, progress: Progress) -> "OtherMachines":
         self._asked = asked
         return self
 
@@ -148,7 +148,7 @@ def test_an_archive_that_is_divided_over_machines_gives_the_tables_of_the_whole(
         whole = written(Path(folder) / "whole", [first, *told])
         parts = [written(Path(folder) / str(number), part) for number, part in enumerate(divided)]
         expected = build_report(whole, NAME, search=False, **limits)
-        found = build_report(parts[0], NAME, search=False, others=Elsewhere(parts[1:], chance), **limits)
+        found = build_report(parts[0], NAME, search=False, others=OtherMachines(parts[1:], chance), **limits)
     assert tables(found) == tables(expected)
     assert ("several" in found.notes, "several" in expected.notes) == (True, False)
     assert [one.name for one in found.storage_by_machine] == ["", *(f"n{n}" for n in range(machines - 1))]
@@ -165,7 +165,7 @@ def test_a_url_that_two_machines_fetched_is_one_document_and_its_newest_visit_co
     url = f"{HOSTS[0]}/1"
     here = an_archive(tmp_path / "1", ("one-1", [a_visit(url, 0, length=10), a_visit(f"{HOSTS[0]}/2", 1)]))
     there = an_archive(tmp_path / "2", ("two-1", [a_visit(url, 9, visit=2, length=99, language="en")]))
-    found = build_report(here, NAME, search=False, others=Elsewhere([there], random.Random(1)))
+    found = build_report(here, NAME, search=False, others=OtherMachines([there], random.Random(1)))
     assert (found.work.documents, found.work.pages_fetched, found.links.accessed) == (2, 3, 2)
     assert (found.sizes.least, found.sizes.most) == (99, 1000)
     assert {one.name: one.count for one in found.languages} == {"pt": 1, "en": 1}
@@ -198,13 +198,13 @@ def test_many_rows_travel_in_parts_lie_in_files_and_add_up_to_the_same(tmp_path,
         a_visit(f"http://h{n % 7}.br/{n}", n, status=(200, 301)[n % 2], location="http://h1.br/") for n in range(90)
     ]
     machines = [an_archive(tmp_path / str(n), (f"w{n}", records[n::2])) for n in range(2)]
-    few = build_report(machines[0], NAME, search=False, others=Elsewhere(machines[1:], random.Random(1)))
+    few = build_report(machines[0], NAME, search=False, others=OtherMachines(machines[1:], random.Random(1)))
     monkeypatch.setattr(part_wire, "ROWS_PER_FRAME", 8)
     monkeypatch.setattr(part_wire, "NAMES_PER_FRAME", 2)
     monkeypatch.setattr(visit_rows, "ROWS_PER_CHUNK", 4)
     monkeypatch.setattr(visit_rows, "ROWS_IN_MEMORY", 16)
     monkeypatch.setattr("tarrafa.report.distributed.part_merge.ROWS_AT_ONCE", 4)
-    many = build_report(machines[0], NAME, search=False, others=Elsewhere(machines[1:], random.Random(1)))
+    many = build_report(machines[0], NAME, search=False, others=OtherMachines(machines[1:], random.Random(1)))
     assert tables(many) == tables(few)
 
 
@@ -225,7 +225,7 @@ def test_who_is_not_counted_is_named_in_every_form(tmp_path, language):
         *(MissingNode(f"x{n}", "broken") for n in range(30)),
     ]
 
-    class Silent(Elsewhere):
+    class Silent(OtherMachines):
         def wait(self) -> RemoteParts:
             return RemoteParts({}, missing)
 

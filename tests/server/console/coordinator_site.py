@@ -16,7 +16,7 @@ from tarrafa.coordinator.audit import AuditLog
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.coordinator.suggestions import Suggestions
 from tarrafa.crawl.supervisor.frontier_link import LocalFrontierLink
-from tarrafa.frontier.api import FrontierOverview
+from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import Token
 from tarrafa.server.auth.authentication import Authenticator
@@ -26,6 +26,7 @@ from tarrafa.server.http_server import serve
 from tarrafa.server.internal.node_endpoint import create_node_app as create_joined_app
 from tests.journey.scripted_web import ScriptedResponse, ScriptedWeb, links, scripted_web
 from tests.server.console.example_console import ADMIN, TOKEN, VIEWER, ConsoleClient
+from tests.wait import block_until
 
 READY_S = 60
 NAME, NODE = "small", "here"
@@ -186,14 +187,15 @@ class CoordinatorSite:
                 "secrets": {name: credentials.list_redacted(self.data, name) for name in names},
             }
 
-        until = time.monotonic() + READY_S
-        while True:
-            found: dict[str, Any] = self.on_loop(read)
+        found: dict[str, Any] = {}
+
+        def nothing_runs() -> bool:
+            found.update(self.on_loop(read))
             moving = [name for name, (state, *_) in found["states"].items() if state == "running"]
-            if not moving and all(run.ended is not None for runs in found["runs"].values() for run in runs):
-                return found
-            assert time.monotonic() < until, found
-            time.sleep(0.02)
+            return not moving and all(run.ended is not None for runs in found["runs"].values() for run in runs)
+
+        block_until(nothing_runs)
+        return found
 
 
 def contents(folder: Path, ending: str = "") -> dict[Path, bytes]:

@@ -43,24 +43,24 @@ VALUES = st.recursive(
 SAID = st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=8)
 
 
-class Room:
+class FuzzedCrawlerApi:
     """A façade that stays open while examples are tried on it."""
 
-    def __init__(self, talk: CrawlerApiHarness, runner: asyncio.Runner) -> None:
-        self._talk, self._runner = talk, runner
+    def __init__(self, api: CrawlerApiHarness, runner: asyncio.Runner) -> None:
+        self._api, self._runner = api, runner
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> AsgiResponse:
-        return self._runner.run(asgi_request(self._talk.app, method, path, body, **headers))
+        return self._runner.run(asgi_request(self._api.app, method, path, body, **headers))
 
 
 @pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzedCrawlerApi]:
     data = new_data(tmp_path_factory.mktemp("junk") / "data")
     with asyncio.Runner() as runner:
         context = crawler_api_harness(data, *(f"{A}{n}" for n in range(20)))
-        talk = runner.run(context.__aenter__())
-        runner.run(talk.arrive())
-        yield Room(talk, runner)
+        api = runner.run(context.__aenter__())
+        runner.run(api.arrive())
+        yield FuzzedCrawlerApi(api, runner)
         runner.run(context.__aexit__(None, None, None))
 
 
@@ -95,21 +95,21 @@ rarely, often = (
 )
 
 
-def is_asked(room: Room, question: tuple[str, bytes]) -> None:
-    assert_clear(room.ask("POST", f"/crawl/v1/{question[0]}", question[1], **AUTHORISED))
+def is_asked(fuzzed: FuzzedCrawlerApi, question: tuple[str, bytes]) -> None:
+    assert_clear(fuzzed.ask("POST", f"/crawl/v1/{question[0]}", question[1], **AUTHORISED))
 
 
 @rarely
 @given(QUESTIONS)
-def test_whatever_is_sent_gets_a_clear_answer(room, question):
-    is_asked(room, question)
+def test_whatever_is_sent_gets_a_clear_answer(fuzzed, question):
+    is_asked(fuzzed, question)
 
 
 @pytest.mark.long
 @often
 @given(QUESTIONS)
-def test_whatever_is_sent_gets_a_clear_answer_for_long(room, question):
-    is_asked(room, question)
+def test_whatever_is_sent_gets_a_clear_answer_for_long(fuzzed, question):
+    is_asked(fuzzed, question)
 
 
 @rarely
@@ -118,28 +118,28 @@ def test_whatever_is_sent_gets_a_clear_answer_for_long(room, question):
     st.text(alphabet=st.characters(codec="latin-1", exclude_characters="?"), max_size=20),
     st.text(alphabet=st.characters(codec="ascii"), max_size=30),
 )
-def test_addresses_and_methods_that_nobody_knows(room, method, path, query):
-    answer = room.ask(method, f"/crawl/v1/{path}?{query}", **AUTHORISED)
+def test_addresses_and_methods_that_nobody_knows(fuzzed, method, path, query):
+    answer = fuzzed.ask(method, f"/crawl/v1/{path}?{query}", **AUTHORISED)
     assert answer.code in KNOWN | {307}
 
 
 @pytest.mark.parametrize(
     "body", [b"[" * 100_000, b'{"to":' * 50_000, b'"' + b"\\ud800" * 1000 + b'"', b"\xff\xfe", b""]
 )
-def test_bodies_made_to_hurt(room, body):
-    answer = room.ask("POST", "/crawl/v1/links", body, **AUTHORISED)
+def test_bodies_made_to_hurt(fuzzed, body):
+    answer = fuzzed.ask("POST", "/crawl/v1/links", body, **AUTHORISED)
     assert answer.code == 400
     assert len(answer.body) < 1_000
 
 
 @pytest.mark.parametrize("announced", [True, False])
-def test_a_body_that_is_too_large_is_not_read_to_its_end(room, monkeypatch, announced):
+def test_a_body_that_is_too_large_is_not_read_to_its_end(fuzzed, monkeypatch, announced):
     monkeypatch.setattr(door, "BODY_BYTES_MAX", 1_000)
     length = {"content_length": "1001"} if announced else {}
-    answer = room.ask("POST", "/crawl/v1/work", b" " * 1_001, **AUTHORISED, **length)
+    answer = fuzzed.ask("POST", "/crawl/v1/work", b" " * 1_001, **AUTHORISED, **length)
     assert (answer.code, answer.headers["connection"]) == (413, "close")
     assert "at most 1,000 bytes" in answer.json["error"]
-    assert room.ask("POST", "/crawl/v1/changes", b'{"crawler":"ana"}'.ljust(1_000), **AUTHORISED).code == 200
+    assert fuzzed.ask("POST", "/crawl/v1/changes", b'{"crawler":"ana"}'.ljust(1_000), **AUTHORISED).code == 200
 
 
 COMPLAINTS: list[tuple[str, Json, str]] = [
@@ -168,15 +168,10 @@ COMPLAINTS: list[tuple[str, Json, str]] = [
 ]
 
 
-def test_what_is_wrong_is_said_with_the_name_of_the_field(tmp_path):
-    async def scene() -> None:
-        async with crawler_api_harness(new_data(tmp_path / "data"), f"{A}0") as talk:
-            await talk.arrive()
-            for path, said, complaint in COMPLAINTS:
-                answer = await asgi_request(
-                    talk.app, "POST", f"/crawl/v1/{path}", json.dumps(said).encode(), **AUTHORISED
-                )
-                assert answer.code == 400
-                assert complaint in answer.json["error"]
-
-    asyncio.run(scene())
+async def test_what_is_wrong_is_said_with_the_name_of_the_field(tmp_path):
+    async with crawler_api_harness(new_data(tmp_path / "data"), f"{A}0") as api:
+        await api.arrive()
+        for path, said, complaint in COMPLAINTS:
+            answer = await asgi_request(api.app, "POST", f"/crawl/v1/{path}", json.dumps(said).encode(), **AUTHORISED)
+            assert answer.code == 400
+            assert complaint in answer.json["error"]

@@ -14,7 +14,6 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from tarrafa.clock import boottime
 from tarrafa.model import HostNote, VisitRecord
 from tarrafa.report.distributed import part_wire
 from tarrafa.report.distributed.local_part import PartRequest, RemoteParts, gather_local_part
@@ -29,6 +28,7 @@ from tarrafa.server.internal import report_part_endpoint
 from tarrafa.server.internal.report_part_endpoint import ReportPartCounter, create_report_part_app
 from tests.report.sample_archives import NAME, a_visit, an_archive, robots
 from tests.server.crawler_api_harness import AsgiResponse, asgi_request
+from tests.wait import block_until
 
 TOKEN = Token(b"a token of many letters")
 ASKED = PartRequest(NAME, "Tarrafa")
@@ -81,13 +81,6 @@ def _words(process: psutil.Process) -> list[str]:
         return []
 
 
-def wait_for(what: Callable[[], object]) -> None:
-    began, again = boottime(), threading.Event()
-    while not what():
-        assert boottime() - began < PATIENCE_S
-        again.wait(0.02)
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
     return an_archive(tmp_path_factory.mktemp("p") / "d", ("w1", RECORDS))
@@ -113,28 +106,28 @@ def test_one_is_counted_at_a_time_those_in_line_hear_that_we_live_and_it_ends_wi
     heard: list[int] = []
     with serving(an_archive_that_hangs(tmp_path)) as url:
         first = begin(url)
-        wait_for(counting)
+        block_until(counting)
         (process,) = counting()
         assert TOKEN_VARIABLE not in process.environ()
-        wait_for(lambda: process.nice() > psutil.Process().nice())
+        block_until(lambda: process.nice() > psutil.Process().nice())
         second = begin(url, told=lambda done, total: heard.append(done))
-        wait_for(lambda: len(heard) >= 2)
+        block_until(lambda: len(heard) >= 2)
         assert counting() == [process]
         first.stop()
         assert first.wait() == AWAY
-        wait_for(lambda: counting() and process not in counting())
+        block_until(lambda: counting() and process not in counting())
         second.stop()
         assert second.wait() == AWAY
-        wait_for(lambda: not counting())
+        block_until(lambda: not counting())
 
 
 def test_it_ends_with_whoever_serves(tmp_path, monkeypatch):
     monkeypatch.setattr(http_server, "GRACE_S", PATIENCE_S)  # who has no time left says nothing at all
     with serving(an_archive_that_hangs(tmp_path)) as url:
         asking = begin(url)
-        wait_for(counting)
+        block_until(counting)
     assert asking.wait().missing == [MissingNode("there", "trouble")]
-    wait_for(lambda: not counting())
+    block_until(lambda: not counting())
 
 
 def test_an_archive_that_cannot_be_read_and_a_wrong_token_are_told_apart(tmp_path):
@@ -177,25 +170,22 @@ def test_who_does_not_know_the_token_gets_nothing(data, given):
     assert (answer.code, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 
-def test_who_goes_away_in_the_middle_of_a_long_answer_leaves_nobody_waiting(tmp_path, monkeypatch):
+async def test_who_goes_away_in_the_middle_of_a_long_answer_leaves_nobody_waiting(tmp_path, monkeypatch):
     """The process that counts says more than pipes hold, and nobody takes it."""
     monkeypatch.setattr(report_part_endpoint, "MODULE", "tests.server.internal.endless_frames")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
 
-    async def scene() -> None:
-        counter, heard = ReportPartCounter(DataDirectory(tmp_path)), asyncio.Event()
+    counter, heard = ReportPartCounter(DataDirectory(tmp_path)), asyncio.Event()
 
-        async def say(content: bytes) -> None:
-            heard.set()
-            await asyncio.Event().wait()
+    async def say(content: bytes) -> None:
+        heard.set()
+        await asyncio.Event().wait()
 
-        for _ in range(2):
-            heard.clear()
-            telling = asyncio.create_task(counter.count(ASKED, say))
-            await asyncio.wait_for(heard.wait(), PATIENCE_S)
-            telling.cancel()
-            await asyncio.wait({telling}, timeout=PATIENCE_S)
-            assert telling.done()
-        assert counter.waiting == 0
-
-    asyncio.run(scene())
+    for _ in range(2):
+        heard.clear()
+        telling = asyncio.create_task(counter.count(ASKED, say))
+        await asyncio.wait_for(heard.wait(), PATIENCE_S)
+        telling.cancel()
+        await asyncio.wait({telling}, timeout=PATIENCE_S)
+        assert telling.done()
+    assert counter.waiting == 0

@@ -228,7 +228,7 @@ def test_help_and_the_first_page_keep_the_language(site):
 # -- what the search may tell, drawn ---------------------------------------------------------------------------------
 
 
-class Told(Searcher):
+class FixedSearcher(Searcher):
     """Tells what it is told to tell."""
 
     def __init__(self, result: SearchResult) -> None:
@@ -248,7 +248,7 @@ HOSTILE = "<script>alert('x')</script>\"><img src=x>{{7*7}}%s{0}"
 
 def drawn(data: DataDirectory, result: SearchResult, query: str = f"q={WORD}") -> str:
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": query.encode(), "headers": []}
-    pages = SearchRoutes(Told(result), PageResponses(data, None), lambda: None, None, lambda: NOW)
+    pages = SearchRoutes(FixedSearcher(result), PageResponses(data, None), lambda: None, None, lambda: NOW)
     return bytes(pages.search(Request(scope)).body).decode()
 
 

@@ -13,6 +13,7 @@ from tarrafa.testweb import LoggedRequest, World, measure_politeness, read_log
 from tarrafa.testweb.http.request_log import RequestLog
 from tests.testweb.http.test_web_server import RawConnection
 from tests.testweb.web_in_thread import WebInThread
+from tests.wait import block_until
 
 WORLD = World(hosts=16, pages=200)
 
@@ -82,10 +83,11 @@ def test_every_request_is_logged_with_its_times(tmp_path):
 
 
 def wait_until_under_way(web: WebInThread, count: int) -> None:
-    for _ in range(2000):
-        if json.loads(web.get(f"http://127.0.0.1:{web.port}/__stats__").body)["under_way"] == count:
-            return
-    raise AssertionError(f"there were never {count} requests under way")
+    def under_way() -> int:
+        found: int = json.loads(web.get(f"http://127.0.0.1:{web.port}/__stats__").body)["under_way"]
+        return found
+
+    block_until(lambda: under_way() == count, f"{count} requests are under way")
 
 
 def test_two_requests_at_once_are_seen_and_clients_that_leave_are_logged(tmp_path):

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tarrafa.frontier.api import CollectionStatus, FrontierOverview
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.index.status import IndexStatus
 from tarrafa.model import STATUS_MEANING, InAndOutLinks, SearchResult
 from tarrafa.server.search.query_log import QueryReport

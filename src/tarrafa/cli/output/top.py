@@ -26,7 +26,7 @@ from tarrafa.cli.output import terminal
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import DataError, TarrafaError
 from tarrafa.frontier.address import Address
-from tarrafa.frontier.api import CollectionStatus, FrontierOverview, WorkerLeaseStatus
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.graph.follower import behind as graph_behind
 from tarrafa.i18n import ENGLISH
 from tarrafa.index.status import IndexStatus

@@ -22,7 +22,8 @@ from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.coordinator.store import CollectionLifecycle, CoordinatorStore
 from tarrafa.errors import DataError, NotFound, TarrafaError, Unreachable, data_error_from_os
-from tarrafa.frontier.api import CollectionRow, Frontier, FrontierCollectionState, FrontierOverview
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import CollectionRow, FrontierCollectionState, FrontierOverview
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 
 BY_COMMAND_LINE = "tarrafa crawl"  # who wrote a configuration that did not come through here

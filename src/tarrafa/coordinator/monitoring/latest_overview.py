@@ -6,7 +6,8 @@ Promises: when the frontier is silent the latest overview stays, and `trouble` s
 from collections.abc import Callable
 
 from tarrafa.clock import boottime
-from tarrafa.frontier.api import CollectionStatus, Frontier, FrontierOverview
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 
 FRONTIER_SILENT_AFTER_S = 4.0
 

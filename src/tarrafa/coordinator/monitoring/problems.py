@@ -14,7 +14,7 @@ from tarrafa.coordinator.monitoring.timeseries import CollectionTimeSeries
 from tarrafa.coordinator.notify.notice_outbox import is_stalled, reason_stalled
 from tarrafa.coordinator.run_log import RunLog
 from tarrafa.errors import TarrafaError
-from tarrafa.frontier.api import CollectionStatus
+from tarrafa.frontier.messages import CollectionStatus
 
 CHECK_EVERY_S = 10.0
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ import msgspec
 
 from tarrafa.coordinator.node.messages import NodeState, ProcessState
 from tarrafa.coordinator.store import CollectionRun, CollectionSample
-from tarrafa.frontier.api import CollectionStatus, WorkerLeaseStatus
+from tarrafa.frontier.messages import CollectionStatus, WorkerLeaseStatus
 from tarrafa.i18n import Message, joined, message
 
 ALERT_FOR_S = 15.0  # for so long everybody sees that a process died, though another has taken its place

@@ -22,7 +22,8 @@ from random import Random
 from tarrafa.clock import Clock
 from tarrafa.coordinator.definitions.versions import CollectionDefinitions
 from tarrafa.coordinator.store import CollectionSample, CoordinatorStore
-from tarrafa.frontier.api import FIRST_HOST, CollectionStatus, Frontier, HostCounts
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import FIRST_HOST, CollectionStatus, HostCounts
 from tarrafa.model import HostId
 
 SECONDS_KEPT = 900

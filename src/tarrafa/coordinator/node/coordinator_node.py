@@ -28,7 +28,7 @@ from tarrafa.crawl.supervisor.frontier_link import FrontierLink, RemoteFrontierL
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.errors import ConfigError, Unreachable
 from tarrafa.frontier.address import Address, PostgresServers, TcpServer
-from tarrafa.frontier.api import CollectionStatus, FrontierOverview
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.i18n import Message
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint

@@ -20,7 +20,7 @@ from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import collection_edits, draft
 from tarrafa.errors import FrontierError, NotFound, TarrafaError, Unreachable
 from tarrafa.frontier.rpc import codec
-from tarrafa.frontier.rpc.frontier_client import read_frame
+from tarrafa.frontier.rpc.codec import read_frame
 from tarrafa.runtime.data_dir import DataDirectory
 
 REQUEST_S_MAX = 60.0  # for it to arrive whole

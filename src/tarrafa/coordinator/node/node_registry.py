@@ -27,7 +27,7 @@ from tarrafa.coordinator.node.messages import (
     shift_times,
 )
 from tarrafa.errors import ConfigError, NameTaken, NotFound
-from tarrafa.frontier.api import WorkerLeaseStatus
+from tarrafa.frontier.messages import WorkerLeaseStatus
 
 LINES_MAX = 200  # that are remembered of a node
 NODES_MAX = 500

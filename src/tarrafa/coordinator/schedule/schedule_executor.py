@@ -18,7 +18,8 @@ from tarrafa.coordinator.run_log import RunLog
 from tarrafa.coordinator.schedule.run_scheduler import ScheduleDecision, decide, upcoming_times
 from tarrafa.coordinator.states import ScheduleStatus
 from tarrafa.errors import NotFound, TarrafaError, Unreachable
-from tarrafa.frontier.api import CollectionStatus, Frontier, FrontierCollectionState, FrontierOverview
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import CollectionStatus, FrontierCollectionState, FrontierOverview
 from tarrafa.i18n import Message, message
 
 log = logging.getLogger(__name__)

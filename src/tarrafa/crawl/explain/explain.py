@@ -23,7 +23,7 @@ from tarrafa.crawl.worker.outcome import user_agent
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.address import Address
-from tarrafa.frontier.api import CollectionRow, HostCollectionCounts, HostFacts, PastVisit, SiteFacts, UrlFacts
+from tarrafa.frontier.messages import CollectionRow, HostCollectionCounts, HostFacts, PastVisit, SiteFacts, UrlFacts
 from tarrafa.frontier.ordering.breadth_rules import FRUITLESS_VISITS_MAX, continues_walk
 from tarrafa.i18n import ENGLISH, Message, Translator, message, messages
 from tarrafa.i18n.collection_states import collection_state

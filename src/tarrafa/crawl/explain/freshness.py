@@ -9,7 +9,7 @@ import math
 import msgspec
 
 from tarrafa.config import Collection
-from tarrafa.frontier.api import PageFreshness
+from tarrafa.frontier.messages import PageFreshness
 from tarrafa.frontier.store.revisit_queue import LISTING_SHELF, RETRY_SHELF
 from tarrafa.i18n import ENGLISH, Message, Translator, message
 from tarrafa.revisit.change_rate import DAY_S, rate_bounds

@@ -20,7 +20,7 @@ from tarrafa.crawl.explain.frontier_lookup import FrontierLookup, open_frontier_
 from tarrafa.crawl.scope.collection_loader import HOST_PATTERN, url_identity_of
 from tarrafa.errors import ConfigError, DataError, FrontierError, PageTakenDown
 from tarrafa.frontier.address import Address
-from tarrafa.frontier.api import HostFacts, PastVisit, UrlFacts
+from tarrafa.frontier.messages import HostFacts, PastVisit, UrlFacts
 from tarrafa.graph.reader import GraphNode, GraphReader
 from tarrafa.graph.sites import HostLinkSummary, LinkedSite, SiteLinkSummary, SitePaging, SiteReader
 from tarrafa.model import REDIRECTS, LinkedPage

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xxhash import xxh3_128_hexdigest
 
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead
-from tarrafa.model import Link, Page, RobotsMeta, Visit
+from tarrafa.model import Link, Page, RobotsMeta
 from tarrafa.parse.documents.document import one_line, replace_invalid_characters
 from tarrafa.parse.html.link_extractor import ANCHOR_LENGTH_MAX, LinkExtractor, rel_tokens
 from tarrafa.parse.html.robots_meta import NO_RESTRICTIONS
@@ -53,7 +53,7 @@ def to_response(brought: CrawlerResult, request: FetchRequest, *, is_page: bool)
     return FetchResponse(status, head, b"", body, brought.address, brought.elapsed_s, brought.error)
 
 
-def to_page(brought: CrawlerResult, visit: Visit, identity: UrlIdentity) -> Page:
+def to_page(brought: CrawlerResult, url: str, identity: UrlIdentity) -> Page:
     """As our own parser would have told it."""
     title, text = (
         one_line(brought.title, TITLE_LENGTH_MAX),
@@ -63,13 +63,13 @@ def to_page(brought: CrawlerResult, visit: Visit, identity: UrlIdentity) -> Page
     told = xxh3_128_hexdigest(f"{brought.crawler}\n{brought.digest}".encode()) if brought.digest else ""
     headings = (one_line(heading, HEADING_LENGTH_MAX) for heading in brought.headings[:HEADINGS_MAX])
     return Page(
-        url=visit.url,
+        url=url,
         title=title,
         text=text,
         headings=tuple(filter(None, headings)),
         links=brought.links,
         language=language.detect(text or title, brought.language),
-        canonical=(identity.canonicalize(brought.canonical, visit.url) or "") if brought.canonical else "",
+        canonical=(identity.canonicalize(brought.canonical, url) or "") if brought.canonical else "",
         robots=brought.robots,
         content_id=fingerprint.content_id(folded) if text else told,
         simhash=fingerprint.simhash(folded) if text else 0,

@@ -1,33 +1,42 @@
 """Fetch tasks of a relay: hands each request to the external crawler and waits for its result.
 
-The walk is as any other; its kit lays each request out as an `Errand`, with the time from which it may be made, and
-waits for what somebody brings. A page comes already read; robots.txt, sitemaps and feeds come as they are.
-Knows nothing of frontiers, nor of who brings what.
+A host session is as in any worker; its fetcher lays each request out as a `FetchTask`, with the time from which it may
+be made, and waits for its result. A page comes parsed; robots.txt, sitemaps and feeds come as they are.
+Promises: one fetch task of a host at a time.
+Knows nothing of HTTP or of the frontier.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from tarrafa.clock import Clock
+from msgspec.structs import replace
+
+from tarrafa.clock import Clock, boottime
+from tarrafa.config import Collection
 from tarrafa.crawl.relay.crawler_result import CrawlerResult, to_page, to_response
-from tarrafa.crawl.worker.host_session import HostSession
-from tarrafa.crawl.worker.outcome import DecodedBody
+from tarrafa.crawl.worker.collection_state import CollectionInForce
+from tarrafa.crawl.worker.committer import Committer
+from tarrafa.crawl.worker.host_session import HostSession, SessionTable
+from tarrafa.crawl.worker.lease_fence import LeaseHolder
+from tarrafa.crawl.worker.outcome import DecodedBody, FinishedVisit
+from tarrafa.crawl.worker.parser import SandboxedParser
 from tarrafa.crawl.worker.parser_process import ParseJobResult
+from tarrafa.errors import FrontierError, LeaseLost, TarrafaError
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
+from tarrafa.frontier.messages import DiscoveredUrl, HostReport, Lease
 from tarrafa.model import HostId, Outcome, Status, UrlId, UrlRole, Visit
 from tarrafa.parse.url import url_id
 
-if TYPE_CHECKING:
-    from tarrafa.crawl.relay.relay import Relay
-
+GRACE_S = 30.0  # beyond a document's time limit; then the result is waited for no longer
+SETTLED_MAX = 10_000
 VisitKey = tuple[UrlId, int]  # of a visit; number 0 is the host's robots.txt
 
 
 @dataclass(frozen=True, slots=True)
 class DeferredClock(Clock):
-    """Does not wait: whoever makes the request is told from when on it may be made."""
+    """Does not wait: the crawler that makes the request is told from when on it may be made."""
 
     inner: Clock = field(default_factory=Clock.real)
     moments: list[float] = field(default_factory=lambda: [0.0])
@@ -43,23 +52,11 @@ class DeferredClock(Clock):
         self.moments[0] = moment
 
 
-@dataclass
-class RelaySession(HostSession):
-    """A walk that knows which visit it is making, and which robots.txt its rules are from."""
-
-    visit: Visit | None = None
-    robots_key: VisitKey | None = None
-
-    async def _visit_when_due(self, visit: Visit) -> bool:
-        self.visit = visit
-        return await super()._visit_when_due(visit)
-
-
 @dataclass(slots=True, eq=False)
 class FetchTask:
     """Something to be fetched, now or at the time that it names. Without a visit it is the host's robots.txt."""
 
-    session: RelaySession
+    session: HostSession
     request: FetchRequest
     visit: Visit | None
     not_before: float
@@ -77,6 +74,22 @@ class FetchTask:
     def is_open(self) -> bool:
         return not self.result.done()
 
+    def wait_s(self) -> float:
+        """How long the crawler has to wait; below 0: not at all."""
+        clock = self.session.requests.clock
+        return (self.not_before - clock.now()) / clock.scale
+
+    def restart_delay(self) -> None:
+        """The crawler may have made the request a moment ago: it waits for the host's delay once more."""
+        self.not_before = max(self.not_before, self.session.requests.clock.now() + self.session.pacing.delay_s)
+
+    async def wait_for_result(self) -> CrawlerResult | None:
+        """None: it did not come in time."""
+        try:
+            return await asyncio.wait_for(self.result, max(0.0, self.wait_s()) + self.request.time_max_s + GRACE_S)
+        except TimeoutError:
+            return None
+
 
 @dataclass(frozen=True, slots=True)
 class SettledVisit:
@@ -87,55 +100,200 @@ class SettledVisit:
     finished: bool = True
 
 
-class RemoteFetchServices:
-    """The kit of one walk: what it wants fetched and read goes to the crawler, everything else is its relay's."""
+class FetchTaskBoard:
+    """The fetch tasks of one crawler, from laying out to settled; calls wait here for changes."""
 
-    def __init__(self, relay: "Relay") -> None:
-        self._relay = relay
-        self._clock = DeferredClock.of(relay.clock)
-        self.clock: Clock = self._clock
-        self.session: RelaySession | None = None
-        self.last_result: CrawlerResult | None = None  # the last
-        self.resolve_host, self.robots_rules, self.robots_text = (
-            relay.resolve_host,
-            relay.robots_rules,
-            relay.robots_text,
-        )
-        self.borrow_host, self.return_host, self.hold_body = relay.borrow_host, relay.return_host, relay.hold_body
-        self.record_visit, self.archive_robots, self.record_host = (
-            relay.record_visit,
-            relay.archive_robots,
-            relay.record_host,
-        )
-        self.note_overload, self.request_commit, self.release_host = (
-            relay.note_overload,
-            relay.request_commit,
-            relay.release_host,
-        )
-        self.is_crowded, self.note_reachability, self.is_current = (
-            relay.is_crowded,
-            relay.note_reachability,
-            relay.is_current,
-        )
+    def __init__(self, sessions: SessionTable) -> None:
+        self._sessions = sessions
+        self._tasks: dict[HostId, FetchTask] = {}
+        self._answered: dict[VisitKey, FetchTask] = {}  # and not settled yet
+        self._settled: dict[VisitKey, SettledVisit] = {}
+        self._robots_keys: dict[HostId, VisitKey] = {}  # of the robots.txt that was asked for last
+        self._changed = asyncio.Event()
+        self.failure: BaseException | None = None  # why nothing goes on here
 
-    async def fetch(self, request: FetchRequest, collection: int) -> FetchResponse:
-        assert self.session is not None
-        visit = self.session.visit
-        self.last_result = await self._relay.fetch_remotely(self.session, request, self._clock.moments[0])
+    def open_tasks(self) -> list[FetchTask]:
+        return [task for task in self._tasks.values() if task.is_open]
+
+    def next_task(self, host: HostId) -> FetchTask | None:
+        task = self._tasks.get(host)
+        return task if task is not None and task.is_open else None
+
+    def find(self, key: VisitKey) -> FetchTask | None:
+        """The fetch task of a visit, if the visit is not over."""
+        return self._answered.get(key) or next((task for task in self.open_tasks() if task.key == key), None)
+
+    def is_complete(self) -> bool:
+        """Whether every host has its fetch task laid out."""
+        return all(host in self._tasks for host in self._sessions.hosts())
+
+    async def fetch(
+        self, host: HostId, request: FetchRequest, visit: Visit | None, not_before: float
+    ) -> CrawlerResult | None:
+        """Lay a fetch task out, and wait for its result; None: it did not come in time."""
+        session = self._sessions.get(host)
+        if session is None:  # the host is no longer ours
+            return None
+        task = FetchTask(session, request, visit, not_before, asyncio.get_running_loop().create_future())
+        self._tasks[host] = task
+        self._settled.pop(task.key, None)  # robots.txt is fetched again and again
+        if visit is None:
+            self._robots_keys[host] = task.key
+        self.notify()
+        try:
+            return await task.wait_for_result()
+        finally:
+            if self._tasks.get(host) is task:
+                del self._tasks[host]
+
+    def answer(self, task: FetchTask, result: CrawlerResult) -> None:
+        """Take the result of a fetch task. Brought again, the first one counts."""
+        if task.is_open:
+            self._answered[task.key] = task
+            task.result.set_result(result)
+
+    def forget_answer(self, key: VisitKey) -> None:
+        self._answered.pop(key, None)
+
+    def settle(self, key: VisitKey, settled: SettledVisit) -> None:
+        self._settled[key] = settled
+        while len(self._settled) > SETTLED_MAX:
+            del self._settled[next(iter(self._settled))]
+
+    def settle_reported(self, report: HostReport) -> None:
+        """The frontier has taken this report."""
+        key = self._robots_keys.get(report.host)
+        if report.robots is not None and key is not None:
+            self.settle(key, SettledVisit(report.host, Outcome(report.robots.status, report.ended_at)))
+        for one in report.reports:
+            self.settle((one.id, one.number), SettledVisit(report.host, one.outcome))
+        if report.robots is not None or report.host not in self._sessions:
+            self._robots_keys.pop(report.host, None)
+        self.notify()
+
+    def settle_unreported(self, task: FetchTask) -> SettledVisit:
+        """Rules that are on another host are over; a visit that nothing came of is not."""
+        status = Status.NOT_SENT if task.result.cancelled() else task.result.result().status
+        outcome = Outcome(status, task.session.requests.clock.now())
+        settled = SettledVisit(task.host, outcome, finished=task.visit is None)
+        self.settle(task.key, settled)
+        return settled
+
+    def settled_visit(self, key: VisitKey) -> SettledVisit | None:
+        return self._settled.get(key)
+
+    def fail(self, error: BaseException) -> None:
+        self.failure = self.failure or error
+        self.notify()
+
+    def notify(self) -> None:
+        """Wake the calls that wait."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait_until(self, is_so: Callable[[], bool], patience_s: float) -> bool:
+        """Wait until something is so, or for so long; whether it is. Raises what keeps everything from going on."""
+        deadline = boottime() + patience_s
+        while True:
+            if isinstance(self.failure, TarrafaError):
+                raise self.failure
+            if self.failure is not None:
+                raise FrontierError(f"it went wrong here: {self.failure!r}") from self.failure
+            if is_so():
+                return True
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), max(0.0, deadline - boottime()))
+            if boottime() >= deadline:
+                return is_so()
+
+
+class RemoteFetcher:
+    """Fetcher of one host session: the external crawler makes its requests."""
+
+    def __init__(self, host: HostId, board: FetchTaskBoard, clock: DeferredClock) -> None:
+        self._host, self._board, self._clock = host, board, clock
+        self.last_result: CrawlerResult | None = None
+
+    async def fetch(self, request: FetchRequest, collection: Collection, visit: Visit | None) -> FetchResponse:
+        self.last_result = await self._board.fetch(self._host, request, visit, self._clock.moments[0])
         if self.last_result is None:
             return FetchResponse(Status.NOT_SENT)
         return to_response(self.last_result, request, is_page=visit is not None and visit.role == UrlRole.PAGE)
 
-    async def parse_body(
-        self, make: Callable[[], DecodedBody], *, heavy: bool
+    def hold_body(self, size: int) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()  # the HTTP API limits what crawlers bring
+
+
+class RemoteParser:
+    """Parser of one host session: the external crawler has parsed its pages; sitemaps and feeds are parsed here."""
+
+    def __init__(self, fetcher: RemoteFetcher, parser: SandboxedParser) -> None:
+        self._fetcher, self._parser = fetcher, parser
+
+    async def decode_and_parse(
+        self, decode: Callable[[], DecodedBody], *, heavy: bool
     ) -> tuple[DecodedBody, ParseJobResult | None]:
-        """A page was read by the crawler; a sitemap or feed is read here."""
-        body = make()
+        body = decode()
         if body.job is None:
             return body, None
         if body.job.is_listing:
-            return await self._relay.parse_body(lambda: body, heavy=heavy)
-        assert self.session is not None
-        assert self.session.visit is not None
-        assert self.last_result is not None
-        return body, ParseJobResult(page=to_page(self.last_result, self.session.visit, self.session.admission.identity))
+            return await self._parser.decode_and_parse(lambda: body, heavy=heavy)
+        assert self._fetcher.last_result is not None
+        return body, ParseJobResult(page=to_page(self._fetcher.last_result, body.job.url, body.job.identity))
+
+
+class RelayCommitter:
+    """Committer of one host session: names the crawler that made the visits, and commits at once: a call waits."""
+
+    def __init__(self, name: str, fetcher: RemoteFetcher, committer: Committer, lease: LeaseHolder) -> None:
+        self._name, self._fetcher, self._committer, self._lease = name, fetcher, committer, lease
+        self.archive_robots, self.request_commit = committer.archive_robots, committer.request_commit
+
+    def record_visit(self, session: HostSession, done: FinishedVisit) -> None:
+        """The record says who made the visit, if a request was made. There are no bytes to be archived."""
+        outcome, record, result = done.record.outcome, done.record, self._fetcher.last_result
+        if outcome.requested and result is not None:
+            outcome = replace(outcome, length=result.length, payload="")
+            record = replace(record, outcome=outcome, worker=self._name)
+        self._committer.record_visit(session, FinishedVisit(done.visit, record, None, done.discovered, done.listing))
+        if not self._lease.holds_lease():
+            self._committer.fail(LeaseLost(f"worker {self._name} has lost its leases: it was silent for too long"))
+        self.request_commit()
+
+    def record_host(self, session: HostSession, sitemaps: list[DiscoveredUrl]) -> None:
+        self._committer.record_host(session, sitemaps)
+        self.request_commit()
+
+    def release_host(self, session: HostSession) -> None:
+        self._committer.release_host(session)
+        self.request_commit()
+
+
+class RemoteSessionFactory:
+    """Builds host sessions whose requests an external crawler makes. `new_session` is `HostSession` with everything
+    that the sessions of a relay share."""
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        lease: LeaseHolder,
+        board: FetchTaskBoard,
+        committer: Committer,
+        parser: SandboxedParser,
+        new_session: Callable[..., HostSession],
+    ) -> None:
+        self._name, self._clock, self._lease, self._board = name, clock, lease, board
+        self._committer, self._parser, self._new_session = committer, parser, new_session
+
+    def build(self, lease: Lease, in_force: CollectionInForce) -> HostSession:
+        clock = DeferredClock.of(self._clock)
+        fetcher = RemoteFetcher(lease.host, self._board, clock)
+        return self._new_session(
+            lease,
+            in_force,
+            clock=clock,
+            fetcher=fetcher,
+            parser=RemoteParser(fetcher, self._parser),
+            committer=RelayCommitter(self._name, fetcher, self._committer, self._lease),
+        )

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.collection_loader import public_suffixes_of, url_identity_of
 from tarrafa.crawl.scope.traps import trap_reason
-from tarrafa.frontier.api import DiscoveredUrl
+from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.model import HostId, Listing, Page, Status, UrlRole, Visit
 from tarrafa.parse.mime_by_extension import mime_types_of
 from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, host_id, host_key, host_name, split, url_id

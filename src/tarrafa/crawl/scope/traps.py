@@ -138,14 +138,13 @@ class TrapMemory:
     def count_hostile_page(self) -> None:
         self._kept.hostile += 1
 
-    @property
-    def borrow_attempts(self) -> int:
+    def count_borrow_attempt(self) -> int:
         """How often another host was asked for in vain, to get this one's rules."""
+        self._kept.borrow_attempts += 1
         return self._kept.borrow_attempts
 
-    @borrow_attempts.setter
-    def borrow_attempts(self, count: int) -> None:
-        self._kept.borrow_attempts = count
+    def reset_borrow_attempts(self) -> None:
+        self._kept.borrow_attempts = 0
 
     def _worth(self) -> tuple[int, int, int]:
         kept = self._kept

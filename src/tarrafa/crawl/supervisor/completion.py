@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 from tarrafa.archive.warc_reader import visit_lengths
 from tarrafa.clock import boottime
-from tarrafa.frontier.api import CollectionStatus, Frontier, FrontierOverview
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.graph import follower as graph
 from tarrafa.i18n import Message, message, messages
 from tarrafa.index import follower as index

@@ -15,7 +15,7 @@ from types import FrameType
 from tarrafa.archive import warc_reader as archive
 from tarrafa.clock import boottime
 from tarrafa.frontier.address import address_from_supervisor, connect_blocking
-from tarrafa.frontier.api import UrlWeight
+from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.runtime.data_dir import DataDirectory

@@ -24,8 +24,9 @@ from tarrafa.archive.deletion_log import record_deletions
 from tarrafa.clock import Clock
 from tarrafa.errors import FrontierError, TarrafaError, Unreachable
 from tarrafa.frontier.address import Address, OpenFrontier, connect
-from tarrafa.frontier.api import ENTRIES_PER_RESPONSE, Frontier
+from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import CLOCK_SKEW_S_MAX
+from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import TakedownEntry, append_entries, read_entries_from
 

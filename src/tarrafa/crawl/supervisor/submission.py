@@ -7,7 +7,8 @@ from itertools import islice
 from tarrafa import config
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.frontier.api import CollectionRow, DiscoveredUrl, Frontier
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import CollectionRow, DiscoveredUrl
 
 ROOTS_PER_CALL = 4_000
 

@@ -27,8 +27,9 @@ from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.crawl.worker.resource_limits import UNLIMITED, ResourceLimits
 from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unreachable
 from tarrafa.frontier.address import OpenFrontier
-from tarrafa.frontier.api import Frontier, FrontierOverview
+from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
+from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.i18n import Message, message
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory

@@ -5,14 +5,35 @@ somebody else visits is not returned either, but the time from which on one may 
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from tarrafa import config
 from tarrafa.config import Collection
-from tarrafa.crawl.worker.host_session import ResolvedHost
 from tarrafa.fetch.dns import DnsResolver
+from tarrafa.fetch.http_message import FetchRequest
 from tarrafa.model import HostId, Status
 
 ClaimAddress = Callable[[HostId, str], Awaitable[float]]  # 0: the address is ours; else from when on it may be
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedHost:
+    """Where a host is: an address to connect to; or a reason why not, and from when on one may ask again."""
+
+    connect_to: str | None = None
+    address: str | None = None
+    proxy: str | None = None
+    error: int = 0
+    free_at: float = 0.0
+    why: str = ""
+    unsure: bool = False  # no name server could be asked: perhaps this machine is offline
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self.connect_to or self.address or self.proxy)
+
+    def apply_to(self, request: FetchRequest) -> None:
+        request.connect_to, request.address, request.proxy = self.connect_to, self.address, self.proxy
 
 
 class HostResolver:

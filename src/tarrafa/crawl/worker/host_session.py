@@ -1,26 +1,28 @@
 """Session with one leased host: robots.txt first, then its visits one by one, with crawl delay and back-off.
 
-One walk per leased host: robots.txt first, then its visits one by one, each no sooner than the delay after the end of
-the one before. Promises: never two requests at once; nothing that robots.txt forbids; a host that fails or asks for
-peace is handed back with the time from which it may be visited again, and costs nothing while it waits. A walk whose
-collection is changed goes on by the new configuration; one whose collection rests makes no further request.
+A session takes a visit from its queue, decides whether it may be requested, fetches, parses, concludes, and hands the
+finished visit forward to the committer. From there come further visits, until there are none or the host is released.
+Promises: never two requests at once; nothing that robots.txt forbids; a host that fails or asks for peace is handed
+back with the time from which it may be visited again, and costs nothing while it waits. A session whose collection is
+changed goes on by the new configuration; one whose collection is paused makes no further request.
+Knows nothing of workers, leases of other hosts or the archive.
 """
 
 import asyncio
-import random
 import traceback
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.scope.traps import TrapMemory
+from tarrafa.crawl.worker.collection_state import CollectionInForce, WorkerCollections
+from tarrafa.crawl.worker.host_resolver import HostResolver
 from tarrafa.crawl.worker.outcome import (
     DecodedBody,
     FinishedVisit,
@@ -28,171 +30,213 @@ from tarrafa.crawl.worker.outcome import (
     conclude,
     decode_response,
     refuse_visit,
-    user_agent,
 )
+from tarrafa.crawl.worker.overload import OverloadControl
 from tarrafa.crawl.worker.parser_process import ParseJobResult
-from tarrafa.crawl.worker.robots_fetch import fetch_robots
+from tarrafa.crawl.worker.politeness import HostPacing, PoliteFetcher, RequestFetcher
+from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.fetch.robots import RobotsTxt
-from tarrafa.frontier.api import VISITS_PER_LEASE, CachedRobots, DiscoveredUrl, HostLoan, HostReport, Lease
+from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, NextVisits, VisitReport
 from tarrafa.model import BUSY, UNREACHED, HostId, Status, UrlRole, Visit
-from tarrafa.parse.url import host_name, name_and_port
+from tarrafa.parse.url import host_name
 
-BACKOFF_MAX_S = 86_400.0
-WAIT_HERE_MAX_S = 10.0  # a longer pause is spent without holding the host
 WANTED_MAX = 1_024
-HEAVY_BYTES = 4 << 20  # such documents are unpacked and read a few at a time
-TURN_VISITS, TURN_S = 50, 300.0  # then others may have the host's place, and robots.txt is looked at anew
+HEAVY_BYTES = 4 << 20  # such documents are decoded and parsed a few at a time
+TURN_VISITS, TURN_S = 50, 300.0  # then others may have the host's place, and robots.txt is read anew
 
 
-class WorkerServices(Protocol):
-    """What a walk needs of its worker."""
+class DocumentParser(Protocol):
+    """Parses what was fetched, or gives what an external crawler has parsed."""
 
-    clock: Clock
-
-    async def fetch(self, request: FetchRequest, collection: int) -> FetchResponse: ...
-
-    async def resolve_host(
-        self, name: str, host: HostId, collection: Collection, beside: str | None = None
-    ) -> "ResolvedHost": ...
-
-    async def robots_rules(self, copy: CachedRobots) -> RobotsTxt: ...
-
-    async def robots_text(self, digest: bytes) -> bytes: ...
-
-    async def borrow_host(self, collection: int, host: HostId, key: str) -> HostLoan: ...
-
-    async def return_host(self, report: HostReport) -> None: ...
-
-    async def parse_body(
-        self, make: Callable[[], DecodedBody], *, heavy: bool
+    async def decode_and_parse(
+        self, decode: Callable[[], DecodedBody], *, heavy: bool
     ) -> tuple[DecodedBody, ParseJobResult | None]: ...
 
-    def hold_body(self, size: int) -> AbstractContextManager[None]: ...
 
-    def record_visit(self, walk: "HostSession", done: FinishedVisit) -> None: ...
+class VisitCommitter(Protocol):
+    """Takes what a session has finished."""
+
+    def record_visit(self, session: "HostSession", done: FinishedVisit) -> None: ...
+
+    def record_host(self, session: "HostSession", sitemaps: list[DiscoveredUrl]) -> None:
+        """New rules or sitemaps of the host."""
 
     def archive_robots(self, request: FetchRequest, response: FetchResponse) -> None: ...
 
-    def record_host(self, walk: "HostSession", offers: list[DiscoveredUrl]) -> None: ...
+    def request_commit(self) -> None:
+        """The session has nothing left to visit until its visits are reported."""
 
-    def note_overload(self) -> None: ...
-
-    def request_commit(self) -> None: ...
-
-    def is_crowded(self, walk: "HostSession") -> bool: ...
-
-    def note_reachability(self, host: HostId, reached: bool) -> bool: ...
-
-    def is_current(self, walk: "HostSession") -> bool: ...
-
-    def release_host(self, walk: "HostSession") -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedHost:
-    """Where a host is: an address to connect to; or a reason why not, and from when on one may ask again."""
-
-    connect_to: str | None = None
-    address: str | None = None
-    proxy: str | None = None
-    error: int = 0
-    free_at: float = 0.0
-    why: str = ""
-    unsure: bool = False  # nobody could be asked where it is: perhaps it is us who are cut off
-
-    @property
-    def is_known(self) -> bool:
-        return bool(self.connect_to or self.address or self.proxy)
-
-    def apply_to(self, request: FetchRequest) -> None:
-        request.connect_to, request.address, request.proxy = self.connect_to, self.address, self.proxy
+    def release_host(self, session: "HostSession") -> None:
+        """The session is over; its host goes back."""
 
 
 @dataclass(slots=True)
-class HostSession:
-    """One leased host."""
+class VisitQueue:
+    """The visits of one session: those that wait, and how many are under way or not reported yet."""
 
-    lease: Lease
-    collection: Collection
-    admission: Admission
-    services: WorkerServices
-    queue: deque[Visit] = field(default_factory=deque)
-    next_at: float = 0.0
-    ended_at: float = 0.0  # the last answer's end
-    delay_s: float = 0.0
-    took_s: float = 0.0  # the last request
-    failures: int = 0
-    trouble: str = ""
-    new_robots: CachedRobots | None = None  # to be reported
+    waiting: deque[Visit]
     unreported: int = 0
-    visited: int = 0
-    wanted: int = VISITS_PER_LEASE
-    began_at: float = 0.0
-    left: bool = False  # hand the host back
-    released: bool = False  # it is no longer ours
-    rules: RobotsTxt | None = None
-    trap_memory: TrapMemory = field(default_factory=TrapMemory)
-    resolved: ResolvedHost = field(default_factory=ResolvedHost)
-    visits_arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    sleeper: "asyncio.Task[None] | None" = None  # ourselves, while we wait for the host's next time
+    taken: int = 0
+    wanted: int = VISITS_PER_LEASE  # how many to ask the frontier for next
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def __post_init__(self) -> None:
-        self.queue.extend(self.lease.visits)
-        self.trap_memory = TrapMemory(self.lease.memory, self.collection.scope, self.lease.collection)
-        self.failures, self.ended_at, self.delay_s = self.lease.failures, self.lease.ended_at, self.lease.delay_s
-        self.next_at = max(self.lease.next_at, self.ended_at + max(self._configured_s(), self.delay_s))
-        self.began_at = self.services.clock.now()
+    def take(self) -> Visit:
+        self.unreported += 1
+        self.taken += 1
+        return self.waiting.popleft()
 
-    def apply_configuration(self, collection: Collection, admission: Admission) -> None:
-        """The collection is configured otherwise from now on. What was found out on arrival may not hold any more: then
-        the walk ends, and its host is leased again."""
-        before, self.collection, self.admission = self.collection, collection, admission
-        old, new = before.politeness, collection.politeness
-        if before.network != collection.network or (old.robots, old.per_ip) != (new.robots, new.per_ip):
-            self.leave()
-        self.trap_memory.set_limits(collection.scope)
-        if self.left:  # whoever comes next looks at the delays; until when a failing host rests is decided
-            return
-        self.delay_s = self._own_delay_s() if self.resolved.is_known else max(self.delay_s, self._configured_s())
-        self.next_at = max(self.lease.next_at, self.resolved.free_at, self.ended_at + self._pause_s())
+    def dismiss(self, visit: Visit) -> None:
+        """Take a visit out of turn; it needs no request."""
+        self.waiting.remove(visit)
+        self.unreported += 1
+
+    def give_back(self) -> None:
+        """A visit that was taken goes back with the host: nothing was sent."""
+        self.unreported -= 1
+
+    def settle(self, reported: int, following: list[Visit]) -> None:
+        """So many are reported, and these come next."""
+        self.unreported -= reported
+        self.waiting.extend(following)
+
+    def grow_batch(self) -> None:
+        """Refusals cost no time: thousands of them should not go by eights."""
+        self.wanted = min(2 * self.wanted, WANTED_MAX)
+
+    def reset_batch(self) -> None:
+        self.wanted = VISITS_PER_LEASE
+
+
+class HostSession:
+    """One leased host. `is_current` says whether nothing newer is known of a collection than at a given time."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        in_force: CollectionInForce,
+        clock: Clock,
+        fetcher: RequestFetcher,
+        parser: DocumentParser,
+        committer: VisitCommitter,
+        resolver: HostResolver,
+        robots: RobotsCache,
+        overload: OverloadControl,
+        is_current: Callable[[int, float], bool],
+    ) -> None:
+        collection, self.admission = in_force.collection, in_force.admission
+        self.lease, self.began_at = lease, clock.now()
+        self.pacing = HostPacing.from_lease(lease, collection)
+        self.requests = PoliteFetcher(
+            lease.host_key,
+            collection,
+            self.pacing,
+            clock,
+            fetcher,
+            partial(is_current, lease.collection, self.began_at),
+        )
+        self.visits = VisitQueue(deque(lease.visits))
+        self.trap_memory = TrapMemory(lease.memory, collection.scope, lease.collection)
+        self.robots = RobotsFetch(
+            lease, self.requests, robots, resolver, overload, self.trap_memory, committer.archive_robots
+        )
+        self._parser, self._committer, self._resolver, self._overload = parser, committer, resolver, overload
+        self.released = False  # the host is no longer ours
+
+    # -- as seen by those who started it -----------------------------------------------------------------------
+
+    @property
+    def collection(self) -> Collection:
+        """As it is configured now."""
+        return self.requests.collection
+
+    @property
+    def left(self) -> bool:
+        """No further request is made; the host goes back."""
+        return self.requests.left
 
     def leave(self) -> None:
-        """Make no further request; what is under way may end."""
-        self.left = True
-        self.visits_arrived.set()
-        if self.sleeper is not None:
-            self.sleeper.cancel()
+        """Make no further request; one that is under way may end."""
+        self.requests.leave()
+        self.visits.changed.set()
 
-    def attach_send_check(self, request: FetchRequest) -> None:
-        """It is asked for by what holds now. While its connection is made, that may change."""
-        described = self.collection
-        request.is_wanted = lambda: not self.left and self.collection is described and self.services.is_current(self)
+    def release(self) -> None:
+        """The host is no longer ours: make no further request, and report nothing more."""
+        self.released = True
+        self.leave()
+
+    def apply_configuration(self, in_force: CollectionInForce) -> None:
+        """Go by a new configuration from now on. What was found out on arrival may not hold any more: then the session
+        ends, and its host is leased again."""
+        before, after = self.collection, in_force.collection
+        self.admission = in_force.admission
+        self.requests.configure(after)
+        old, new = before.politeness, after.politeness
+        if before.network != after.network or (old.robots, old.per_ip) != (new.robots, new.per_ip):
+            self.leave()
+        self.trap_memory.set_limits(after.scope)
+        if self.left:  # the next session looks at the delays; until when a failing host rests is decided
+            return
+        if self.requests.resolved.is_known:
+            self.pacing.set_delay(self.robots.crawl_delay_s())
+        else:
+            self.pacing.raise_delay()
+        self.pacing.restart_pause(self.requests.resolved.free_at)
+
+    def build_report(self, visits: list[VisitReport], *, keep: bool) -> HostReport:
+        """The report on the host as things stand now; new rules are in it once."""
+        lease, pacing = self.lease, self.pacing
+        return HostReport(
+            lease.host,
+            lease.collection,
+            visits,
+            pacing.next_at,
+            pacing.ended_at,
+            pacing.delay_s,
+            keep=keep,
+            wanted=self.visits.wanted,
+            failures=pacing.failures,
+            robots=self.robots.take_new_copy(),
+            memory=self.trap_memory.encode_if_changed() if not keep or not self.visits.waiting else None,
+            trouble=pacing.trouble,
+            run=lease.run,
+        )
+
+    def continue_with(self, reported: int, following: NextVisits) -> None:
+        """So many visits were reported; the frontier says what comes next, or that the host is no longer ours."""
+        self.visits.settle(reported, following.visits if following.held else [])
+        if following.held:
+            self.visits.changed.set()
+        else:
+            self.release()
+
+    # -- its own task ------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Until there is nothing more to visit, or a reason to leave."""
         try:
-            while self._settle_without_request() and not self.queue and not self._is_turn_over():
-                self._grow_batch()
+            while self._settle_without_request() and not self.visits.waiting and not self._is_turn_over():
+                self.visits.grow_batch()
                 await self._wait_for_visits()
-            if self.queue and await self._resolve_and_read_robots():
+            if self.visits.waiting and await self._resolve_and_read_robots():
                 while await self._next_visit():
                     pass
         finally:
-            self.left = True
-            self.services.release_host(self)
+            self.requests.leave()
+            self._committer.release_host(self)
 
     def _settle_without_request(self) -> bool:
-        """What gives up its place, was not found again or is taken down need not be asked for, so its host need not
-        answer. Whether there was any."""
-        found = [(visit, status) for visit in self.queue if (status := self._dismissal_status(visit))]
+        """Visits that were dismissed or taken down need no request, so their host need not answer. Whether there was
+        any."""
+        found = [(visit, status) for visit in self.visits.waiting if (status := self._dismissal_status(visit))]
         for visit, status in found:
-            self.queue.remove(visit)
-            self.unreported += 1
-            self.services.record_visit(
-                self, refuse_visit(visit, self.collection.name, status, self.services.clock.now())
-            )
+            self.visits.dismiss(visit)
+            self._refuse(visit, status)
         return bool(found)
+
+    def _refuse(self, visit: Visit, status: int) -> None:
+        now = self.requests.clock.now()
+        self._committer.record_visit(self, refuse_visit(visit, self.collection.name, status, now))
 
     def _dismissal_status(self, visit: Visit) -> int:
         if visit.dismissed:  # for a better page, or because its run has found no way to it
@@ -201,166 +245,142 @@ class HostSession:
 
     async def _wait_for_visits(self) -> None:
         """Return when there is something to visit, or when nothing more will come."""
-        while not self.queue and self.unreported and not self.left:
-            self.visits_arrived.clear()
-            self.services.request_commit()
-            await self.visits_arrived.wait()
-
-    def _grow_batch(self) -> None:
-        """Refusals cost no time: thousands of them should not go by eights."""
-        self.wanted = min(2 * self.wanted, WANTED_MAX)
+        visits = self.visits
+        while not visits.waiting and visits.unreported and not self.requests.left:
+            visits.changed.clear()
+            self._committer.request_commit()
+            await visits.changed.wait()
 
     async def _resolve_and_read_robots(self) -> bool:
         """Find the host and its rules."""
-        self.resolved = await self.services.resolve_host(
-            host_name(f"{self.lease.host_key}/"), self.lease.host, self.collection
-        )
-        if self.resolved.error == Status.ADDRESS_REFUSED:
+        resolved = await self._resolver.resolve(host_name(f"{self.lease.host_key}/"), self.lease.host, self.collection)
+        self.requests.connect_to(resolved)
+        if resolved.error == Status.ADDRESS_REFUSED:
             return True  # to say so of every URL
-        if self.resolved.error:
-            if not (self.resolved.unsure and self.services.note_reachability(self.lease.host, False)):
-                self._back_off(0.0, self.resolved.why)
+        if resolved.error:
+            if not (resolved.unsure and self._overload.note_reachability(self.lease.host, False)):
+                self.requests.back_off(0.0, resolved.why)
             return False
-        if self.resolved.free_at:  # its address is busy with another host
-            self.next_at = max(self.next_at, self.resolved.free_at)
+        if resolved.free_at:  # its address is busy with another host
+            self.pacing.postpone(resolved.free_at)
             return False
         if self.collection.politeness.robots == "ignore":
-            self.delay_s = self._own_delay_s()
+            self.pacing.set_delay(None)
             return True
-        copy = self.lease.robots
-        if copy is None or copy.expires <= self.services.clock.now():
-            copy = await fetch_robots(self)
-            if copy is None:
-                return False
-        self.rules = await self.services.robots_rules(copy)
-        self.delay_s = self._own_delay_s()
-        self.next_at = max(self.next_at, self.ended_at + self.delay_s)  # robots.txt was a request too
-        depth = min((visit.depth for visit in self.queue), default=0)
-        sitemaps: list[DiscoveredUrl] = []
-        if any(self._is_ours(visit) for visit in self.queue):  # else the host is only here for a sitemap, or one page
-            sitemaps = list(self.admission.admit_sitemaps(self.rules.sitemaps, self.lease.host_key, depth))
-        if self.new_robots is not None or sitemaps:
-            self.services.record_host(self, sitemaps)  # at once: if we are killed, the next one must know the delay
+        rules = await self.robots.load()
+        if rules is None:
+            return False
+        self.pacing.set_delay(self.robots.crawl_delay_s())
+        self.pacing.postpone(self.pacing.ended_at + self.pacing.delay_s)  # robots.txt was a request too
+        sitemaps = self._sitemaps(rules)
+        if self.robots.new_copy is not None or sitemaps:
+            self._committer.record_host(self, sitemaps)  # at once: if we are killed, the next one must know the delay
         return True
 
-    def _configured_s(self) -> float:
-        return self.collection.delay_for(*name_and_port(f"{self.lease.host_key}/"))
-
-    def _own_delay_s(self) -> float:
-        """What is configured for the host, or what it asks for, if that is more and not beyond all measure."""
-        asked = self.rules.crawl_delay(user_agent(self.collection)) if self.rules is not None else None
-        return float(max(self._configured_s(), min(asked or 0.0, self.collection.politeness.delay_max)))
-
-    def _pause_s(self) -> float:
-        """After the last answer."""
-        politeness = self.collection.politeness
-        pause = max(self.delay_s, politeness.delay_factor * self.took_s)
-        return min(pause, max(self.delay_s, politeness.delay_max))
-
-    def _is_ours(self, visit: Visit) -> bool:
-        return visit.role == UrlRole.PAGE and not self.admission.is_outside_hosts(visit.url)
-
-    def robots_unavailable(self, why: str, unreached: bool, retry_after_s: float) -> None:
-        """robots.txt cannot be had: the host is left alone, unless it is us who are cut off."""
-        if not self.services.note_reachability(self.lease.host, not unreached):
-            self._back_off(retry_after_s, why)
+    def _sitemaps(self, rules: RobotsTxt) -> list[DiscoveredUrl]:
+        """None if the host is only visited for a sitemap, or for one page."""
+        visits = self.visits.waiting
+        if not any(visit.role == UrlRole.PAGE and not self.admission.is_outside_hosts(visit.url) for visit in visits):
+            return []
+        depth = min((visit.depth for visit in visits), default=0)
+        return list(self.admission.admit_sitemaps(rules.sitemaps, self.lease.host_key, depth))
 
     async def _next_visit(self) -> bool:
-        """One visit; False when the walk is over."""
+        """One visit; False when the session is over."""
         await self._wait_for_visits()
-        if self.left or not self.queue or self._is_turn_over():
+        if self.requests.left or not self.visits.waiting or self._is_turn_over():
             return False
-        visit = self.queue.popleft()
-        self.unreported += 1
-        self.visited += 1
+        visit = self.visits.take()
         if reason := self._refusal_status(visit):
-            self.services.record_visit(
-                self, refuse_visit(visit, self.collection.name, reason, self.services.clock.now())
-            )
-            if not self.queue:
-                self._grow_batch()
+            self._refuse(visit, reason)
+            if not self.visits.waiting:
+                self.visits.grow_batch()
             return True
-        self.wanted = VISITS_PER_LEASE
+        self.visits.reset_batch()
         return await self._visit_when_due(visit)
 
     async def _visit_when_due(self, visit: Visit) -> bool:
-        """A visit with a request, when its time has come; False when the walk is over."""
-        described = self.collection
-        if not await self._wait_for_delay():
-            self.unreported -= 1
+        """A visit with a request, when its time has come; False when the session is over."""
+        collection = self.collection
+        if not await self.requests.wait_for_delay():
+            self.visits.give_back()
             return False
-        if self.collection is not described and (reason := self._refusal_status(visit)):  # since we waited
-            self.services.record_visit(
-                self, refuse_visit(visit, self.collection.name, reason, self.services.clock.now())
-            )
+        if self.collection is not collection and (reason := self._refusal_status(visit)):  # since we waited
+            self._refuse(visit, reason)
             return True
         return await self._fetch_visit(visit)
 
     async def _fetch_visit(self, visit: Visit) -> bool:
-        """Request and answer; False when the walk is over."""
+        """Request and response; False when the session is over."""
         request = build_request(visit.url, self.collection, visit)
-        response = await self._send(request)
+        response = await self.requests.send(request, visit)
         if response is None:  # nothing was sent: the visit goes back with the host
-            self.unreported -= 1
+            self.visits.give_back()
             return False
         unreached = response.status in UNREACHED
-        if self.services.note_reachability(self.lease.host, not unreached):  # it is not the host: the visit goes back
-            self.unreported -= 1
+        if self._overload.note_reachability(self.lease.host, not unreached):  # it is not the host: the visit goes back
+            self.visits.give_back()
             return False
-        with self.services.hold_body(len(response.raw_body)):
+        with self.requests.hold_body(len(response.raw_body)):
             done = await self._parse_and_conclude(visit, request, response)
         if self.admission.is_taken_down(visit.url):  # while it was on its way: nothing of it is kept
-            done = refuse_visit(visit, self.collection.name, Status.TAKEN_DOWN, self.ended_at, requested=True)
-        self.services.record_visit(self, done)
+            name, at = self.collection.name, self.pacing.ended_at
+            done = refuse_visit(visit, name, Status.TAKEN_DOWN, at, requested=True)
+        self._committer.record_visit(self, done)
         if response.status == Status.STARVED:
-            self.services.note_overload()
+            self._overload.note_overload()
             return True
         if unreached or response.status in BUSY:
             why = f"{int(response.status)} {response.error}"  # read by `model.host_trouble`
-            self._back_off(done.record.outcome.retry_after_s, why)
+            self.requests.back_off(done.record.outcome.retry_after_s, why)
             return False
-        self.failures, self.trouble = 0, ""
+        self.pacing.note_success()
         return True
 
     async def _parse_and_conclude(self, visit: Visit, request: FetchRequest, response: FetchResponse) -> FinishedVisit:
         """Whatever a page does to us, it is one page."""
-        at = self.ended_at
+        at = self.pacing.ended_at
         try:
-            body = reading = None
+            body = parsed = None
             if response.status == 200:
                 heavy = visit.role == UrlRole.SITEMAP or len(response.raw_body) > HEAVY_BYTES
-                body, reading = await self.services.parse_body(
-                    lambda: decode_response(visit, response, self.collection, self.admission), heavy=heavy
-                )
-                if reading is not None and reading.hostile:
+                body, parsed = await self._parse(visit, response, heavy=heavy)
+                if parsed is not None and parsed.hostile:
                     self.trap_memory.count_hostile_page()
-                if self._is_a_page(reading, response):  # that somebody announced as a sitemap or feed
+                if self._is_a_page(parsed, response):  # that was announced as a sitemap or feed
                     visit = replace(visit, role=int(UrlRole.PAGE))
-                    body, reading = await self.services.parse_body(
-                        lambda: decode_response(visit, response, self.collection, self.admission), heavy=heavy
-                    )
-            done = conclude(
-                visit, request, response, self.collection, self.admission, at, body, reading, self.trap_memory
+                    body, parsed = await self._parse(visit, response, heavy=heavy)
+            return conclude(
+                visit, request, response, self.collection, self.admission, at, body, parsed, self.trap_memory
             )
         except Exception as error:
             traceback.print_exc()
             why = f"{type(error).__name__}: {error}"
-            done = refuse_visit(visit, self.collection.name, Status.HOSTILE, at, why, requested=True)
-        return done
+            return refuse_visit(visit, self.collection.name, Status.HOSTILE, at, why, requested=True)
 
-    def _is_a_page(self, reading: ParseJobResult | None, response: FetchResponse) -> bool:
-        listing = reading.listing if reading is not None else None
+    async def _parse(
+        self, visit: Visit, response: FetchResponse, *, heavy: bool
+    ) -> tuple[DecodedBody, ParseJobResult | None]:
+        return await self._parser.decode_and_parse(
+            lambda: decode_response(visit, response, self.collection, self.admission), heavy=heavy
+        )
+
+    def _is_a_page(self, parsed: ParseJobResult | None, response: FetchResponse) -> bool:
+        listing = parsed.listing if parsed is not None else None
         kind = response.head.content_type
         return listing is not None and not listing.kind and bool(kind) and self.collection.wants_type(kind)
 
     def _is_turn_over(self) -> bool:
-        """It had its turn, and somebody else wants the place; or it has been here for so long that rules may be old."""
-        long = (self.services.clock.now() - self.began_at) / self.services.clock.scale > TURN_S
-        return long or (self.visited >= TURN_VISITS and self.services.is_crowded(self))
+        """It had its turn, and its place is wanted by others; or it has been here for so long that rules may be old."""
+        clock = self.requests.clock
+        if (clock.now() - self.began_at) / clock.scale > TURN_S:
+            return True
+        holds_address = self.requests.resolved.address is not None
+        return self.visits.taken >= TURN_VISITS and self._overload.is_place_wanted(holds_address=holds_address)
 
     def _refusal_status(self, visit: Visit) -> int:
         """Why no request may be made for this visit; 0 if it may."""
-        if unasked := self._dismissal_status(visit) or self.resolved.error:
+        if unasked := self._dismissal_status(visit) or self.requests.resolved.error:
             return unasked
         limit = self.collection.scope.depth_max
         if visit.depth and visit.role == UrlRole.PAGE:
@@ -368,56 +388,80 @@ class HostSession:
                 return Status.OUT_OF_SCOPE
             if refusal := self.admission.refusal_status(visit.url):
                 return refusal
-        if self.rules is not None and not self.rules.allows(user_agent(self.collection), visit.url):
+        if not self.robots.allows(visit.url):
             return Status.ROBOTS
         if self.trap_memory.is_hostile:
             return Status.HOSTILE
         return Status.TRAP if visit.content_id is None and self.trap_memory.is_barren(visit.url) else 0
 
-    async def request(self, request: FetchRequest, *, patient: bool = False) -> FetchResponse | None:
-        """Wait for the host's next time, then fetch; None when the pause is too long to be spent here."""
-        return await self._send(request) if await self._wait_for_delay(patient=patient) else None
 
-    async def _wait_for_delay(self, *, patient: bool = False) -> bool:
-        """Until the host's next time, which may be put off meanwhile; False: it is not now."""
-        clock, moment = self.services.clock, 0.0
-        while moment < self.next_at and not self.left:
-            moment = self.next_at
-            if (moment - clock.now()) / clock.scale > WAIT_HERE_MAX_S and not patient:
-                return False
-            await self._sleep_until(moment)
-        return not self.left
+class SessionTable:
+    """The host sessions under way, by their hosts; tells them what is decided about their collections."""
 
-    async def _sleep_until(self, moment: float) -> None:
-        """Or until there is no reason to stay."""
-        self.sleeper = asyncio.current_task()
-        try:
-            await self.services.clock.sleep_until(moment)
-        except asyncio.CancelledError:
-            if not self.left:
-                raise
-            assert self.sleeper is not None
-            self.sleeper.uncancel()
-        finally:
-            self.sleeper = None
+    def __init__(self, collections: WorkerCollections) -> None:
+        self._collections = collections
+        self._sessions: dict[HostId, HostSession] = {}
+        self._tasks: dict[HostId, asyncio.Task[None]] = {}
 
-    async def _send(self, request: FetchRequest) -> FetchResponse | None:
-        """None: it did not leave."""
-        clock, self.took_s = self.services.clock, 0.0
-        self.resolved.apply_to(request)
-        self.attach_send_check(request)
-        try:
-            response = await self.services.fetch(request, self.lease.collection)
-            self.took_s = (response.elapsed_s - response.held_s) * clock.scale  # our own limits are not its slowness
-        finally:  # also when we are cut off in the middle
-            self.ended_at = clock.now()
-            self.next_at = self.ended_at + self._pause_s()
-        return response if response.status != Status.NOT_SENT else None
+    def __len__(self) -> int:
+        return len(self._sessions)
 
-    def _back_off(self, retry_after_s: float, why: str) -> None:
-        """Leave the host alone: 60 s, doubling to a day, with jitter; longer if it asks for that."""
-        self.failures, self.trouble = self.failures + 1, why.strip()
-        backoff = self.collection.politeness.backoff * 2 ** min(self.failures - 1, 20) * random.uniform(1.0, 1.25)
-        wait = min(BACKOFF_MAX_S, max(backoff, retry_after_s))
-        self.next_at = max(self.next_at, self.services.clock.now() + wait)
-        self.left = True
+    def __contains__(self, host: HostId) -> bool:
+        return host in self._sessions
+
+    def get(self, host: HostId) -> HostSession | None:
+        return self._sessions.get(host)
+
+    def hosts(self) -> list[HostId]:
+        return list(self._sessions)
+
+    def start(self, session: HostSession) -> "asyncio.Task[None]":
+        self._sessions[session.lease.host] = session
+        task = self._tasks[session.lease.host] = asyncio.create_task(session.run())
+        return task
+
+    def remove(self, session: HostSession) -> None:
+        """Its host is no longer ours."""
+        del self._sessions[session.lease.host], self._tasks[session.lease.host]
+
+    async def refresh_configurations(self) -> None:
+        """Configurations may change at any time; sessions go on by the new ones."""
+        changed = await self._collections.refresh()
+        for session in self._sessions.values():
+            if session.lease.collection in changed:
+                session.apply_configuration(self._collections[session.lease.collection])
+
+    async def apply_states(self) -> None:
+        """Sessions of suspended collections leave, others go by what is new."""
+        if self._collections.is_outdated():
+            await self.refresh_configurations()
+        for session in self._sessions.values():
+            suspended = self._collections.states.is_suspended(session.lease.collection, session.began_at)
+            if suspended and not session.left:
+                session.leave()
+
+    def limit(self, hosts: int) -> None:
+        """Hosts that are too many go back after the visit that is under way."""
+        for session in [session for session in self._sessions.values() if not session.left][hosts:]:
+            session.leave()
+
+    async def finish(self, grace_s: float) -> None:
+        """Let the requests under way end, start nothing; after a while cut them off."""
+        for session in self._sessions.values():
+            session.leave()
+        tasks = list(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace_s)
+            await _cancel(tasks)
+
+    async def abandon(self) -> None:
+        """Cut everything off and report nothing more."""
+        for session in self._sessions.values():
+            session.release()
+        await _cancel(list(self._tasks.values()))
+
+
+async def _cancel(tasks: "list[asyncio.Task[None]]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -9,15 +9,26 @@ collections stand: whoever pauses one is heard even by a worker that is late wit
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import TarrafaError
 from tarrafa.frontier.address import Address, BlockingClient, connect_blocking
-from tarrafa.frontier.api import REQUEST_MARGIN, FrontierCollectionState, WorkerRegistration
 from tarrafa.frontier.clock_sync import CLOCK_SKEW_S_MAX, clock_skew_s
+from tarrafa.frontier.messages import REQUEST_MARGIN, FrontierCollectionState, WorkerRegistration
 
 RENEWALS_PER_LEASE = 6
 COLLECTION_STATES_EVERY_S = 0.5
+
+
+class LeaseHolder(Protocol):
+    """A worker's leases: the worker's number, and whether they still hold."""
+
+    @property
+    def worker(self) -> int: ...
+
+    def holds_lease(self) -> bool:
+        """What was fetched is still ours to write down and to report."""
 
 
 class LeaseFence:
@@ -31,12 +42,12 @@ class LeaseFence:
         clock: Clock,
         note: Callable[[], str],
         on_lost: Callable[[TarrafaError], None],
-        on_apart: Callable[[float], None],
-        on_standings: Callable[[list[FrontierCollectionState], float], None] = lambda standings, asked_at: None,
+        on_drift: Callable[[float], None],
+        on_states: Callable[[list[FrontierCollectionState], float], None] = lambda states, asked_at: None,
     ) -> None:
-        self._address, self._worker, self._clock, self._note = address, terms.worker, clock, note
+        self._address, self.worker, self._clock, self._note = address, terms.worker, clock, note
         self._lease_s, self._deadline = terms.lease_s, asked_at + terms.lease_s
-        self._on_lost, self._on_apart, self._on_standings = on_lost, on_apart, on_standings
+        self._on_lost, self._on_drift, self._on_states = on_lost, on_drift, on_states
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
         self._thread.start()
@@ -63,7 +74,7 @@ class LeaseFence:
                     due_at = asked_at + every_s
                     self._renew_once(heart)
                 now = self._clock.now()
-                self._on_standings(heart.call("collection_states"), now)
+                self._on_states(heart.call("collection_states"), now)
             heart.close()
         except TarrafaError as error:
             if not self._stop.is_set():
@@ -72,8 +83,8 @@ class LeaseFence:
 
     def _renew_once(self, heart: BlockingClient) -> None:
         asked_at = boottime()
-        self._deadline = asked_at + float(heart.call("renew", self._worker, self._note()))
+        self._deadline = asked_at + float(heart.call("renew", self.worker, self._note()))
         asked_at = boottime()
         ahead_s = clock_skew_s(self._clock, heart.call("time"), asked_at, boottime())
         if abs(ahead_s) > CLOCK_SKEW_S_MAX:
-            self._on_apart(ahead_s)
+            self._on_drift(ahead_s)

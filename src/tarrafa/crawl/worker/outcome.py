@@ -28,7 +28,7 @@ from tarrafa.fetch.http_message import (
     retry_after_s,
     warc_truncation,
 )
-from tarrafa.frontier.api import DiscoveredUrl
+from tarrafa.frontier.messages import DiscoveredUrl
 from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, Status, UrlRole, Visit, VisitRecord
 from tarrafa.parse.page import sniff
 from tarrafa.parse.sitemaps_feeds import SITEMAP_BYTES_MAX
@@ -186,9 +186,7 @@ def conclude(
     page = None
     if reading is not None:
         page, status, error = _classify_page(visit, reading, collection, admission, memory)
-    location = _location(visit, response, admission) if status in REDIRECTS else ""
-    if page is not None and page.refresh and page.refresh_s < REFRESH_S_MAX and status == 200:
-        location = page.refresh
+    location = _redirect_target(visit, response, admission, status, page)
     if location and visit.redirects >= collection.fetch.redirects_max:
         status = Status.REDIRECTS_EXCEEDED
     kept = status == 200 and page is not None and not location
@@ -222,18 +220,24 @@ def conclude(
     if page is not None and not kept:  # its links and status stay known, what it says does not
         page = replace(page, text="", statements="")
     record = VisitRecord(collection.name, visit.url, visit.number, visit.depth, outcome, visit.redirects, page)
-    finished = FinishedVisit(visit, record)
+    exchange = _exchange_to_archive(visit, request, response, outcome, whole=whole)
+    discovered = list(discovered_urls(record, visit, listing, admission))
+    is_new_listing = listing is not None and exchange is not None and not exchange.same_as
+    return FinishedVisit(visit, record, exchange, discovered, listing if is_new_listing else None)
+
+
+def _exchange_to_archive(
+    visit: Visit, request: FetchRequest, response: FetchResponse, outcome: Outcome, *, whole: bool
+) -> WarcExchange | None:
+    """The bytes to archive: of what is kept, of redirects, and of what did not change since it was archived."""
     if whole:
-        same_as = visit.archived if payload == visit.payload else 0.0
-        finished.exchange = build_exchange(request, response, at, payload, same_as)
-    elif status in REDIRECTS:
-        finished.exchange = build_exchange(request, response, at)
-    elif status == 304 and visit.archived and visit.payload:  # else a crawler elsewhere has seen it, and no bytes came
-        finished.exchange = build_exchange(request, response, at, visit.payload, visit.archived)
-    if listing is not None and finished.exchange is not None and not finished.exchange.same_as:
-        finished.listing = listing
-    finished.discovered.extend(discovered_urls(record, visit, listing, admission))
-    return finished
+        same_as = visit.archived if outcome.payload == visit.payload else 0.0
+        return build_exchange(request, response, outcome.at, outcome.payload, same_as)
+    if outcome.status in REDIRECTS:
+        return build_exchange(request, response, outcome.at)
+    if outcome.status == 304 and visit.archived and visit.payload:  # else an external crawler has seen it: no bytes
+        return build_exchange(request, response, outcome.at, visit.payload, visit.archived)
+    return None
 
 
 def discovered_urls(
@@ -278,6 +282,15 @@ def _classify_page(
 def _is_copy(page: Page, visit: Visit, status: int) -> bool:
     """One more copy, or the very text of the page that led here: it leads nowhere new."""
     return status == Status.COPY or (bool(visit.parent) and bytes.fromhex(page.content_id[:16]) == visit.parent)
+
+
+def _redirect_target(
+    visit: Visit, response: FetchResponse, admission: Admission, status: int, page: Page | None
+) -> str:
+    """Where a redirect, or a page that refreshes at once, leads; empty: nowhere."""
+    if page is not None and page.refresh and page.refresh_s < REFRESH_S_MAX and status == 200:
+        return page.refresh
+    return _location(visit, response, admission) if status in REDIRECTS else ""
 
 
 def _location(visit: Visit, response: FetchResponse, admission: Admission) -> str:

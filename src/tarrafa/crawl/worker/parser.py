@@ -14,9 +14,11 @@ page to the other process would cost 150. JSON-LD that is not plain needs a pars
 import asyncio
 import contextlib
 import re
+from collections.abc import Callable
 
 import msgspec
 
+from tarrafa.crawl.worker.outcome import DecodedBody
 from tarrafa.crawl.worker.parser_process import ParseJob, ParseJobResult, run_parse_job
 from tarrafa.parse.errors import SandboxRequired
 from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES
@@ -26,6 +28,7 @@ IN_PROCESS_BYTES_MAX = 64 << 10
 IN_PROCESS_PRODUCT_MAX = 300_000
 PARSE_TIMEOUT_S = 60.0  # of the clock on the wall; processor time is limited by the process itself
 REPLY_BYTES_MAX = 64 << 20
+HEAVY_AT_ONCE = 2
 GZIP = b"\x1f\x8b"
 
 # Those that are opened again in every block until they are closed. (Of `a` and `nobr` only one is open at a time.)
@@ -52,10 +55,18 @@ class SandboxedParser:
     """One per worker; its process is started when it is first needed."""
 
     def __init__(self) -> None:
-        self._turn = asyncio.Lock()
+        self._turn, self._heavy_slots = asyncio.Lock(), asyncio.Semaphore(HEAVY_AT_ONCE)
         self._process = SandboxProcess("tarrafa.crawl.worker.parser_process", REPLY_BYTES_MAX)
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(ParseJobResult)
+
+    async def decode_and_parse(
+        self, decode: Callable[[], DecodedBody], *, heavy: bool
+    ) -> tuple[DecodedBody, ParseJobResult | None]:
+        """Decode a body and parse it; a heavy one waits for its turn before it is decoded."""
+        async with self._heavy_slots if heavy else contextlib.nullcontext():
+            body = decode()
+            return body, await self.parse(body.job) if body.job is not None else None
 
     async def parse(self, job: ParseJob) -> ParseJobResult:
         """What the document says, or why it could not be read."""

@@ -14,7 +14,8 @@ import msgspec
 
 from tarrafa.clock import boottime
 from tarrafa.errors import NameTaken
-from tarrafa.frontier.api import Frontier, WorkerRegistration
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import WorkerRegistration
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.runtime.process import ProcessId, current_process, is_dead
 

@@ -43,11 +43,11 @@ def write_limits(data: DataDirectory, rations: ResourceLimits) -> None:
         write_atomically(path, msgspec.json.encode(rations), durable=False)
 
 
-class WorkerLimits:
-    """One worker's part of it."""
+class ResourceShare:
+    """The part of the limits that holds for one worker, which has so many connections."""
 
-    def __init__(self, data: DataDirectory, workers: int) -> None:
-        self._path, self._workers = limits_path(data), workers
+    def __init__(self, data: DataDirectory, workers: int, connections_max: int) -> None:
+        self._path, self._workers, self._connections_max = limits_path(data), workers, connections_max
         self._seen: tuple[int, ...] | None = None
         self.current = UNLIMITED
         self.reload()
@@ -72,6 +72,7 @@ class WorkerLimits:
         """How many hosts to visit at once, of so many that would be visited otherwise."""
         if self.current.paused:
             return 0
+        most = min(most, self._connections_max)
         if self.current.hosts_at_once is not None:
             most = min(most, -(-self.current.hosts_at_once // self.workers))
         return max(1, int(most * min(share, self.current.share)))

@@ -5,19 +5,23 @@ followed, to other hosts too: `http://a.br/robots.txt` mostly leads to `https://
 copy is taken if the frontier has it; else the host is borrowed for one request, politely, and given back.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from xxhash import xxh3_128_digest
 
-from tarrafa.crawl.worker.outcome import build_request
+from tarrafa.crawl.scope.traps import TrapMemory
+from tarrafa.crawl.worker.host_resolver import HostResolver
+from tarrafa.crawl.worker.lease_fence import LeaseHolder
+from tarrafa.crawl.worker.outcome import build_request, user_agent
+from tarrafa.crawl.worker.overload import OverloadControl
+from tarrafa.crawl.worker.politeness import PoliteFetcher
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, UndecodableBody, decode_body, retry_after_s
-from tarrafa.fetch.robots import ROBOTS_BYTES_MAX
-from tarrafa.frontier.api import CachedRobots, HostLoan, HostReport
-from tarrafa.model import BUSY, REDIRECTS, STATUS_MEANING, UNREACHED, Status
+from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, RobotsTxt
+from tarrafa.fetch.robots import parse as parse_robots
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import CachedRobots, HostLoan, HostReport, Lease
+from tarrafa.model import BUSY, REDIRECTS, STATUS_MEANING, UNREACHED, HostId, Status
 from tarrafa.parse.url import canonical, host_id, host_key, host_name, name_and_port
-
-if TYPE_CHECKING:
-    from tarrafa.crawl.worker.host_session import HostSession
 
 ROBOTS_TTL_S = 86_400.0  # RFC 9309 section 2.4: no longer than a day
 REDIRECTS_MAX = 5  # section 2.3.1.2
@@ -25,51 +29,173 @@ BORROW_ATTEMPTS_MAX = 5  # a host that is never free is asked for so often; then
 WAIT_HERE_S = 3.0
 STARVED_S = 10.0
 TRUNCATED_FAILURES_MAX = 2  # a file that never comes whole is taken as it comes in the end
+ROBOTS_CACHED_MAX = 5_000
 ABSENT = FetchResponse(404)
 
 
-async def fetch_robots(walk: "HostSession") -> CachedRobots | None:
-    """The host's rules as of now; None: not now, and the walk knows from when on."""
-    answer = await _follow_redirects(walk)
-    now = walk.services.clock.now()
-    if isinstance(answer, FetchResponse):
-        status, torn = (
-            answer.status,
-            bool(answer.error) and answer.status == 200 and walk.failures < TRUNCATED_FAILURES_MAX,
+class RobotsCache:
+    """Parsed robots.txt files of a worker, by their digests; and loans of the hosts that robots.txt redirects to."""
+
+    def __init__(self, frontier: Frontier, lease: LeaseHolder) -> None:
+        self._frontier, self._lease = frontier, lease
+        self._parsed: dict[bytes, RobotsTxt] = {}
+
+    async def rules(self, copy: CachedRobots) -> RobotsTxt:
+        rules = self._parsed.get(copy.digest)
+        if rules is None:
+            text = copy.text or await self.text(copy.digest)
+            if len(self._parsed) >= ROBOTS_CACHED_MAX:
+                self._parsed.clear()
+            rules = self._parsed[copy.digest] = parse_robots(text)
+        return rules
+
+    async def text(self, digest: bytes) -> bytes:
+        return await self._frontier.robots_text(digest)
+
+    async def borrow_host(self, collection: int, host: HostId, key: str) -> HostLoan:
+        return await self._frontier.borrow_host(self._lease.worker, collection, host, key)
+
+    async def return_host(self, report: HostReport) -> None:
+        await self._frontier.finish(self._lease.worker, [report])
+
+
+class RobotsFetch:
+    """The rules of one leased host: the copy that the lease brings, or robots.txt fetched anew."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        requests: PoliteFetcher,
+        cache: RobotsCache,
+        resolver: HostResolver,
+        overload: OverloadControl,
+        memory: TrapMemory,
+        archive: Callable[[FetchRequest, FetchResponse], None],
+    ) -> None:
+        self._lease, self._requests, self._cache, self._resolver = lease, requests, cache, resolver
+        self._overload, self._memory, self._archive = overload, memory, archive
+        self.rules: RobotsTxt | None = None  # None: not read, or ignored
+        self.new_copy: CachedRobots | None = None  # to be reported
+
+    def allows(self, url: str) -> bool:
+        return self.rules is None or self.rules.allows(user_agent(self._requests.collection), url)
+
+    def crawl_delay_s(self) -> float | None:
+        """The delay that the host asks us for."""
+        return self.rules.crawl_delay(user_agent(self._requests.collection)) if self.rules is not None else None
+
+    def take_new_copy(self) -> CachedRobots | None:
+        """The copy that is to be reported, once."""
+        copy, self.new_copy = self.new_copy, None
+        return copy
+
+    async def load(self) -> RobotsTxt | None:
+        """Read the rules; None: not now, and the pacing says from when on."""
+        copy = self._lease.robots
+        if copy is None or copy.expires <= self._requests.clock.now():
+            copy = await self._fetch()
+            if copy is None:
+                return None
+        self.rules = await self._cache.rules(copy)
+        return self.rules
+
+    async def _fetch(self) -> CachedRobots | None:
+        answer = await self._follow_redirects()
+        now, pacing = self._requests.clock.now(), self._requests.pacing
+        if isinstance(answer, FetchResponse):
+            status = answer.status
+            torn = bool(answer.error) and status == 200 and pacing.failures < TRUNCATED_FAILURES_MAX
+            if status == Status.STARVED:
+                self._overload.note_overload()
+                pacing.postpone(now + STARVED_S)
+                return None
+            if torn or (status < 0 and status != Status.TOO_LARGE) or status >= 500 or status == 429:
+                why = f"robots.txt: {int(status)} {answer.tls or answer.error}"  # read by `model.host_trouble`
+                if not self._overload.note_reachability(self._lease.host, status not in UNREACHED):
+                    self._requests.back_off(retry_after_s(answer.head, now), why)
+                return None
+            answer = _to_robots_copy(answer, now + ROBOTS_TTL_S)
+        if answer is not None:
+            pacing.note_success()
+            self._memory.reset_borrow_attempts()
+            self.new_copy = answer
+        return answer
+
+    async def _follow_redirects(self) -> FetchResponse | CachedRobots | None:
+        """What stands at the end of the redirects; after too many, or where they lead nowhere: that it is absent."""
+        url = canonical(f"{self._lease.host_key}/robots.txt")
+        for hop in range(REDIRECTS_MAX + 1):
+            if url is None:
+                break
+            request = build_request(url, self._requests.collection)
+            request.size_max = ROBOTS_BYTES_MAX
+            if host_key(url) == self._lease.host_key:  # in the middle of a chain one waits, or it would never end
+                answer: FetchResponse | CachedRobots | None = await self._requests.request(request, patient=hop > 0)
+            else:
+                answer = await self._fetch_from_other_host(request)
+            if not isinstance(answer, FetchResponse):
+                return answer
+            self._archive(request, answer)
+            if answer.status not in REDIRECTS:
+                return answer
+            url = canonical(answer.head.get("location"), url)
+        return ABSENT
+
+    async def _fetch_from_other_host(self, request: FetchRequest) -> FetchResponse | CachedRobots | None:
+        """Ask another host, or take the copy that the frontier has of its file. None: the host is not free now."""
+        clock, key, collection = self._requests.clock, host_key(request.url), self._lease.collection
+        loan = await self._cache.borrow_host(collection, host_id(key), key)
+        if not loan.granted and loan.free_at - clock.now() < WAIT_HERE_S:  # its delay, or a moment with another worker
+            await clock.sleep_until(loan.free_at)
+            loan = await self._cache.borrow_host(collection, host_id(key), key)
+        known, answer = loan.robots, None
+        try:
+            if known is not None and known.expires > clock.now() and request.url == canonical(f"{key}/robots.txt"):
+                text = await self._cache.text(known.digest)
+                return CachedRobots(known.status, known.digest, known.expires, text)
+            if loan.granted:
+                answer = await self._fetch_from_borrowed_host(request, loan)
+        finally:
+            if loan.granted:
+                await self._cache.return_host(self._borrowed_host_report(request.url, loan, answer))
+        if answer is not None:
+            return None if answer.status == Status.NOT_SENT else answer
+        attempts = self._memory.count_borrow_attempt()
+        if attempts > BORROW_ATTEMPTS_MAX:
+            self._memory.reset_borrow_attempts()
+            return FetchResponse(Status.SYSTEM_ERROR, error=f"it is on {key}, which is never free")
+        self._requests.pacing.postpone(max(loan.free_at, clock.now() + 2.0**attempts))
+        return None
+
+    async def _fetch_from_borrowed_host(self, request: FetchRequest, loan: HostLoan) -> FetchResponse | None:
+        """One request to a borrowed host. None: its address is busy."""
+        resolved = await self._resolver.resolve(
+            host_name(request.url),
+            host_id(host_key(request.url)),
+            self._requests.collection,
+            beside=self._requests.resolved.address,
         )
-        if status == Status.STARVED:
-            walk.services.note_overload()
-            walk.next_at = max(walk.next_at, now + STARVED_S)
+        if resolved.error:
+            return FetchResponse(
+                Status.SYSTEM_ERROR, error=f"{host_key(request.url)}: {STATUS_MEANING.get(resolved.error, '')}"
+            )
+        if resolved.free_at:
             return None
-        if torn or (status < 0 and status != Status.TOO_LARGE) or status >= 500 or status == 429:
-            why = f"robots.txt: {int(status)} {answer.tls or answer.error}"  # read by `model.host_trouble`
-            walk.robots_unavailable(why, status in UNREACHED, retry_after_s(answer.head, now))
-            return None
-        answer = _to_robots_copy(answer, now + ROBOTS_TTL_S)
-    if answer is not None:
-        walk.failures, walk.new_robots, walk.trap_memory.borrow_attempts = 0, answer, 0
-    return answer
+        delay_s = self._borrowed_delay_s(request.url, loan)
+        return await self._requests.send_to_other_host(request, resolved, loan.ended_at + delay_s)
 
+    def _borrowed_delay_s(self, url: str, loan: HostLoan) -> float:
+        return max(loan.delay_s, self._requests.collection.delay_for(*name_and_port(url)))
 
-async def _follow_redirects(walk: "HostSession") -> FetchResponse | CachedRobots | None:
-    """What stands at the end of the redirects; after too many, or where they lead nowhere: that it is absent."""
-    url = canonical(f"{walk.lease.host_key}/robots.txt")
-    for hop in range(REDIRECTS_MAX + 1):
-        if url is None:
-            break
-        request = build_request(url, walk.collection)
-        request.size_max = ROBOTS_BYTES_MAX
-        if host_key(url) == walk.lease.host_key:  # in the middle of a chain one waits, or it would never end
-            answer: FetchResponse | CachedRobots | None = await walk.request(request, patient=hop > 0)
-        else:
-            answer = await _fetch_from_other_host(walk, request)
-        if not isinstance(answer, FetchResponse):
-            return answer
-        walk.services.archive_robots(request, answer)
-        if answer.status not in REDIRECTS:
-            return answer
-        url = canonical(answer.head.get("location"), url)
-    return ABSENT
+    def _borrowed_host_report(self, url: str, loan: HostLoan, answer: FetchResponse | None) -> HostReport:
+        """A borrowed host goes back with what it asked for: its delay, and peace if it was busy."""
+        host, delay_s = host_id(host_key(url)), self._borrowed_delay_s(url, loan)
+        now, pause_s, failures = self._requests.clock.now(), delay_s, loan.failures
+        if answer is not None and answer.status in BUSY | UNREACHED:
+            failures += 1
+            backoff_s = self._requests.collection.politeness.backoff * 2**failures
+            pause_s = max(pause_s, backoff_s, retry_after_s(answer.head, now))
+        return HostReport(host, self._lease.collection, [], now + pause_s, now, delay_s, keep=False, failures=failures)
 
 
 def _to_robots_copy(answer: FetchResponse, expires: float) -> CachedRobots:
@@ -87,69 +213,3 @@ def robots_digest(text: bytes) -> bytes:
     """What a robots.txt is known by."""
     digest: bytes = xxh3_128_digest(text)
     return digest
-
-
-async def _fetch_from_other_host(walk: "HostSession", request: FetchRequest) -> FetchResponse | CachedRobots | None:
-    """Ask another host, or take what it is known to have answered. None: it is not free now."""
-    clock, key = walk.services.clock, host_key(request.url)
-    loan = await walk.services.borrow_host(walk.lease.collection, host_id(key), key)
-    if not loan.granted and loan.free_at - clock.now() < WAIT_HERE_S:  # its delay, or a moment with somebody else
-        await clock.sleep_until(loan.free_at)
-        loan = await walk.services.borrow_host(walk.lease.collection, host_id(key), key)
-    known, answer = loan.robots, None
-    try:
-        if known is not None and known.expires > clock.now() and request.url == canonical(f"{key}/robots.txt"):
-            text = await walk.services.robots_text(known.digest)
-            return CachedRobots(known.status, known.digest, known.expires, text)
-        if loan.granted:
-            answer = await _fetch_from_borrowed_host(walk, request, loan)
-    finally:
-        if loan.granted:
-            await walk.services.return_host(_borrowed_host_report(walk, request.url, loan, answer))
-    if answer is not None:
-        return None if answer.status == Status.NOT_SENT else answer
-    walk.trap_memory.borrow_attempts += 1
-    if walk.trap_memory.borrow_attempts > BORROW_ATTEMPTS_MAX:
-        walk.trap_memory.borrow_attempts = 0
-        return FetchResponse(Status.SYSTEM_ERROR, error=f"it is on {key}, which is never free")
-    walk.next_at = max(walk.next_at, loan.free_at, clock.now() + 2.0**walk.trap_memory.borrow_attempts)
-    return None
-
-
-async def _fetch_from_borrowed_host(walk: "HostSession", request: FetchRequest, loan: HostLoan) -> FetchResponse | None:
-    """One request to a borrowed host. It may be on the address of the host that is walked: both delays hold."""
-    clock, host = walk.services.clock, host_id(host_key(request.url))
-    place = await walk.services.resolve_host(
-        host_name(request.url), host, walk.collection, beside=walk.resolved.address
-    )
-    if place.error:
-        return FetchResponse(
-            Status.SYSTEM_ERROR, error=f"{host_key(request.url)}: {STATUS_MEANING.get(place.error, '')}"
-        )
-    if place.free_at:
-        return None
-    delay_s = _delay_s(walk, request.url, loan)
-    await clock.sleep_until(max(loan.ended_at + delay_s, walk.next_at))
-    if walk.left:
-        return FetchResponse(Status.NOT_SENT)
-    walk.attach_send_check(request)
-    place.apply_to(request)
-    try:
-        return await walk.services.fetch(request, walk.lease.collection)
-    finally:
-        walk.ended_at = clock.now()
-        walk.next_at = max(walk.next_at, walk.ended_at + walk.delay_s)
-
-
-def _delay_s(walk: "HostSession", url: str, loan: HostLoan) -> float:
-    return max(loan.delay_s, walk.collection.delay_for(*name_and_port(url)))
-
-
-def _borrowed_host_report(walk: "HostSession", url: str, loan: HostLoan, answer: FetchResponse | None) -> HostReport:
-    """A borrowed host goes back with what it asked for: its delay, and peace if it was busy."""
-    host, delay_s = host_id(host_key(url)), _delay_s(walk, url, loan)
-    now, pause, failures = walk.services.clock.now(), delay_s, loan.failures
-    if answer is not None and answer.status in BUSY | UNREACHED:
-        failures += 1
-        pause = max(pause, walk.collection.politeness.backoff * 2**failures, retry_after_s(answer.head, now))
-    return HostReport(host, walk.lease.collection, [], now + pause, now, delay_s, keep=False, failures=failures)

@@ -1,19 +1,32 @@
-"""Statistics of a worker: counters, and its newest, failed and slowest visits for the heartbeat.
+"""Statistics of a worker and its heartbeat: counters, notices, and the newest, failed and slowest visits.
 
 Counts from its start on, and of the last second a few visits worth showing: the newest, those that failed, the
-slowest. It is asked at every visit, so it costs about a microsecond. Knows nothing of where that is shown.
+slowest. A visit is counted in about a microsecond. Knows nothing of where that is shown.
 """
 
+import os
 from collections import deque
+from collections.abc import Callable
 from heapq import heappush, heapreplace
 from itertools import count
 
+from tarrafa.clock import boottime
+from tarrafa.fetch.loop_lag import LoopLag
 from tarrafa.model import VisitRecord
-from tarrafa.runtime.heartbeat import URL_CHARS_MAX, VISIT_SAMPLES_MAX, VisitSample, printable_text
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.heartbeat import (
+    PROCESS_HEARTBEAT_EVERY_S,
+    URL_CHARS_MAX,
+    VISIT_SAMPLES_MAX,
+    HeartbeatSender,
+    ProcessHeartbeat,
+    VisitSample,
+    printable_text,
+)
 
 
 class WorkerStats:
-    """`note` for each visit; `tell` what is new since the last time."""
+    """Counts each visit; `take_recent` gives the samples since the last time."""
 
     def __init__(self) -> None:
         self.visits = self.pages = self.bytes = 0
@@ -21,6 +34,9 @@ class WorkerStats:
         self._failures: deque[VisitRecord] = deque(maxlen=VISIT_SAMPLES_MAX)
         self._slowest: list[tuple[float, int, VisitRecord]] = []
         self._order = count()
+
+    def count_bytes(self, size: int) -> None:
+        self.bytes += size
 
     def count_visit(self, record: VisitRecord) -> None:
         outcome = record.outcome
@@ -43,6 +59,52 @@ class WorkerStats:
         self._failures.clear()
         self._slowest.clear()
         return told[0], told[1], told[2]
+
+
+class WorkerNotices:
+    """What a worker has to say about itself, for people. `paused` says why it is paused; empty: it is not."""
+
+    def __init__(self, clock: str, link_cache_text: Callable[[], str], paused: Callable[[], str] = str) -> None:
+        self._clock, self._busy, self._link_cache_text, self._paused = clock, "", link_cache_text, paused
+
+    def set_busy(self, why: str) -> None:
+        self._busy = why
+
+    def text(self) -> str:
+        return "; ".join(filter(None, [self._paused(), self._clock, self._busy, self._link_cache_text()]))
+
+
+class WorkerHeartbeat:
+    """Sends the heartbeats of a worker."""
+
+    def __init__(
+        self, data: DataDirectory, name: str, stats: WorkerStats, notices: WorkerNotices, lag: LoopLag
+    ) -> None:
+        self._sender, self._name, self._stats, self._notices = HeartbeatSender(data), name, stats, notices
+        self._lag = lag
+
+    async def measure_lag(self) -> None:
+        """Until cancelled."""
+        await self._lag.run()
+
+    def send(self, hosts: int, hosts_max: int, connections: int) -> None:
+        newest, failures, slowest = self._stats.take_recent()
+        heartbeat = ProcessHeartbeat(
+            self._name,
+            os.getpid(),
+            self._stats.visits,
+            self._stats.pages,
+            self._stats.bytes,
+            hosts=hosts,
+            hosts_max=hosts_max,
+            connections=connections,
+            lag_s=self._lag.lag_s(boottime() - PROCESS_HEARTBEAT_EVERY_S),
+            note=printable_text(self._notices.text()),
+            newest=newest,
+            failures=failures,
+            slowest=slowest,
+        )
+        self._sender.send(heartbeat)
 
 
 def _seen(record: VisitRecord) -> VisitSample:

@@ -1,8 +1,8 @@
 """Rules of the `breadth` order: when a cycle chooses new sites, and how far the walk through a site goes (2^i <= N).
 
-Pure: the rules; the rows are in `store/breadth.py`. The other orders say which URL of a *host* comes first, and all
-hosts are visited side by side. Breadth looks for new *sites* (registrable domains), and enters each only as far as it
-leads to others.
+Pure: the rules; the rows are in `store/breadth_sites.py`. The other orders say which URL of a *host* comes first, and
+all hosts are visited side by side. Breadth looks for new *sites* (registrable domains), and enters each only as far as
+it leads to others.
 
 - A *table* has one row for each site that is known and not yet visited: how often it was mentioned (the sum of the
   in-links of its URLs, as the link graph counts them), and its best URL by score. It has a maximum. A site that finds

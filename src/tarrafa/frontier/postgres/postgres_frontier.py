@@ -1,10 +1,10 @@
 """PostgreSQL frontier: the `Frontier` API over one or more PostgreSQL servers, sharded by site.
 
-Sites are spread over the servers (roster.py), for ever; no call changes two of them at once. The first one keeps what
-is one for all: the list of servers, the collections, the workers' numbers, and which addresses are taken. Promises:
-with one server away the others go on; links for it wait in the worker's outbox, and nothing that was found is lost; a
-collection's limits hold over all servers together; a worker that a server no longer hears from is nobody's holder
-there, and knows it. More servers, or fewer, are another frontier: this one is exported and imported there.
+Sites are spread over the servers (sharding/shard_registry.py), for ever; no call changes two of them at once. The
+first one keeps what all share: the list of servers, the collections, the workers' numbers, the claimed addresses.
+Promises: with one server away the others go on; links for it wait in the worker's outbox, and nothing that was found
+is lost; a collection's limits hold over all servers together; a worker that a server no longer hears from is nobody's
+holder there, and knows it. More servers, or fewer, are another frontier: this one is exported and imported there.
 
 Weakness: who joins needs the first server; a collection's revisits per day, and breadth's table of sites, are shared
 out evenly over the servers, and each chooses among its own sites.
@@ -13,9 +13,10 @@ out evenly over the servers, and each chooses among its own sites.
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
@@ -23,24 +24,16 @@ from tarrafa import config as configuration
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import LeaseLost
 from tarrafa.fetch.suffix_list import bundled_suffix_list
-from tarrafa.frontier.api import (
-    ClockReading,
+from tarrafa.frontier.messages import (
     CollectionRow,
-    DeletedCollection,
     DiscoveredUrl,
-    FrontierCollectionState,
     FrontierOverview,
-    HostCounts,
     HostLoan,
     HostReport,
     Lease,
     NextVisits,
-    PlannedVisit,
-    RetryBatch,
     RevisitPage,
     RevisitShelf,
-    TakedownBatch,
-    UrlLookup,
     UrlStatusFacts,
     UrlWeight,
     WorkerRegistration,
@@ -49,23 +42,25 @@ from tarrafa.frontier.postgres.database_session import DatabaseLeaseClock
 from tarrafa.frontier.postgres.operations.transfer_calls import LAST_URL
 from tarrafa.frontier.postgres.postgres_server import PostgresServer
 from tarrafa.frontier.postgres.sharding import shard_totals
-from tarrafa.frontier.postgres.sharding.global_limits import LimitedShardRouter
-from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard, ShardUnreachable
+from tarrafa.frontier.postgres.sharding.global_limits import GlobalLimits
+from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard, ServerSettings, ShardUnreachable
 from tarrafa.frontier.postgres.sharding.shard_registry import ShardRegistry
+from tarrafa.frontier.postgres.sharding.shard_router import ShardRouter
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.transfer.host_export import (
     CollectionExport,
     ExportBatch,
-    ExportCatalogue,
     FrontierCursor,
     HostExport,
 )
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.process import ProcessId
-from tarrafa.takedown import TakedownEntry
 
 MAINTAIN_EVERY_S = 2.0
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
 
 
 async def open_postgres_frontier(
@@ -78,7 +73,38 @@ async def open_postgres_frontier(
     return await asyncio.to_thread(PostgresFrontier, dsns, suffixes or bundled_suffix_list(), faster, leases, outbox)
 
 
-class PostgresFrontier(LimitedShardRouter):
+def _on_first(
+    find: Callable[[PostgresServer], Callable[P, R]],
+) -> "Callable[Concatenate[PostgresFrontier, P], Coroutine[Any, Any, R]]":
+    """A call of the Protocol that the first server answers."""
+
+    def call(self: "PostgresFrontier", /, *positional: P.args, **named: P.kwargs) -> Coroutine[Any, Any, R]:
+        return self._router.first.call(lambda server: find(server)(*positional, **named))
+
+    return call
+
+
+def _on_all(
+    find: Callable[[PostgresServer], Callable[P, T]], merge: Callable[[list[T]], R], *, all_of_them: bool = False
+) -> "Callable[Concatenate[PostgresFrontier, P], Coroutine[Any, Any, R]]":
+    """A call of the Protocol that every server answers for its sites; see `ShardRouter.on_all`."""
+
+    async def call(self: "PostgresFrontier", /, *positional: P.args, **named: P.kwargs) -> R:
+        found = await self._router.on_all(lambda server: find(server)(*positional, **named), all_of_them=all_of_them)
+        return merge([one for _, one in found])
+
+    return call
+
+
+def _nothing(results: list[None]) -> None:
+    """Of calls that have no result."""
+
+
+def _finish(server: PostgresServer, worker: int, batch: list[HostReport]) -> list[NextVisits]:
+    return server.leases.finish(worker, batch)
+
+
+class PostgresFrontier:
     """The Protocol on one or more databases."""
 
     def __init__(
@@ -89,7 +115,10 @@ class PostgresFrontier(LimitedShardRouter):
         lease_clock: LeaseClock | None = None,
         outbox: Path | None = None,
     ) -> None:
-        super().__init__(ShardRegistry(dsns, suffix_list, clock, lease_clock), outbox)
+        settings = ServerSettings(suffix_list, clock, lease_clock, len(dsns))
+        self._router = ShardRouter(ShardRegistry(dsns, settings), outbox)
+        self._first, self._shards = self._router.first, self._router.shards
+        self._limits = GlobalLimits(self._router)
         self._home: dict[HostId, PostgresShard] = {}  # of the hosts that our workers hold
         self._workers: dict[int, tuple[str, ProcessId]] = {}
         self._renewed: dict[tuple[int, str], float] = {}
@@ -97,24 +126,27 @@ class PostgresFrontier(LimitedShardRouter):
         self._maintained_at = 0.0
         self._turn = 0
 
+    async def close(self) -> None:
+        await self._router.close()
+
     # -- collections ------------------------------------------------------------------------------------------
 
     async def open_collection(
         self, config: bytes, roots: Sequence[DiscoveredUrl] = (), start: bool = True
     ) -> CollectionRow:
         wanted = configuration.decode_collection(config)
-        await self._roster.tell_sites_apart(list(wanted.network.suffixes))
-        is_over, parts = await self._is_over(wanted), await self._by_shard(roots)
+        await self._router.tell_sites_apart(list(wanted.network.suffixes))
+        is_over, parts = await self._is_over(wanted), await self._router.by_shard(roots)
         mine = parts.pop(self._first, [])
         row = await self._first.call(
-            lambda server: server.open_collection(config, mine, start=start, is_over_elsewhere=is_over)
+            lambda server: server.collections.open_collection(config, mine, start=start, is_over_elsewhere=is_over)
         )
         for member in self._shards[1:]:
             part = parts.get(member, [])
 
             def open_there(server: PostgresServer, part: list[DiscoveredUrl] = part) -> None:
-                server.open_collection(config, part, row.id, start=start, is_over_elsewhere=is_over)
-                server.sync_collections([row])
+                server.collections.open_collection(config, part, row.id, start=start, is_over_elsewhere=is_over)
+                server.collections.sync_collections([row])
 
             try:
                 await member.call(open_there)
@@ -125,56 +157,40 @@ class PostgresFrontier(LimitedShardRouter):
         return row
 
     async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
-        for member, part in (await self._by_shard(roots)).items():
-
-            def seed_there(server: PostgresServer, part: list[DiscoveredUrl] = part) -> None:
-                server.seed(collection, part)
-
-            await member.call(seed_there)
+        await self._router.call_each(roots, lambda server, part: server.collections.seed(collection, part))
 
     async def _is_over(self, wanted: configuration.Collection) -> bool:
         """Whether a run of breadth is, on all servers; one that is away cannot say so."""
         if len(self._shards) == 1 or wanted.strategy.order != "breadth":
             return True
-        said = await self._on_all_shards(lambda server: server.is_over(wanted.name))
+        said = await self._router.on_all(lambda server: server.collections.is_over(wanted.name))
         return len(said) == len(self._shards) and all(over for _, over in said)
-
-    async def collections(self) -> list[CollectionRow]:
-        return await self._ask(self._first, lambda server: server.collections())
 
     async def _cached_collections(self) -> list[CollectionRow]:
         """As they were when we last looked."""
         return self._rows or await self.collections()
 
-    async def collection(self, name: str) -> CollectionRow | None:
-        return await self._ask(self._first, lambda server: server.collection(name))
-
-    async def collection_states(self) -> list[FrontierCollectionState]:
-        return await self._ask(self._first, lambda server: server.collection_states())
-
     async def set_state(self, name: str, state: str, reason: Message | str) -> None:
-        await self._ask(self._first, lambda server: server.set_state(name, state, reason))
+        await self._first.call(
+            lambda server: server.session.transact(lambda work: work.store.collections.set_state(name, state, reason))
+        )
         await self._sync_collections()
 
     async def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
-        await self._roster.tell_sites_apart()
-        row = await self._ask(self._first, lambda server: server.begin_run(name, reason))
+        await self._router.tell_sites_apart()
+        row = await self._first.call(lambda server: server.runs.begin_run(name, reason))
         await self._sync_collections()
         return row
 
-    async def sweep(self, name: str, limit: int) -> bool:
-        found = await self._on_all_shards(lambda server: server.sweep(name, limit), all_of_them=True)
-        return any(more for _, more in found)
-
     async def delete_collection(self, name: str, limit: int) -> bool:
         """Everywhere else first: the first server has its name."""
-        more = await self._ask(self._first, lambda server: server.delete_collection(name, 0))
+        more = await self._first.call(lambda server: server.runs.delete_collection(name, 0))
         await self._sync_collections()
         for member in self._shards[1:] if limit > 0 else ():
-            if await self._ask(member, lambda server: server.delete_collection(name, limit, is_first=False)):
+            if await member.call(lambda server: server.runs.delete_collection(name, limit, is_first=False)):
                 return True
         if limit > 0:
-            more = await self._ask(self._first, lambda server: server.delete_collection(name, limit))
+            more = await self._first.call(lambda server: server.runs.delete_collection(name, limit))
             self._rows = await self.collections()
         return more
 
@@ -184,68 +200,43 @@ class PostgresFrontier(LimitedShardRouter):
         for member in self._shards:
 
             def is_home(server: PostgresServer, is_first: bool = member is self._first) -> bool:
-                server.expire()
-                return server.has_no_visits_out(name, is_first=is_first)
+                server.leases.expire()
+                return server.runs.has_no_visits_out(name, is_first=is_first)
 
             try:
-                if not await self._ask(member, is_home):
+                if not await member.call(is_home):
                     return False
             except ShardUnreachable:
                 return False
-        return await self._ask(self._first, lambda server: server.record_deletion(name))
-
-    async def deletions(self, after: int) -> list[DeletedCollection]:
-        return await self._ask(self._first, lambda server: server.deletions(after))
+        return await self._first.call(lambda server: server.runs.record_deletion(name))
 
     async def retry_host(self, host: HostId, host_key: str) -> None:
-        await (await self._shard_of(host_key)).call(lambda server: server.retry_host(host))
+        await (await self._router.shard_of(host_key)).call(lambda server: server.urls.retry_host(host))
 
     async def urls_by_status(self, name: str, status: int) -> UrlStatusFacts:
-        found = await self._on_all_shards(lambda server: server.urls_by_status(name, status))
+        found = await self._router.on_all(lambda server: server.urls.urls_by_status(name, status))
         facts = shard_totals.merge_status_facts([one for _, one in found])
         return facts if len(found) == len(self._shards) else replace(facts, whole=False)
-
-    async def retry_by_status(self, name: str, status: int, after: FrontierCursor, limit: int) -> RetryBatch:
-        """As far as all of them have looked: who is ahead looks again, and finds that it was done."""
-        found = await self._on_all_shards(
-            lambda server: server.retry_by_status(name, status, after, limit), all_of_them=True
-        )
-        ends = [one.end for _, one in found if one.end is not None]
-        end = min(ends, key=lambda place: (place.host, place.url), default=None)
-        return RetryBatch(sum(one.urls for _, one in found), end)
-
-    async def host_counts(self, name: str) -> HostCounts:
-        return shard_totals.sum_host_counts(
-            [counts for _, counts in await self._on_all_shards(lambda server: server.host_counts(name))]
-        )
 
     async def _sync_collections(self) -> None:
         """Whoever was away hears of it when it is back."""
         self._rows = await self.collections()
         if len(self._shards) > 1:
-            await self._roster.tell_sites_apart()
-            await self._on_all_shards(lambda server: server.sync_collections(self._rows))
+            await self._router.tell_sites_apart()
+            await self._router.on_all(lambda server: server.collections.sync_collections(self._rows))
 
     # -- URLs -------------------------------------------------------------------------------------------------
 
     async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
-        await self._send_to_shards("discover", collection, offers)
+        await self._router.send("discover", collection, offers)
 
     async def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
-        await self._send_to_shards("update_weights", collection, weights)
-
-    async def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
-        facts = [facts for _, facts in await self._on_all_shards(lambda server: server.look_up(host, url))]
-        return next((one for one in facts if one.urls), None) or next((one for one in facts if one.host), facts[0])
-
-    async def robots_text(self, digest: bytes) -> bytes:
-        texts = await self._on_all_shards(lambda server: server.robots_text(digest))
-        return next((text for _, text in texts if text), b"")
+        await self._router.send("update_weights", collection, weights)
 
     # -- workers ----------------------------------------------------------------------------------------------
 
     async def join(self, name: str, process: ProcessId) -> WorkerRegistration:
-        terms = await self._ask(self._first, lambda server: server.join(name, process))
+        terms = await self._first.call(lambda server: server.leases.join(name, process))
         self._first.joined.add(terms.worker)
         self._workers[terms.worker] = (name, process)
         await self._join_others(terms.worker)
@@ -256,20 +247,19 @@ class PostgresFrontier(LimitedShardRouter):
         for member in self._shards[1:]:
             if worker not in member.joined:
                 with contextlib.suppress(ShardUnreachable):
-                    await self._ask(member, lambda server: server.join(name, process, worker))
+                    await member.call(lambda server: server.leases.join(name, process, worker))
                     member.joined.add(worker)
 
     async def release_process(self, process: ProcessId) -> None:
-        for member, workers in await self._on_all_shards(lambda server: server.workers_of_process(process)):
+        for member, workers in await self._router.on_all(
+            lambda server: server.session.transact(lambda work: work.store.hosts.workers_of_process(process))
+        ):
             for worker in workers:
 
                 def leave(server: PostgresServer, worker: int = worker) -> None:
-                    server.leave(worker)
+                    server.leases.leave(worker)
 
-                await self._ask(member, leave)
-
-    async def time(self) -> ClockReading:
-        return await self._ask(self._first, lambda server: server.time())
+                await member.call(leave)
 
     async def renew(self, worker: int, note: str) -> float:
         """For as long as the server that heard of us the longest ago still waits for us."""
@@ -277,7 +267,9 @@ class PostgresFrontier(LimitedShardRouter):
         for member in self._shards:
             asked_at, key = boottime(), (worker, member.where)
             try:
-                lease_s = await self._ask(member, lambda server: server.renew(worker, note))
+                lease_s = await member.call(
+                    lambda server: server.session.transact(lambda work: work.store.hosts.renew(worker, note))
+                )
                 self._renewed[key] = asked_at + lease_s
             except LeaseLost:
                 if member is self._first or key in self._renewed:
@@ -296,14 +288,14 @@ class PostgresFrontier(LimitedShardRouter):
         for member in self._shards:
             if worker in member.joined:
                 with contextlib.suppress(ShardUnreachable):
-                    await self._ask(member, lambda server: server.leave(worker))
+                    await member.call(lambda server: server.leases.leave(worker))
                 member.joined.discard(worker)
         self._workers.pop(worker, None)
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         await self._maintain(worker)
         if len(self._shards) == 1:
-            return await self._first.call(lambda server: server.lease(worker, hosts))
+            return await self._first.call(lambda server: server.leases.lease(worker, hosts))
         self._turn = (self._turn + 1) % len(self._shards)
         members = self._shards[self._turn :] + self._shards[: self._turn]
         leases: list[Lease] = []
@@ -321,10 +313,10 @@ class PostgresFrontier(LimitedShardRouter):
     async def _lease_from(self, member: PostgresShard, worker: int, hosts: int) -> list[Lease]:
         if hosts < 1 or worker not in member.joined:
             return []
-        if not await self._ask(member, lambda server: server.is_confirmed(worker)):
+        if not await member.call(lambda server: server.leases.is_confirmed(worker)):
             return []
-        leases = await self._within_limits(
-            member, await self._cached_collections(), lambda server: server.lease(worker, hosts)
+        leases = await self._limits.call(
+            member, await self._cached_collections(), lambda server: server.leases.lease(worker, hosts)
         )
         self._home.update((lease.host, member) for lease in leases)
         return leases
@@ -334,7 +326,7 @@ class PostgresFrontier(LimitedShardRouter):
         leases: list[Lease] = []
         for member in self._shards:
             try:
-                some = await self._ask(member, lambda server: server.held_leases(worker))
+                some = await member.call(lambda server: server.leases.held_leases(worker))
             except (ShardUnreachable, LeaseLost):
                 if member is self._first:
                     raise
@@ -353,14 +345,14 @@ class PostgresFrontier(LimitedShardRouter):
         if worker in self._workers:
             await self._join_others(worker)
         held = list(self._home)
-        await self._ask(self._first, lambda server: server.release_addresses_elsewhere(worker, held))
-        await self._empty_outbox()
+        await self._first.call(lambda server: server.addresses.release_addresses_elsewhere(worker, held))
+        await self._router.empty_outbox()
 
     async def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
-        member = await self._shard_of(host_key)
+        member = await self._router.shard_of(host_key)
         if len(self._shards) > 1 and (worker not in member.joined or member.is_away):
             raise ShardUnreachable(f"{member.where}: is away")
-        loan = await member.call(lambda server: server.borrow_host(worker, collection, host, host_key))
+        loan = await member.call(lambda server: server.leases.borrow_host(worker, collection, host, host_key))
         if loan.granted:
             self._home[host] = member
         return loan
@@ -368,16 +360,18 @@ class PostgresFrontier(LimitedShardRouter):
     async def claim_address(self, worker: int, host: HostId, address: str) -> float:
         """One server knows its addresses itself; of several, the first one does."""
         if len(self._shards) == 1:
-            return await self._first.call(lambda server: server.claim_address(worker, host, address))
+            return await self._first.call(lambda server: server.addresses.claim_address(worker, host, address))
         member = self._home.get(host)
         if member is None:
             raise LeaseLost(f"worker {worker} does not hold the host that it claims {address} for")
-        delay_s = await member.call(lambda server: server.held_delay(worker, host))
-        return await self._first.call(lambda server: server.claim_address_elsewhere(worker, host, delay_s, address))
+        delay_s = await member.call(lambda server: server.addresses.held_delay(worker, host))
+        return await self._first.call(
+            lambda server: server.addresses.claim_address_elsewhere(worker, host, delay_s, address)
+        )
 
     async def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
         if len(self._shards) == 1:
-            return await self._first.call(lambda server: server.finish(worker, batch))
+            return await self._first.call(partial(_finish, worker=worker, batch=batch))
         answers: dict[int, NextVisits] = {}
         places: defaultdict[PostgresShard | None, list[int]] = defaultdict(list)
         for place, report in enumerate(batch):
@@ -387,19 +381,19 @@ class PostgresFrontier(LimitedShardRouter):
             found = [NextVisits(False, [])] * len(some)
             if member is not None:
                 with contextlib.suppress(ShardUnreachable):  # what is there now will be somebody else's when it is back
-                    finish = partial(PostgresServer.finish, worker=worker, batch=reports)
-                    found = await self._within_limits(member, await self._cached_collections(), finish)
+                    finish = partial(_finish, worker=worker, batch=reports)
+                    found = await self._limits.call(member, await self._cached_collections(), finish)
             answers.update(zip(some, found, strict=True))
         lost = [report.host for place, report in enumerate(batch) if not answers[place].held]
         for host in lost:
             self._home.pop(host, None)
         if lost:
             held = list(self._home)
-            await self._ask(self._first, lambda server: server.release_addresses_elsewhere(worker, held))
+            await self._first.call(lambda server: server.addresses.release_addresses_elsewhere(worker, held))
         return [answers[place] for place in range(len(batch))]
 
     async def overview(self) -> FrontierOverview:
-        found = await self._on_all_shards(lambda server: server.overview())
+        found = await self._router.on_all(lambda server: server.leases.overview())
         whole = shard_totals.merge_overviews([view for _, view in found])
         answered = {member.where for member, _ in found}
         away = [member for member in self._shards if member.where not in answered]
@@ -410,56 +404,26 @@ class PostgresFrontier(LimitedShardRouter):
 
     # -- plans ------------------------------------------------------------------------------------------------
 
-    async def may_plan(self) -> bool:
-        """Many supervise; one plans."""
-        return await self._ask(self._first, lambda server: server.may_plan())
-
-    async def collections_to_plan(self) -> list[int]:
-        return await self._ask(self._first, lambda server: server.collections_to_plan())
-
     async def revisit_pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
-        found = await self._on_all_shards(lambda server: server.revisit_pages(collection, host, url, limit))
+        found = await self._router.on_all(lambda server: server.planner.revisit_pages(collection, host, url, limit))
         pages = sorted((page for _, some in found for page in some), key=lambda page: (page.host, page.id))
         return pages if limit < 0 else pages[:limit]
 
     async def revisit_shelves(self, collection: int, host: HostId, limit: int) -> list[RevisitShelf]:
-        found = await self._on_all_shards(lambda server: server.revisit_shelves(collection, host, limit))
+        found = await self._router.on_all(lambda server: server.planner.revisit_shelves(collection, host, limit))
         whole = [some for _, some in found if some]
         last = min((some[-1].host for some in whole if len({one.host for one in some}) >= limit), default=None)
         shelves = [one for some in whole for one in some if last is None or one.host <= last]
         return sorted(shelves, key=lambda one: (one.host, one.shelf))
 
-    async def set_price(self, collection: int, price: float) -> None:
-        await self._on_all_shards(lambda server: server.set_price(collection, price))
-
-    async def recompute_due(self, collection: int, host: HostId, limit: int) -> HostId | None:
-        found = await self._on_all_shards(lambda server: server.recompute_due(collection, host, limit))
-        return min((last for _, last in found if last is not None), default=None)
-
-    async def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
-        await self._on_all_shards(lambda server: server.add_planned_visits(collection, number, visits))
-
-    async def activate_plan(self, collection: int, number: int, end: float) -> None:
-        await self._on_all_shards(lambda server: server.activate_plan(collection, number, end))
-
-    async def drop_old_plans(self, collection: int, limit: int) -> int:
-        return sum(
-            count for _, count in await self._on_all_shards(lambda server: server.drop_old_plans(collection, limit))
-        )
-
     # -- hosts as a whole -------------------------------------------------------------------------------------
-
-    async def export_catalogue(self) -> ExportCatalogue:
-        return shard_totals.merge_catalogues(
-            [one for _, one in await self._on_all_shards(lambda server: server.export_catalogue(), all_of_them=True)]
-        )
 
     async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
         """In the order of hosts over all servers: as far as all of them were looked at, and no more than is wanted."""
         albums = [
             album
-            for _, album in await self._on_all_shards(
-                lambda server: server.export_hosts(after, limit), all_of_them=True
+            for _, album in await self._router.on_all(
+                lambda server: server.transfer.export_hosts(after, limit), all_of_them=True
             )
         ]
         end = min((album.end for album in albums if album.end is not None), key=lambda one: one.host, default=None)
@@ -472,32 +436,42 @@ class PostgresFrontier(LimitedShardRouter):
         return ExportBatch(images, end)
 
     async def import_collection(self, image: CollectionExport) -> CollectionRow:
-        await self._roster.tell_sites_apart(list(configuration.decode_collection(image.config).network.suffixes))
-        row = await self._ask(self._first, lambda server: server.import_collection(image))
+        await self._router.tell_sites_apart(list(configuration.decode_collection(image.config).network.suffixes))
+        row = await self._first.call(lambda server: server.transfer.import_collection(image))
         for member in self._shards[1:]:
-            await self._ask(member, lambda server: server.import_collection(replace(image, counters={}), row.id))
+            await member.call(lambda server: server.transfer.import_collection(replace(image, counters={}), row.id))
         return row
 
     async def import_hosts(self, images: list[HostExport]) -> None:
-        await self._roster.tell_sites_apart()
-        parts: defaultdict[PostgresShard, list[HostExport]] = defaultdict(list)
-        for image in images:
-            parts[self._roster.shard_of(image.key)].append(image)
-        for member, part in parts.items():
+        await self._router.call_each(
+            images, lambda server, part: server.transfer.import_hosts(part), key=lambda image: image.key
+        )
 
-            def take_in(server: PostgresServer, part: list[HostExport] = part) -> None:
-                server.import_hosts(part)
+    # -- calls that need no more than one server, or all of them ------------------------------------------------
 
-            await member.call(take_in)
-
-    async def import_deletions(self, moments: dict[str, float]) -> None:
-        await self._ask(self._first, lambda server: server.import_deletions(moments))
-
-    async def forget_host(self, host: HostId) -> None:
-        await self._on_all_shards(lambda server: server.forget_host(host), all_of_them=True)
-
-    async def record_takedowns(self, entries: list[TakedownEntry]) -> None:
-        await self._on_all_shards(lambda server: server.record_takedowns(entries))
-
-    async def takedowns(self, after: int) -> TakedownBatch:
-        return await self._ask(self._first, lambda server: server.takedowns(after))
+    collections = _on_first(lambda server: server.store_call(lambda store: store.collections.rows))
+    collection = _on_first(lambda server: server.store_call(lambda store: store.collections.row))
+    collection_states = _on_first(lambda server: server.collections.collection_states)
+    deletions = _on_first(lambda server: server.runs.deletions)
+    time = _on_first(lambda server: server.store_call(lambda store: store.time))
+    may_plan = _on_first(lambda server: server.planner.may_plan)
+    collections_to_plan = _on_first(lambda server: server.store_call(lambda store: store.planning.collections_to_plan))
+    import_deletions = _on_first(lambda server: server.store_call(lambda store: store.deletion_log.import_deletions))
+    takedowns = _on_first(lambda server: server.takedowns.takedowns)
+    sweep = _on_all(lambda server: server.runs.sweep, any, all_of_them=True)
+    retry_by_status = _on_all(lambda server: server.urls.retry_by_status, shard_totals.merge_retries, all_of_them=True)
+    host_counts = _on_all(lambda server: server.urls.host_counts, shard_totals.sum_host_counts)
+    look_up = _on_all(lambda server: server.store_call(lambda store: store.look_up), shard_totals.choose_lookup)
+    robots_text = _on_all(
+        lambda server: server.store_call(lambda store: store.hosts.robots_text), shard_totals.choose_text
+    )
+    set_price = _on_all(lambda server: server.store_call(lambda store: store.planning.set_price), _nothing)
+    recompute_due = _on_all(lambda server: server.planner.recompute_due, shard_totals.lowest_host)
+    add_planned_visits = _on_all(lambda server: server.planner.add_planned_visits, _nothing)
+    activate_plan = _on_all(lambda server: server.store_call(lambda store: store.planning.activate_plan), _nothing)
+    drop_old_plans = _on_all(lambda server: server.planner.drop_old_plans, shard_totals.sum_counts)
+    export_catalogue = _on_all(
+        lambda server: server.transfer.export_catalogue, shard_totals.merge_catalogues, all_of_them=True
+    )
+    forget_host = _on_all(lambda server: server.transfer.forget_host, _nothing, all_of_them=True)
+    record_takedowns = _on_all(lambda server: server.takedowns.record_takedowns, _nothing)

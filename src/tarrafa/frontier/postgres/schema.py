@@ -1,6 +1,6 @@
 """Schema of the PostgreSQL tables, translated from the SQLite schema, with the tables of their own.
 
-As in the file (../schema.py), whose text they are made from, but for some of its own: counters have a row per part, so
+The tables of ../store/schema.py, from whose text they are made, and some of its own: counters have a row per part, so
 that workers that count at the same moment do not wait for each other; `claim` says which addresses are taken, over
 several servers. The version stands in `meta`; of another one nothing is touched: the archive can give a frontier back.
 """
@@ -18,19 +18,8 @@ COUNTER = re.compile(r"CREATE TABLE counter \(.*?\n\) WITHOUT ROWID;\n", re.DOTA
 POSTGRES_TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
 # What moves often leaves its old rows behind: they are cleared away early.
 HOT_TABLES = (
-    "url",
-    "pending",
-    "ready",
-    "handed",
-    "work",
-    "host",
-    "site",
-    "due",
-    "shelf",
-    "counter",
-    "worker",
-    "address",
-)
+    "url", "pending", "ready", "handed", "work", "host", "site", "due", "shelf", "counter", "worker", "address",
+)  # fmt: skip
 
 POSTGRES_TABLES = """
 CREATE TABLE counter (

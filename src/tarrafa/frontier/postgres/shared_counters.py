@@ -11,7 +11,9 @@ import psycopg
 from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.frontier.store.collections import (
+from tarrafa.clock import Clock
+from tarrafa.frontier.store.collections import Collections, LoadedCollection, TokenBucket
+from tarrafa.frontier.store.counters import (
     CHOSEN_WAITING,
     DISMISSED_WAITING,
     LEFT_OVER,
@@ -25,32 +27,17 @@ from tarrafa.frontier.store.collections import (
     SHOWN_PAGES,
     TABLE_SITES,
     WAS_FULL,
-    Collections,
     Counters,
-    LoadedCollection,
-    TokenBucket,
     state_bucket,
 )
-from tarrafa.frontier.store.schema import FrontierDatabase
+from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.model import UrlState
 
 PARTS = 32
 HOT_COUNTERS = (
-    *map(state_bucket, UrlState),
-    REQUESTS,
-    REVISITS,
-    RATES,
-    REVISITS_PAID,
-    REVISITS_OUT,
-    CHOSEN_WAITING,
-    DISMISSED_WAITING,
-    WAS_FULL,
-    TABLE_SITES,
-    OLD_PAGES,
-    SHOWN_PAGES,
-    LEFT_OVER,
-    REQUESTS_BEFORE,
-)
+    *map(state_bucket, UrlState), REQUESTS, REQUESTS_BEFORE, REVISITS, RATES, REVISITS_PAID, REVISITS_OUT,
+    CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL, TABLE_SITES, OLD_PAGES, SHOWN_PAGES, LEFT_OVER,
+)  # fmt: skip
 
 
 class SharedCounters(Counters):
@@ -125,8 +112,10 @@ class SharedCounters(Counters):
 class SharedCollections(Collections):
     """The collections of a server. Numbers in the order of discovery are set aside before a call begins."""
 
-    reserved = 0
-    servers = 1  # that share a collection's rate of revisits, and its table of sites
+    def __init__(self, db: FrontierDatabase, counters: Counters, clock: Clock, servers: int) -> None:
+        self._next_in_sequence = 0
+        self._servers = servers  # that share a collection's rate of revisits, and its table of sites
+        super().__init__(db, counters, clock)
 
     def begin(self, cursor: "psycopg.Cursor[tuple[object, ...]]") -> None:
         self._pg = cursor
@@ -138,26 +127,24 @@ class SharedCollections(Collections):
         for known in self.all():
             known.tokens = tokens.get(known.row.id, TokenBucket())
 
-    def set_servers(self, servers: int) -> None:
-        """So many servers share what a collection may do in a day."""
-        if servers != self.servers:
-            self.servers = servers
-            self._by_id.clear()  # and is decoded anew
-
     def _decode(self, content: bytes) -> config.Collection:
         """Of a collection's revisits each server makes its share, and of its table of sites it keeps one."""
         collection = config.decode_collection(content)
-        if self.servers == 1:
+        if self._servers == 1:
             return collection
         revisit, strategy = collection.revisit, collection.strategy
         if revisit.rate is not None:
-            revisit = replace(revisit, rate=revisit.rate / self.servers)
-        table_max, cycle = (max(1, whole // self.servers) for whole in (strategy.table_max, strategy.cycle))
+            revisit = replace(revisit, rate=revisit.rate / self._servers)
+        table_max, cycle = (max(1, whole // self._servers) for whole in (strategy.table_max, strategy.cycle))
         return replace(collection, revisit=revisit, strategy=replace(strategy, table_max=table_max, cycle=cycle))
 
     def reserve_sequence(self, known: LoadedCollection, count: int) -> int:
-        self.reserved += count
-        return self.reserved - count
+        self._next_in_sequence += count
+        return self._next_in_sequence - count
+
+    def start_sequence(self, first: int) -> None:
+        """The numbers from this one on were set aside for the next call."""
+        self._next_in_sequence = first
 
     def flush(self) -> None:
         """What was spent, by everybody at once, is taken from what there is by now."""

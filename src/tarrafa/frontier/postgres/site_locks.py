@@ -21,7 +21,7 @@ from tarrafa.frontier.store.schema import CLOSED
 from tarrafa.model import HostId
 
 OF_STAGE = "FROM site WHERE collection = %b::bigint AND stage = %b::bigint ORDER BY mentions"
-# As store/breadth.py has it. Names are compared byte by byte, as they are in the copy.
+# As store/breadth_sites.py has it. Names are compared byte by byte, as they are in the copy.
 MOST_MENTIONED = f'{OF_STAGE} DESC, best, name COLLATE "C"'
 LEAST_MENTIONED = f'{OF_STAGE}, best DESC, name COLLATE "C" DESC'
 LIMIT = "LIMIT %b::bigint"

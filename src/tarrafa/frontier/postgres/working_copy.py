@@ -21,8 +21,9 @@ from typing import Any
 import apsw
 import psycopg
 
+from tarrafa.frontier.store.database import ALL_ROWS, STATEMENTS_KEPT, FrontierDatabase
 from tarrafa.frontier.store.ready_queue import NEW_ROWS
-from tarrafa.frontier.store.schema import ALL_ROWS, OLD, STATEMENTS_KEPT, TABLES, FrontierDatabase
+from tarrafa.frontier.store.schema import OLD, TABLES
 from tarrafa.model import HostId
 
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": "text", "BLOB": "bytea"}
@@ -221,7 +222,7 @@ class WorkingCopy(FrontierDatabase):
     # -- hosts ------------------------------------------------------------------------------------------------
 
     def acquire_hosts(self, hosts: Sequence[HostId], walks_of: int | None = None) -> Sequence[HostId]:
-        """Never waits, so that it may be asked at any time. Of walks sites.py knows."""
+        """Never waits, so that it may be asked at any time. Walks are the matter of site_locks.py."""
         self.lock_hosts([host for host in hosts if host not in self._locked], "FOR UPDATE SKIP LOCKED")
         return [host for host in hosts if host in self._locked]
 

@@ -5,7 +5,9 @@ back, where `kind` is empty or the class of error. Arguments and results are typ
 what does not fit is refused before anything happens.
 """
 
+import asyncio
 import inspect
+import socket
 import struct
 import typing
 from typing import Any
@@ -17,6 +19,7 @@ from tarrafa.errors import FrontierError, TarrafaError
 from tarrafa.frontier.api import Frontier
 
 FRAME_BYTES_MAX = 64 << 20
+KEEPALIVE_IDLE_S, KEEPALIVE_EVERY_S, KEEPALIVE_PROBES = 10, 5, 3
 LENGTH_PREFIX = struct.Struct("!I")
 DECODE_ERRORS = (ValueError, RecursionError)  # what decoding raises on bytes that are no message of ours
 
@@ -65,6 +68,15 @@ class RpcMethod:
         required = sum(parameter.default is parameter.empty for parameter in parameters)
         self.arguments = ArgumentsDecoder([hints[parameter.name] for parameter in parameters], required)
         self.result = msgspec.msgpack.Decoder(returns)
+        self._signature, self._count = inspect.Signature(parameters), len(parameters)
+
+    def bind(self, positional: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments of a call in their order, as they are sent."""
+        if not named and len(positional) == self._count:
+            return positional
+        bound = self._signature.bind(*positional, **named)
+        bound.apply_defaults()
+        return bound.args
 
 
 METHODS = {name: RpcMethod(name) for name, member in vars(Frontier).items() if inspect.iscoroutinefunction(member)}
@@ -101,3 +113,21 @@ def decode_result(method: str, reply: RpcResponse) -> Any:
         kind = ERRORS_BY_NAME.get(reply.kind, FrontierError)
         raise kind(msgspec.msgpack.decode(reply.result, type=str))
     return METHODS[method].result.decode(reply.result)
+
+
+def keep_alive(connection: "socket.socket") -> None:
+    """Let the kernel find out, within half a minute, that the other machine is cut off or has lost its power."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_EVERY_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+    unheard_s = KEEPALIVE_IDLE_S + KEEPALIVE_EVERY_S * KEEPALIVE_PROBES
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, unheard_s * 1000)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+async def read_frame(reader: asyncio.StreamReader, bytes_max: int = FRAME_BYTES_MAX) -> bytes:
+    (length,) = LENGTH_PREFIX.unpack(await reader.readexactly(LENGTH_PREFIX.size))
+    if length > bytes_max:
+        raise ConnectionError(f"a frame of {length} bytes")
+    return await reader.readexactly(length)

@@ -1,150 +1,34 @@
 """RPC client of the frontier: `RemoteFrontier` for coroutines and `SocketClient` for threads, over a Unix socket or
 TCP.
 
-`serve` opens any body of the Protocol on a Unix socket (`door.py`: on TCP); `RemoteFrontier` is the same Protocol at
-the other end, and `Line` a plain blocking one for threads. Promise: a lost connection fails every call that was under
-way, at once and by name; nothing is silently repeated; a peer that is cut off is noticed.
+`RemoteFrontier` is the `Frontier` Protocol at the other end of `frontier_server.py`; `SocketClient` calls by name and
+blocks. Promise: a lost connection fails every call that was under way, at once and by name; nothing is silently
+repeated; a peer that is cut off is noticed.
 """
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import os
 import socket
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tarrafa.clock import boottime
 from tarrafa.errors import AccessRefused, FrontierError, TarrafaError, Unreachable
-from tarrafa.frontier.api import (
-    ClockReading,
-    CollectionRow,
-    DeletedCollection,
-    DiscoveredUrl,
-    Frontier,
-    FrontierCollectionState,
-    FrontierOverview,
-    HostCounts,
-    HostLoan,
-    HostReport,
-    Lease,
-    NextVisits,
-    PlannedVisit,
-    RetryBatch,
-    RevisitPage,
-    RevisitShelf,
-    TakedownBatch,
-    UrlLookup,
-    UrlStatusFacts,
-    UrlWeight,
-    WorkerRegistration,
-)
+from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.rpc import codec, handshake
-from tarrafa.frontier.transfer.host_export import (
-    CollectionExport,
-    ExportBatch,
-    ExportCatalogue,
-    FrontierCursor,
-    HostExport,
-)
-from tarrafa.i18n import Message
-from tarrafa.model import HostId, UrlId
-from tarrafa.runtime.process import ProcessId
+from tarrafa.frontier.rpc.codec import keep_alive, read_frame
 from tarrafa.runtime.token import Token
-from tarrafa.takedown import TakedownEntry
 
 CALL_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10.0  # handshake included
-REQUESTS_AT_ONCE_MAX = 256  # of one connection; it is not read from while so many wait
-KEEPALIVE_IDLE_S, KEEPALIVE_EVERY_S, KEEPALIVE_PROBES = 10, 5, 3
 SERVER_GONE = "the URL server went away"
 
 
-def keep_alive(connection: "socket.socket") -> None:
-    """Let the kernel find out, within half a minute, that the other machine is cut off or has lost its power."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_EVERY_S)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
-    unheard_s = KEEPALIVE_IDLE_S + KEEPALIVE_EVERY_S * KEEPALIVE_PROBES
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, unheard_s * 1000)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-async def serve_unix(frontier: Frontier, path: str) -> asyncio.Server:
-    """Answer on a Unix socket that only this user may open."""
-    Path(path).unlink(missing_ok=True)
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await RpcSession(frontier, writer).run(reader)
-
-    server = await asyncio.start_unix_server(connected, path)
-    Path(path).chmod(0o600)
-    return server
-
-
-class RpcStats:
-    """What this process has been asked so far, and by how many at this moment."""
-
-    responses = sessions = 0
-
-
-class RpcSession:
-    """One connection: questions are answered as they get done, not in the order asked."""
-
-    def __init__(self, frontier: Frontier, writer: asyncio.StreamWriter) -> None:
-        self._frontier, self._writer = frontier, writer
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._room = asyncio.Semaphore(REQUESTS_AT_ONCE_MAX)
-
-    async def run(self, reader: asyncio.StreamReader) -> None:
-        RpcStats.sessions += 1
-        try:
-            await self._serve_requests(reader)
-        finally:
-            RpcStats.sessions -= 1
-
-    async def _serve_requests(self, reader: asyncio.StreamReader) -> None:
-        with contextlib.suppress(
-            asyncio.IncompleteReadError, OSError, *codec.DECODE_ERRORS, asyncio.CancelledError
-        ):  # cancelled: the server ends
-            while True:
-                asked = codec.decode_request(await read_frame(reader))
-                await self._room.acquire()
-                task = asyncio.create_task(self._respond(asked))
-                self._tasks.add(task)
-                task.add_done_callback(self._request_done)
-        self._writer.close()
-
-    def _request_done(self, task: "asyncio.Task[None]") -> None:
-        RpcStats.responses += 1
-        self._tasks.discard(task)
-        self._room.release()
-
-    async def _respond(self, asked: codec.RpcRequest) -> None:
-        try:
-            method = codec.METHODS.get(asked.method)
-            if method is None:
-                raise FrontierError(f"the URL server knows no {asked.method!r}")
-            arguments = method.arguments.decode(asked.arguments)
-            reply = codec.encode_response(asked.number, await getattr(self._frontier, asked.method)(*arguments))
-        except Exception as error:  # whoever asked must hear something
-            reply = codec.encode_response(asked.number, None, error)
-        with contextlib.suppress(OSError):
-            self._writer.write(reply)
-            await self._writer.drain()
-
-
-async def read_frame(reader: asyncio.StreamReader, bytes_max: int = codec.FRAME_BYTES_MAX) -> bytes:
-    (length,) = codec.LENGTH_PREFIX.unpack(await reader.readexactly(codec.LENGTH_PREFIX.size))
-    if length > bytes_max:
-        raise ConnectionError(f"a frame of {length} bytes")
-    return await reader.readexactly(length)
-
-
-class RemoteFrontier:
-    """The Protocol over a socket."""
+class RemoteFrontier(Frontier):
+    """The Protocol over a socket. Its calls are derived from the Protocol, below."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
@@ -213,177 +97,20 @@ class RemoteFrontier:
             self._waiting.pop(number, None)
             raise Unreachable(f"the URL server did not answer {method} within {CALL_TIMEOUT_S:.0f} s") from None
 
-    async def open_collection(
-        self, config: bytes, roots: Sequence[DiscoveredUrl] = (), start: bool = True
-    ) -> CollectionRow:
-        row: CollectionRow = await self._call("open_collection", config, list(roots), start)
-        return row
 
-    async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
-        await self._call("seed", collection, roots)
+def _remote_call(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """The call of that name over the socket, with the signature that the Protocol gives it."""
+    method = codec.METHODS[name]
 
-    async def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
-        row: CollectionRow = await self._call("begin_run", name, reason)
-        return row
+    @functools.wraps(getattr(Frontier, name))
+    def call(self: RemoteFrontier, *positional: Any, **named: Any) -> Coroutine[Any, Any, Any]:
+        return self._call(name, *method.bind(positional, named))
 
-    async def sweep(self, name: str, limit: int) -> bool:
-        more: bool = await self._call("sweep", name, limit)
-        return more
+    return call
 
-    async def delete_collection(self, name: str, limit: int) -> bool:
-        more: bool = await self._call("delete_collection", name, limit)
-        return more
 
-    async def record_deletion(self, name: str) -> bool:
-        noted: bool = await self._call("record_deletion", name)
-        return noted
-
-    async def deletions(self, after: int) -> list[DeletedCollection]:
-        found: list[DeletedCollection] = await self._call("deletions", after)
-        return found
-
-    async def retry_host(self, host: HostId, host_key: str) -> None:
-        await self._call("retry_host", host, host_key)
-
-    async def urls_by_status(self, name: str, status: int) -> UrlStatusFacts:
-        facts: UrlStatusFacts = await self._call("urls_by_status", name, status)
-        return facts
-
-    async def retry_by_status(self, name: str, status: int, after: FrontierCursor, limit: int) -> RetryBatch:
-        retried: RetryBatch = await self._call("retry_by_status", name, status, after, limit)
-        return retried
-
-    async def host_counts(self, name: str) -> HostCounts:
-        counts: HostCounts = await self._call("host_counts", name)
-        return counts
-
-    async def collections(self) -> list[CollectionRow]:
-        rows: list[CollectionRow] = await self._call("collections")
-        return rows
-
-    async def collection(self, name: str) -> CollectionRow | None:
-        row: CollectionRow | None = await self._call("collection", name)
-        return row
-
-    async def collection_states(self) -> list[FrontierCollectionState]:
-        found: list[FrontierCollectionState] = await self._call("collection_states")
-        return found
-
-    async def set_state(self, name: str, state: str, reason: Message | str) -> None:
-        await self._call("set_state", name, state, reason)
-
-    async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
-        await self._call("discover", collection, offers)
-
-    async def join(self, name: str, process: ProcessId) -> WorkerRegistration:
-        terms: WorkerRegistration = await self._call("join", name, process)
-        return terms
-
-    async def release_process(self, process: ProcessId) -> None:
-        await self._call("release_process", process)
-
-    async def time(self) -> ClockReading:
-        instant: ClockReading = await self._call("time")
-        return instant
-
-    async def renew(self, worker: int, note: str) -> float:
-        lease_s: float = await self._call("renew", worker, note)
-        return lease_s
-
-    async def leave(self, worker: int) -> None:
-        await self._call("leave", worker)
-
-    async def lease(self, worker: int, hosts: int) -> list[Lease]:
-        leases: list[Lease] = await self._call("lease", worker, hosts)
-        return leases
-
-    async def held_leases(self, worker: int) -> list[Lease]:
-        leases: list[Lease] = await self._call("held_leases", worker)
-        return leases
-
-    async def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
-        loan: HostLoan = await self._call("borrow_host", worker, collection, host, host_key)
-        return loan
-
-    async def robots_text(self, digest: bytes) -> bytes:
-        text: bytes = await self._call("robots_text", digest)
-        return text
-
-    async def claim_address(self, worker: int, host: HostId, address: str) -> float:
-        free_at: float = await self._call("claim_address", worker, host, address)
-        return free_at
-
-    async def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
-        answers: list[NextVisits] = await self._call("finish", worker, batch)
-        return answers
-
-    async def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
-        await self._call("update_weights", collection, weights)
-
-    async def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
-        facts: UrlLookup = await self._call("look_up", host, url)
-        return facts
-
-    async def overview(self) -> FrontierOverview:
-        overview: FrontierOverview = await self._call("overview")
-        return overview
-
-    async def collections_to_plan(self) -> list[int]:
-        numbers: list[int] = await self._call("collections_to_plan")
-        return numbers
-
-    async def revisit_pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
-        pages: list[RevisitPage] = await self._call("revisit_pages", collection, host, url, limit)
-        return pages
-
-    async def revisit_shelves(self, collection: int, host: HostId, limit: int) -> list[RevisitShelf]:
-        shelves: list[RevisitShelf] = await self._call("revisit_shelves", collection, host, limit)
-        return shelves
-
-    async def set_price(self, collection: int, price: float) -> None:
-        await self._call("set_price", collection, price)
-
-    async def recompute_due(self, collection: int, host: HostId, limit: int) -> HostId | None:
-        last: HostId | None = await self._call("recompute_due", collection, host, limit)
-        return last
-
-    async def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
-        await self._call("add_planned_visits", collection, number, visits)
-
-    async def activate_plan(self, collection: int, number: int, end: float) -> None:
-        await self._call("activate_plan", collection, number, end)
-
-    async def drop_old_plans(self, collection: int, limit: int) -> int:
-        count: int = await self._call("drop_old_plans", collection, limit)
-        return count
-
-    async def export_catalogue(self) -> ExportCatalogue:
-        catalogue: ExportCatalogue = await self._call("export_catalogue")
-        return catalogue
-
-    async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
-        album: ExportBatch = await self._call("export_hosts", after, limit)
-        return album
-
-    async def import_collection(self, image: CollectionExport) -> CollectionRow:
-        row: CollectionRow = await self._call("import_collection", image)
-        return row
-
-    async def import_hosts(self, images: list[HostExport]) -> None:
-        await self._call("import_hosts", images)
-
-    async def import_deletions(self, moments: dict[str, float]) -> None:
-        await self._call("import_deletions", moments)
-
-    async def forget_host(self, host: HostId) -> None:
-        await self._call("forget_host", host)
-
-    async def record_takedowns(self, entries: list[TakedownEntry]) -> None:
-        await self._call("record_takedowns", entries)
-
-    async def takedowns(self, after: int) -> TakedownBatch:
-        told: TakedownBatch = await self._call("takedowns", after)
-        return told
+for _name in codec.METHODS:
+    setattr(RemoteFrontier, _name, _remote_call(_name))
 
 
 async def _run_handshake(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: Token, where: str) -> None:

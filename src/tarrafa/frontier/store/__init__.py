@@ -1,6 +1,8 @@
 """Frontier storage: the tables, the operations on them, and the SQLite frontier.
 
-`sqlite.py` opens the one file and runs all that happens to it in one thread; `collections.py`, `urls.py` and
-`hosts.py` are what can happen. Exactly one process has the file open for writing: everybody else asks it over its
-socket. `images.py` takes hosts out and in, `snapshot.py` shows one moment, `replay.py` lives a lost frontier again.
+`sqlite_frontier.py` opens the one file and runs every call in one thread; `frontier_store.py` puts the operations
+together: `collections.py`, `urls.py`, `leases.py`, `dispatch.py` and the others, each on a part of the tables of
+`schema.py`. Exactly one process has the file open for writing: every other process calls that one over its socket.
+`host_transfer.py` exports and imports hosts, `offline_reads.py` reads the file beside its owner or without one,
+`replay.py` rebuilds a lost frontier.
 """

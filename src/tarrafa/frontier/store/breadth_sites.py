@@ -14,20 +14,14 @@ kept up; a collection that changes its order is read once as a whole.
 from typing import NamedTuple
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.api import SiteFacts
+from tarrafa.frontier.messages import SiteFacts
 from tarrafa.frontier.ordering import breadth_rules
 from tarrafa.frontier.ordering.breadth_rules import FRUITLESS_VISITS_MAX, SiteStage
-from tarrafa.frontier.store.collections import (
-    PASSED_OVER,
-    REVISITS_OUT,
-    SITES_CHOSEN,
-    TABLE_SITES,
-    Counters,
-    LoadedCollection,
-    state_bucket,
-)
+from tarrafa.frontier.store.collections import LoadedCollection
+from tarrafa.frontier.store.counters import PASSED_OVER, REVISITS_OUT, SITES_CHOSEN, TABLE_SITES, Counters, state_bucket
+from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.store.schema import CLOSED, OPEN, OUT, FrontierDatabase
+from tarrafa.frontier.store.schema import CLOSED, OPEN, OUT
 from tarrafa.model import HostId, Outcome, UrlId, UrlState
 
 SITE_OF = "(SELECT site FROM host WHERE id = ?)"

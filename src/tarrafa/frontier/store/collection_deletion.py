@@ -16,10 +16,11 @@ no more. That is said (deletions.py) before the first row goes.
 
 from tarrafa.clock import Clock
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.api import ENTRIES_PER_RESPONSE, DeletedCollection
-from tarrafa.frontier.store.collections import DELETING, KNOWN, Collections, Counters, LoadedCollection, state_bucket
+from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE, DeletedCollection
+from tarrafa.frontier.store.collections import DELETING, Collections, LoadedCollection
+from tarrafa.frontier.store.counters import KNOWN, Counters, state_bucket
+from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.store.schema import FrontierDatabase
 from tarrafa.model import HostId, UrlState
 
 TICK_S = 1e-6
@@ -50,10 +51,9 @@ class CollectionDeletionLog:
             if at > self._last(name)[1] and (known is None or known.created >= at):
                 self._write(name, 0, at)
 
-    def after(self, number: int) -> list[DeletedCollection]:
+    def deletions(self, after: int) -> list[DeletedCollection]:
         return [
-            DeletedCollection(*row)
-            for row in self._db.rows(DELETIONS_AFTER_SQL, (number, number, ENTRIES_PER_RESPONSE))
+            DeletedCollection(*row) for row in self._db.rows(DELETIONS_AFTER_SQL, (after, after, ENTRIES_PER_RESPONSE))
         ]
 
     def _last(self, name: str) -> tuple[int, float]:

@@ -1,8 +1,4 @@
-"""Collections of the frontier: configuration, state, limits, revisit tuning and counters.
-
-Numbers are counted as things happen, never by scanning. Deltas are gathered during a transaction and written once at
-its end; `value()` sees both.
-"""
+"""Collections of the frontier: configuration, state, limits, revisit tuning and status."""
 
 import dataclasses
 from collections import defaultdict, deque
@@ -13,40 +9,42 @@ import msgspec
 from tarrafa import config
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, FrontierError
-from tarrafa.frontier.api import CollectionRow, CollectionStatus, FrontierCollectionState
+from tarrafa.frontier.messages import CollectionRow, CollectionStatus, FrontierCollectionState
 from tarrafa.frontier.ordering.queue_order import QueueOrder, order_of
-from tarrafa.frontier.store.schema import FrontierDatabase
+from tarrafa.frontier.store.counters import (
+    BYTES,
+    CHANGES,
+    CHOSEN_WAITING,
+    EVENT_KINDS,
+    EVENTS,
+    HOSTS,
+    KNOWN,
+    LEFT_OVER,
+    OLD_PAGES,
+    PASSED_OVER,
+    REQUESTS,
+    REQUESTS_BEFORE,
+    REVISITS,
+    REVISITS_OUT,
+    SEQUENCE,
+    SHOWN_PAGES,
+    SITES_CHOSEN,
+    TABLE_SITES,
+    VISITS,
+    Counters,
+    state_bucket,
+)
+from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.transfer.host_export import CollectionExport
 from tarrafa.i18n import Message, message
 from tarrafa.model import HostId, UrlId, UrlState
 
 STATES = ("ready", "waiting", "running", "paused", "stopped", "finished")
 NOT_STARTED = message("created; not started yet")
-DELETING = "deleting"  # some of what hangs below it is gone already: see deleting.py
+DELETING = "deleting"  # some of what hangs below it is gone already: see collection_deletion.py
 IMPORTING = "importing"  # some of its hosts may still be missing: nobody may visit the others yet
 RATE_WINDOW_S = 10.0
-KNOWN, HOSTS, VISITS, REQUESTS = "known", "hosts", "visits", "requests"
-BYTES = "bytes"  # of documents received
-REVISITS, CHANGES, RATES = "revisits", "changes", "rates"  # of pages that are kept fresh
-REVISITS_OUT = "again"  # those of them that are handed out
-REVISITS_PAID = "paid"  # revisits that the budget was charged for
-CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL = "chosen", "dismissed", "full"  # see exchange.py
-REQUESTS_BEFORE = "requests before"  # this run began
-# What happened, whatever is there now.
-EVENTS = (VISITS, REQUESTS, BYTES, REQUESTS_BEFORE, REVISITS, CHANGES, REVISITS_PAID, WAS_FULL)
-# Of what an earlier run left: pages kept that this one has not come across, others that wait while their page is
-# still shown, and URLs that waited when it ended. See runs.py.
-OLD_PAGES, SHOWN_PAGES, LEFT_OVER = "old", "shown", "left over"
-EVENT_KINDS = ("status:", "type:")
-SEQUENCE = "sequence of "  # and its number: how many were discovered, in the table of numbers
 VISITING, SWEEPING, SWEPT_OUT = 0, 1, 2  # phases of a run
-TABLE_SITES, SITES_CHOSEN, PASSED_OVER = "table", "sites chosen", "passed over"  # see breadth.py
-
-
-def state_bucket(state: int) -> str:
-    return f"state:{int(state)}"
-
-
 MESSAGE_START = '{"text":'  # how a message stands in the column `reason`; what others gave as a reason is plain text
 
 
@@ -56,69 +54,6 @@ def reason_to_text(reason: Message | str) -> str:
 
 def reason_from_text(text: str) -> Message | str:
     return msgspec.json.decode(text, type=Message) if text.startswith(MESSAGE_START) else text
-
-
-class Counters:
-    """Numbers per collection, in buckets."""
-
-    def __init__(self, db: FrontierDatabase) -> None:
-        self._db = db
-        self._values: dict[tuple[int, str], int] = {
-            (collection, bucket): value
-            for collection, bucket, value in db.rows("SELECT collection, bucket, value FROM counter")
-        }
-        self._deltas: defaultdict[tuple[int, str], int] = defaultdict(int)
-
-    def add(self, collection: int, bucket: str, delta: int = 1) -> None:
-        self._deltas[collection, bucket] += delta
-
-    def move(self, collection: int, before: int, after: int) -> None:
-        if before != after:
-            self._deltas[collection, state_bucket(before)] -= 1
-            self._deltas[collection, state_bucket(after)] += 1
-
-    def value(self, collection: int, bucket: str) -> int:
-        return self._values.get((collection, bucket), 0) + self._deltas.get((collection, bucket), 0)
-
-    def has(self, collection: int, bucket: str) -> bool:
-        """Whether anything was ever counted there."""
-        return bool(self.value(collection, bucket))
-
-    def with_prefix(self, collection: int, prefix: str) -> dict[str, int]:
-        keys = {key for key in (*self._values, *self._deltas) if key[0] == collection and key[1].startswith(prefix)}
-        return {key[1][len(prefix) :]: value for key in sorted(keys) if (value := self.value(*key))}
-
-    def size(self, collection: int, prefix: str) -> int:
-        """How many buckets begin so."""
-        return len(self.with_prefix(collection, prefix))
-
-    def flush(self) -> None:
-        """Write this transaction's deltas; the transaction may still fail, see `settle` and `forget`."""
-        self._db.many(
-            "INSERT INTO counter VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value",
-            [(*key, delta) for key, delta in sorted(self._deltas.items()) if delta],
-        )
-
-    def snapshot(self) -> dict[tuple[int, str], int]:
-        return dict(self._deltas)
-
-    def restore_snapshot(self, snapshot: dict[tuple[int, str], int]) -> None:
-        self._deltas = defaultdict(int, snapshot)
-
-    def on_commit(self) -> None:
-        for key, delta in self._deltas.items():
-            self._values[key] = self._values.get(key, 0) + delta
-        self._deltas.clear()
-
-    def on_rollback(self) -> None:
-        self._deltas.clear()
-
-    def drop(self, collection: int) -> None:
-        """Nothing is counted of it any more."""
-        self._db.run("DELETE FROM counter WHERE collection = ?", (collection,))
-        for numbers in (self._values, self._deltas):
-            for key in [key for key in numbers if key[0] == collection]:
-                del numbers[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,14 +332,14 @@ class Collections:
             counted |= {f"{kind}{name}": count for name, count in self._counters.with_prefix(number, kind).items()}
         return {bucket: count for bucket, count in counted.items() if count}
 
-    def import_collection(self, image: CollectionExport, number: int | None = None) -> LoadedCollection:
+    def import_collection(self, image: CollectionExport, number: int | None = None) -> CollectionRow:
         """Make room for one that comes from elsewhere. It is `importing` until somebody says that its hosts are all
         here; what stands there as its reason tells one import from another."""
         known = self.find(image.name)
         if known is not None:
             if known.row.state != IMPORTING or known.row.reason != image.reason:
                 raise FrontierError(f"a collection named {image.name!r} is here already; nothing was changed")
-            return known
+            return known.row
         if self._decode(image.config).name != image.name:
             raise FrontierError(f"the collection {image.name!r} has the configuration of another one")
         if number is None:  # the same as before, unless that was given to another one here
@@ -424,7 +359,7 @@ class Collections:
         self.reload()
         known = self.by_id(number)
         known.sequence = image.sequence
-        return known
+        return known.row
 
     def find(self, name: str) -> LoadedCollection | None:
         return next((known for known in self._by_id.values() if known.row.name == name), None)

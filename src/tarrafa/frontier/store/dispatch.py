@@ -13,9 +13,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.api import VISITS_PER_LEASE, VisitReport
+from tarrafa.frontier.messages import VISITS_PER_LEASE, VisitReport
 from tarrafa.frontier.store.breadth_sites import BreadthSites
-from tarrafa.frontier.store.collections import (
+from tarrafa.frontier.store.collections import Collections, LoadedCollection
+from tarrafa.frontier.store.counters import (
     BYTES,
     CHOSEN_WAITING,
     DISMISSED_WAITING,
@@ -24,10 +25,9 @@ from tarrafa.frontier.store.collections import (
     REVISITS_OUT,
     SHOWN_PAGES,
     VISITS,
-    Collections,
     Counters,
-    LoadedCollection,
 )
+from tarrafa.frontier.store.database import ALL_ROWS, FrontierDatabase
 from tarrafa.frontier.store.page_replacement import PageReplacement
 from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.store.revisit_queue import (
@@ -38,7 +38,7 @@ from tarrafa.frontier.store.revisit_queue import (
     has_changed,
 )
 from tarrafa.frontier.store.runs import Runs
-from tarrafa.frontier.store.schema import ALL_ROWS, SWEPT, SWEPT_RANK, UNSHOWN, FrontierDatabase
+from tarrafa.frontier.store.schema import SWEPT, SWEPT_RANK, UNSHOWN
 from tarrafa.frontier.store.urls import RANK_COLUMNS_SQL, FrontierUrls, rank_of
 from tarrafa.model import (  # fmt: skip
     ATTEMPT_NOT_COUNTED,

@@ -4,11 +4,12 @@ Every method runs inside a transaction that the caller commits. It is the same f
 file of its own (sqlite.py), or a working copy of what a database has (postgres/).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
-from tarrafa.frontier.api import (
+from tarrafa.frontier.messages import (
+    ClockReading,
     CollectionRow,
     DiscoveredUrl,
     FrontierOverview,
@@ -18,7 +19,9 @@ from tarrafa.frontier.api import (
     WorkerRegistration,
 )
 from tarrafa.frontier.store.collection_deletion import CollectionDeleter, CollectionDeletionLog
-from tarrafa.frontier.store.collections import Collections, Counters, LoadedCollection, RevisitTuning
+from tarrafa.frontier.store.collections import Collections, LoadedCollection, RevisitTuning
+from tarrafa.frontier.store.counters import Counters
+from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.dispatch import VisitDispatcher
 from tarrafa.frontier.store.host_transfer import HostTransfer
 from tarrafa.frontier.store.leases import HostLeases, LeaseClock
@@ -27,7 +30,6 @@ from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.store.retries import HostRetries, StatusRetries
 from tarrafa.frontier.store.revisit_plans import RevisitPlans
 from tarrafa.frontier.store.runs import Runs, check_can_begin_run, has_runs, roots_of
-from tarrafa.frontier.store.schema import FrontierDatabase
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
@@ -60,12 +62,12 @@ class FrontierStore:
         self.deletion_log = CollectionDeletionLog(self.db, self.collections, clock)
         self.deleter = CollectionDeleter(self.db, self.counters, self.collections, ready, self.deletion_log)
         self.host_retries = HostRetries(self.db, self.counters, self.collections, self.urls, ready, clock)
-        self.status_retries = StatusRetries(self.db, self.urls, self.host_retries)
+        self.status_retries = StatusRetries(self.db, self.collections, self.urls, self.host_retries)
         self.transfer = HostTransfer(self.db, self.counters, self.collections, self.urls, ready, clock)
 
-    def open_collection(self, content: bytes, roots: list[DiscoveredUrl], start: bool = True) -> CollectionRow:
+    def open_collection(self, config: bytes, roots: Sequence[DiscoveredUrl] = (), start: bool = True) -> CollectionRow:
         finished = {known.row.id for known in self.collections.all() if known.row.state == "finished"}
-        known, before = self.collections.open(content, start=start)
+        known, before = self.collections.open(config, start=start)
         if before is not None:
             self.begin_config_change(known, before)
             self.apply_config_change(known, before, start=start)
@@ -127,9 +129,9 @@ class FrontierStore:
     def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
         return look_up(self.db, host, url, self.collections, self.urls.revisits, self.urls.breadth)
 
-    def update_weights(self, name: str, weights: list[UrlWeight]) -> None:
+    def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
         """An archive may be older than its frontier: what belongs to no collection here is nobody's business."""
-        known = self.collections.find(name)
+        known = self.collections.find(collection)
         if known is not None:
             self.urls.update_weights(known, weights)
 
@@ -148,6 +150,9 @@ class FrontierStore:
         if abs(now - self._marked) > CLOCK_RECORDED_EVERY_S * self.clock.scale:
             self.db.run("INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (now,))
             self._marked = now
+
+    def time(self) -> ClockReading:
+        return ClockReading(self.clock.now(), self.clock.scale)
 
     def join(self, name: str, process: ProcessId) -> WorkerRegistration:
         self.expire()

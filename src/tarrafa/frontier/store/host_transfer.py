@@ -14,7 +14,8 @@ import msgspec
 
 from tarrafa.clock import Clock
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.store.collections import (
+from tarrafa.frontier.store.collections import Collections, LoadedCollection
+from tarrafa.frontier.store.counters import (
     CHOSEN_WAITING,
     DISMISSED_WAITING,
     HOSTS,
@@ -22,14 +23,12 @@ from tarrafa.frontier.store.collections import (
     LEFT_OVER,
     OLD_PAGES,
     SHOWN_PAGES,
-    Collections,
     Counters,
-    LoadedCollection,
     state_bucket,
 )
+from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.store.revisit_queue import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, read_history
-from tarrafa.frontier.store.schema import FrontierDatabase
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.frontier.transfer.host_export import (
     BYTES_MAX,
@@ -114,13 +113,13 @@ class HostTransfer:
 
     # -- out --------------------------------------------------------------------------------------------------
 
-    def export_hosts(self, place: FrontierCursor, limit: int) -> ExportBatch:
+    def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
         """The hosts behind a place, with up to so many URLs in all; the last one may go on in the next album."""
         images: list[HostExport] = []
-        left, size, start = max(1, min(limit, URLS_MAX)), 0, place.host
+        left, size, place = max(1, min(limit, URLS_MAX)), 0, after
         while True:
             image, place = self.export_host(place, left)
-            if image is not None and (image.shares or image.id != start):
+            if image is not None and (image.shares or image.id != after.host):
                 images.append(image)
                 left, size = left - max(1, image.urls), size + estimate_bytes(image)
             if left <= 0 or size > BYTES_MAX:

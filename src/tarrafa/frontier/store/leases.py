@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tarrafa.clock import Clock, boot_id, boottime
 from tarrafa.errors import LeaseLost, NameTaken
-from tarrafa.frontier.api import (
+from tarrafa.frontier.messages import (
     LEASE_S,
     VISITS_PER_LEASE,
     CachedRobots,
@@ -26,9 +26,10 @@ from tarrafa.frontier.api import (
     WorkerRegistration,
 )
 from tarrafa.frontier.store.collections import Collections, LoadedCollection
+from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.dispatch import VisitDispatcher
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.store.schema import NEW, OLD, OPEN, FrontierDatabase
+from tarrafa.frontier.store.schema import NEW, OLD, OPEN
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.model import HostId
 from tarrafa.parse.url import name_and_port
@@ -273,10 +274,10 @@ class HostLeases:
             leases.append(replace(lease, visits=self._visits.outstanding_visits(known, host)))
         return leases
 
-    def borrow_host(self, worker: int, collection: int, host: HostId, key: str) -> HostLoan:
+    def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
         """The host itself, if it is with nobody and its time has come; in any case what is known of its robots.txt."""
         self._check(worker)
-        self._urls.ensure_host_row(host, key, self._collections.by_id(collection).config.network.suffixes)
+        self._urls.ensure_host_row(host, host_key, self._collections.by_id(collection).config.network.suffixes)
         holder, next_at, ended_at, delay_s, failures, status, digest, expires = self._db.required_row(
             "SELECT worker, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires"
             " FROM host WHERE id = ?",

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.api import HostCollectionCounts, HostFacts, PastVisit, UrlFacts, UrlLookup
+from tarrafa.frontier.messages import HostCollectionCounts, HostFacts, PastVisit, UrlFacts, UrlLookup
 from tarrafa.frontier.store.breadth_sites import BreadthSites
 from tarrafa.frontier.store.collections import Collections
+from tarrafa.frontier.store.database import ALL_ROWS, FrontierDatabase
 from tarrafa.frontier.store.revisit_queue import RevisitQueue
-from tarrafa.frontier.store.schema import ALL_ROWS, FrontierDatabase
 from tarrafa.model import HostId, UrlId, UrlRole, UrlState
 
 HISTORY_MAX = 100  # the newest

@@ -14,19 +14,17 @@ it were visited.
 from typing import Any
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.store.collections import (
+from tarrafa.frontier.store.collections import NO_USAGE, Collections, LoadedCollection
+from tarrafa.frontier.store.counters import (
     CHOSEN_WAITING,
     DISMISSED_WAITING,
-    NO_USAGE,
     REVISITS_OUT,
     WAS_FULL,
-    Collections,
     Counters,
-    LoadedCollection,
     state_bucket,
 )
+from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.revisit_queue import CHOSEN_SHELF, DISMISSED_SHELF, RevisitQueue
-from tarrafa.frontier.store.schema import FrontierDatabase
 from tarrafa.model import HostId, UrlId, UrlRole, UrlState
 
 AT_ONCE_MAX, AT_ONCE_SHARE = 16, 20  # pages on their way out or in: no more than one in twenty

@@ -9,7 +9,8 @@ While favoured hosts and others could be visited, the favoured ones get four pla
 nobody starves.
 """
 
-from tarrafa.frontier.store.schema import FAVOURED, NEW, OLD, OPEN, FrontierDatabase
+from tarrafa.frontier.store.database import FrontierDatabase
+from tarrafa.frontier.store.schema import FAVOURED, NEW, OLD, OPEN
 from tarrafa.model import HostId
 
 FAVOURED_OF_FIVE = 4

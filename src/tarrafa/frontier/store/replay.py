@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.api import FIRST_HOST, CachedRobots, DiscoveredUrl, UrlWeight, VisitReport
+from tarrafa.frontier.messages import FIRST_HOST, CachedRobots, DiscoveredUrl, UrlWeight, VisitReport
 from tarrafa.frontier.store.collections import LoadedCollection
+from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.runs import has_runs, roots_of
-from tarrafa.frontier.store.schema import open_database
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, Outcome, Status, UrlId
 

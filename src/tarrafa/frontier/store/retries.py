@@ -15,10 +15,11 @@ from itertools import groupby
 from typing import Any
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.api import HostCounts, HostUrlCount, PastVisit, RetryBatch, UrlSample, UrlStatusFacts
-from tarrafa.frontier.store.collections import HOSTS, Collections, Counters, LoadedCollection
+from tarrafa.frontier.messages import HostCounts, HostUrlCount, PastVisit, RetryBatch, UrlSample, UrlStatusFacts
+from tarrafa.frontier.store.collections import Collections, LoadedCollection
+from tarrafa.frontier.store.counters import HOSTS, Counters
+from tarrafa.frontier.store.database import ALL_ROWS, FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.store.schema import ALL_ROWS, FrontierDatabase
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import HostId, UrlId, UrlState, can_be_retried
@@ -169,11 +170,14 @@ def _samples(rows: list[tuple[Any, ...]]) -> Iterable[UrlSample]:
 class StatusRetries:
     """The URLs of one frontier, by how they ended."""
 
-    def __init__(self, db: FrontierDatabase, urls: FrontierUrls, trouble: HostRetries) -> None:
-        self._db, self._urls, self._trouble = db, urls, trouble
+    def __init__(
+        self, db: FrontierDatabase, collections: Collections, urls: FrontierUrls, host_retries: HostRetries
+    ) -> None:
+        self._db, self._collections, self._urls, self._host_retries = db, collections, urls, host_retries
 
-    def retry_by_status(self, known: LoadedCollection, status: int, after: FrontierCursor, limit: int) -> RetryBatch:
+    def retry_by_status(self, name: str, status: int, after: FrontierCursor, limit: int) -> RetryBatch:
         """Some of those behind a place."""
+        known = self._collections.by_name(name)
         if not can_be_retried(status):
             return RetryBatch(0, None)
         hosts = self._db.rows(
@@ -200,7 +204,7 @@ class StatusRetries:
         """These wait again, as far as they do not; how many that were."""
         waiting = dict[HostId, int]()
         for host in sorted({key[0] for key in keys}):
-            self._trouble.reset_backoff(host)
+            self._host_retries.reset_backoff(host)
         for key in keys:
             state = self._db.value("SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?", key)
             is_over = state in (UrlState.DROPPED, UrlState.FAILED)

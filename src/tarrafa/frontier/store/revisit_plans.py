@@ -8,10 +8,11 @@ that the crawl goes on in between. Promise: a plan holds when it is complete, no
 from dataclasses import replace
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.api import PlannedVisit, RevisitPage, RevisitShelf
-from tarrafa.frontier.store.collections import REVISITS_PAID, Collections, Counters, LoadedCollection
+from tarrafa.frontier.messages import PlannedVisit, RevisitPage, RevisitShelf
+from tarrafa.frontier.store.collections import Collections, LoadedCollection
+from tarrafa.frontier.store.counters import REVISITS_PAID, Counters
+from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.revisit_queue import PLANNED, RevisitQueue, read_history
-from tarrafa.frontier.store.schema import FrontierDatabase
 from tarrafa.model import HostId, UrlId
 from tarrafa.revisit import date_trust
 from tarrafa.revisit.change_rate import DAY_S
@@ -37,7 +38,8 @@ class RevisitPlans:
             known.row.id for known in self._collections.running() if _needs_plan(known) and known.tuning.plan_end <= now
         ]
 
-    def revisit_pages(self, known: LoadedCollection, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
+    def revisit_pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
+        known = self._collections.by_id(collection)
         columns = (
             "SELECT page.host, page.id, delay_s, modified_right, modified_wrong, history FROM page"
             " CROSS JOIN host ON host.id = page.host CROSS JOIN url USING (host, collection, id)"
@@ -62,7 +64,8 @@ class RevisitPlans:
             for at, page, delay, right, wrong, content in rows
         ]
 
-    def revisit_shelves(self, known: LoadedCollection, host: HostId, limit: int) -> list[RevisitShelf]:
+    def revisit_shelves(self, collection: int, host: HostId, limit: int) -> list[RevisitShelf]:
+        known = self._collections.by_id(collection)
         last = self._db.value(
             "SELECT max(host) FROM (SELECT DISTINCT host FROM shelf WHERE collection = ? AND host > ?"
             " ORDER BY host LIMIT ?)",
@@ -76,9 +79,10 @@ class RevisitPlans:
         least = float(known.config.politeness.delay)
         return [RevisitShelf(at, max(delay, least), shelf, pages) for at, delay, shelf, pages in rows]
 
-    def set_price(self, known: LoadedCollection, price: float) -> None:
+    def set_price(self, collection: int, price: float) -> None:
         """The price that the classes ask for, times what experience says: while rates are still being learned, fewer
         visits are made at a price than in the long run, and the budget would not be spent."""
+        known = self._collections.by_id(collection)
         if known.config.revisit.policy != "index":
             return  # it changed its mind meanwhile
         tuning, now = known.tuning, self._clock.now()
@@ -96,7 +100,8 @@ class RevisitPlans:
             replace(tuning, price=price * factor, plan_end=end, factor=factor, priced_at=now, priced_revisits=revisits),
         )
 
-    def recompute_due(self, known: LoadedCollection, host: HostId, limit: int) -> HostId | None:
+    def recompute_due(self, collection: int, host: HostId, limit: int) -> HostId | None:
+        known = self._collections.by_id(collection)
         rows = self._db.rows(
             "SELECT DISTINCT host FROM shelf WHERE collection = ? AND host > ? ORDER BY host LIMIT ?",
             (known.row.id, host, limit),
@@ -105,16 +110,19 @@ class RevisitPlans:
             self._revisits.update_due(known, one)
         return rows[-1][0] if rows else None
 
-    def add_planned_visits(self, known: LoadedCollection, number: int, visits: list[PlannedVisit]) -> None:
+    def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
+        known = self._collections.by_id(collection)
         for visit in visits if known.config.revisit.policy in PLANNED else ():
             self._revisits.add(visit.host, known.row.id, number, visit.at, visit.id)
 
-    def activate_plan(self, known: LoadedCollection, number: int, end: float) -> None:
+    def activate_plan(self, collection: int, number: int, end: float) -> None:
+        known = self._collections.by_id(collection)
         if known.config.revisit.policy in PLANNED:
             self._collections.set_tuning(known, replace(known.tuning, plan=number, plan_end=end))
 
-    def drop_old_plans(self, known: LoadedCollection, limit: int) -> int:
+    def drop_old_plans(self, collection: int, limit: int) -> int:
         """Plans are numbered upwards; our own shelves are negative."""
+        known = self._collections.by_id(collection)
         rows = self._db.rows(
             "SELECT host, shelf FROM shelf WHERE collection = ? AND shelf >= 0 AND shelf < ? LIMIT ?",
             (known.row.id, known.tuning.plan, limit),

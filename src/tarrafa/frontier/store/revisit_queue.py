@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import msgspec
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.api import PageFreshness, VisitReport
-from tarrafa.frontier.store.collections import (
+from tarrafa.frontier.messages import PageFreshness, VisitReport
+from tarrafa.frontier.store.collections import LoadedCollection
+from tarrafa.frontier.store.counters import (
     CHANGES,
     DISMISSED_WAITING,
     RATES,
@@ -25,11 +26,11 @@ from tarrafa.frontier.store.collections import (
     REVISITS_OUT,
     REVISITS_PAID,
     Counters,
-    LoadedCollection,
     state_bucket,
 )
+from tarrafa.frontier.store.database import ALL_ROWS, FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.store.schema import ALL_ROWS, OLD, FrontierDatabase
+from tarrafa.frontier.store.schema import OLD
 from tarrafa.model import GONE, HostId, Outcome, UrlId, UrlRole, UrlState, is_inconclusive
 from tarrafa.parse.text.dates import parse_date
 from tarrafa.revisit import change_rate, date_trust

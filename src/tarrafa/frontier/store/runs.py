@@ -19,21 +19,19 @@ single page that could not be had, what only it leads to counts as not found.
 
 from tarrafa.config import Collection
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.api import FIRST_HOST, DiscoveredUrl
+from tarrafa.frontier.messages import FIRST_HOST, DiscoveredUrl
 from tarrafa.frontier.store.collections import (
     DELETING,
     IMPORTING,
-    LEFT_OVER,
-    OLD_PAGES,
-    SHOWN_PAGES,
     SWEEPING,
     SWEPT_OUT,
     Collections,
-    Counters,
     LoadedCollection,
     RunProgress,
 )
-from tarrafa.frontier.store.schema import SWEPT, SWEPT_RANK, FrontierDatabase
+from tarrafa.frontier.store.counters import LEFT_OVER, OLD_PAGES, SHOWN_PAGES, Counters
+from tarrafa.frontier.store.database import FrontierDatabase
+from tarrafa.frontier.store.schema import SWEPT, SWEPT_RANK
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId, UrlState

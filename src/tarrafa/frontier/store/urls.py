@@ -4,30 +4,30 @@ A URL's row is made once and never removed; what happens to it moves it between 
 every move, so that nobody ever looks for waiting URLs by scanning.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tarrafa.clock import Clock
 from tarrafa.config import StrategyConfig
-from tarrafa.frontier.api import DiscoveredUrl, UrlWeight, is_significant_rank_change
+from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight, is_significant_rank_change
 from tarrafa.frontier.ordering.queue_order import order_of
 from tarrafa.frontier.store.breadth_sites import BreadthSites
-from tarrafa.frontier.store.collections import (
+from tarrafa.frontier.store.collections import Collections, LoadedCollection
+from tarrafa.frontier.store.counters import (
     HOSTS,
     KNOWN,
     LEFT_OVER,
     OLD_PAGES,
     REVISITS_OUT,
     SHOWN_PAGES,
-    Collections,
     Counters,
-    LoadedCollection,
     state_bucket,
 )
+from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.page_replacement import PageReplacement
 from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.store.revisit_queue import RevisitQueue
-from tarrafa.frontier.store.schema import CLOSED, OPEN, SHOWN, SWEPT, SWEPT_RANK, UNSHOWN, FrontierDatabase
+from tarrafa.frontier.store.schema import CLOSED, OPEN, SHOWN, SWEPT, SWEPT_RANK, UNSHOWN
 from tarrafa.model import GIVEN_UP, HostId, Status, UrlId, UrlRole, UrlState
 from tarrafa.parse.public_suffix import PublicSuffixes
 
@@ -51,18 +51,18 @@ class FrontierUrls:
         self._suffix_text = str(db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
         self._suffixes: dict[tuple[str, ...], PublicSuffixes] = {}
 
-    def discover(self, number: int, offers: list[DiscoveredUrl]) -> None:
+    def discover(self, collection: int, offers: Sequence[DiscoveredUrl]) -> None:
         """Insert what is new, lower what was deeper, renew what an earlier run knew. Sorted, so that neighbours in the
         tree are touched together."""
-        if self._collections.is_deleted(number):
+        if self._collections.is_deleted(collection):
             return  # who still has to tell something of it was away for long
-        known = self._collections.by_id(number)
+        known = self._collections.by_id(collection)
         waiting: dict[HostId, int] = {}
         closed: dict[HostId, int] = {}
         first = self._collections.reserve_sequence(known, len(offers))
-        self._db.prefetch("url", [(offer.host, number, offer.id) for offer in offers])
+        self._db.prefetch("url", [(offer.host, collection, offer.id) for offer in offers])
         for sequence, offer in sorted(enumerate(offers, first), key=lambda one: (one[1].host, one[1].id)):
-            key = (offer.host, number, offer.id)
+            key = (offer.host, collection, offer.id)
             row = self._db.row(
                 "SELECT depth, redirects, state, announced, status, role, run, shown FROM url"
                 " WHERE host = ? AND collection = ? AND id = ?",
@@ -84,7 +84,7 @@ class FrontierUrls:
                 )
                 if row[2] == UrlState.FETCHED and known.config.keeps_fresh:
                     self.revisits.record_announced_change(known, key, offer.announced)
-        self.add_pending(number, waiting)
+        self.add_pending(collection, waiting)
 
     def _promote(
         self, known: LoadedCollection, offer: DiscoveredUrl, state: int, status: int | None, waiting: dict[HostId, int]
@@ -105,27 +105,27 @@ class FrontierUrls:
         if turned_away:
             self.requeue(known, offer.host, offer.id, state, waiting)
 
-    def seed(self, number: int, roots: list[DiscoveredUrl]) -> None:
+    def seed(self, collection: int, roots: Sequence[DiscoveredUrl]) -> None:
         """The roots. One that was visited as something deeper is visited again, and fetched whole: only so does the
         graph hear of it and of its links."""
-        known, waiting = self._collections.by_id(number), dict[HostId, int]()
-        self._db.prefetch("url", [(root.host, number, root.id) for root in roots])
+        known, waiting = self._collections.by_id(collection), dict[HostId, int]()
+        self._db.prefetch("url", [(root.host, collection, root.id) for root in roots])
         for root in roots:
             row = self._db.row(
                 "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ? AND depth > 0 AND run = ?",
-                (root.host, number, root.id, known.run),
+                (root.host, collection, root.id, known.run),
             )
             if row is not None and row[0] in (UrlState.FETCHED, UrlState.DROPPED):
                 self._db.run(
                     "UPDATE url SET depth = 0 WHERE host = ? AND collection = ? AND id = ?",
-                    (root.host, number, root.id),
+                    (root.host, collection, root.id),
                 )
                 self._fetch_whole(known, root.host, root.id, row[0], waiting)
-        self.add_pending(number, waiting)
+        self.add_pending(collection, waiting)
         for root in roots:  # whoever names a root means it, however many hosts its site has
             self._ensure_host(known, root)
-            self._db.run("UPDATE work SET refused = 0 WHERE host = ? AND collection = ?", (root.host, number))
-        self.discover(number, roots)
+            self._db.run("UPDATE work SET refused = 0 WHERE host = ? AND collection = ?", (root.host, collection))
+        self.discover(collection, roots)
 
     def refetch(self, known: LoadedCollection, host: HostId, url: UrlId) -> None:
         """What it said is lost: it is fetched whole once more."""

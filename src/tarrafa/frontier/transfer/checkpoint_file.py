@@ -22,7 +22,8 @@ import zstandard
 
 from tarrafa import __version__, config
 from tarrafa.errors import ConfigError, DataError
-from tarrafa.frontier.api import ENTRIES_PER_RESPONSE, Frontier
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
 from tarrafa.frontier.transfer.host_export import (
     URLS_MAX,
     ExportBatch,

@@ -1,9 +1,9 @@
 """Detects and reads PDF, RTF and office documents, and holds the limits of all document formats.
 
-Promises: the limits of all documents stand here, by name. What does not fit is not read; a document that says nothing
-before it passes a limit is refused (`Unreadable`), and so is one that is encrypted or damaged.
-Knows nothing of URLs or `Page`: `page` makes one of what is noted down here. The libraries that read a format are
-loaded when the first document of that format comes.
+Promises: the limits of all document formats are named here. Content beyond a limit is not read. A document that yields
+nothing before it passes a limit raises `UnreadableDocument`, and so does an encrypted or damaged one.
+Knows nothing of URLs or `Page`: `parse.page` turns an `ExtractedDocument` into a `Page`. The library of a format is
+imported when the first document of that format is read.
 """
 
 import re
@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 
 from tarrafa.parse.errors import TOO_MUCH, UnreadableDocument
 
-BODY_BYTES_MAX = 64 << 20  # a larger one is refused: of a cut archive or PDF the table of contents is gone
+BODY_BYTES_MAX = 64 << 20  # larger bodies are refused: a cut archive or PDF has lost its table of contents
 HEADINGS_MAX = 64
 HEADING_LENGTH_MAX = 256
 PIECE_LENGTH_MAX = 1 << 16  # characters of one line
-HREFS_MAX = 10_000  # different ones that are noted; `links.LINKS_MAX` of them become links
+HREFS_MAX = 10_000  # distinct hrefs kept; at most `link_extractor.LINKS_MAX` of them become links
 HREF_LENGTH_MAX = 4_096
 ANCHOR_LENGTH_MAX = 256
 ANCHOR_PIECES_MAX = 64
 PROPERTY_LENGTH_MAX = 1_024  # title, language
 
 PDF_PAGES_MAX = 500
-PDF_OBJECTS_MAX = 500_000  # text, lines, pictures, of all pages together
-PDF_ANNOTATIONS_MAX = 20_000  # looked at to find links
+PDF_OBJECTS_MAX = 500_000  # text, lines and pictures of all pages together
+PDF_ANNOTATIONS_MAX = 20_000  # examined to find links
 PDF_BOOKMARKS_MAX = 1_000
-PDF_ANCHOR_CHARACTERS_MAX = 20_000_000  # looked at to find the words under links
+PDF_ANCHOR_CHARACTERS_MAX = 20_000_000  # examined to find the text under links
 
 PACKAGE_MEMBERS_MAX = 10_000
 PACKAGE_MEMBER_BYTES_MAX = 32 << 20  # unpacked
@@ -34,12 +34,12 @@ PACKAGE_PARTS_MAX = 500  # slides, sheets
 PACKAGE_RELATIONS_MAX = 20_000  # of one part
 XML_DEPTH_MAX = 512
 XML_ELEMENTS_MAX = 500_000  # in all parts together
-XML_NAMES_MAX = 10_000  # different ones in a part: expat keeps them all
-XML_TOKEN_BYTES_MAX = 1 << 18  # of one tag: expat reads an unfinished one again with every piece
+XML_NAMES_MAX = 10_000  # distinct names in one part: expat keeps them all
+XML_TOKEN_BYTES_MAX = 1 << 18  # of one tag: expat rescans an unfinished tag with every piece
 SHARED_STRINGS_LENGTH_MAX = 4_000_000  # characters of a workbook's table of strings
-OPEN_LINKS_MAX = 8  # one in another
+OPEN_LINKS_MAX = 8  # nested links
 FIELDS_DEPTH_MAX = 16
-RTF_GROUPS_MAX = 512  # one in another
+RTF_GROUPS_MAX = 512  # nested groups
 RTF_TOKENS_MAX = 1_000_000
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
@@ -57,7 +57,7 @@ OFFICE_TYPES = frozenset(
     | {f"{_ODF}{kind}{more}" for kind in ("text", "spreadsheet", "presentation") for more in ("", "-template")}
 )
 DOCUMENT_KINDS = frozenset({"pdf", "office", "rtf"})
-# Types that say too little: the first bytes decide. Servers call any Word document application/msword.
+# Content types that are too vague: the first bytes decide. Servers send any Word document as application/msword.
 VAGUE_TYPES = frozenset(
     {"", "application/octet-stream", "binary/octet-stream", "application/msword"}
     | {"application/vnd.ms-excel", "application/vnd.ms-powerpoint"}
@@ -68,27 +68,29 @@ _PLACEHOLDER_TITLES = frozenset(
     {"untitled", "untitled document", "sem título", "powerpoint presentation", "apresentação do powerpoint"}
     | {"slide 1", "word document", "documento do word", "microsoft word document"}
 )
-# What no text has in it, and what JSON and CLD2 refuse: controls, halves of characters, non-characters.
+# Characters that no text holds and that JSON and CLD2 refuse: controls, lone surrogates, non-characters.
 _unfit = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]+")
 
 
 class LimitReached(Exception):
-    """The document has more to say than we keep, or to look at than we look at."""
+    """The document has more content than the limits keep, or than they allow to examine."""
 
 
 @dataclass(slots=True)
 class ExtractedDocument:
-    """What the reader of a format notes down. `room` is how many more characters of text fit."""
+    """The text, headings, links and properties that a format's reader collects. `chars_left` is how many more
+    characters of text fit.
+    """
 
     chars_left: int
     title: str = ""
     language: str = ""
     headings: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
-    hrefs: dict[str, str] = field(default_factory=dict)  # and the words under them
+    hrefs: dict[str, str] = field(default_factory=dict)  # href: text under the link
 
     def add_line(self, line: str) -> None:
-        """Note a line of text, or several."""
+        """Add one or more lines of text."""
         if line and not line.isspace():
             self.lines.append(line[: self.chars_left])
             self.chars_left -= len(line) + 1
@@ -96,12 +98,12 @@ class ExtractedDocument:
                 raise LimitReached
 
     def add_heading(self, line: str) -> None:
-        """Note a heading. If it stands in the text it is said there, too."""
+        """Add a heading. A heading that is part of the text is also added as a line by the caller."""
         if len(self.headings) < HEADINGS_MAX and (heading := one_line(line, HEADING_LENGTH_MAX)):
             self.headings.append(heading)
 
     def add_link(self, href: str, anchor: str = "") -> None:
-        """Note a reference, as it stands in the document; the first words under it count."""
+        """Add a reference as the document writes it. The first non-empty text under it is kept."""
         href = href.strip()
         if not href or len(href) > HREF_LENGTH_MAX:
             return
@@ -111,7 +113,9 @@ class ExtractedDocument:
         self.hrefs[href] = one_line(anchor, ANCHOR_LENGTH_MAX)
 
     def best_title(self) -> str:
-        """What it calls itself, or else its first heading; its maker's name is no title."""
+        """The title of the document, or else its first heading. The name of the authoring program does not count as a
+        title.
+        """
         title = _GENERATOR_PREFIX.sub("", one_line(self.title, PROPERTY_LENGTH_MAX))
         if title and title.lower() not in _PLACEHOLDER_TITLES:
             return title
@@ -119,15 +123,15 @@ class ExtractedDocument:
 
 
 class LineBuilder:
-    """Lines in the making. Text boxes and notes interrupt the line that they stand in and are said before it."""
+    """Builds lines of text. Text boxes and notes interrupt the line that contains them, and are emitted before it."""
 
     def __init__(self, document: ExtractedDocument) -> None:
         self.document = document
         self.pieces: list[str] = []
         self.length = 0
         self.is_heading = False
-        self._open: list[tuple[str, int]] = []  # links, and at which piece their words begin
-        self._ignored_links = 0  # links within those that are not noted
+        self._open: list[tuple[str, int]] = []  # open links, and the piece at which their text begins
+        self._ignored_links = 0  # nesting depth of links inside ignored links
         self._outer: list[tuple[list[str], int, bool]] = []
 
     def add(self, text: str) -> None:
@@ -156,7 +160,7 @@ class LineBuilder:
             self.pieces, self.length, self.is_heading = self._outer.pop()
 
     def open_link(self, href: str) -> None:
-        """Also for no href at all, so that every end finds its beginning."""
+        """Open a link. Also called without an href, so that every end tag finds its start tag."""
         if len(self._open) < OPEN_LINKS_MAX:
             self._open.append((href, len(self.pieces)))
         else:
@@ -172,7 +176,9 @@ class LineBuilder:
 
 
 def document_kind(declared: str, body: bytes) -> str:
-    """`pdf`, `office` or `rtf`; nothing if it is none of these. Bytes are looked at where the type says too little."""
+    """`pdf`, `office` or `rtf`; empty for anything else. The first bytes decide where the declared type is too
+    vague.
+    """
     if declared in PDF_TYPES:
         return "pdf"
     if declared in OFFICE_TYPES:
@@ -195,7 +201,7 @@ def _sniff(body: bytes) -> str:
 
 
 def read_document(kind: str, body: bytes, room: int) -> ExtractedDocument:
-    """What a document of this kind says, in `room` characters of text at most."""
+    """Read a document of this kind, with at most `room` characters of text."""
     if len(body) > BODY_BYTES_MAX:
         raise UnreadableDocument(TOO_MUCH, f"more than {BODY_BYTES_MAX >> 20} MiB")
     document = ExtractedDocument(room)
@@ -219,10 +225,10 @@ def read_document(kind: str, body: bytes, room: int) -> ExtractedDocument:
 
 
 def replace_invalid_characters(text: str) -> str:
-    """The text without what no text has in it."""
+    """The text without characters that no text may hold."""
     return _unfit.sub(" ", text)
 
 
 def one_line(text: str, length_max: int) -> str:
-    """The words of a text in one line, fit to be kept."""
+    """The text in one line, without invalid characters and at most `length_max` long."""
     return " ".join(replace_invalid_characters(text[: 4 * length_max]).split())[:length_max].rstrip()

@@ -1,8 +1,7 @@
 """Reads ODT, ODS and ODP files (OpenDocument): text, headings, links.
 
-Promises: paragraphs (of a spreadsheet: rows) as lines, in the order in which they stand; headings as headings, and so
-are slide titles and names of sheets; links with the words under them. Deleted text, comments and speaker's notes are
-left out.
+Promises: paragraphs (in a spreadsheet: rows) become lines, in document order. Headings, slide titles and sheet names
+become headings. Links keep the text under them. Deleted text, comments and speaker's notes are left out.
 Knows nothing of ZIP or URLs.
 """
 
@@ -13,14 +12,14 @@ from tarrafa.parse.documents.zip_xml import ZipXmlPackage, attribute_value
 from tarrafa.parse.errors import ENCRYPTED, UnreadableDocument
 
 CONTENT = "content.xml"
-HEADING_LEVELS = ("", "1", "2", "3")  # as of HTML: h1 to h3
+HEADING_LEVELS = ("", "1", "2", "3")  # as in HTML: h1 to h3
 
 _hyperlink_formula = re.compile(r'HYPERLINK\(\s*"([^"]+)"', re.IGNORECASE).search
 _has_scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//").match
 
 
 def read(package: ZipXmlPackage, document: ExtractedDocument) -> None:
-    """Note down what the package says."""
+    """Read the package into `document`."""
     document.title, document.language = package.properties("meta.xml")
     manifest = _OdfManifest()
     package.parse_part_leniently("META-INF/manifest.xml", manifest)
@@ -30,7 +29,7 @@ def read(package: ZipXmlPackage, document: ExtractedDocument) -> None:
 
 
 class _OdfContentReader(LineBuilder):
-    """The body of content.xml. In a spreadsheet a row is a line, elsewhere a paragraph is."""
+    """Reads the body of content.xml. In a spreadsheet a row is a line; elsewhere a paragraph is a line."""
 
     handled = frozenset(
         {"p", "h", "s", "tab", "line-break", "a", "note", "frame", "spreadsheet", "table", "table-row", "table-cell"}
@@ -45,10 +44,10 @@ class _OdfContentReader(LineBuilder):
         super().__init__(document)
         self._in_spreadsheet = False
         self._style = ""
-        self._hidden: set[str] = set()  # styles of sheets that are not shown
+        self._hidden: set[str] = set()  # styles of hidden sheets
         self._is_hidden = False
         self._in_paragraph = 0
-        self._is_title = False  # in the frame of a slide's title
+        self._is_title = False  # inside the frame of a slide's title
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if name in ("p", "h"):
@@ -106,14 +105,16 @@ class _OdfContentReader(LineBuilder):
 
 
 def _external_href(href: str) -> str:
-    """ODF part 3 §4.9: a reference is seen from within the package, so the folder that the document is in is `../`."""
+    """The href seen from the document's folder. ODF part 3 §4.9: references start inside the package, so that folder is
+    `../`.
+    """
     if _has_scheme(href) or href.startswith("/"):
         return href
     return href.removeprefix("../") if href.startswith("../") else ""
 
 
 class _OdfManifest:
-    """What the package says about its parts: here only whether they are readable."""
+    """Reads the manifest of the package, only to learn whether its parts are encrypted."""
 
     handled = frozenset({"encryption-data"})
     skipped = frozenset[str]()

@@ -1,8 +1,8 @@
 """Reads DOCX, XLSX and PPTX files (ECMA-376): text, headings, links.
 
-Promises: paragraphs, rows and slides as lines, in the order in which they stand; headings by style, slide title or
-name of the sheet; links with the words under them. Deleted text, comments, speaker's notes and hidden sheets are left
-out. Knows nothing of ZIP or URLs.
+Promises: paragraphs, rows and slides become lines, in document order. Headings are found by style, slide title or sheet
+name. Links keep the text under them. Deleted text, comments, speaker's notes and hidden sheets are left out.
+Knows nothing of ZIP or URLs.
 """
 
 import posixpath
@@ -16,7 +16,7 @@ from tarrafa.parse.documents.zip_xml import ZipXmlPackage, attribute_value
 from tarrafa.parse.errors import DAMAGED, UnreadableDocument
 
 CONTENT_TYPES = "[content_types].xml"
-HEADING_LEVEL_MAX = 3  # as of HTML: h1 to h3
+HEADING_LEVEL_MAX = 3  # as in HTML: h1 to h3
 
 _heading_style = re.compile(r"heading\s?(\d)|title$", re.IGNORECASE).match
 _hyperlink = re.compile(r'\s*HYPERLINK\s+(?!\\)"?([^"\s]+)', re.IGNORECASE).match
@@ -32,7 +32,7 @@ class _Relationship:
 
 
 class _Relationships:
-    """The .rels part that says what the ids of another part stand for."""
+    """The .rels part that maps the relationship ids of another part to targets."""
 
     handled = frozenset({"Relationship"})
     skipped = frozenset[str]()
@@ -58,7 +58,7 @@ class _Relationships:
         return [related.target for related in self.by_id.values() if related.kind == kind and not related.is_external]
 
     def href(self, attributes: dict[str, str]) -> str:
-        """The URL that an element's r:id stands for; nothing if it leads to another part."""
+        """The URL of an element's r:id; empty if the id names another part."""
         related = self.by_id.get(_relationship_id(attributes))
         return related.target if related is not None and related.is_external else ""
 
@@ -68,7 +68,9 @@ class _Relationships:
 
 
 def _relationship_id(attributes: dict[str, str]) -> str:
-    """The value of r:id, whatever prefix stands for relationships here. A plain `id` is another thing."""
+    """The value of r:id, whatever prefix the part uses for the relationships namespace. A plain `id` is a different
+    attribute.
+    """
     return next((value for name, value in attributes.items() if name.endswith(":id")), "")
 
 
@@ -80,7 +82,7 @@ def _read_relationships(package: ZipXmlPackage, part: str) -> _Relationships:
 
 
 def read(package: ZipXmlPackage, document: ExtractedDocument) -> None:
-    """Note down what the package says. Which of the three it is its main part's relations tell."""
+    """Read the package into `document`. The relationships of its main part tell docx, xlsx and pptx apart."""
     top = _read_relationships(package, "")
     main = next((part for part in top.parts("officeDocument") if part in package), "")
     if not main:
@@ -124,7 +126,7 @@ def _is_heading_name(name: str) -> bool:
 
 
 def _is_heading_level(level: str) -> bool:
-    """Outline levels are counted from 0."""
+    """Whether an outline level is a heading level that is kept. Outline levels count from 0."""
     return level in ("0", "1", "2")
 
 
@@ -135,17 +137,17 @@ class _ParagraphReader(LineBuilder):
         {"t", "instrText", "p", "tab", "br", "cr", "ptab", "noBreakHyphen", "pStyle", "outlineLvl", "txbxContent"}
         | {"hyperlink", "hlinkClick", "fldSimple", "fldChar", "ph", "r", "docPr", "cNvPr", "sp"}
     )
-    # Fallback repeats, for old programs, what the Choice before it says; moved text stands where it was moved to.
+    # Fallback repeats the content of the Choice before it for old programs. Moved text is read at its new place.
     skipped = frozenset({"Fallback", "moveFrom", "del", "sectPr", "tblPr", "rubyPr", "rt"})
 
     def __init__(self, document: ExtractedDocument, relations: _Relationships, headings: Iterable[str] = ()) -> None:
         super().__init__(document)
         self._relations = relations
         self._headings = frozenset(headings)
-        self._reads = ""  # the element whose text is text
-        self._is_title = False  # in the placeholder of a slide's title
+        self._reads = ""  # the element whose character data is text
+        self._is_title = False  # inside the placeholder of a slide's title
         self._run_link = False
-        self._fields: list[list[str]] = []  # instructions, one field in another
+        self._fields: list[list[str]] = []  # instructions of open fields, which may be nested
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if name in ("t", "instrText"):
@@ -211,7 +213,9 @@ class _ParagraphReader(LineBuilder):
 
 
 def _field_href(instruction: str) -> str:
-    """`HYPERLINK "http://..." \\o "..."`; one that has only switches leads to a place in the same document."""
+    """The URL of `HYPERLINK "http://..." \\o "..."`. A field with switches only leads to a place in the same
+    document.
+    """
     found = _hyperlink(instruction)
     return found[1] if found else ""
 
@@ -228,7 +232,7 @@ def _read_word_document(
 
 
 class _PartOrder:
-    """Which parts (slides, sheets) follow each other, and what they are called."""
+    """The order of the parts (slides, sheets) and their names."""
 
     skipped = frozenset[str]()
 
@@ -258,7 +262,7 @@ class _SharedStrings:
     """The table of a workbook's strings."""
 
     handled = frozenset({"t", "si"})
-    skipped = frozenset({"rPh"})  # how to pronounce it
+    skipped = frozenset({"rPh"})  # pronunciation guides
 
     def __init__(self) -> None:
         self.all: list[str] = []
@@ -289,7 +293,7 @@ def _cell(text: str) -> str:
 
 
 class _WorksheetReader(LineBuilder):
-    """A worksheet: a line for each row that has something in it."""
+    """Reads a worksheet: one line for each row that is not empty."""
 
     handled = frozenset({"c", "v", "t", "f", "hyperlink", "row"})
     skipped = frozenset({"rPh", "conditionalFormatting", "dataValidations", "headerFooter"})

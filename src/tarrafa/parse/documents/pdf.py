@@ -1,11 +1,11 @@
 """Reads PDF documents with PDFium: text, outline, links.
 
-Promises: the text of its first pages, line by line as they stand on paper, with words that were cut at the end of a
-line made whole again; its outline as headings; its links and the addresses that stand in its text. Every handle that
-PDFium gives is closed before `read` returns or raises.
-Knows nothing of fonts on this machine: PDFium is told that there are none, so the same bytes say the same everywhere
-and nothing touches the disk. PDFium is C++ and reads hostile bytes: whoever calls this does so in a process that may
-be killed. A stream may unpack to 1 GB in there before anybody can say no.
+Promises: the text of the first pages, line by line as printed, with words that were hyphenated at a line end joined
+again; the outline as headings; link annotations and the URLs that are written in the text. Every handle that PDFium
+returns is closed before `read` returns or raises.
+Knows nothing of the fonts of this machine: PDFium is started without any, so that the same bytes give the same text
+everywhere and nothing touches the disk. PDFium is C++ and reads hostile bytes: the caller runs this in a process that
+may be killed. A stream may unpack to 1 GB inside PDFium before any limit here can stop it.
 """
 
 import ctypes
@@ -20,12 +20,12 @@ from tarrafa.parse.documents import document as limits
 from tarrafa.parse.documents.document import ExtractedDocument, LimitReached
 from tarrafa.parse.errors import DAMAGED, ENCRYPTED, UnreadableDocument
 
-_LINK_BAND = 0.25  # of a link's height: a band this thin meets its own line of text, and not its neighbours
+_LINK_BAND = 0.25  # of a link's height: a band this thin meets its own line of text, and not the neighbouring lines
 _URI_ACTION = 3  # fpdf_doc.h
 
-# PDFium marks a hyphen that only the end of the line put there with U+FFFE (U+0002 in older versions).
+# PDFium marks a hyphen that exists only because the line ended with U+FFFE (U+0002 in older versions).
 _cut_word = re.compile("[\ufffe\x02]\\s*")
-# TeX's old fonts have no accented letters: "funç˜ao" stands on paper as a tilde, then an a below it.
+# TeX's old fonts have no accented letters: "funç˜ao" is printed as a tilde, then an a below it.
 _accent_apart = re.compile("([´`ˆ˜¨¸])([aeiouycnAEIOUYCNı])")
 _surely_apart = re.compile("[´ˆ˜¨¸][aeiouycnAEIOUYCNı]").search
 _COMBINING = {"´": "\u0301", "`": "\u0300", "ˆ": "\u0302", "˜": "\u0303", "¨": "\u0308", "¸": "\u0327"}
@@ -33,10 +33,10 @@ _COMBINING = {"´": "\u0301", "`": "\u0300", "ˆ": "\u0302", "˜": "\u0303", "¨
 
 @cache
 def _library() -> Any:
-    """PDFium, started once per process and without a single font directory.
+    """PDFium, started once per process and without any font directory.
 
-    `pypdfium2` itself would start it with the machine's fonts, and its helpers lose the handle of a document without
-    pages; so these are the bare functions of the same wheel.
+    `pypdfium2` itself would start PDFium with the machine's fonts, and its helpers leak the handle of a document
+    without pages. So this uses the bare functions of the same wheel.
     """
     import pypdfium2_raw as library  # type: ignore[import-untyped]
 
@@ -46,7 +46,7 @@ def _library() -> Any:
 
 
 def read(body: bytes, document: ExtractedDocument) -> None:
-    """Note down what a PDF says."""
+    """Read a PDF into `document`."""
     library = _library()
     with _opened(library, body) as handle:
         document.title = _utf16_string(partial(library.FPDF_GetMetaText, handle, b"Title"))
@@ -61,12 +61,12 @@ def read(body: bytes, document: ExtractedDocument) -> None:
 
 
 class _PdfBudget:
-    """How much may still be looked at."""
+    """How many pages, objects, annotations and characters may still be examined."""
 
     def __init__(self) -> None:
         self.objects = limits.PDF_OBJECTS_MAX
         self.annotations = limits.PDF_ANNOTATIONS_MAX
-        self.characters = limits.PDF_ANCHOR_CHARACTERS_MAX  # to find the words under links
+        self.characters = limits.PDF_ANCHOR_CHARACTERS_MAX  # to find the text under links
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def _opened(library: Any, body: bytes) -> Iterator[Any]:
 
 @contextmanager
 def _closing(handle: Any, close: Callable[[Any], None]) -> Iterator[Any]:
-    """A handle that may be NULL, closed when it is not."""
+    """Yield a handle that may be NULL, and close it if it is not."""
     try:
         yield handle
     finally:
@@ -94,7 +94,9 @@ def _closing(handle: Any, close: Callable[[Any], None]) -> Iterator[Any]:
 
 
 def _read_outline(library: Any, handle: Any, document: ExtractedDocument) -> None:
-    """The outline's titles in reading order, as headings. It may be a loop: nothing is visited twice."""
+    """Add the titles of the outline as headings, in reading order. The outline may be a loop: no entry is visited
+    twice.
+    """
     waiting = [library.FPDFBookmark_GetFirstChild(handle, None)]
     seen: set[int] = set()
     while waiting and len(document.headings) < limits.HEADINGS_MAX and len(seen) < limits.PDF_BOOKMARKS_MAX:
@@ -108,7 +110,7 @@ def _read_outline(library: Any, handle: Any, document: ExtractedDocument) -> Non
 
 
 def _read_page(library: Any, handle: Any, number: int, document: ExtractedDocument, left: _PdfBudget) -> bool:
-    """The links of one page, then its text. A page that is broken says nothing; the next one may."""
+    """Read the links of one page, then its text. A broken page yields nothing; reading goes on with the next one."""
     with _closing(library.FPDF_LoadPage(handle, number), library.FPDF_ClosePage) as page:
         if not page:
             return False
@@ -143,7 +145,7 @@ def _compose_accent(found: re.Match[str]) -> str:
 def _read_annotations(
     library: Any, handle: Any, page: Any, text: Any, length: int, document: ExtractedDocument, left: _PdfBudget
 ) -> None:
-    """Link annotations that lead out of the document."""
+    """Add the link annotations that lead out of the document."""
     position, link = ctypes.c_int(0), library.FPDF_LINK()
     while left.annotations > 0 and library.FPDFLink_Enumerate(page, position, link):
         left.annotations -= 1
@@ -173,7 +175,7 @@ def _link_text(library: Any, text: Any, link: Any) -> str:
 
 
 def _read_urls_in_text(library: Any, text: Any, document: ExtractedDocument) -> None:
-    """Addresses that stand in the text; every PDF viewer lets one click on them."""
+    """Add the URLs that are written in the text; every PDF viewer makes them clickable."""
     with _closing(library.FPDFLink_LoadWebLinks(text), library.FPDFLink_CloseWebLinks) as found:
         count = library.FPDFLink_CountWebLinks(found) if found else 0
         for index in range(min(count, limits.HREFS_MAX)):
@@ -185,7 +187,9 @@ def _read_urls_in_text(library: Any, text: Any, document: ExtractedDocument) -> 
 
 
 def _raw(ask: Callable[[Any, int], int], bytes_max: int) -> bytes:
-    """What one of PDFium's "how long is it? then give it to me" functions gives; nothing if it is longer than that."""
+    """Call one of PDFium's functions that return a length first and then the bytes. Empty if longer than
+    `bytes_max`.
+    """
     size = ask(None, 0)
     if not 0 < size <= bytes_max:
         return b""
@@ -199,7 +203,7 @@ def _utf16_string(ask: Callable[[Any, int], int]) -> str:
 
 
 def _uri_string(ask: Callable[[Any, int], int]) -> str:
-    """A URI, which ought to be ASCII; makers of PDF write UTF-8 there."""
+    """A URI as text. It should be ASCII, but PDF producers write UTF-8."""
     raw = _raw(ask, limits.HREF_LENGTH_MAX).rstrip(b"\0")
     try:
         return raw.decode()

@@ -1,8 +1,9 @@
 """Reads RTF documents: text, headings, links.
 
-Promises: paragraphs as lines, in the code page that the document names or as the Unicode that it gives beside it;
-links with the words under them. Groups that are no text (fonts, styles, pictures, headers, what a reader may skip)
-are left out. A document that is cut says what it said until there. Knows nothing of URLs.
+Promises: paragraphs become lines, decoded from the code page that the document names or from the Unicode escapes beside
+it. Links keep the text under them. Groups that are not text (fonts, styles, pictures, headers, ignorable destinations)
+are left out. A truncated document yields the text before the cut.
+Knows nothing of URLs.
 """
 
 import codecs
@@ -23,7 +24,7 @@ _SKIPPED_DESTINATIONS = frozenset(
     b"info filetbl revtbl listtable listoverridetable rsidtbl themedata colorschememapping datastore latentstyles "
     b"xmlnstbl generator background nonshppict fldtype listtext pntext shprslt".split()
 )
-_NOT_SKIPPED = frozenset({b"fldinst", b"shppict", b"footnote"})  # though they stand behind \\*
+_NOT_SKIPPED = frozenset({b"fldinst", b"shppict", b"footnote"})  # read although they follow \\*
 _BREAKS = frozenset({b"par", b"sect", b"page", b"row", b"line"})
 _CHARACTER_WORDS = {
     b"tab": " ", b"cell": " ", b"emdash": "—", b"endash": "–", b"bullet": "•", b"lquote": "‘", b"rquote": "’",
@@ -35,10 +36,10 @@ _CODE_PAGES = {65001: "utf-8", 10000: "mac-roman"}
 
 @dataclass(slots=True)
 class _RtfGroup:
-    """What holds until the next brace closes."""
+    """The state that holds until the group's closing brace."""
 
     role: str = "text"  # or silent, title, field
-    fallback_characters: int = 1  # characters behind each \\u for readers that know no Unicode
+    fallback_characters: int = 1  # characters after each \\u for readers without Unicode
 
 
 class _RtfReader(LineBuilder):
@@ -47,11 +48,11 @@ class _RtfReader(LineBuilder):
         self.codec = "cp1252"
         self._group = _RtfGroup()
         self._groups: list[_RtfGroup] = []
-        self._skip = 0  # stand-ins that are still to come
-        self._may_skip = False  # behind \\*
-        self._half = ""  # of a character beyond U+FFFF
+        self._skip = 0  # fallback characters still to be skipped
+        self._may_skip = False  # after \\*
+        self._half = ""  # the first surrogate of a character beyond U+FFFF
         self._instruction = ""
-        self._links: list[int] = []  # at which depth one was opened
+        self._links: list[int] = []  # group depths at which links were opened
 
     def brace(self, brace: bytes) -> None:
         self._skip, self._may_skip = 0, False
@@ -122,7 +123,7 @@ class _RtfReader(LineBuilder):
             self.add_text(_SYMBOLS[symbol])
 
     def add_encoded(self, raw: bytes) -> None:
-        """Text in the code page of the document. Line ends in the file mean nothing."""
+        """Add text in the code page of the document. Line ends in the file have no meaning."""
         if self._group.role != "silent":
             self.add_text(raw.translate(None, b"\r\n\0").decode(self.codec, "replace"))
 
@@ -141,7 +142,7 @@ class _RtfReader(LineBuilder):
 
 
 def read(body: bytes, document: ExtractedDocument) -> None:
-    """Note down what an RTF document says."""
+    """Read an RTF document into `document`."""
     if not body.lstrip()[:5].startswith(b"{\\rtf"):
         raise UnreadableDocument(DAMAGED, "no RTF")
     reader = _RtfReader(document)

@@ -1,11 +1,11 @@
 """Unpacks a ZIP archive of XML parts (OOXML, ODF) within limits and parses its parts with expat.
 
-Promises: a part is unpacked and walked in small pieces, so a bomb costs what the limits in `document` allow, whatever
-its headers claim; no DTD, no entities, no recursion, no file that is not in the archive.
+Promises: a part is unpacked and parsed in small pieces, so a decompression bomb costs no more than the limits in
+`document` allow, whatever its headers claim. No DTD, no entities, no recursion, no file outside the archive.
 Knows nothing of what the parts mean.
 
-Python's zipfile wants a file and reads the whole directory before anyone can say that it is too long; a directory
-that is read by hand is also one that can be bounded.
+Python's zipfile needs a file object and reads the whole directory before its length can be checked. This module reads
+the directory itself, so that the directory is bounded too.
 """
 
 import struct
@@ -27,13 +27,14 @@ _end = struct.Struct("<4s4H2IH")
 _end_64 = struct.Struct("<4sQ2H2I4Q")
 _entry = struct.Struct("<4s6H3I5H2I")
 _STORED, _DEFLATED = 0, 8
-_SKIP = "<"  # no name
+_SKIP = "<"  # marks an element that is left out; no element has this name
 _ENCODINGS = frozenset({"utf-8", "utf-16", "us-ascii", "iso-8859-1"})
 
 
 class XmlPartHandler(Protocol):
-    """Told what stands in a part of XML, in order: elements that it has `heard` of, by their name without prefix, and
-    all text but what is in `skipped` elements."""
+    """Receives the events of one XML part in order: elements listed in `handled`, by local name, and all text except
+    that inside `skipped` elements.
+    """
 
     handled: frozenset[str]
     skipped: frozenset[str]
@@ -44,23 +45,25 @@ class XmlPartHandler(Protocol):
 
 
 class ZipXmlPackage:
-    """An archive. Names are compared without case, as OPC (ECMA-376 part 2) has it."""
+    """A ZIP archive. Member names are compared without case, as OPC (ECMA-376 part 2) requires."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._unpacked = 0
         self._elements_left = limits.XML_ELEMENTS_MAX
-        self._members = dict(_directory(body))  # name: flags, method, packed size, where it starts
+        self._members = dict(_directory(body))  # name: flags, method, packed size, offset
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._members
 
     def first_bytes(self, name: str) -> bytes:
-        """The first bytes of a member; nothing if there is none of this name."""
+        """The first bytes of a member; empty if there is no member of this name."""
         return next(self._pieces(name), b"") if name in self else b""
 
     def parse_part_leniently(self, name: str, walker: XmlPartHandler) -> None:
-        """The same for a part without which the document still says something: the walker hears what came before."""
+        """Like `parse_part`, for a part that the document can do without: a damaged part gives the events before the
+        damage.
+        """
         try:
             self.parse_part(name, walker)
         except UnreadableDocument as refusal:
@@ -68,7 +71,7 @@ class ZipXmlPackage:
                 raise
 
     def parse_part(self, name: str, walker: XmlPartHandler) -> None:
-        """Tell `walker` what a part says. A part that is absent says nothing, one that is damaged is refused."""
+        """Send the events of a part to `walker`. An absent part sends none; a damaged part is refused."""
         if name not in self:
             return
         parser = expat.ParserCreate()
@@ -102,7 +105,7 @@ class ZipXmlPackage:
         return properties.values["title"], properties.values["language"]
 
     def _pieces(self, name: str) -> Iterator[bytes]:
-        """A member unpacked, never more than a piece of it at a time."""
+        """Unpack a member piece by piece, never more than one piece at a time."""
         flags, method, size, start = self._members[name.lower()]
         if flags & 1:
             raise UnreadableDocument(ENCRYPTED)
@@ -118,14 +121,14 @@ class ZipXmlPackage:
 
 
 class _XmlDispatcher:
-    """Counts, takes prefixes off, and leaves out what the walker does not want to hear."""
+    """Counts elements, removes prefixes, and drops the elements and text that the handler does not want."""
 
     def __init__(self, elements_left: int, walker: XmlPartHandler) -> None:
         self.left = elements_left
         self._walker = walker
-        self._names: dict[str, str] = {}  # by name with prefix: without, or nothing if the walker has not heard of it
+        self._names: dict[str, str] = {}  # qualified name: local name, or empty if the handler does not handle it
         self._depth = 0
-        self._silent_from = 0  # the depth of the element that is left out; 0: none
+        self._silent_from = 0  # depth of the element that is left out; 0: none
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self.left -= 1
@@ -165,7 +168,7 @@ class _XmlDispatcher:
 
 
 class _CoreProperties:
-    """The Dublin Core in docProps/core.xml of OOXML and in meta.xml of ODF."""
+    """Reads the Dublin Core properties in docProps/core.xml of OOXML and in meta.xml of ODF."""
 
     handled = frozenset({"title", "language"})
     skipped = frozenset[str]()
@@ -186,12 +189,12 @@ class _CoreProperties:
 
 
 def attribute_value(attributes: dict[str, str], name: str) -> str:
-    """The value of an attribute, whatever the prefix."""
+    """The value of an attribute, whatever its prefix."""
     return next((value for key, value in attributes.items() if key.rpartition(":")[2] == name), "")
 
 
 def _refuse_encodings(_version: str, encoding: str | None, _standalone: int) -> None:
-    """What expat does not know it would have Python look for by a name that the document chose."""
+    """Refuse encodings that expat does not know: Python would look up a codec by a name that the document chose."""
     if encoding is not None and encoding.lower() not in _ENCODINGS:
         raise UnreadableDocument(DAMAGED, "its XML is neither UTF-8 nor UTF-16")
 
@@ -201,7 +204,7 @@ def _refuse_dtd(*_: object) -> None:
 
 
 def _directory(body: bytes) -> Iterator[tuple[str, tuple[int, int, int, int]]]:
-    """The central directory. What its end says may be shifted by whatever stands before the archive."""
+    """The entries of the central directory. Bytes before the archive shift the offsets in its end record."""
     at = body.rfind(b"PK\x05\x06", max(0, len(body) - END_BYTES_MAX))
     if at < 0 or at + _end.size > len(body):
         raise UnreadableDocument(DAMAGED, "no ZIP archive, or its end is missing")
@@ -232,7 +235,7 @@ def _directory(body: bytes) -> Iterator[tuple[str, tuple[int, int, int, int]]]:
 
 
 def _from_zip64(extra: bytes, packed: int, unpacked: int, offset: int) -> tuple[int, int]:
-    """APPNOTE 4.5.3: 64-bit values, in this order, for those fields that are all ones."""
+    """APPNOTE 4.5.3: 64-bit values, in this order, for the fields that are all ones."""
     at = 0
     while at + 4 <= len(extra):
         kind, size = struct.unpack_from("<2H", extra, at)
@@ -250,7 +253,7 @@ def _from_zip64(extra: bytes, packed: int, unpacked: int, offset: int) -> tuple[
 
 
 def _data(body: bytes, start: int, size: int) -> tuple[int, int]:
-    """Where a member's bytes begin and end, behind its local header."""
+    """The start and end of a member's bytes, after its local header."""
     if start < 0 or not body.startswith(b"PK\x03\x04", start) or start + 30 > len(body):
         raise UnreadableDocument(DAMAGED, "a part is not where the directory says")
     name_length, extra_length = struct.unpack_from("<2H", body, start + 26)
@@ -273,7 +276,7 @@ def _inflated(body: bytes, start: int, size: int) -> Iterator[bytes]:
             while packed and not inflater.eof:
                 yield inflater.decompress(packed, PIECE_BYTES)
                 packed = inflater.unconsumed_tail
-        yield inflater.flush()  # no more than what the last bits stand for
+        yield inflater.flush()  # at most the output of the last few bits
     except zlib.error:
         raise UnreadableDocument(DAMAGED, "a part does not unpack") from None
     if not inflater.eof:

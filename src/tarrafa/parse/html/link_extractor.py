@@ -1,9 +1,9 @@
 """Extracts the links of an HTML page: target, anchor text and `rel`.
 
 Promises: the links that a reader could follow, as browsers see them in broken HTML: a, area, frame, iframe, meta
-refresh, and those link elements that lead to a page; each target once, with the first anchor text that says
-something. Forms, srcset, images, style sheets and scripts are no links. Knows nothing of scope, depth or robots: what
-may be followed is decided elsewhere, from `rel` and the rest.
+refresh, and those link elements that lead to a page. Each target appears once, with its first non-empty anchor text.
+Forms, srcset, images, style sheets and scripts are not links.
+Knows nothing of scope, depth or robots: the caller decides which links to follow, from `rel` and other facts.
 """
 
 import codecs
@@ -15,12 +15,13 @@ from turbohtml import Element
 from tarrafa.model import Link
 from tarrafa.parse.url import BaseUrl, UrlIdentity
 
-LINKS_MAX = 5_000  # of one page; the first ones count
-ELEMENTS_MAX = 50_000  # looked at to find them
+LINKS_MAX = 5_000  # of one page; the first ones are kept
+ELEMENTS_MAX = 50_000  # examined to find links
 ANCHOR_LENGTH_MAX = 256
 REL_LENGTH_MAX = 64
 
-# Link elements that lead to another page for people. `alternate` is one unless it is a style sheet or of another type.
+# Values of rel on link elements that lead to another page for people. `alternate` does, unless it is a style sheet or
+# has another type.
 NAVIGATION_RELS = frozenset(
     {"alternate", "next", "prev", "previous", "first", "last", "start", "up", "index", "contents", "toc", "chapter"}
     | {"section", "help", "author", "license"}
@@ -29,9 +30,9 @@ _RESOURCE_RELS = frozenset({"stylesheet", "preload", "prefetch", "icon"})
 _PAGE_TYPES = ("", "text/html", "application/xhtml+xml")
 
 _UTF = ("utf-8", "utf-16le", "utf-16be")
-_AS_REFERENCES = "tarrafa-references"  # the name under which Python knows what to do for characters that are lacking
+_AS_REFERENCES = "tarrafa-references"  # name of the codec error handler for characters that an encoding lacks
 _ESCAPES = {byte: f"%{byte:02X}" for byte in range(0x80, 0x100)}
-# Encodings that Python knows by another name than the WHATWG, or whose larger brother browsers mean.
+# Encodings that Python knows by another name than the WHATWG, or for which browsers use a superset.
 PYTHON_CODECS = {
     "gbk": "gb18030",
     "macintosh": "mac-roman",
@@ -41,7 +42,7 @@ PYTHON_CODECS = {
 
 
 class LinkExtractor:
-    """Collects the links of one page. `page` is its own URL (a link to itself leads nowhere), `base` its base URL."""
+    """Collects the links of one page. `page` is its own URL (links to itself are dropped), `base` its base URL."""
 
     def __init__(self, page: str, base: BaseUrl, charset: str, identity: UrlIdentity) -> None:
         self._page = page
@@ -51,7 +52,7 @@ class LinkExtractor:
         self._found: dict[str, Link] = {}
 
     def add(self, href: str, anchor: str, rel: str) -> str | None:
-        """Note a link, or what is new about one that was noted before; where it leads."""
+        """Add a link, or merge it into a known link to the same target. Returns the target."""
         url = self.resolve(href)
         if url is None or url == self._page:
             return url
@@ -63,14 +64,14 @@ class LinkExtractor:
         return url
 
     def resolve(self, href: str) -> str | None:
-        """The canonical URL that a reference on this page stands for."""
+        """The canonical URL of a reference on this page."""
         if self._legacy_charset and not href.isascii():
             href = encode_query(href, self._legacy_charset)
         url = self._join(href)
         return url if url is None or self._fold is None else self._fold(url)
 
     def add_anchors(self, elements: Iterable[Element]) -> None:
-        """Note a and area elements."""
+        """Add a and area elements."""
         found, page = self._found, self._page
         simple = not self._legacy_charset and self._fold is None
         resolve: Callable[[str], str | None] = self._join if simple else self.resolve
@@ -91,7 +92,7 @@ class LinkExtractor:
                 found[url] = _merge_links(known, anchor_text(element), rel)
 
     def add_link_element(self, href: str, rel: str, type_: str) -> str | None:
-        """Note a link element, if it leads to a page for people; where it leads."""
+        """Add a link element if it leads to a page for people. Returns the target."""
         tokens = rel_tokens(rel)
         kinds = set(tokens.split())
         if kinds & NAVIGATION_RELS and not kinds & _RESOURCE_RELS and type_.strip().lower() in _PAGE_TYPES:
@@ -103,16 +104,16 @@ class LinkExtractor:
 
 
 def _merge_links(known: Link, anchor: str, rel: str) -> Link:
-    """Two links to one page. One that may be followed is enough: only what both say (nofollow) stands."""
+    """Merge two links to one page. One link that may be followed is enough: `nofollow` stays only if both have it."""
     rels = rel.split()
     return Link(known.url, known.anchor or anchor, " ".join(token for token in known.rel.split() if token in rels))
 
 
 def anchor_text(element: Element) -> str:
-    """The words of a link, or what its image says.
+    """The text of a link, or the alternative text of its image.
 
-    An `a` that holds another one (broken tables do that) has no words of its own: thousands of them, one in another,
-    would have us read the same text over and over.
+    An `a` that contains another `a` (broken tables do that) has no text of its own: with thousands of them nested, the
+    same text would be read over and over.
     """
     if element.find("a") is not None:
         return ""
@@ -125,14 +126,14 @@ def anchor_text(element: Element) -> str:
 
 
 def rel_tokens(rel: str) -> str:
-    """The tokens of a rel attribute in lower case, one space between two."""
+    """The tokens of a rel attribute in lower case, separated by single spaces."""
     return " ".join(rel[:REL_LENGTH_MAX].lower().split())
 
 
 def encode_query(href: str, charset: str) -> str:
-    """WHATWG URL: on a page in a legacy encoding the query, and only the query, is sent in that encoding.
+    """Encode the query, and only the query, in the page's legacy encoding, as the WHATWG URL standard requires.
 
-    `?q=ação` on a windows-1252 page means `?q=a%E7%E3o`; characters that the encoding lacks go as `&#8212;`, escaped.
+    `?q=ação` on a windows-1252 page means `?q=a%E7%E3o`. Characters that the encoding lacks become `&#8212;`, escaped.
     """
     before, mark, rest = href.partition("?")
     query, hash_mark, fragment = rest.partition("#")

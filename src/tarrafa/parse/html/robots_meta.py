@@ -1,8 +1,9 @@
 """Reads the robots meta element and the X-Robots-Tag header: noindex, nofollow, noarchive.
 
-Promises: `<meta name="robots">` and `X-Robots-Tag` as the big search engines read them; what is addressed to another
-robot is not for us, and where several voices speak to us the strictest wins.
-Knows nothing of robots.txt, which says what may be fetched; this says what may be done with what was.
+Promises: `<meta name="robots">` and `X-Robots-Tag` are read as the big search engines read them. Directives addressed
+to another robot are ignored. Where several directives apply, the strictest one wins.
+Knows nothing of robots.txt. robots.txt decides what may be fetched; these directives decide what may be done with a
+fetched page.
 """
 
 import re
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 
 from tarrafa.model import RobotsMeta
 
-AGENT = "tarrafa"  # the name that we answer to, besides "robots"
+AGENT = "tarrafa"  # our robot name, besides "robots"
 DIRECTIVES_LENGTH_MAX = 4_096  # characters of one meta element, or of all X-Robots-Tag headers
 
 # Directives that have a value after a colon, as `googlebot: noindex` has a directive after a name.
@@ -22,17 +23,17 @@ NO_RESTRICTIONS = RobotsMeta()
 
 
 def from_meta(name: str, content: str, agent: str = AGENT) -> frozenset[str]:
-    """The directives of one meta element, if it speaks to us."""
+    """The directives of one meta element, if it addresses all robots or `agent`."""
     if name.strip().lower() not in ("robots", agent.lower()):
         return frozenset()
     return frozenset(_separator.split(content[:DIRECTIVES_LENGTH_MAX].lower()))
 
 
 def from_header(value: str, agent: str = AGENT) -> frozenset[str]:
-    """The directives of X-Robots-Tag that speak to us.
+    """The directives of X-Robots-Tag that address all robots or `agent`.
 
-    Several headers are joined by line breaks (or by commas, as HTTP allows; then a robot's name, once said, holds to
-    the end, for nobody can tell any more where its header ended).
+    Several headers are joined by line breaks, or by commas, as HTTP allows. After a join by commas a robot's name holds
+    until the end, because the end of its header can no longer be found.
     """
     ours = set()
     for line in value[:DIRECTIVES_LENGTH_MAX].lower().splitlines():
@@ -47,7 +48,7 @@ def from_header(value: str, agent: str = AGENT) -> frozenset[str]:
 
 
 def combine(voices: Iterable[frozenset[str]]) -> RobotsMeta:
-    """What all of them together ask."""
+    """All directives together."""
     asked = frozenset().union(*voices)
     if not asked:
         return NO_RESTRICTIONS

@@ -1,8 +1,8 @@
 """Parses well-formed XHTML as XML into a document tree.
 
-Promises: the tree of a document that is well-formed XML, and None for every other (browsers show an error; we read it
-as HTML). HTML's named characters are known without any DTD; nothing else that a doctype declares is, so no entity can
-grow. CDATA sections are text.
+Promises: the tree of a document that is well-formed XML, and None for any other document (browsers show an error; the
+caller reads it as HTML). HTML's named characters are known without a DTD. Other declarations of a doctype are ignored,
+so no entity can expand. CDATA sections become text.
 Knows nothing of RDFa.
 """
 
@@ -30,7 +30,9 @@ def parse_xhtml(markup: str) -> Document | None:
 
 
 def _without_cdata(markup: str) -> str:
-    """With the sections as text. (One that never ends is looked for once: a pattern would, for each that begins.)"""
+    """The markup with CDATA sections turned into text. An unclosed section is searched for once; a regular expression
+    would search again for each opening.
+    """
     parts: list[str] = []
     place = 0
     while (start := markup.find(_CDATA, place)) >= 0 and (end := markup.find(_CDATA_END, start)) >= 0:

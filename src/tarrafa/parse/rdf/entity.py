@@ -1,9 +1,10 @@
 """Groups RDF statements by subject into entities with classes and properties, and normalizes vocabulary IRIs.
 
-A *thing* is whatever statements are about: their subject, with its classes and properties. Promises: the things in
-the order in which the page first says something of them; schema.org and Open Graph under one spelling, whatever the
-page's (`http`, `www.`), in classes, properties and vocabularies alike. Pure: statements in, things out. Knows nothing
-of where they are kept.
+An entity is a subject of RDF statements, with its classes and properties.
+Promises: entities appear in the order in which the page first mentions them. schema.org and Open Graph IRIs have one
+spelling, whatever spelling the page uses (`http`, `www.`), in classes, properties and vocabularies. Pure: statements
+in, entities out.
+Knows nothing of where entities are stored.
 """
 
 import re
@@ -17,7 +18,7 @@ VOCABULARY_LENGTH_MAX = 256
 
 SCHEMA = "https://schema.org/"
 OPEN_GRAPH = "http://ogp.me"
-# These say how something is said, and nothing of what: rel="next", "uses this vocabulary", lists.
+# Properties about the markup rather than about the entity: rel="next", "uses this vocabulary", lists.
 _SYNTAX_VOCABULARIES = frozenset({
     "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/ns/rdfa#", "http://www.w3.org/1999/xhtml/vocab#",
     "http://www.w3.org/ns/md#",
@@ -29,20 +30,20 @@ _other_spelling = re.compile(
     re.IGNORECASE,
 ).match
 
-# Nearly nobody declares these prefixes, and RDFa then takes `article:author` for an IRI.
+# Hardly any page declares these prefixes, and RDFa then takes `article:author` for an IRI.
 _undeclared = re.compile(r"(article|book|music|product|profile|video):(?!/)").match
 
 
 @dataclass(slots=True)
 class PageEntity:
-    """What one page says of one thing. Classes and properties are IRIs, values are terms as N-Quads write them."""
+    """The statements of one page about one entity. Classes and properties are IRIs; values are N-Quads terms."""
 
     subject: str
     classes: list[str] = field(default_factory=list)
     properties: list[tuple[str, str]] = field(default_factory=list)
 
     def first(self, *properties: str) -> str:
-        """The first value of the first of these properties that has one; empty if none has."""
+        """The first value of the first of these properties that has a value; empty if none has."""
         for wanted in properties:
             for name, term in self.properties:
                 if name == wanted:
@@ -51,7 +52,7 @@ class PageEntity:
 
 
 def collect_entities(statements: Iterable[Statement]) -> list[PageEntity]:
-    """The things of a page."""
+    """The entities of a page."""
     found: dict[str, PageEntity] = {}
     for statement in statements:
         thing = found.get(statement.subject)
@@ -65,7 +66,7 @@ def collect_entities(statements: Iterable[Statement]) -> list[PageEntity]:
 
 
 def normalize_iri(iri: str) -> str:
-    """The IRI under the spelling that it is asked for by."""
+    """The IRI in its normal spelling."""
     if iri.startswith(SCHEMA):
         return iri
     found = _other_spelling(iri)
@@ -79,12 +80,12 @@ def normalize_iri(iri: str) -> str:
 
 
 def vocabulary_of(iri: str) -> str:
-    """An IRI up to its last # or /: the vocabulary that a class or property is from."""
+    """The vocabulary of a class or property: its IRI up to the last # or /."""
     return iri[: max(iri.rfind("#"), iri.rfind("/")) + 1]
 
 
 def vocabularies(of: Iterable[PageEntity]) -> tuple[str, ...]:
-    """The vocabularies in which a page speaks of things, in order of appearance."""
+    """The vocabularies of these entities, in order of appearance."""
     found: dict[str, None] = {}
     for thing in of:
         for name in (*thing.classes, *(name for name, _ in thing.properties)):

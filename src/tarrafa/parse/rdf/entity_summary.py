@@ -1,9 +1,10 @@
 """Summarizes the entities of a page for search results: kind, name, date and a few facts.
 
-An event's date and place, a product's price, a recipe's time: what a person wants to see of a page's data beside its
-title, and what a question for its kind of things asks for. Promises: a few things, those that the page is about
-rather than their parts, each with its kind, its name and a few facts; every text bounded. Pure. Knows nothing of
-indexes or of how it is shown.
+A summary is what a person wants to see of a page's data beside its title, and what a search by entity kind asks for: an
+event's date and place, a product's price, a recipe's time.
+Promises: a few entities, those that the page is about rather than their parts, each with its kind, its name and a few
+facts. Every text is bounded. Pure.
+Knows nothing of indexes or of how a summary is displayed.
 """
 
 import re
@@ -19,7 +20,7 @@ SUMMARIES_MAX = 3
 FACTS_MAX = 5
 FACT_LENGTH_MAX = 120
 NAME_LENGTH_MAX = 200
-KINDS_MAX = 200  # that a page is found by
+KINDS_MAX = 200  # kinds by which one page can be found
 
 _SHOWN_FIRST = """
 schema:startDate schema:endDate schema:location schema:offers schema:price schema:priceCurrency schema:lowPrice
@@ -43,7 +44,7 @@ schema:startDate ical:dtstart schema:datePublished schema:uploadDate schema:date
 schema:birthDate schema:foundingDate schema:validFrom dc:date dc:issued dc:created dc11:date article:published_time
 schema:dateModified schema:endDate
 """
-# Of a thing that stands for a fact (a place, an offer), these say it.
+# The properties that describe an entity which is itself the value of a fact (a place, an offer).
 _SAYS = """
 schema:name schema:headline schema:price schema:lowPrice schema:ratingValue schema:value schema:addressLocality
 schema:streetAddress foaf:name rdfs:label vcard:fn gr:hasCurrencyValue
@@ -64,19 +65,19 @@ _PAGE_FURNITURE_CLASSES = frozenset(
 schema:WebPage schema:WebSite schema:BreadcrumbList schema:ListItem schema:ImageObject schema:SearchAction
 schema:EntryPoint schema:ReadAction schema:SiteNavigationElement schema:WPHeader schema:WPFooter schema:CollectionPage
 """)
-)  # what every page of some systems says of itself
+)  # types that some systems give to every page
 _OG_TYPE = f"{OPEN_GRAPH}/ns#type"
 _is_name = re.compile(r"[\w.-]+").fullmatch
 _date = re.compile(r"\s*(\d{4})(?:-(\d\d))?(?:-(\d\d))?", re.ASCII).match
 
 
 def entity_name(thing: PageEntity) -> str:
-    """What a thing is called; empty if nobody says."""
+    """The name of an entity; empty if the page states none."""
     return _text(thing.first(*NAME_PROPERTIES), NAME_LENGTH_MAX)
 
 
 def entity_day(thing: PageEntity) -> str:
-    """When a thing is, or was, to the day: `2026-01-31`; a month or a year counts as its first day."""
+    """The day of an entity: `2026-01-31`. A month or a year counts as its first day."""
     for name in DATE_PROPERTIES:
         for found, term in thing.properties:
             said = literal_value(term) if found == name else None
@@ -87,7 +88,7 @@ def entity_day(thing: PageEntity) -> str:
 
 
 def summarize_entities(things: Sequence[PageEntity]) -> tuple[DeclaredEntity, ...]:
-    """What the page declares in the first place."""
+    """The main entities that the page declares."""
     known = {thing.subject: thing for thing in things}
     parts = {term for thing in things for _, term in thing.properties if term in known and term != thing.subject}
     classed = [thing for thing in things if thing.classes and not _is_secondary(thing)]
@@ -96,9 +97,10 @@ def summarize_entities(things: Sequence[PageEntity]) -> tuple[DeclaredEntity, ..
 
 
 def searchable_kinds(things: Sequence[PageEntity]) -> list[str]:
-    """What a question for kinds of things may ask for, in small letters: each vocabulary of the page, each class by its
-    IRI and by its bare name (`:event`), and both with the day of such a thing (`:event@2026-01-31`); what Open Graph
-    says that the page is counts as a class."""
+    """The kinds by which a search may find the page, in lower case: each vocabulary, each class by its IRI and by its
+    bare name (`:event`), and both with the day of such an entity (`:event@2026-01-31`). The Open Graph type of the page
+    counts as a class.
+    """
     found: dict[str, None] = {}
     for thing in things:
         day = entity_day(thing)
@@ -130,7 +132,7 @@ def _summarize(thing: PageEntity, known: dict[str, PageEntity]) -> DeclaredEntit
 
 
 def _readable_value(term: str, known: dict[str, PageEntity]) -> str:
-    """A value as a person reads it: of a thing, what it is called or what it costs, with its unit."""
+    """A value as a person reads it. For an entity: its name, or its price with the unit."""
     part = known.get(term)
     if part is None:
         return _text(term, FACT_LENGTH_MAX)
@@ -150,13 +152,13 @@ def _text(term: str, length_max: int) -> str:
 
 
 def _last_part(iri: str) -> str:
-    """`https://schema.org/InStock` is told as `InStock`; another address is told whole."""
+    """`https://schema.org/InStock` gives `InStock`; any other IRI stays whole."""
     vocabulary = next((one for one in PREFIXES.values() if iri.startswith(one)), "")
     return iri[len(vocabulary) :]
 
 
 def _open_graph_summary(things: Iterable[PageEntity]) -> tuple[DeclaredEntity, ...]:
-    """A page that says what it is to those who share it, and no more."""
+    """The summary of a page that has only Open Graph data."""
     for thing in things:
         if shared := _og_type(thing):
             return (DeclaredEntity(f"og:{shared}", entity_name(thing)),)
@@ -164,7 +166,7 @@ def _open_graph_summary(things: Iterable[PageEntity]) -> tuple[DeclaredEntity, .
 
 
 def _og_type(thing: PageEntity) -> str:
-    """The og:type of a page; empty where it is none that could be asked for, or one that tells nobody anything."""
+    """The og:type of a page; empty if it is no usable kind or tells nothing."""
     said = literal_value(thing.first(_OG_TYPE))
     text = said.text.strip() if said is not None else ""
     return text if len(text) <= FACT_LENGTH_MAX and _is_name(text) and text not in ("website", "article") else ""

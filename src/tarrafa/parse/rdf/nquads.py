@@ -1,9 +1,9 @@
 """Writes and reads RDF statements as N-Quads, within limits.
 
-A statement is written as a line of N-Quads, and a term is already written that way wherever it is passed on: `<iri>`,
-`_:b3`, `"text"@pt`. Promises: whatever the page says, the lines are valid N-Quads that any tool reads, nothing in a
-term can end it or begin another line, and their number and length are bounded; what comes after that is dropped.
-Each statement is written once. Statements read are those that were written.
+A statement is one line of N-Quads. Terms are passed around in N-Quads notation: `<iri>`, `_:b3`, `"text"@pt`.
+Promises: for any page the lines are valid N-Quads that any tool reads. Nothing in a term can end the term or begin
+another line. Number and length of the lines are bounded; statements beyond the bounds are dropped. Each statement is
+written once. Reading gives back the statements that were written.
 Knows nothing of RDFa, JSON-LD or microdata.
 """
 
@@ -16,7 +16,7 @@ from pyoxigraph import Literal, NamedNode
 
 STATEMENTS_MAX = 10_000  # of one page
 STATEMENTS_LENGTH_MAX = 2_000_000  # characters, all together
-LITERAL_LENGTH_MAX = 32_768  # a longer text is cut; with a datatype it would then be another value, and is dropped
+LITERAL_LENGTH_MAX = 32_768  # longer texts are cut; longer typed literals are dropped: a cut would change the value
 IRI_LENGTH_MAX = 2_048
 LANGUAGE_LENGTH_MAX = 35  # BCP 47 §4.4.1
 
@@ -25,13 +25,13 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 RDF_TYPE = f"<{RDF}type>"
 XSD_STRING = f"{XSD}string"
 
-# The first is nobody's to write; the others go with a language only, and no tool reads them without.
+# The first is the default and is never written; the others need a language tag, and no tool reads them without one.
 _NO_DATATYPES = (XSD_STRING, f"{RDF}langString", f"{RDF}dirLangString")
 
 _never_in_an_iri = re.compile(
     r"[\x00-\x20<>\"{}|\\^`\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]|%(?![0-9A-Fa-f]{2})"
 )
-# What neither XML nor JSON carry as they stand: controls, halves of characters, non-characters.
+# Characters that XML and JSON cannot carry: controls, lone surrogates, non-characters.
 _unfit = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _special = re.compile(r'[\\"\n\r]')
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
@@ -43,7 +43,7 @@ _escape = re.compile(r"\\[\\\"nr]")
 
 
 class Statement(NamedTuple):
-    """Three terms as N-Quads write them; `graph` where the page itself groups its statements (JSON-LD can)."""
+    """Three terms in N-Quads notation; `graph` where the page itself groups its statements (JSON-LD can)."""
 
     subject: str
     predicate: str
@@ -52,7 +52,7 @@ class Statement(NamedTuple):
 
 
 class LiteralValue(NamedTuple):
-    """What a literal says."""
+    """The text, language and datatype of a literal."""
 
     text: str
     language: str = ""
@@ -60,7 +60,7 @@ class LiteralValue(NamedTuple):
 
 
 class StatementSet:
-    """Collects what a page states."""
+    """Collects the statements of a page."""
 
     def __init__(self) -> None:
         self._lines: dict[str, Statement] = {}
@@ -70,11 +70,11 @@ class StatementSet:
 
     @property
     def is_full(self) -> bool:
-        """Nothing more is taken: whoever reads may stop."""
+        """Whether no more statements are accepted, so that the extractor may stop."""
         return self._room <= 0 or len(self._lines) >= STATEMENTS_MAX
 
     def blank_node(self, key: Hashable = None) -> str:
-        """A new blank node; with a key, the one that was made for that key."""
+        """A new blank node; with a key, always the same blank node for that key."""
         known = self._blanks.get(key) if key is not None else None
         if known is None:
             known = f"_:b{self._count}"
@@ -84,8 +84,8 @@ class StatementSet:
         return known
 
     def add(self, subject: str, predicate: str, value: str, graph: str = "") -> None:
-        """Note a statement. The terms are written already: by `iri`, `literal` and `blank`."""
-        if self._room <= 0 or len(self._lines) >= STATEMENTS_MAX:  # `full`, asked for every statement of the crawl
+        """Add a statement. The terms come from `iri`, `literal` and `blank_node`."""
+        if self._room <= 0 or len(self._lines) >= STATEMENTS_MAX:  # `is_full`, inlined: it runs for every statement
             return
         line = f"{subject} {predicate} {value} {graph} ." if graph else f"{subject} {predicate} {value} ."
         if line not in self._lines:
@@ -93,7 +93,7 @@ class StatementSet:
             self._room -= len(line) + 1
 
     def to_nquads(self) -> str:
-        """All of them, each on a line."""
+        """All statements, one per line."""
         return "\n".join((*self._lines, "")) if self._lines else ""
 
     def __iter__(self) -> Iterator[Statement]:
@@ -104,7 +104,9 @@ class StatementSet:
 
 
 def iri(text: str) -> str | None:
-    """An IRI as a term. What may not stand in one is escaped, as browsers do; None if it is none even so."""
+    """An IRI as a term. Characters that may not stand in an IRI are escaped, as browsers do; None if it is still no
+    IRI.
+    """
     if len(text) > IRI_LENGTH_MAX:
         return None
     try:
@@ -124,12 +126,12 @@ def _percent(found: re.Match[str]) -> str:
 
 
 def literal(text: str, language: str = "", datatype: str = "") -> str | None:
-    """A text as a term. `datatype` is an IRI; a language that is none is left out. None: too long for what it is."""
+    """A text as a term. `datatype` is an IRI; an invalid language is left out. None: too long for its datatype."""
     if len(text) > LITERAL_LENGTH_MAX:
         if datatype and datatype != XSD_STRING:
             return None
         text = text[:LITERAL_LENGTH_MAX]
-    if text.isprintable() and '"' not in text and "\\" not in text:  # most are
+    if text.isprintable() and '"' not in text and "\\" not in text:  # the usual case
         quoted = f'"{text}"'
     else:
         quoted = f'"{_special.sub(_escaped, _unfit.sub("�", text))}"'
@@ -143,7 +145,7 @@ def literal(text: str, language: str = "", datatype: str = "") -> str | None:
 
 @lru_cache(1_000)
 def _is_language(tag: str) -> bool:
-    """BCP 47."""
+    """Whether the tag is a language tag (BCP 47)."""
     if len(tag) > LANGUAGE_LENGTH_MAX:
         return False
     try:
@@ -158,7 +160,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def parse_nquads(text: str) -> Iterator[Statement]:
-    """The statements that were written; what is none (another's file) is passed over."""
+    """The statements in a text. Lines that `to_nquads` did not write, such as those of another program, are skipped."""
     for line in text.split("\n"):
         found = _statement(line)
         if found:
@@ -166,7 +168,7 @@ def parse_nquads(text: str) -> Iterator[Statement]:
 
 
 def literal_value(term: str) -> LiteralValue | None:
-    """What a literal says; None for an IRI or a blank node."""
+    """The parts of a literal; None for an IRI or a blank node."""
     if not term.startswith('"'):
         return None
     quoted, _, rest = term.rpartition('"')

@@ -1,8 +1,9 @@
 """Maps well-known prefixes such as `schema:` to vocabulary IRIs and back.
 
-`schema:Event` for `https://schema.org/Event`. Promises: what is shortened expands to the same IRI again; schema.org
-is one vocabulary however it is spelt. (What a *page* means by a prefix is for the page to say: `rdfa`.) Knows nothing
-of statements.
+For example `schema:Event` stands for `https://schema.org/Event`.
+Promises: a shortened IRI expands to the same IRI again. schema.org is one vocabulary however it is spelt. These are not
+the prefixes that a page declares; `structured.rdfa` reads those.
+Knows nothing of statements.
 """
 
 import re
@@ -50,14 +51,14 @@ PREFIXES = {
     "tarrafa": "urn:tarrafa:",
 }
 
-_SCHEMES = frozenset({"urn", "tag", "info", "did"})  # of IRIs without slashes; nobody's prefixes
+_SCHEMES = frozenset({"urn", "tag", "info", "did"})  # schemes of IRIs without slashes; none of them is a prefix
 
 _SHORT = {vocabulary: prefix for prefix, vocabulary in reversed(PREFIXES.items())}
 _local = re.compile(r"[\w.-]*").fullmatch
 
 
 def expand_prefix(name: str) -> str | None:
-    """The IRI that somebody means by a short name, or by itself; None where the prefix is not known."""
+    """The IRI of a short name, or the IRI itself; None if the prefix is unknown."""
     prefix, colon, local = name.partition(":")
     if colon and not local.startswith("//") and prefix.lower() not in _SCHEMES:
         vocabulary = PREFIXES.get(prefix.lower())
@@ -66,7 +67,7 @@ def expand_prefix(name: str) -> str | None:
 
 
 def shorten_iri(iri: str) -> str:
-    """The short name of an IRI; itself where there is none."""
+    """The short name of an IRI; the IRI itself if it has none."""
     vocabulary = vocabulary_of(iri)
     prefix = _SHORT.get(vocabulary)
     if prefix is None and iri.startswith(PREFIXES["tarrafa"]):

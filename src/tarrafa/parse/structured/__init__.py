@@ -1,8 +1,8 @@
 """Extracts the structured data of a page (RDFa, JSON-LD, microdata) as N-Quads: the public `extract`.
 
-RDFa, JSON-LD and microdata, as one set of statements. Promises: any bytes give valid N-Quads, bounded (see
-`parse.statements`), and the same ones each time; nothing is ever fetched. Blank nodes of the three are never the same
-node. XHTML is read as XML where it is well-formed, else as HTML, as everything else is.
+Promises: RDFa, JSON-LD and microdata give one set of statements. Any bytes give valid N-Quads, bounded (see
+`parse.rdf.nquads`), and the same bytes give the same statements. Nothing is ever fetched. The three syntaxes never
+share a blank node. XHTML is read as XML where it is well-formed; everything else is read as HTML.
 Knows nothing of links, text or visits.
 """
 
@@ -19,14 +19,14 @@ from tarrafa.parse.structured.iri_resolution import BaseIri
 from tarrafa.parse.structured.rdfa.initial_context import HostLanguage
 from tarrafa.parse.text import charset
 
-BODY_BYTES_MAX = 16 << 20  # what is behind is not read
+BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
 XHTML_TYPES = frozenset({"application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
 
 Syntax = Literal["rdfa", "jsonld", "microdata"]
 
 
 class StructuredData(NamedTuple):
-    """What a page states, in which vocabularies, and how many blocks of JSON-LD could not be read."""
+    """The statements of a page, their vocabularies, and the number of unreadable JSON-LD blocks."""
 
     statements: str = ""
     vocabularies: tuple[str, ...] = ()
@@ -37,8 +37,9 @@ NO_STRUCTURED_DATA = StructuredData()
 
 
 def extract(body: bytes, url: str, content_type: str, *, only: Syntax | None = None) -> str:
-    """The statements of a page, as N-Quads; `only` those in one syntax. A URL whose fragment names a block of JSON-LD
-    means that block, and with JSON-LD `only` one that names none means nothing (JSON-LD 1.1 §7.3)."""
+    """The statements of a page, as N-Quads; `only` restricts them to one syntax. A URL whose fragment names a block of
+    JSON-LD selects that block; with JSON-LD `only`, a fragment that names no block gives nothing (JSON-LD 1.1 §7.3).
+    """
     markup, _ = charset.decode(body[:BODY_BYTES_MAX], content_type, "")
     document = xhtml.parse_xhtml(markup) if is_xhtml(content_type) else None
     host: HostLanguage = "html" if document is None else "xhtml"
@@ -54,8 +55,10 @@ def extract(body: bytes, url: str, content_type: str, *, only: Syntax | None = N
 def extract_from_tree(
     document: Document, markup: str, url: str, base: str, content_type: str, *, careful: bool = False
 ) -> StructuredData:
-    """The same of a page whose tree is there already, with what else a crawl wants to know. `base` is what its base
-    element says, if it has one. `careful`: what only a parser could tell that may end the process raises `Risky`."""
+    """Like `extract`, for a page that is already parsed, with the other facts that a crawl needs. `base` is the href of
+    the base element, if there is one. `careful`: raise `SandboxRequired` for a block that needs the JSON-LD parser,
+    which may end the process.
+    """
     tree = xhtml.parse_xhtml(markup) if is_xhtml(content_type) else None
     host: HostLanguage = "html" if tree is None else "xhtml"
     statements, unread = _extract_statements(tree or document, url, base, host, careful=careful)

@@ -1,8 +1,9 @@
 """Resolves IRI references against a base IRI (RFC 3986 section 5.2), without changing any spelling.
 
-Promises: RFC 3986 section 5.2 by text alone, and IRIs stay IRIs: no letter is escaped, no host is rewritten, for two
-spellings are two names in RDF. (Links to fetch go through `url`, which does all that.) Only dot segments are taken
-out. Knows nothing of CURIEs or of what an IRI may hold.
+Promises: RFC 3986 section 5.2 on text alone. IRIs stay IRIs: no letter is escaped and no host is rewritten, because two
+spellings are two names in RDF. Only dot segments are removed. (Links to fetch go through `parse.url`, which
+normalizes.)
+Knows nothing of CURIEs or of the characters that an IRI may hold.
 """
 
 import re
@@ -12,7 +13,7 @@ _absolute = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:").match
 
 
 class BaseIri:
-    """A base IRI, taken apart once for all references on a page."""
+    """A base IRI, split once for all references on a page."""
 
     __slots__ = ("_authority", "_folder", "_origin", "_path", "_scheme", "whole")
 
@@ -27,7 +28,7 @@ class BaseIri:
         self.whole = self._path + (query or "")  # a base has no fragment
 
     def resolve(self, reference: str) -> str:
-        """The IRI. It may still hold what no IRI may: `statements.iri` sees to that."""
+        """The resolved IRI. It may still hold characters that no IRI may hold: `nquads.iri` handles those."""
         if not reference:
             return self.whole
         first = reference[0]
@@ -46,7 +47,7 @@ class BaseIri:
         return self._origin + (_without_dots(joined) if dots else joined) + rest
 
     def rebase(self, reference: str) -> "BaseIri":
-        """The base that an xml:base makes of this one."""
+        """The base that an xml:base sets, resolved against this one."""
         return BaseIri(self.resolve(reference))
 
 
@@ -59,7 +60,7 @@ def _normal(absolute: str) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """RFC 3986 §5.2.4."""
+    """The path without dot segments (RFC 3986 §5.2.4)."""
     kept: list[str] = []
     segments = path.split("/")
     for segment in segments:

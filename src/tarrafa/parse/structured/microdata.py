@@ -1,10 +1,11 @@
 """Extracts RDF statements from microdata (itemscope, itemprop).
 
-By the W3C's "Microdata to RDF" (2014), with values of elements as in HTML and, for `content` on any element, as in
-the W3C's Microdata. Only elements with `itemprop` and `itemscope`, those that an `itemref` names and what lies above
-them are looked at, each once. Promises: no recursion, and bounds for whatever items, references and nesting make of
-each other; the statements are those of the items that belong to no other (an item that is a property of none is no
-item of the page), each item once. Knows nothing of JSON-LD and RDFa.
+Follows the W3C's "Microdata to RDF" (2014), with values of elements as in HTML and, for `content` on any element, as in
+the W3C's Microdata. Only elements with `itemprop` and `itemscope`, those that an `itemref` names and their ancestors
+are visited, each once.
+Promises: no recursion, and bounds on items, references and nesting in any combination. The statements are those of the
+top-level items (an item that is a property of another item is reached through it), each item once.
+Knows nothing of JSON-LD and RDFa.
 """
 
 import re
@@ -18,12 +19,12 @@ from tarrafa.parse.rdf.nquads import IRI_LENGTH_MAX, RDF, RDF_TYPE, XSD, Stateme
 from tarrafa.parse.structured.iri_resolution import BaseIri
 
 ELEMENTS_MAX = 50_000  # with itemprop or itemscope
-STEPS_MAX = 200_000  # elements met while going through items, those met again by way of itemref included
+STEPS_MAX = 200_000  # elements visited in all items, including repeated visits through itemref
 NAMES_MAX = 64  # in one itemprop or itemtype
 REFERENCES_MAX = 4_096  # in one itemref
-TEXTS_NESTED_MAX = 16  # texts that are part of each other; what lies deeper has no value
+TEXTS_NESTED_MAX = 16  # nested texts; deeper elements have no value
 
-# A vocabulary's prefix, and the properties that say something else beside: additionalType is a type.
+# A vocabulary's prefix, and its properties that also imply another one: additionalType is a type.
 Registry = Mapping[str, Mapping[str, str]]
 _SCHEMA_PROPERTIES = {"additionalType": f"{RDF}type"}
 REGISTRY: Registry = {
@@ -61,19 +62,19 @@ _moments = [
 ]
 
 
-_PropertyNames = tuple[list[str], list[str]]  # the properties that an element is, forwards and backwards
+_PropertyNames = tuple[list[str], list[str]]  # the properties of an element, forward and reverse
 
 
 class _ElementContext(NamedTuple):
-    """What lies above an element, itself included."""
+    """The ancestors that matter for an element, itself included."""
 
     holder: Element | None  # the nearest item, or the nearest element that an itemref names
     language: str
-    texts: int  # elements whose text is a value, one inside the other
+    texts: int  # nested elements whose text is a value
 
 
 class _MicrodataItem(NamedTuple):
-    """An item that is to be told, and whose vocabulary its properties are of unless it has one."""
+    """An item whose statements are still to be added, and the vocabulary of its properties unless it has its own."""
 
     element: Element
     subject: str
@@ -81,14 +82,14 @@ class _MicrodataItem(NamedTuple):
 
 
 def extract(document: Document, base: str, statements: StatementSet, registry: Registry = REGISTRY) -> None:
-    """Add what the items of the page state."""
+    """Add the statements of the page's items."""
     items = document.select(_ITEMS)
     if items:
         _MicrodataReader(document, items, base, statements, registry).read()
 
 
 class _MicrodataReader:
-    """Goes through the items of one page."""
+    """Reads the items of one page."""
 
     def __init__(
         self, document: Document, items: list[Element], base: str, statements: StatementSet, registry: Registry
@@ -104,13 +105,13 @@ class _MicrodataReader:
         self._held: dict[Element, list[Element]] = {}
         self._subjects: dict[Element, str] = {}
         self._values: dict[Element, str | None] = {}
-        self._names: dict[Element, _PropertyNames] = {}  # attributes may be long, and read by way of many itemrefs
+        self._names: dict[Element, _PropertyNames] = {}  # cached: attributes may be long, and many itemrefs read them
         self._predicates: dict[tuple[str, str], str | None] = {}
         self._waiting: deque[_MicrodataItem] = deque()
         self._steps = STEPS_MAX
 
     def read(self) -> None:
-        """Items that are nobody's property first, in the page's order; those below as they are met."""
+        """Read the top-level items first, in document order; nested items follow as they are found."""
         self._assign_to_holders()
         for element in self._elements:
             if element in self._items and element.attr("itemprop") is None:
@@ -121,7 +122,7 @@ class _MicrodataReader:
                         return
 
     def _find_named(self, document: Document) -> dict[str, Element]:
-        """What itemrefs name, the first of each id."""
+        """The elements that itemrefs name, the first of each id."""
         wanted = {name for element in self._elements for name in _words(element.attr("itemref"), REFERENCES_MAX)}
         found: dict[str, Element] = {}
         if wanted:
@@ -132,7 +133,7 @@ class _MicrodataReader:
         return found
 
     def _assign_to_holders(self) -> None:
-        """Note with each item, and with each element that an itemref names, the properties nearest below it."""
+        """Record with each item, and with each element that an itemref names, the nearest properties below it."""
         for element in dict.fromkeys((*self._elements, *self._named.values())):
             parent = element.parent
             above = self._context_of(parent) if isinstance(parent, Element) else None
@@ -140,7 +141,7 @@ class _MicrodataReader:
                 self._held.setdefault(above.holder, []).append(element)
 
     def _context_of(self, element: Element) -> _ElementContext:
-        """Found from above; whatever is passed on the way up is not passed again."""
+        """The context of an element, computed from its ancestors. An ancestor that was visited is not visited again."""
         places = self._places
         path: list[Element] = []
         at: object = element
@@ -161,7 +162,7 @@ class _MicrodataReader:
         return place
 
     def _subject(self, element: Element, vocabulary: str) -> str:
-        """The term for an item, which is told later if it was not met before."""
+        """The term for an item. An item that is new is queued."""
         known = self._subjects.get(element)
         if known is None:
             named = element.attr("itemid")
@@ -199,7 +200,7 @@ class _MicrodataReader:
                 add(value, predicate, subject)
 
     def _properties(self, item: Element) -> Iterator[Element]:
-        """The elements that are properties of an item: below it and below what its itemref names."""
+        """The elements that are properties of an item: below it and below the elements that its itemref names."""
         pending = [self._named[name] for name in _words(item.attr("itemref"), REFERENCES_MAX) if name in self._named]
         pending.reverse()
         pending += reversed(self._held.get(item, []))
@@ -290,7 +291,7 @@ def _typed_number(text: str) -> tuple[str, str] | None:
 
 
 def _typed_time(text: str) -> tuple[str, str] | None:
-    """With the datatype that its form tells; spelt as XML Schema wants it, which is stricter than HTML."""
+    """A date or time with the datatype of its form, spelt as XML Schema requires, which is stricter than HTML."""
     for matches, kind in _moments:
         if found := matches(text):
             parts = found.groupdict()

@@ -1,8 +1,9 @@
 """Decides the charset of a body (byte order mark, HTTP header, meta element, statistics) and decodes it.
 
-Promises: the order that browsers follow: byte order mark, HTTP header, what the document declares in its first 1,024
-bytes, and for the undeclared UTF-8 if it is UTF-8, then the statistics that Firefox uses, then windows-1252. Labels
-mean what the WHATWG Encoding Standard says (`iso-8859-1` is windows-1252). Any bytes give a text; nothing raises.
+Promises: the order that browsers follow: byte order mark, HTTP header, the declaration in the first 1,024 bytes of the
+document. An undeclared body is UTF-8 if it is valid UTF-8, else the statistics that Firefox uses decide, else it is
+windows-1252. Labels mean what the WHATWG Encoding Standard says (`iso-8859-1` is windows-1252). Any bytes give a text;
+nothing raises.
 Knows nothing of HTML beyond that declaration.
 """
 
@@ -11,7 +12,7 @@ import re
 from turbohtml.detect import Detection, detect  # importing it also registers the `whatwg-*` codecs
 
 PRESCAN_BYTES = 1_024  # HTML standard, "prescan a byte stream to determine its encoding"
-SAMPLE_BYTES = 65_536  # what statistics look at
+SAMPLE_BYTES = 65_536  # sample for the statistics
 CONTENT_TYPE_LENGTH_MAX = 1_024
 BROKEN_SHARE_MAX = 0.05  # of the non-ASCII characters, in a text that is still taken for (damaged) UTF-8
 
@@ -81,7 +82,7 @@ _attributes = re.compile(rb"""([^\s=/>"']+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"
 
 
 def decode(body: bytes, content_type: str = "", tld: str = "") -> tuple[str, str]:
-    """The text and the name of its encoding. `tld`, the last label of the host's name, helps the statistics."""
+    """The text and the name of its encoding. `tld`, the last label of the host name, helps the statistics."""
     for mark, name in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return _decoded(body[len(mark) :], name), name
@@ -92,7 +93,7 @@ def decode(body: bytes, content_type: str = "", tld: str = "") -> tuple[str, str
 
 
 def from_header(content_type: str) -> str | None:
-    """The encoding that a Content-Type names, if it names one that exists."""
+    """The encoding that a Content-Type names, if it exists."""
     found = _header_charset(content_type[:CONTENT_TYPE_LENGTH_MAX])
     return LABELS.get(found[1].lower()) if found else None
 
@@ -100,13 +101,15 @@ def from_header(content_type: str) -> str | None:
 def _decoded(body: bytes, name: str) -> str:
     if name == UTF_8:
         return body.decode(UTF_8, "replace")
-    if name == "replacement":  # encodings that can hide markup: the standard shows one U+FFFD, and so do we
+    if name == "replacement":  # encodings that can hide markup: like the standard, give one U+FFFD
         return "\ufffd" if body else ""
     return body.decode(f"whatwg-{name}")
 
 
 def _from_document(head: bytes) -> str | None:
-    """What the document says about itself. A document that we can read as ASCII this far is certainly no UTF-16."""
+    """The encoding that the document declares. A document that is readable as ASCII this far is certainly not
+    UTF-16.
+    """
     if head.startswith(b"<\x00?\x00x\x00"):
         return "utf-16le"
     if head.startswith(b"\x00<\x00?\x00x"):
@@ -140,7 +143,7 @@ def _label(raw: bytes) -> str | None:
 
 
 def _detect_undeclared(body: bytes, tld: str) -> tuple[str, str]:
-    """Nobody declared anything."""
+    """Decode a body without any declaration."""
     try:
         return body.decode(UTF_8), UTF_8
     except UnicodeDecodeError:
@@ -153,7 +156,7 @@ def _detect_undeclared(body: bytes, tld: str) -> tuple[str, str]:
 
 
 def _is_damaged_utf_8(sample: bytes) -> bool:
-    """Lenient: a bad byte or two, or a body that was cut, does not make a page in UTF-8 one in windows-1252."""
+    """Lenient: a few bad bytes, or a cut body, do not turn a UTF-8 page into a windows-1252 page."""
     text = sample.decode(UTF_8, "replace")
     broken = text.count("\ufffd")
     whole = len(text) - len(text.encode("ascii", "ignore")) - broken

@@ -1,9 +1,9 @@
 """Parses the dates of sitemaps (W3C datetime) and feeds (RFC 822) into seconds since 1970.
 
-Promises: the dates of sitemaps (W3C's profile of ISO 8601: a year, a month, a day, or a time in a zone) and those of
-feeds (RFC 822 and its followers) as seconds since 1970; 0 for anything else, and for what lies before 1970: nobody's
-page is that old, but the zero of many a program is. A date in the future stands as told.
-Knows nothing of clocks: it never asks what time it is.
+Promises: the dates of sitemaps (W3C's profile of ISO 8601: a year, a month, a day, or a time in a zone) and of feeds
+(RFC 822 and its successors) as seconds since 1970. Anything else gives 0, and so does a date before 1970: no page is
+that old, but zero is the default of many programs. A date in the future is returned as it is.
+Knows nothing of clocks: it never asks for the current time.
 """
 
 import re
@@ -11,7 +11,7 @@ from calendar import monthrange, timegm
 
 DATE_LENGTH_MAX = 64
 
-# Lenient: one digit for two, a space for the T, a zone without its colon, no zone at all (then it is UTC).
+# Lenient: one digit for two, a space for the T, a zone without its colon, no zone at all (then UTC).
 _w3c = re.compile(
     r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)"
     r"(?:[T\s]\s*(\d\d?):(\d\d)(?::(\d\d)((?:[.,]\d+)?))?\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?)?)?",
@@ -31,7 +31,7 @@ _AMERICA = {"edt": -4, "est": -5, "cdt": -5, "cst": -6, "mdt": -6, "mst": -7, "p
 
 
 def parse_date(text: str) -> float:
-    """The moment that a sitemap or a feed names, in seconds since 1970; 0 if it names none."""
+    """The moment in a sitemap or feed date, in seconds since 1970; 0 if the text is no date."""
     text = text.strip()
     if len(text) > DATE_LENGTH_MAX:
         return 0.0
@@ -51,7 +51,7 @@ def parse_date(text: str) -> float:
 
 
 def _seconds(year: int, month: int, day: int, hour: str, minute: str, second: str) -> float:
-    """ISO 8601 has an hour 24, and clocks have a second 60: both are the beginning of the next."""
+    """ISO 8601 has an hour 24, and clocks have a second 60: both mean the beginning of the next hour or minute."""
     time = int(hour or 0), int(minute or 0), int(second or 0)
     if not 1 <= day <= monthrange(year, month)[1] or time > (24, 0, 0) or time[1] > 59 or time[2] > 60:
         raise ValueError(day)
@@ -59,12 +59,12 @@ def _seconds(year: int, month: int, day: int, hour: str, minute: str, second: st
 
 
 def _whole_year(year: str) -> int:
-    """RFC 5322 §4.3: of two digits, those to 49 are of this century."""
+    """RFC 5322 §4.3: two-digit years up to 49 belong to this century."""
     return int(year) if len(year) == 4 else int(year) + (2000 if int(year) < 50 else 1900)
 
 
 def _offset_s(zone: str) -> int:
-    """How far a zone is ahead of UTC; RFC 5322 §4.3: a name that says nothing is UTC."""
+    """The offset of a zone from UTC. RFC 5322 §4.3: an unknown zone name is UTC."""
     if zone[:1] not in ("+", "-"):
         return 3600 * _AMERICA.get(zone.lower(), 0)
     hours, minutes = int(zone[1:3]), int(zone[3:].removeprefix(":") or 0)

@@ -19,7 +19,8 @@ SIMHASH_BYTES_MAX = 1 << 16  # of folded text: some ten thousand words
 _not_word = re.compile(r"[^\w\s]|_")
 _white = re.compile(r"\s")
 _mark = re.compile("[\u0300-\u036f\u0483-\u0487\u0591-\u05c2\u064b-\u065f\u1ab0-\u1aff\u20d0-\u20f0]+")
-# What a Latin text has beyond latin-1: dashes, curly quotes, ellipses, bullets, the euro sign. No white space in it.
+# Common characters of Latin texts beyond latin-1: dashes, curly quotes, ellipses, bullets, the euro sign. No white
+# space.
 _typography = re.compile("[\u200b-\u2027\u2030-\u205e\u2060-\u2064\u20ac]+")
 
 
@@ -45,15 +46,16 @@ def fold(text: str) -> bytes:
 
 
 def _fold_any(text: str) -> bytes:
-    """The definition: compatibility decomposition, marks off, case folded, and of what is left letters and digits."""
+    """The definition: compatibility decomposition, no marks, case folded, only letters and digits kept."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return _white.sub(" ", _not_word.sub("", _mark.sub("", plain))).encode("utf-8", "replace")
 
 
 def _latin_tables() -> tuple[bytes, bytes, tuple[tuple[bytes, bytes], ...]]:
-    """`_fold_any` for each character of latin-1: a table, those that vanish, and those that become more than a byte.
+    """`_fold_any` for each character of latin-1: a table, the characters that vanish, and those that become more than a
+    byte.
 
-    The last go through a stand-in above 0xD0, which is no byte of any of the words that they become.
+    The last ones go through a placeholder byte above 0xD0, which occurs in none of the words that they become.
     """
     table, deleted = bytearray(256), bytearray()
     longer: list[tuple[bytes, bytes]] = []
@@ -73,7 +75,7 @@ _LATIN, _LATIN_DELETED, _LATIN_LONG = _latin_tables()
 
 
 def content_id(folded: bytes) -> str:
-    """32 hex digits that change when the words change; nothing for a text without words, which is like no other.
+    """32 hex digits that change when the words change; empty for a text without words, which equals no other text.
 
     Spaces do not count: where one line ends and the next begins is markup.
     """
@@ -86,8 +88,8 @@ def content_id(folded: bytes) -> str:
 # hash, for or against each bit of the fingerprint. Hashing 600 pairs one by one would cost more than parsing the page,
 # so all words are hashed at once: with K odd, prefix sums of byte[i] * K^i modulo 2^64 give the polynomial hash of any
 # stretch as (sum at its end - sum at its start) * K^-start, and half of murmur3's finaliser spreads it over the bits.
-# Known weakness: texts of a few words have few voters, so small changes flip many bits; and who wants two texts to
-# collide can make them.
+# Known weakness: texts of a few words have few voters, so small changes flip many bits; and anyone who wants two texts
+# to collide can construct them.
 _K: Final = 0x9E3779B97F4A7C15
 _MASK: Final = (1 << 64) - 1
 _PAIR = np.uint64(0xD6E8FEB86659FD93)
@@ -105,24 +107,24 @@ _POWERS, _INVERSES = _powers(_K), _powers(pow(_K, -1, 1 << 64))
 
 
 def simhash(folded: bytes) -> int:
-    """64 bits of which similar texts share most; 0 for a text without words."""
+    """64 bits, most of which are equal for similar texts; 0 for a text without words."""
     hashes = _pair_hashes(folded[: SIMHASH_BYTES_MAX - 2])
     voters = len(hashes)
     if not voters:
         return 0
     bits = np.unpackbits(hashes.astype("<u8", copy=False).view(np.uint8), bitorder="little")
-    # A byte for each bit of each voter; eight of them are added at a time, in blocks that cannot overflow a byte. (A
-    # matrix product takes as long, but would wake the threads of BLAS in every worker.)
+    # One byte for each bit of each voter; eight of them are added at a time, in blocks that cannot overflow a byte. (A
+    # matrix product takes as long, but would start the threads of BLAS in every worker.)
     blocks = np.add.reduceat(bits.view(np.uint64).reshape(voters, 8), np.arange(0, voters, 255), axis=0)
     votes = blocks.view(np.uint8).reshape(-1, 64).sum(axis=0, dtype=np.uint32)
     return int.from_bytes(np.packbits(votes * 2 > voters, bitorder="little").tobytes(), "little")
 
 
 def _pair_hashes(folded: bytes) -> npt.NDArray[np.uint64]:
-    """The hash of each two adjacent words; of the only word, where there is but one."""
+    """The hash of each pair of adjacent words, or of the only word."""
     text = np.frombuffer(b" " + folded + b" ", dtype=np.uint8)
     is_space = text == _SPACE
-    edges = (is_space[1:] != is_space[:-1]).nonzero()[0]  # by turns the space before a word and its last letter
+    edges = (is_space[1:] != is_space[:-1]).nonzero()[0]  # in turn the space before a word and its last letter
     sums = (text * _POWERS[: len(text)]).cumsum()[edges]
     words: npt.NDArray[np.uint64] = (sums[1::2] - sums[0::2]) * _INVERSES[edges[0::2]]
     hashes = words[:-1] * _PAIR + words[1:] if len(words) > 1 else words
@@ -133,5 +135,5 @@ def _pair_hashes(folded: bytes) -> npt.NDArray[np.uint64]:
 
 
 def hamming_distance(one: int, other: int) -> int:
-    """In how many bits two simhashes differ."""
+    """The number of bits in which two simhashes differ."""
     return (one ^ other).bit_count()

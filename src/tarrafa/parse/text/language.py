@@ -1,7 +1,8 @@
 """Detects the language of a text with CLD2; a declared language tag decides where CLD2 is not sure.
 
-Promises: a two-letter code (ISO 639-1), or nothing when the text is too short or too mixed to tell and the page does
-not say either. What the text shows goes before what its `lang` attribute claims: templates in English are everywhere.
+Promises: a two-letter code (ISO 639-1), or an empty string when the text is too short or too mixed to decide and the
+page declares no language. The text has precedence over its `lang` attribute: English templates with `lang="en"` are
+everywhere.
 Knows nothing of HTML.
 """
 
@@ -9,8 +10,8 @@ import re
 
 import pycld2
 
-SAMPLE_LENGTH = 600  # characters; enough for nearly every page, at half the price of 1,000
-SECOND_SAMPLE_LENGTH = 3_000  # when the first gave no reliable answer
+SAMPLE_LENGTH = 600  # characters; enough for nearly every page, at half the cost of 1,000
+SECOND_SAMPLE_LENGTH = 3_000  # if the first gave no reliable answer
 
 _OLD_CODES = {"iw": "he", "jw": "jv", "in": "id", "ji": "yi", "mo": "ro", "sh": "sr", "nb": "no", "nn": "no"}
 
@@ -19,7 +20,7 @@ _unfit = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufff0-\uffff]
 
 
 def detect(text: str, hint: str = "") -> str:
-    """The language of `text`; `hint` is what its author says (`pt-BR`), and decides where the text does not."""
+    """The language of `text`. `hint` is the declared language (`pt-BR`), and decides where the text does not."""
     sample = text[:SAMPLE_LENGTH]
     found = _detected(sample)
     if not found and len(text) > SAMPLE_LENGTH:
@@ -28,7 +29,7 @@ def detect(text: str, hint: str = "") -> str:
 
 
 def normalize_tag(tag: str) -> str:
-    """The two-letter code of a language tag such as `pt-BR` or `en_US`; nothing if it has none."""
+    """The two-letter code of a language tag such as `pt-BR` or `en_US`; empty if it has none."""
     found = _code(tag)
     if not found:
         return ""
@@ -37,7 +38,9 @@ def normalize_tag(tag: str) -> str:
 
 
 def _detected(sample: str) -> str:
-    """What CLD2 is sure of. It refuses control and half characters: those are taken out when it complains."""
+    """The language that CLD2 is sure of. CLD2 refuses control characters and lone surrogates; they are removed when it
+    does.
+    """
     try:
         reliable, _, details = pycld2.detect(sample, isPlainText=True)
     except (pycld2.error, ValueError):
@@ -49,11 +52,11 @@ def _detected(sample: str) -> str:
     return normalize_tag(code) if reliable and code != "un" else ""
 
 
-CODES = frozenset(normalize_tag(code) for _, code in pycld2.LANGUAGES) - {"", "xx"}  # that a text can be told to be in
+CODES = frozenset(normalize_tag(code) for _, code in pycld2.LANGUAGES) - {"", "xx"}  # codes that CLD2 can detect
 _NAMES = {name.lower(): normalize_tag(code) for name, code in pycld2.LANGUAGES}
 
 
 def code_from_name(text: str) -> str:
-    """The code for what somebody may have written instead: `pt-BR`, `PT`, `Portuguese`; nothing if nobody can tell."""
+    """The code of a typed language: `pt-BR`, `PT`, `Portuguese`; empty if it is unknown."""
     found = normalize_tag(text) or _NAMES.get(text.strip().lower(), "")
     return found if found in CODES else ""

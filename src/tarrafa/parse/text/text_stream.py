@@ -1,8 +1,9 @@
 """Unpacks and decodes a large body piece by piece, up to a limit of bytes.
 
-Promises: the text of a body, gzipped or not, in pieces of some 64 KB and never more than the caller's limit of
-unpacked bytes; any bytes give a text. The encoding is told by the byte order mark, then the HTTP header, then the XML
-declaration; else it is UTF-8, as XML and sitemaps have it. Knows nothing of what the text means.
+Promises: the text of a body, gzipped or not, in pieces of some 64 KB and never more than the caller's limit of unpacked
+bytes. Any bytes give a text. The encoding is taken from the byte order mark, then the HTTP header, then the XML
+declaration; else it is UTF-8, the default of XML and sitemaps.
+Knows nothing of what the text means.
 """
 
 import codecs
@@ -22,7 +23,9 @@ _xml_encoding = re.compile(rb"""\s{0,64}<\?xml[^>]{0,256}?\sencoding\s{0,8}=\s{0
 
 
 class TextStream:
-    """The text of a body. Once its pieces are read, `cut` tells that there was more, or should have been."""
+    """The text of a body. After its pieces are read, `cut` tells whether the body was longer than the limit or
+    incomplete.
+    """
 
     def __init__(self, body: bytes, content_type: str, bytes_max: int) -> None:
         self.cut = False
@@ -52,7 +55,9 @@ class TextStream:
                 return
 
     def _unzipped(self) -> Iterator[bytes]:
-        """All members, one after the other. Rubbish behind the last one is nobody's loss; an end too soon is."""
+        """All gzip members, one after the other. Bytes after the last member are ignored; a premature end sets
+        `cut`.
+        """
         at, members, data = 0, 1, b""
         unzip, begun = zlib.decompressobj(wbits=31), True
         while True:
@@ -91,7 +96,7 @@ def _encoding(head: bytes, content_type: str) -> tuple[str, bytes]:
             return "utf-16be", b""
         found = _xml_encoding(head)
         declared = charset.LABELS.get(found[1].decode("latin-1").strip().lower()) if found else None
-        if declared in ("utf-16le", "utf-16be"):  # we just read it as ASCII: it is not
+        if declared in ("utf-16le", "utf-16be"):  # the declaration was read as ASCII, so it is not UTF-16
             declared = None
     return declared or charset.UTF_8, b""
 
@@ -104,7 +109,7 @@ def _decoder(name: str) -> codecs.IncrementalDecoder:
 
 
 def _decoded(decoder: codecs.IncrementalDecoder, piece: bytes, final: bool = False) -> str:
-    """The next piece as text. Python's ISO-2022-JP raises "pending buffer overflow", replacing errors or not."""
+    """The next piece as text. Python's ISO-2022-JP raises "pending buffer overflow" whatever the error handler."""
     try:
         return decoder.decode(piece, final)
     except UnicodeError:

@@ -1,7 +1,7 @@
 """Counts the words of a text, the most frequent first.
 
-Promises: pure; runs of letters and digits, case aside, accents kept; the most frequent first, equals by the alphabet.
-However long the text, the answer and the time are bounded.
+Promises: pure. A word is a run of letters and digits, without case, with accents. The most frequent words come first,
+equal counts in alphabetical order. Result and time are bounded, however long the text.
 Knows nothing of languages.
 """
 
@@ -23,7 +23,7 @@ class WordCount(msgspec.Struct, frozen=True):
 
 
 def count_words(text: str, limit: int) -> tuple[list[WordCount], int]:
-    """The most frequent words, and how many different ones there are."""
+    """The most frequent words, and the number of distinct words."""
     composed = unicodedata.normalize("NFC", text[:TEXT_CHARS_MAX]).lower()
     counted = Counter(word[:WORD_CHARS_MAX] for word in _words(composed))
     ordered = sorted(counted.items(), key=lambda one: (-one[1], one[0]))

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from tarrafa.crawl.explain.page_and_site import PageDetails, SiteDetails
-from tarrafa.frontier.api import FrontierOverview
+from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.model import SearchResult
 from tarrafa.search.request import HITS_MAX, RESULT_DEPTH_MAX
 from tarrafa.server.api.route_registry import DocumentedRoute

@@ -1,9 +1,9 @@
 """Labels of the states, actions and kinds that console pages show."""
 
-from tarrafa.coordinator.states import STATE_LABELS
 from tarrafa.i18n import message
+from tarrafa.i18n.collection_states import COLLECTION_STATES
 
-STATES = STATE_LABELS | {  # of processes
+STATES = COLLECTION_STATES | {  # of processes
     "failed": message("failed"),
     "starting": message("starting"),
     "leaving": message("leaving"),

@@ -75,18 +75,18 @@ def to_fetch_result(asked: CrawlerTypeRequest, status: int, links: tuple[Link, .
     )
 
 
-def to_visit_message(errand: FetchTask, wait_s: float, in_links: list[UrlId], total: int) -> VisitMessage:
+def to_visit_message(task: FetchTask, wait_s: float, in_links: list[UrlId], total: int) -> VisitMessage:
     """Everything that it takes to fetch it as politely as we would."""
-    collection, request, visit = errand.session.collection, errand.request, errand.visit
+    collection, request, visit = task.session.collection, task.request, task.visit
     return VisitMessage(
         url=request.url,
-        id=errand.key[0].hex(),
-        visit=errand.key[1],
+        id=task.key[0].hex(),
+        visit=task.key[1],
         role="robots" if visit is None else UrlRole(visit.role).name.lower(),
         collection=collection.name,
-        host=errand.session.lease.host_key,
+        host=task.session.lease.host_key,
         wait_s=round_to_ms(max(0.0, wait_s)),
-        delay_s=float(errand.session.delay_s),
+        delay_s=float(task.session.pacing.delay_s),
         user_agent=user_agent(collection),
         email=collection.politeness.email,
         etag=visit.etag if visit is not None else None,

@@ -97,8 +97,8 @@ class CrawlerService:
     async def _work(self, asked: CrawlerWorkRequest) -> CrawlerWorkResponse:
         async with self._relay(asked.crawler, joins=True) as relay:
             assert relay is not None
-            errands = await relay.lease_fetch_tasks(asked.hosts, restarted=asked.restarted)
-            visits = await self._visit_messages(asked.crawler, errands)
+            tasks = await relay.lease_fetch_tasks(asked.hosts, restarted=asked.restarted)
+            visits = await self._visit_messages(asked.crawler, tasks)
             if visits or not asked.hosts:
                 return CrawlerWorkResponse(asked.crawler, round_to_ms(await relay.renew()), visits)
             running = await relay.is_any_running()
@@ -110,19 +110,19 @@ class CrawlerService:
         key = (parse_url_id(asked.source, "from"), asked.visit)
         self._data.check_space()
         async with self._relay(asked.crawler) as relay:
-            errand = await self._errand(relay, key)
-            if relay is None or errand is None:
+            task = await self._fetch_task(relay, key)
+            if relay is None or task is None:
                 await self._finished_visit(relay, asked.crawler, key)
                 raise LostVisit(f"{asked.source}: visit {asked.visit} is over; nothing can be added to it")
-            if errand.visit is None:
+            if task.visit is None:
                 raise ConflictingCall(f"{asked.source}: robots.txt leads nowhere; bring it as it is")
             told = [Link(one.url, one.anchor, one.rel) for one in asked.targets]
             async with self._lock_of(asked.crawler):
-                if not errand.is_open:
+                if not task.is_open:
                     raise LostVisit(f"{asked.source}: visit {asked.visit} is over; nothing can be added to it")
                 before = await asyncio.to_thread(self._open_store.links, asked.crawler, *key)
-                identity = errand.session.admission.identity
-                links, unusable = merge_links(errand.visit.url, identity, told, before, asked.base, asked.charset)
+                identity = task.session.admission.identity
+                links, unusable = merge_links(task.visit.url, identity, told, before, asked.base, asked.charset)
                 await asyncio.to_thread(self._open_store.save_links, asked.crawler, *key, links)
             return CrawlerLinksResponse(round_to_ms(relay.send_time_left_s()), len(links), unusable)
 
@@ -132,16 +132,16 @@ class CrawlerService:
         status = reported_status(asked)
         self._data.check_space()
         async with self._relay(asked.crawler) as relay:
-            errand = await self._errand(relay, key)
-            if relay is None or errand is None:
+            task = await self._fetch_task(relay, key)
+            if relay is None or task is None:
                 settled = await self._finished_visit(relay, asked.crawler, key)
                 return await self._type_response(relay, asked.crawler, settled, repeated=True)
-            if status == 200 and not asked.type and errand.visit is not None and errand.visit.role == UrlRole.PAGE:
+            if status == 200 and not asked.type and task.visit is not None and task.visit.role == UrlRole.PAGE:
                 raise MalformedCall("type: a page that is there (200) has one, such as text/html")
             async with self._lock_of(asked.crawler):  # no more links are taken from here on
                 links = await asyncio.to_thread(self._open_store.links, asked.crawler, *key)
-                relay.accept_result(errand, to_fetch_result(asked, status, links))
-            settled = await relay.wait_until_settled(errand)
+                relay.accept_result(task, to_fetch_result(asked, status, links))
+            settled = await relay.wait_until_settled(task)
             await asyncio.to_thread(self._open_store.delete_links, asked.crawler, *key)
             return await self._type_response(relay, asked.crawler, settled)
 
@@ -164,23 +164,21 @@ class CrawlerService:
 
     # -- what is told ------------------------------------------------------------------------------------------
 
-    async def _visit_messages(self, crawler: str, errands: Sequence[FetchTask]) -> list[VisitMessage]:
-        return await asyncio.to_thread(self._record_and_describe, crawler, errands) if errands else []
+    async def _visit_messages(self, crawler: str, tasks: Sequence[FetchTask]) -> list[VisitMessage]:
+        return await asyncio.to_thread(self._record_and_describe, crawler, tasks) if tasks else []
 
-    def _record_and_describe(self, crawler: str, errands: Sequence[FetchTask]) -> list[VisitMessage]:
+    def _record_and_describe(self, crawler: str, tasks: Sequence[FetchTask]) -> list[VisitMessage]:
         """What a crawler is told of is written down first, or a repeated call could not be told from a false one."""
         told: list[VisitMessage] = []
         given: list[AssignedVisit] = []
         graph = self._find_graph()
-        for errand in errands:
-            visit, collection = errand.visit, errand.session.collection.name
-            links, total = in_links_of(graph, errand.key[0], collection, IN_LINKS_SHOWN) if visit else ([], 0)
+        for task in tasks:
+            visit, collection = task.visit, task.session.collection.name
+            links, total = in_links_of(graph, task.key[0], collection, IN_LINKS_SHOWN) if visit else ([], 0)
             if visit is not None:
                 is_all = len(links) < IN_LINKS_SHOWN
-                given.append(AssignedVisit(visit.id, visit.number, errand.host, collection, tuple(links), is_all))
-            clock = errand.session.services.clock
-            wait_s = (errand.not_before - clock.now()) / clock.scale
-            told.append(to_visit_message(errand, wait_s, links, total))
+                given.append(AssignedVisit(visit.id, visit.number, task.host, collection, tuple(links), is_all))
+            told.append(to_visit_message(task, task.wait_s(), links, total))
         if given:
             self._open_store.record_visits(crawler, given)
         return told
@@ -210,7 +208,7 @@ class CrawlerService:
 
     # -- what was said -----------------------------------------------------------------------------------------
 
-    async def _errand(self, relay: Relay | None, key: VisitKey) -> FetchTask | None:
+    async def _fetch_task(self, relay: Relay | None, key: VisitKey) -> FetchTask | None:
         return await relay.find_fetch_task(key) if relay is not None and relay.settled_visit(key) is None else None
 
     async def _finished_visit(self, relay: Relay | None, crawler: str, key: VisitKey) -> SettledVisit:
@@ -320,7 +318,7 @@ class CrawlerService:
         except BaseException:
             await frontier.close()
             raise
-        relay = self._relays[crawler] = Relay(self._data, name, self._address, frontier, agreed)
+        relay = self._relays[crawler] = Relay(self._data, name, frontier, agreed)
         return relay
 
     async def _close(self, crawler: str) -> None:

@@ -1,13 +1,14 @@
 """Registers the hostile hosts of the synthetic Web, one module for each kind of misbehaviour.
 
-Each module is a kind of misbehaviour: robots (robots.txt itself), busy ("not now"), redirects, encodings and bombs,
-garbage (hardly HTTP), slow, kinds (types and sizes), markup (HTML that hurts), text (charsets and links), traps (no
-end), visitors (cookies, agents, validators), listings (sitemaps, feeds), documents, secure (TLS, IPv6) and addresses
-(never connect). To add a corner, make a `site` of places (pages.py), or write a coroutine that takes an `Exchange`
-and register it with `@corner` (register.py); say in `Expects` how a crawler that cannot be hurt ends there, and the
-journeys hold ours to it.
+The modules: robots_failures (robots.txt itself), transient_errors (429, 503), redirect_chains, content_codings and
+compression_bombs, malformed_http, slow_responses, unwanted_types (types and sizes), expensive_markup (costly HTML),
+charsets_links, spider_traps (endless sites), cloaking (cookies, user agents, validators), broken_sitemaps (sitemaps,
+feeds), office_documents, tls_failures (TLS, IPv6) and private_addresses (never connect).
+To add a hostile host, call `register_site` with a table of URLs (`response_builders`), or write a coroutine that takes
+a `HostileExchange` and register it with `@register_host` (`hostile_host`). State in a `CrawlExpectation` what a robust
+crawler reports of the host; the journey tests check Tarrafa against it.
 
-Promises: every corner is in `CORNERS`.
+Promises: every hostile host is in `HOSTILE_HOSTS`.
 Knows nothing of the rest of the world.
 """
 

@@ -1,8 +1,8 @@
 """Hostile hosts with sitemaps and feeds: valid, broken, looping, endless, and bombs.
 
-Promises: sitemaps and feeds in every form, with orphan pages that only they lead to; beside them such as are broken,
-endless, or bombs. A bad listing costs itself, never the good ones.
-Knows nothing of when a crawler asks for them.
+Promises: sitemaps and feeds in every form, with orphan pages that are listed only there; also broken, endless and
+exploding ones. A bad listing must cost only itself, never the good ones.
+Knows nothing of when a crawler requests them.
 """
 
 import gzip
@@ -14,7 +14,7 @@ from tarrafa.testweb.http.web_response import HTML, PLAIN, WebResponse, typed
 
 XML = "application/xml"
 RSS, ATOM = "application/rss+xml", "application/atom+xml"
-LISTED_MAX = 50_000  # URLs that one sitemap may have
+LISTED_MAX = 50_000  # URLs that one sitemap may list
 BIG = 60_000
 
 _XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -56,13 +56,13 @@ def _laughing(url: str) -> bytes:
 
 
 def big() -> bytes:
-    """More than one file may list; robots.txt forbids them all, so that none is asked for."""
+    """More URLs than one file may list. robots.txt forbids them all, so that none is requested."""
     listed = "".join(entry(f"{_BIG}/big/{number}.html") for number in range(BIG))
     return gzip.compress(urlset(entry(f"{_BIG}/first.html"), listed), 1, mtime=0)
 
 
 def _packed(data: bytes) -> WebResponse:
-    """A file that is gzip, as .gz is: no Content-Encoding."""
+    """A file that is itself gzip, such as .gz: no Content-Encoding."""
     return typed(200, "application/gzip", gzip.compress(data, 6, mtime=0))
 
 
@@ -91,7 +91,7 @@ register_site(
     robots=f"User-agent: *\nDisallow:\nSitemap: {_MAPS}/sitemap-index.xml\nsitemap: {_MAPS}/urls.txt\n"
            f"SITEMAP:{_MAPS}/orphan-bom.xml\nSitemap: /relative.xml\nSitemap: nada\n".encode(),
     hidden=_LISTINGS | {f"/{name}-the-break.html": page(f"Talvez: {name}") for name in ("before", "after")},
-    may_keep=("/before-the-break.html", "/after-the-break.html", "/page-as-sitemap.xml"),  # one is a page
+    may_keep=("/before-the-break.html", "/after-the-break.html", "/page-as-sitemap.xml"),  # the last one is a page
     never=("/not-a-page.html",), requests_more=3,
 )  # fmt: skip
 register_site(

@@ -1,8 +1,9 @@
 """Hostile hosts with contradictory charsets and with links in every spelling.
 
-Promises: pages whose bytes, header and meta disagree about the charset, and links as people and generators write
-them; each of them a page to keep, for browsers read them all. Every page on charsets holds PORTUGUESE, which a reader
-who got the charset right finds. Knows nothing of how a charset is guessed.
+Promises: pages whose bytes, header and meta element disagree about the charset, and links as people and generators
+write them. Each of them must be kept, because browsers read them all. Every charset page holds the text PORTUGUESE,
+which is found only with the right charset.
+Knows nothing of charset detection.
 """
 
 from tarrafa.testweb.hostile.response_builders import HostileUrl, kept, lost, page, register_site
@@ -43,7 +44,7 @@ register_site(
     },
 )  # fmt: skip
 
-# What is written, and where it leads: WHATWG URL, "basic URL parser".
+# The href as written, and its target: WHATWG URL, "basic URL parser".
 HREF_TARGETS = {
     "  /spaces.html  ": "/spaces.html",
     "/tab\tbed.html": "/tabbed.html",

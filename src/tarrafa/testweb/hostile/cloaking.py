@@ -1,7 +1,7 @@
 """Hostile hosts whose response depends on cookie, user agent or validators: cloaking, cookie walls, false ETags.
 
-Promises: a wall that only a cookie opens, a host that likes some robots better than others, and validators that lie.
-Knows nothing of sessions: nobody is remembered, but for the number of times that a URL was asked for.
+Promises: a cookie wall, a host that prefers some robots, and validators that lie.
+Knows nothing of sessions: no client is remembered; only the requests per URL are counted.
 """
 
 from html import escape
@@ -56,7 +56,7 @@ async def _future(exchange: HostileExchange) -> None:
 
 
 async def _stubborn(exchange: HostileExchange) -> None:
-    """The first time a page; then never again, whatever is asked."""
+    """A page the first time; then always 304, whatever the request."""
     first = _valid("Vista uma vez", 'ETag: "sempre"\r\n')
     exchange.reply(first if exchange.count_request() == 1 else WebResponse(304, b"", 'ETag: "sempre"\r\n'))
 

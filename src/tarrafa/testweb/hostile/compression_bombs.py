@@ -1,12 +1,12 @@
 """Builds compression bombs (gzip, brotli, zstd, ZIP): under a megabyte that unpacks to a gigabyte.
 
-Promises: each bomb is less than a megabyte and unpacks to BOMB_BYTES, more than 10^9, of spaces; each is what its
-format allows, to the last check sum; making one costs milliseconds.
-Knows nothing of who serves them.
+Promises: each bomb is smaller than a megabyte and unpacks to BOMB_BYTES, more than 10^9, of spaces. Each is valid in
+its format, including the check sum. Making one costs milliseconds.
+Knows nothing of which host serves them.
 
-No bomb is made by packing a gigabyte. A block of spaces is packed once, up to a point where the format forgets what
-came before (deflate's full flush, brotli's flush; a zstd block that says "this byte, so many times" needs no packer
-at all), and repeated.
+No bomb is made by compressing a gigabyte. A block of spaces is compressed once, up to a point where the format forgets
+the preceding data (deflate's full flush, brotli's flush; a zstd block that says "repeat this byte" needs no compressor
+at all), and then repeated.
 """
 
 import gzip as gzip_format
@@ -22,12 +22,14 @@ _CRC = 0x8DD1BE70  # of BOMB_BYTES spaces
 _GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_BLOCK_BYTES = 1 << 17  # the format's own maximum
-_ZSTD_WINDOW = 7 << 3  # of that size
+_ZSTD_WINDOW = 7 << 3  # for that size
 _RLE = 1
 
 
 def _deflated(ending: bytes) -> tuple[bytes, int, int]:
-    """Spaces and an ending, packed; check sum and size of what it unpacks to, known because the content is."""
+    """Spaces and an ending, compressed; with the check sum and size of the unpacked data, known because the content is
+    known.
+    """
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = packer.compress(b" " * BLOCK_BYTES) + packer.flush(zlib.Z_FULL_FLUSH)
     packed = block * BLOCKS + packer.compress(ending) + packer.flush()
@@ -35,13 +37,13 @@ def _deflated(ending: bytes) -> tuple[bytes, int, int]:
 
 
 def gzip_bomb() -> bytes:
-    """One member."""
+    """One gzip member."""
     packed, crc, size = _deflated(b"")
     return _GZIP_HEAD + packed + struct.pack("<II", crc, size)
 
 
 def nested_gzip_bomb() -> bytes:
-    """The same, packed once more: `Content-Encoding: gzip, gzip`."""
+    """The gzip bomb compressed once more: `Content-Encoding: gzip, gzip`."""
     return gzip_format.compress(gzip_bomb(), 9, mtime=0)
 
 
@@ -56,7 +58,9 @@ def brotli_bomb() -> bytes:
 
 
 def zstd_bomb() -> bytes:
-    """RFC 8878 section 3.1.1, by hand: magic number, descriptor and window; then blocks of one byte each."""
+    """RFC 8878 section 3.1.1, written by hand: magic number, descriptor and window; then blocks of one repeated byte
+    each.
+    """
     count = BOMB_BYTES // _ZSTD_BLOCK_BYTES
     block = struct.pack("<I", _ZSTD_BLOCK_BYTES << 3 | _RLE << 1)[:3] + b" "
     last = struct.pack("<I", _ZSTD_BLOCK_BYTES << 3 | _RLE << 1 | 1)[:3] + b" "
@@ -64,7 +68,9 @@ def zstd_bomb() -> bytes:
 
 
 def zip_bomb(name: bytes, ending: bytes) -> bytes:
-    """A ZIP of one file, by hand because no library takes what is packed already (PKWARE APPNOTE 4.3)."""
+    """A ZIP of one file, written by hand because no library accepts data that is already compressed (PKWARE APPNOTE
+    4.3).
+    """
     packed, crc, size = _deflated(ending)
     about = struct.pack("<HHHHHIIIHH", 20, 0, zlib.DEFLATED, 0, 0x21, crc, len(packed), size, len(name), 0)
     member = b"PK\x03\x04" + about + name + packed

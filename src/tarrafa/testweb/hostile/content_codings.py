@@ -1,8 +1,8 @@
 """Hostile hosts with every content and transfer coding, unknown and truncated ones, and compression bombs.
 
-Promises: every coding that browsers understand is a page to keep, whole or multi-part; wrappings that are unknown or
-torn cost one page; and bombs are cut. Bodies come so whatever the client said that it accepts.
-Knows nothing of how bombs are built (bombs.py).
+Promises: every coding that browsers understand is a page to keep, whole or in several members. An unknown or truncated
+coding costs one page. Bombs must be cut. The codings are sent whatever Accept-Encoding says.
+Knows nothing of how bombs are built (`compression_bombs`).
 """
 
 import gzip

@@ -1,9 +1,9 @@
 """Hostile hosts with HTML that is expensive to parse: deep nesting, unclosed elements, many links, entity bombs.
 
-Promises: pages below the usual 2 MB, each built against one step of reading HTML: the tokenizer, the tree builder,
-the walk over the tree, the links. Each ends as a page, or as one that was given up (HOSTILE), within bounds; whatever
-they link to below /n/ is forbidden by robots.txt, so that links are counted and not followed. Knows nothing of any
-parser.
+Promises: pages below the usual 2 MB, each aimed at one step of reading HTML: the tokenizer, the tree builder, the
+traversal of the tree, the links. Each ends as a page, or as an abandoned one (HOSTILE), within bounds. robots.txt
+forbids everything below /n/, so that the links there are counted and not followed.
+Knows nothing of any parser.
 """
 
 from collections.abc import Callable
@@ -28,26 +28,27 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def attributes() -> bytes:
-    """Duplicates must be looked for (HTML standard, 13.2.5.33), and there are many to compare with."""
+    """The parser must look for duplicates (HTML standard, 13.2.5.33), and there are many attributes to compare."""
     return b"<!DOCTYPE html><title>Atributos</title><p " + " ".join(
         _base36(number) for number in range(ATTRIBUTES)
     ).encode() + b">Um texto."  # fmt: skip
 
 
 def nested(tag: str, depth: int = DEPTH) -> bytes:
-    """Whoever walks the tree by recursion falls off the stack."""
+    """A recursive traversal of the tree overflows the stack."""
     return f"<!DOCTYPE html><title>{tag}</title>{f'<{tag}>' * depth}fundo{f'</{tag}>' * depth}".encode()
 
 
 def formatting() -> bytes:
-    """Every paragraph must open anew all the elements that were left open before it (13.2.4.3): 500 of them, each
-    different, times 50,000 paragraphs."""
+    """Every paragraph must reopen all elements that were left open before it (13.2.4.3): 500 different ones, times
+    50,000 paragraphs.
+    """
     opened = "".join(f"<b id={number}>" for number in range(FORMATTING))
     return f"<!DOCTYPE html><title>Negrito</title>{opened}{'<p>x' * (FORMATTED_BYTES // 4)}".encode()
 
 
 def misnested() -> bytes:
-    """The adoption agency (13.2.6.4.7), called again and again."""
+    """The adoption agency algorithm (13.2.6.4.7), triggered again and again."""
     return b"<!DOCTYPE html><title>Cruzados</title>" + b"<a><b><i><u><p></a></b></i></u>texto " * 20_000
 
 
@@ -56,7 +57,7 @@ def tables() -> bytes:
 
 
 def anchors() -> bytes:
-    """Each one closes the one before (13.2.6.4.7), which the tree builder must find first."""
+    """Each anchor closes the one before (13.2.6.4.7), which the tree builder must find first."""
     opened = "".join(f"<div><a href=/n/{number}>" for number in range(ANCHORS))
     return f"<!DOCTYPE html><title>Abertos</title>{opened}".encode()
 
@@ -84,7 +85,7 @@ def long_title() -> bytes:
 
 
 def unclosed(opening: bytes) -> bytes:
-    """What is never closed swallows the rest of the page, or is read again from its beginning."""
+    """An unclosed construct swallows the rest of the page, or is read again from its beginning."""
     return b"<!DOCTYPE html><title>Aberto</title><p>Um texto." + opening + b"<!-- <p>" * 100_000
 
 
@@ -93,7 +94,7 @@ def entities() -> bytes:
 
 
 def laughs(root: str = "html", body: str = "<body><p>&l9;</p></body>") -> bytes:
-    """Entities made of entities: ten to the tenth words for whoever expands them."""
+    """Entities made of entities: ten to the tenth words for a parser that expands them."""
     levels = "".join(f'<!ENTITY l{level} "{f"&l{level - 1};" * 10}">' for level in range(1, LAUGHS))
     space = ' xmlns="http://www.w3.org/1999/xhtml"' if root == "html" else ""
     return (
@@ -110,7 +111,7 @@ def _hard(make: Callable[[], bytes], content_type: str = HTML) -> HostileUrl:
     return either(lazily(make, content_type), 200, Status.HOSTILE)
 
 
-# No more than four of them on one host: a host that hurts again and again may be left alone.
+# At most four of them on one host: a crawler may give up a host that is hostile again and again.
 register_site(
     "markup-deep", "pages whose elements are nested a hundred thousand deep",
     {

@@ -1,8 +1,8 @@
 """Defines a hostile host, its registry, and what a robust crawler must report of it.
 
-Promises: a corner is a host (or a family of hosts) of its own, served only by a world with `corners=True` and linked
-to by no ordinary host: who wants it names it as a root. It answers by writing raw bytes, so it can break any rule it
-likes; what it does is the same every time, and it says beforehand how a crawler that cannot be hurt ends (`Expects`).
+Promises: a hostile host is a host (or a family of hosts) of its own. It is served only by a world with `hostile=True`,
+and no ordinary host links to it: a crawl names it as a root. It responds with raw bytes, so it can break any rule. Its
+behaviour is the same every time, and its `CrawlExpectation` states what a robust crawler reports.
 Knows nothing of the rest of the world, nor of any crawler.
 """
 
@@ -17,9 +17,9 @@ from tarrafa.clock import Clock
 from tarrafa.testweb.http.web_response import PLAIN, WebRequest, WebResponse, typed
 
 SUFFIX = ".corner.test"
-TLS_SUFFIX = ".tls.test"  # these speak TLS, at a port of their own
-IPV6_SUFFIX = ".six.test"  # these are at an IPv6 address
-SUFFIXES = ("corner.test", "tls.test", "six.test")  # public ones: each corner below is a site of its own
+TLS_SUFFIX = ".tls.test"  # served over TLS, at a port of their own
+IPV6_SUFFIX = ".six.test"  # served at an IPv6 address
+SUFFIXES = ("corner.test", "tls.test", "six.test")  # public suffixes: each hostile host below is a site of its own
 ALLOW_ALL = b"User-agent: *\nDisallow:\n"
 
 
@@ -33,8 +33,9 @@ async def _at_once() -> None:
 
 @dataclass(slots=True)
 class HostileExchange:
-    """One request to a corner, and the means to answer it. Time passes only through `sleep`, so that a test need not
-    wait for it; whoever writes without end must `send`, which waits until the client has taken it."""
+    """One request to a hostile host, and the means to respond. Time passes only through `sleep`, so that a test need
+    not wait. A handler that writes without end must use `send`, which waits until the client has taken the bytes.
+    """
 
     request: WebRequest
     clock: Clock
@@ -42,17 +43,17 @@ class HostileExchange:
     close: Callable[[], None]
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
     status: int = 0  # for the log
-    abort: Callable[[], None] = field(default=_nothing)  # the connection is reset
+    abort: Callable[[], None] = field(default=_nothing)  # resets the connection
     drain: Callable[[], Awaitable[object]] = field(default=_at_once)
     request_counts: Counter[str] = field(default_factory=Counter)  # of the whole server
 
     def reply(self, answer: WebResponse) -> None:
-        """An ordinary answer."""
+        """Send an ordinary response."""
         self.status = answer.status
         self.write(answer.encode(self.clock.now(), self.request.keep_alive, self.request.method != "HEAD"))
 
     def send_raw(self, status: int, data: bytes) -> None:
-        """Any bytes at all, and the connection ends; `status` is for the log."""
+        """Send any bytes and close the connection; `status` is for the log."""
         self.status = status
         self.write(data)
         self.close()
@@ -62,7 +63,7 @@ class HostileExchange:
         await self.drain()
 
     def count_request(self) -> int:
-        """How often this URL has been asked for, this time included."""
+        """How often this URL has been requested, including this request."""
         key = self.request.authority.lower() + self.request.target
         self.request_counts[key] += 1
         return self.request_counts[key]
@@ -72,12 +73,13 @@ HostileHandler = Callable[[HostileExchange], Awaitable[None]]
 
 
 class CrawlExpectation(msgspec.Struct, frozen=True):
-    """What a crawler that cannot be hurt reports, with default settings, of the types html, xhtml and plain, with
-    `redirects_max` 5, `retries` 1, `host_failures_max` 3, `host_pages_max` 300 and `site_hosts_max` 20."""
+    """What a robust crawler reports with default settings: the types html, xhtml and plain, `redirects_max` 5,
+    `retries` 1, `host_failures_max` 3, `host_pages_max` 300 and `site_hosts_max` 20.
+    """
 
-    statuses: dict[str, tuple[int, ...]]  # canonical URL -> any one of these is right (HTTP's own or model.Status)
-    kept: frozenset[str] = frozenset()  # must be kept; all others of the corner may not, unless `may_keep` says so
-    requests_max: int = 20  # on all hosts of the corner together
+    statuses: dict[str, tuple[int, ...]]  # canonical URL: the valid statuses (of HTTP or model.Status)
+    kept: frozenset[str] = frozenset()  # must be kept; other URLs of the host must not, unless in `may_keep`
+    requests_max: int = 20  # on all hosts of the family together
     never: tuple[str, ...] = ()  # URL prefixes that must never be requested
     may_keep: tuple[str, ...] = ()  # URL prefixes
 
@@ -116,8 +118,9 @@ def register_host(
     roots: tuple[str, ...] | None = None,
     robots: bytes | None = ALLOW_ALL,
 ) -> Callable[[HostileHandler], HostileHandler]:
-    """Register what answers for a host. A `name` without a dot is below corner.test. `robots` is served for it, unless
-    it is None: then /robots.txt is the handler's business too."""
+    """Register the handler of a host. A `name` without a dot is below corner.test. `robots` is served as its
+    robots.txt; with None the handler also serves /robots.txt.
+    """
     name = full_name(name)
 
     def register(handler: HostileHandler) -> HostileHandler:
@@ -137,7 +140,7 @@ def register_host(
 
 
 def hostile_host_of(host: str) -> HostileHost | None:
-    """Who answers for a host: the corner of that name, else the family that it belongs to."""
+    """The hostile host of that name, else the family that the name belongs to."""
     name = host.lower()
     found = HOSTILE_HOSTS.get(name)
     while found is None and "." in name:
@@ -147,5 +150,5 @@ def hostile_host_of(host: str) -> HostileHost | None:
 
 
 def hostile_roots() -> list[str]:
-    """Where a crawl of all corners begins."""
+    """The roots of a crawl of all hostile hosts."""
     return [root for corner in HOSTILE_HOSTS.values() for root in corner.roots]

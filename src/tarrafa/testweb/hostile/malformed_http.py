@@ -1,8 +1,9 @@
 """Hostile hosts whose responses are malformed HTTP: lengths, status lines, headers, chunks, resets.
 
-Promises: answers that break RFC 9110 and 9112 in one point each. What browsers show all the same is a page; what
-nobody can read is an invalid answer and costs one URL. Those that look like trouble of the host (nothing sent, a
-reset) have a host of their own each, for a host that fails often is given up. Knows nothing of what is inside a body.
+Promises: responses that break RFC 9110 and 9112 in one point each. A response that browsers show is a page; a response
+that nobody can read is invalid and costs one URL. Faults that look like a failing host (nothing sent, a reset) have a
+host of their own each, because a crawler gives up a host that fails often.
+Knows nothing of the content of a body.
 """
 
 from tarrafa.model import Status
@@ -19,7 +20,7 @@ _INVALID = Status.INVALID_RESPONSE
 
 
 def _lengths(title: str, *lengths: str, cut: int = 0) -> HostileHandler:
-    """A page with Content-Length as given; the connection ends after it."""
+    """A page with these Content-Length headers; the connection ends after it."""
     body = html(title)
     lines = [f"Content-Length: {length.format(len(body))}" for length in lengths]
     return raw(200, header(*lines) + body[: len(body) - cut])
@@ -47,7 +48,7 @@ def _untyped(body: bytes) -> HostileHandler:
 
 
 async def _hints(exchange: HostileExchange) -> None:
-    """RFC 8297, without end."""
+    """Early hints (RFC 8297), without end."""
     exchange.status = 103
     while True:
         await exchange.send(b"HTTP/1.1 103 Early Hints\r\nLink: </estilo.css>; rel=preload\r\n\r\n")

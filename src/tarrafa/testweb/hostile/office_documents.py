@@ -1,10 +1,10 @@
 """Hostile host with PDF and office documents: valid, encrypted, damaged, and a ZIP bomb.
 
-Promises: a small PDF, DOCX, XLSX, PPTX and ODT, each with a link to a page of its own that nobody else links to;
-beside them a PDF that is locked, one that is torn, and a DOCX that is a bomb. A collection of pages never asks for
-what ends in .pdf and the like, and cuts at the header what only its type gives away; `Expects` speaks of such a
-collection. One that wants documents finds DOCUMENTS, and behind each `/from-NAME.html`. Knows nothing of how they are
-read.
+Promises: a small PDF, DOCX, XLSX, PPTX and ODT, each with the only link to a page of its own; also an encrypted PDF, a
+truncated PDF, and a DOCX that is a bomb. A collection of pages never requests a URL that ends in .pdf and the like, and
+cuts at the header a document that only its type reveals; the `CrawlExpectation` is that of such a collection. A
+collection that accepts documents finds DOCUMENTS, and through each of them `/from-NAME.html`.
+Knows nothing of how documents are read.
 """
 
 from functools import lru_cache
@@ -33,7 +33,7 @@ def document_response(name: str) -> WebResponse:
 
 
 def encrypted_pdf() -> bytes:
-    """The password is nobody's."""
+    """A PDF with a password that nobody knows."""
     return pdf(TEXT, trailer=_LOCK)
 
 
@@ -43,7 +43,7 @@ def damaged_pdf() -> bytes:
 
 
 def docx_bomb() -> bytes:
-    """Spaces may stand before the first element, so this is a document, once a gigabyte of them is read."""
+    """White space may precede the first element, so this is a valid document, after a gigabyte of spaces."""
     return compression_bombs.zip_bomb(b"word/document.xml", b'<w:document xmlns:w="nada"><w:body/></w:document>')
 
 

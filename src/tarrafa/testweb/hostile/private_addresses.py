@@ -1,8 +1,8 @@
 """Lists URLs at private and reserved addresses, to which a crawler must never connect.
 
-Promises: nothing is served here. A crawl that begins at these, with its guard on, refuses each (ADDRESS_REFUSED)
-without a connection.
-Knows nothing of names that lead to such addresses: there is no name server here.
+Promises: nothing is served here. A crawl with its address guard on that begins at these URLs refuses each of them
+(ADDRESS_REFUSED) without a connection.
+Knows nothing of names that resolve to such addresses: there is no name server here.
 """
 
 FORBIDDEN_ROOTS: tuple[str, ...] = (
@@ -15,7 +15,7 @@ FORBIDDEN_ROOTS: tuple[str, ...] = (
     "http://10.0.0.1/",
     "http://172.16.0.1/",
     "http://192.168.0.1/",
-    "http://100.64.0.1/",  # carriers' own, RFC 6598
+    "http://100.64.0.1/",  # carrier-grade NAT, RFC 6598
     "http://169.254.169.254/latest/meta-data/",
     "http://192.0.2.1/",  # documentation
     "http://224.0.0.1/",

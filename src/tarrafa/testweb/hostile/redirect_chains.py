@@ -1,8 +1,8 @@
 """Hostile hosts with redirect chains, loops, redirects into private networks, and meta refresh.
 
-Promises: every kind of redirect there is, good ones to pages that must be kept (once, however many ways lead there),
-bad ones to nowhere, to themselves, into the inside of the crawler's own network, or on and on.
-Knows nothing of how many are too many: `Expects` assumes more than five.
+Promises: every kind of redirect: good ones to pages that must be kept (once, however many redirects lead there), and
+bad ones that lead to nothing, to themselves, into the crawler's own network, or on without end.
+Knows nothing of the crawler's limit: the `CrawlExpectation` assumes that more than five redirects are too many.
 """
 
 import re
@@ -15,7 +15,7 @@ from tarrafa.testweb.http.web_response import HTML, WebResponse, typed
 REDIRECTS_MAX = 5
 LONG = 30
 
-# Where no crawl may be led: metadata of clouds, the machine itself in many spellings, and the network it stands in.
+# Targets that a crawler must never reach: cloud metadata, its own machine in many spellings, its private network.
 INSIDE = (
     "http://169.254.169.254/latest/meta-data/", "http://127.0.0.1:9/", "http://[::ffff:127.0.0.1]/",
     "http://2130706433/", "http://0.0.0.0/", "http://10.0.0.1/", "http://localhost:9/",
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"(/[a-z]+/)(\d{1,9})$").match
 
 
 def _hops(folder: str) -> dict[str, HostileUrl]:
-    """What a crawler sees of a chain that is too long: five redirects, and one too many."""
+    """The URLs that a crawler requests of a chain that is too long: five redirects, and one too many."""
     seen = {f"/{folder}/{number}": lost(moved(302, f"/{folder}/{number + 1}"), 302, linked=number == 1)
             for number in range(1, REDIRECTS_MAX + 1)}  # fmt: skip
     last = f"/{folder}/{REDIRECTS_MAX + 1}"
@@ -34,7 +34,7 @@ def _hops(folder: str) -> dict[str, HostileUrl]:
 
 
 async def _onward(exchange: HostileExchange) -> None:
-    """The rest of the long chains: one ends after LONG redirects, one never does."""
+    """The rest of the long chains: one ends after LONG redirects, one never ends."""
     found = _NUMBER(exchange.request.target)
     if found is None:
         exchange.reply(typed(404, HTML, b"<!DOCTYPE html><title>404</title>"))

@@ -1,11 +1,11 @@
 """Builds hostile hosts from tables of URLs, and their responses: good pages, redirects, raw bytes, endless bodies.
 
-Most corners are a few places: a good root that links to them, a good page, and bad ones beside it, to prove that one
-bad page costs only itself. Each place says what it does and how a good crawler ends there; `site` makes a corner of
-it.
+Most hostile hosts are a few URLs: a good root that links to them, a good page, and bad ones beside it, to prove that
+one bad page costs only itself. Each `HostileUrl` holds its behaviour and the statuses that a robust crawler reports;
+`register_site` makes a hostile host of a table of them.
 
-Promises: what `Expects` says is told from the same table that answers.
-Knows nothing of any particular badness.
+Promises: the `CrawlExpectation` is computed from the same table that responds.
+Knows nothing of any particular misbehaviour.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,8 @@ from tarrafa.testweb.hostile.hostile_host import (
 from tarrafa.testweb.http.web_response import HTML, PLAIN, WebResponse, typed
 
 Responder = HostileHandler | WebResponse
-RETRIES = 1  # as `Expects` assumes
-SPARE = 4  # requests that a crawler may make for its own reasons: robots.txt again, a visit on a dead connection
+RETRIES = 1  # as `CrawlExpectation` assumes
+SPARE = 4  # requests that a crawler may make on its own account: robots.txt again, a retry on a dead connection
 GOOD = "/good.html"
 PIECE = 1 << 16
 
@@ -39,7 +39,7 @@ TEXT = (
 
 
 class HostileUrl(msgspec.Struct, frozen=True):
-    """One URL of a corner."""
+    """One URL of a hostile host."""
 
     act: Responder
     statuses: tuple[int, ...]
@@ -49,7 +49,7 @@ class HostileUrl(msgspec.Struct, frozen=True):
 
 
 def kept(act: Responder, *, linked: bool = True) -> HostileUrl:
-    """A page like any other, in the end."""
+    """A page that must be kept in the end."""
     return HostileUrl(act, (200,), must=True, linked=linked)
 
 
@@ -76,9 +76,10 @@ def register_site(
     requests_more: int = 0,
     head: str = "",
 ) -> None:
-    """Register a corner made of `places` (by path). It gets a root that links to them and a good page, unless they are
-    among the places. Of what is `hidden` nothing is expected but that it may be asked for; `otherwise` answers for all
-    other paths. `never` and `may_keep` are paths, or whole URLs."""
+    """Register a hostile host made of `places` (by path). It gets a root that links to them and a good page, unless the
+    table has its own. URLs in `hidden` may be requested, and nothing else is expected of them; `otherwise` responds for
+    all other paths. `never` and `may_keep` are paths, or whole URLs.
+    """
     base = origin(full_name(name))
     whole = {GOOD: kept(page(f"{name}: uma boa página", "/")), **places}
     if "/" not in whole:
@@ -115,7 +116,7 @@ async def perform(act: Responder, exchange: HostileExchange) -> None:
 
 
 def page(title: str, *links: str, body: str = "", head: str = "") -> WebResponse:
-    """A good page, with a text of its own."""
+    """A good page with a text of its own."""
     return typed(200, HTML, html(title, *links, body=body, head=head))
 
 
@@ -130,7 +131,7 @@ def html(title: str, *links: str, body: str = "", head: str = "") -> bytes:
 def lazily(
     make: Callable[[], bytes], content_type: str = HTML, headers: str = "", *, remember: bool = False
 ) -> HostileHandler:
-    """An answer whose body is made when somebody asks for it; what is dear to make and small is remembered."""
+    """A response whose body is made on request; a body that is expensive to make and small is cached."""
     made = lru_cache(maxsize=1)(make) if remember else make
 
     async def act(exchange: HostileExchange) -> None:
@@ -142,7 +143,7 @@ def lazily(
 
 
 def raw(status: int, data: bytes | Callable[[], bytes]) -> HostileHandler:
-    """These very bytes (if they are many, made when somebody asks); then the connection ends."""
+    """Send exactly these bytes (large ones are made on request), then close the connection."""
 
     async def act(exchange: HostileExchange) -> None:
         exchange.send_raw(status, data if isinstance(data, bytes) else data())
@@ -151,13 +152,13 @@ def raw(status: int, data: bytes | Callable[[], bytes]) -> HostileHandler:
 
 
 def header(*lines: str, content_type: str = HTML) -> bytes:
-    """A header block with a status line that is right, and lines of our own."""
+    """A header block with a valid status line and the given lines."""
     whole = ("HTTP/1.1 200 OK", f"Content-Type: {content_type}", "Connection: close", *lines, "")
     return "".join(f"{line}\r\n" for line in whole).encode("latin-1")
 
 
 def at_first(count: int, answers: Callable[[HostileExchange], WebResponse], then: Responder) -> HostileHandler:
-    """Something else the first `count` times that the URL is asked for."""
+    """Another response for the first `count` requests of the URL."""
 
     async def act(exchange: HostileExchange) -> None:
         await perform(answers(exchange) if exchange.count_request() <= count else then, exchange)
@@ -166,14 +167,14 @@ def at_first(count: int, answers: Callable[[HostileExchange], WebResponse], then
 
 
 def moved(status: int, location: str) -> WebResponse:
-    """A redirect; `location` goes out as UTF-8 even where that is not allowed."""
+    """A redirect; `location` is sent as UTF-8 even where that is not allowed."""
     answer = typed(status, HTML, b"<!DOCTYPE html><title>Mudou</title>")
     answer.headers += f"Location: {location.encode().decode('latin-1')}\r\n"
     return answer
 
 
 def flood(head: bytes, piece: bytes, times: int | None = None) -> HostileHandler:
-    """A body as fast as the client takes it, `times` pieces of it or without end."""
+    """A body as fast as the client reads it, `times` pieces or without end."""
 
     async def act(exchange: HostileExchange) -> None:
         exchange.status = 200
@@ -188,7 +189,7 @@ def flood(head: bytes, piece: bytes, times: int | None = None) -> HostileHandler
 
 
 def drip(head: bytes, piece: bytes, pause_s: float) -> HostileHandler:
-    """A piece now and then, without end."""
+    """One piece after each pause, without end."""
 
     async def act(exchange: HostileExchange) -> None:
         exchange.status = 200
@@ -201,6 +202,6 @@ def drip(head: bytes, piece: bytes, pause_s: float) -> HostileHandler:
 
 
 async def silence(exchange: HostileExchange) -> None:
-    """The request was read, and that is all."""
+    """Read the request and send nothing."""
     while True:
         await exchange.sleep(60.0)

@@ -1,8 +1,9 @@
 """Hostile hosts whose robots.txt is missing, unreachable, redirected, endless or malformed.
 
-Promises: three kinds of host. Where robots.txt counts, everything below /private/ is forbidden and linked to; where
-it counts for nothing (RFC 9309 section 2.3.1.3: it is "unavailable"), a page below /private/ is as good as any; and
-where it cannot be reached (2.3.1.4), nothing else may be asked for, for now. Knows nothing of how robots.txt is read.
+Promises: three kinds of host. Where robots.txt applies, everything below /private/ is forbidden and linked to. Where it
+is "unavailable" (RFC 9309 section 2.3.1.3), a page below /private/ is as good as any other. Where it is unreachable
+(2.3.1.4), nothing else may be requested for now.
+Knows nothing of how robots.txt is parsed.
 """
 
 import gzip
@@ -34,7 +35,7 @@ from tarrafa.testweb.world.hash_random import draw_shorts
 
 RULES = b"User-agent: *\nDisallow: /private/\n"
 HIDDEN = "/private/secret.html"
-HOPS_FOLLOWED = 5  # RFC 9309 section 2.3.1.2: crawlers should follow at least so many redirects
+HOPS_FOLLOWED = 5  # RFC 9309 section 2.3.1.2: crawlers should follow at least this many redirects
 LONG_BYTES = 2_000_000
 FAILURES_MAX = 3  # then the host is given up
 
@@ -45,7 +46,7 @@ def _counts(
     name: str, about: str, robots: Responder | bytes, *, hops: int = 0, steps: dict[str, Responder] | None = None,
     more: dict[str, HostileUrl] | None = None,
 ) -> None:  # fmt: skip
-    """Robots.txt is to be obeyed. `steps` lead to it."""
+    """robots.txt must be obeyed. `steps` are the redirects to it."""
     places = {HIDDEN: lost(_PAGE, Status.ROBOTS), **(more or {})}
     register_site(name, about, places, robots=robots, hidden=steps, never=("/private/",), requests_more=hops)
 
@@ -54,12 +55,12 @@ def _void(
     name: str, about: str, robots: Responder | bytes, *, hops: int = 0, steps: dict[str, Responder] | None = None,
     more: dict[str, HostileUrl] | None = None,
 ) -> None:  # fmt: skip
-    """Robots.txt says nothing, so nothing is forbidden."""
+    """robots.txt is unavailable, so nothing is forbidden."""
     register_site(name, about, {HIDDEN: kept(_PAGE), **(more or {})}, robots=robots, hidden=steps, requests_more=hops)
 
 
 def _bars(name: str, about: str, robots: Responder, *statuses: int) -> None:
-    """Robots.txt cannot be had: the page that is asked for is never requested."""
+    """robots.txt is unreachable: the page is never requested."""
     url = f"http://{full_name(name)}/page.html"
     expects = CrawlExpectation({url: statuses}, requests_max=FAILURES_MAX + 1 + SPARE, never=(url,))
 
@@ -74,7 +75,7 @@ def _refused(status: int) -> WebResponse:
 
 
 def _chain(hops: int) -> dict[str, Responder]:
-    """The redirects behind the first, and at their end the rules."""
+    """The redirects after the first, and the rules at their end."""
     steps = [f"/robots-{number}.txt" for number in range(1, hops + 1)]
     ways: dict[str, Responder] = {step: moved(302, onward) for step, onward in pairwise(steps)}
     return ways | {steps[-1]: typed(200, PLAIN, RULES)}
@@ -89,7 +90,7 @@ def _busy_until(exchange: HostileExchange) -> WebResponse:
 
 
 def _garbage() -> bytes:
-    """Every byte there is, NUL first, and no word of any rule."""
+    """Every byte value, NUL first, and no valid rule."""
     noise = b"".join(bytes(number & 0xFF for number in draw_shorts(0, 0, 0, part)) for part in range(64))
     return bytes(range(256)) + noise.replace(b":", b"\0") + b"\0\n" * 100
 

@@ -1,7 +1,7 @@
 """Hostile hosts with slow, stalled and endless responses.
 
-Promises: whatever never ends stops when the client goes; what is endless writes no faster than it is read. Each bad
-page has a host of its own, with a good page beside it.
+Promises: an endless response stops when the client closes the connection, and writes no faster than the client reads.
+Each bad page has a host of its own, with a good page beside it.
 Knows nothing of time limits.
 """
 

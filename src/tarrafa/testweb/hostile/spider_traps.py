@@ -1,8 +1,8 @@
 """Hostile hosts that are spider traps: calendars, session ids, growing paths, soft 404s, wildcard hosts.
 
-Promises: sites without end, each in its own way; what a page says and where it leads is told by its URL alone (a hash
-of it), so that every crawl finds the same. `Expects.requests_max` is what a crawler may spend: some dozens where the
-URL or the copies give the trap away, little more than `host_pages_max` (300) where nothing but that bound can end it.
+Promises: endless sites, each of its own kind. Text and links of a page depend on its URL alone (a hash of it), so that
+every crawl finds the same. `CrawlExpectation.requests_max` is what a crawler may spend: some dozens of requests where
+the URL or the copies reveal the trap, little more than `host_pages_max` (300) where only that bound can end it.
 Knows nothing of how a trap is recognised.
 """
 
@@ -17,10 +17,10 @@ from tarrafa.testweb.hostile.response_builders import html, moved, page
 from tarrafa.testweb.http.web_response import HTML, typed
 from tarrafa.testweb.world.lexicon import PT_FEMININE, PT_MASCULINE
 
-HOST_PAGES_MAX, SITE_HOSTS_MAX = 300, 20  # as `Expects` assumes
-BOUNDED = HOST_PAGES_MAX + 20  # robots.txt, and what was under way
-SEEN_THROUGH = 150  # copies and barren patterns are seen after some dozens
-BY_SIGHT = 20  # the URL itself says it
+HOST_PAGES_MAX, SITE_HOSTS_MAX = 300, 20  # as `CrawlExpectation` assumes
+BOUNDED = HOST_PAGES_MAX + 20  # plus robots.txt and requests in flight
+SEEN_THROUGH = 150  # copies and barren patterns are recognised after some dozens
+BY_SIGHT = 20  # the URL itself reveals the trap
 SESSION_PAGES = 5
 FACETS = "abcdefgh"
 FACET_TEXTS = 8
@@ -39,7 +39,7 @@ def _luck(*about: object) -> int:
 
 
 def _word(luck: int, length: int = 10) -> str:
-    """Letters only: nothing in it that could be counted."""
+    """Letters only: no digits that a trap detector could count."""
     return "".join(_LETTERS[luck // 26**place % 26] for place in range(length))
 
 
@@ -48,7 +48,7 @@ def _host(name: str) -> str:
 
 
 def _trap(name: str, requests_max: int, **more: tuple[str, ...]) -> CrawlExpectation:
-    """The root is kept, any other page may be."""
+    """The root is kept; any other page may be."""
     root = _host(name)
     never = tuple(root + path for path in more.get("never", ()))
     return CrawlExpectation({root: (200,)}, frozenset({root}), requests_max, never, (root,))

@@ -1,9 +1,9 @@
 """Hostile hosts with bad certificates or failing TLS handshakes, and a host on IPv6.
 
-Promises: hosts below tls.test, whose certificates are not to be trusted, or with whom no secure connection comes
-about; and one at an IPv6 address. Those who insist on a look at what is behind a bad certificate find an ordinary
-host. `good` is signed by an authority that nobody knows but who was told of CA_FILE: to all others its certificate is
-bad too. Knows nothing of TLS itself (tls.py): only which host does what.
+Promises: hosts below tls.test with untrusted certificates or failing handshakes, and one host at an IPv6 address. A
+client that ignores a bad certificate finds an ordinary host. `good` is signed by an authority that only clients with
+CA_FILE trust; to all others its certificate is bad too.
+Knows nothing of TLS itself (`http.tls_listener`): only which host does what.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ KEY_FILE = CERTIFICATES / "key.pem"
 
 _BAD = (Status.TLS_ERROR, Status.HOST_GIVEN_UP)
 
-# Host -> the certificate that it shows, all for the same key.
+# Host: the certificate that it presents, all for the same key.
 CERTIFICATE_OF_HOST = {
     f"good{TLS_SUFFIX}": "good.pem",
     f"self-signed{TLS_SUFFIX}": "self-signed.pem",
@@ -33,14 +33,14 @@ CERTIFICATE_OF_HOST = {
 }
 SILENT_HOST = f"silent{TLS_SUFFIX}"
 RESET_HOST = f"reset{TLS_SUFFIX}"
-REPLIES_WITHOUT_TLS = {  # instead of a ServerHello
+REPLIES_WITHOUT_TLS = {  # sent instead of a ServerHello
     f"plain{TLS_SUFFIX}": b"HTTP/1.1 400 Bad Request\r\nContent-Length: 8\r\n\r\nsem TLS\n",
     f"noise{TLS_SUFFIX}": bytes(range(255, -1, -1)) * 4,
 }
 
 
 def _refused(name: str, about: str, *statuses: int) -> None:
-    """No request of a crawler that insists on certificates ever comes through."""
+    """A crawler that verifies certificates never gets a request through."""
     root = f"https://{name}/"
 
     @register_host(name, about, CrawlExpectation({root: statuses}, requests_max=0))

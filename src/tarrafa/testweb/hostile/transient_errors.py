@@ -1,15 +1,15 @@
 """Hostile hosts that answer 429 or 503 with Retry-After, or 500, before they serve the page.
 
-Promises: what is busy or broken at first is well after the number of times that it says, counted per URL for as long
-as the server lives.
-Knows nothing of waiting: who comes back too soon is answered all the same, and the log tells.
+Promises: a URL that fails at first succeeds after the stated number of requests, counted per URL for as long as the
+server runs.
+Knows nothing of waiting: a client that returns too soon gets the response all the same, and the log shows it.
 """
 
 from tarrafa.testweb.hostile.hostile_host import HostileExchange
 from tarrafa.testweb.hostile.response_builders import at_first, either, kept, lost, page, register_site
 from tarrafa.testweb.http.web_response import HTML, WebResponse, http_date, typed
 
-DATE_S = 2  # how far away the date of a Retry-After is
+DATE_S = 2  # the date of a Retry-After lies this far ahead
 
 
 def _later(exchange: HostileExchange) -> WebResponse:

@@ -1,8 +1,8 @@
 """Hostile hosts with unwanted MIME types, misleading types and bodies of 50 MB.
 
-Promises: bodies of 50 MB that a crawler must cut at the header (the log tells how much of them really left); files
-whose extension says enough never to be asked for; bytes that are not what their type says.
-Knows nothing of documents that some collections want (documents.py).
+Promises: bodies of 50 MB that a crawler must cut at the header (the log records how many bytes were really sent); files
+whose extension tells a crawler not to request them; bytes that do not match their declared type.
+Knows nothing of documents that some collections accept (`office_documents`).
 """
 
 from tarrafa.model import Status

@@ -1,8 +1,8 @@
 """Handles one HTTP/1.1 client connection of the synthetic Web: keep-alive, pipelining, request log.
 
-Promises: HTTP/1.1 with keep-alive and pipelining, answers in the order of the questions, one at a time; every request
-to a host of the world is logged when its answer has left, or when the client has.
-Knows nothing of pages: it asks its `Desk` what to answer.
+Promises: HTTP/1.1 with keep-alive and pipelining; responses in the order of the requests, one at a time. Every request
+to a host of the world is logged when its response has been sent, or when the client has closed.
+Knows nothing of pages: it asks its `RequestHandler` for the response.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ PIPELINE_MAX = 64
 
 
 class RequestHandler(Protocol):
-    """What a connection needs of its server."""
+    """The part of the server that a connection needs."""
 
     clock: Clock
-    request_counts: Counter[str]  # of the corners
+    request_counts: Counter[str]  # for the hostile hosts
 
     def connection_opened(self, connection: "WebConnection") -> int: ...
     def connection_closed(self, connection: "WebConnection") -> None: ...
     def hostile_host_for(self, request: WebRequest) -> HostileHost | None: ...
     def respond(self, request: WebRequest, now: float) -> tuple[WebResponse, float, bool]:
-        """The answer, how many seconds it takes, and whether it is to be logged."""
+        """The response, its latency in seconds, and whether to log it."""
         ...
 
     def log_request(self, entry: LoggedRequest) -> None: ...
@@ -44,13 +44,13 @@ class WebConnection(asyncio.Protocol):
         self._scheme = scheme
         self._parser = httptools.HttpRequestParser(self)
         self._queue: deque[tuple[WebRequest, float]] = deque()
-        self._current: tuple[WebRequest, float] | None = None  # being answered, since when
+        self._current: tuple[WebRequest, float] | None = None  # the request in progress, and since when
         self._logged = self._written = False
-        self._reading_paused = False  # not reading: too much is waiting already
+        self._reading_paused = False  # paused because too much is queued
         self._status = self._bytes = 0
         self._sent = 0.0
         self._hostile_task: asyncio.Task[None] | None = None
-        self._drained: asyncio.Event | None = None  # a corner waits for it
+        self._drained: asyncio.Event | None = None  # awaited by a hostile host
         self._reset_request()
 
     def _reset_request(self) -> None:
@@ -59,14 +59,14 @@ class WebConnection(asyncio.Protocol):
 
     @property
     def under_way(self) -> int:
-        """Requests read and not yet answered, those to the server's own doors left out."""
+        """Requests read and not yet answered, except those to the server's own endpoints."""
         return len(self._queue) + (self._current is not None and self._logged)
 
-    # --- from the transport
+    # --- called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's own is no subclass of it
-        self.transport.set_write_buffer_limits(high=0)  # so that `resume_writing` means: the kernel has it all
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's transport is no subclass of it
+        self.transport.set_write_buffer_limits(high=0)  # so `resume_writing` means: the kernel has taken everything
         name = transport.get_extra_info("sockname")
         self.address: str = name[0]
         self._number = self._handler.connection_opened(self)
@@ -110,7 +110,7 @@ class WebConnection(asyncio.Protocol):
         if self._written and self._current is not None:
             self._done()
 
-    # --- from the parser
+    # --- called by the parser
 
     def on_message_begin(self) -> None:
         self._start = boottime()
@@ -136,7 +136,7 @@ class WebConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         self._unparsed = 0
         target, authority = self._url.decode("latin-1"), self._authority
-        if target.startswith("http://"):  # absolute form, as proxies are asked
+        if target.startswith("http://"):  # absolute form, as sent to proxies
             authority, slash, rest = target[7:].partition("/")
             target = slash + rest or "/"
         request = WebRequest(self._parser.get_method().decode(), target, authority or self.address, self._agent,
@@ -145,10 +145,10 @@ class WebConnection(asyncio.Protocol):
         self._reset_request()
         self._queue.append((request, self._start))
 
-    # --- answering
+    # --- responses
 
     def _next(self) -> None:
-        """Take up the next request that waits."""
+        """Start the next waiting request."""
         while self._queue and self._current is None and not self.transport.is_closing():
             self._current = self._queue.popleft()
             request = self._current[0]
@@ -180,7 +180,7 @@ class WebConnection(asyncio.Protocol):
             self._done(chained)
 
     def _done(self, chained: bool = False) -> None:
-        """The answer has left. `chained` when `_next` waits to go on by itself."""
+        """The response has been sent. `chained`: `_next` continues by itself."""
         assert self._current is not None
         keep_alive = self._current[0].keep_alive
         self._close_entry()
@@ -219,7 +219,7 @@ class WebConnection(asyncio.Protocol):
         )
 
     async def _run_hostile_host(self, corner: HostileHost, request: WebRequest) -> None:
-        """Let a corner answer as it likes."""
+        """Let a hostile host write its response."""
 
         def write(data: bytes) -> None:
             self._bytes += len(data)
@@ -233,7 +233,7 @@ class WebConnection(asyncio.Protocol):
         try:
             await corner.handler(exchange)
         except Exception:
-            self.transport.abort()  # a mistake of ours: let it be seen, and the client not wait for it
+            self.transport.abort()  # an error of ours: let it be seen, and do not keep the client waiting
             raise
         self._hostile_task = self._drained = None
         self._status, self._written = exchange.status, True
@@ -241,14 +241,15 @@ class WebConnection(asyncio.Protocol):
             self._done()
 
     async def _drain(self) -> None:
-        """The kernel has it all. Even where it took all at once others get their turn, and we hear if the client left:
-        without that, an endless answer to a fast client would be the end of this server."""
+        """Wait until the kernel has taken everything. Even if it took everything at once, yield to other connections
+        and notice a client that left: without that, an endless response to a fast client would block this server.
+        """
         await asyncio.sleep(0)
         if self._drained is not None:
             await self._drained.wait()
 
     def _reset(self) -> None:
-        """End with RST instead of FIN."""
+        """Close with RST instead of FIN."""
         sock = self.transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()

@@ -1,13 +1,13 @@
 """Logs every request to the synthetic Web, and measures the politeness of a crawler from the log.
 
-Promises: one line for every request but those to the server's own `/__…__` doors, in the order in which answers
-ended. Times are boot time (`tarrafa.clock.boottime`, shared by all processes of the machine) and the clock's.
+Promises: one line for every request except those to the server's own `/__…__` endpoints, in the order in which
+responses ended. Times are boot time (`tarrafa.clock.boottime`, shared by all processes of the machine) and clock time.
 Knows nothing of the world.
 
-Three moments of a request, and why: `start`, its first byte was read; `sent`, the last byte of the answer was handed
-to the transport; `end`, the kernel had taken it all. A client cannot have the answer before `sent`, nor have asked
-after `start`. So a gap from `sent` to the next `start` is never shorter than the client really waited: if it is
-shorter than the delay, that is a proof. Two requests overlap when one starts before the other's `end`.
+A request has three times: `start`, its first byte was read; `sent`, the last byte of the response was handed to the
+transport; `end`, the kernel had taken all of it. A client cannot have the response before `sent`, nor have sent its
+request after `start`. So a gap from `sent` to the next `start` is never shorter than the client really waited: a gap
+shorter than the delay is proof of impoliteness. Two requests overlap when one starts before the other's `end`.
 """
 
 from collections import Counter, defaultdict
@@ -21,10 +21,10 @@ from tarrafa.errors import data_error_from_os
 
 
 class LoggedRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    host: str  # as in the URL, in lower case; the port only if it is not the scheme's own
+    host: str  # as in the URL, in lower case; the port only if it is not the scheme's default
     path: str
     status: int
-    bytes: int  # of the whole answer; 0 with status 0 when the client left before it
+    bytes: int  # of the whole response; 0 with status 0 if the client closed before it
     start: float
     sent: float
     end: float
@@ -42,11 +42,11 @@ class LoggedRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class PolitenessMeasurement(msgspec.Struct, frozen=True):
-    """How one host (or one address) was treated."""
+    """How politely one host (or one address) was treated."""
 
     requests: int
     simultaneous_max: int
-    gap_s_min: float  # real seconds; infinite when there was only one request
+    gap_s_min: float  # real seconds; infinite if there was only one request
     gap_clock_s_min: float
     per_url: dict[str, int]
 
@@ -86,7 +86,7 @@ class RequestLog:
 
 
 def read_log(path: Path) -> list[LoggedRequest]:
-    """All entries; a last line cut short by a kill is left out."""
+    """All entries; a last line that a kill truncated is left out."""
     lines = path.read_bytes().split(b"\n")
     decoder = msgspec.json.Decoder(LoggedRequest)
     return [decoder.decode(line) for line in lines[:-1] if line]
@@ -95,7 +95,7 @@ def read_log(path: Path) -> list[LoggedRequest]:
 def measure_politeness(
     entries: Iterable[LoggedRequest], by: Literal["host", "address"] = "host"
 ) -> dict[str, PolitenessMeasurement]:
-    """For each host (or local address): requests at once, shortest gaps, requests of each URL."""
+    """For each host (or local address): parallel requests, shortest gaps, requests of each URL."""
     groups: defaultdict[str, list[LoggedRequest]] = defaultdict(list)
     for entry in entries:
         groups[entry.host if by == "host" else entry.address].append(entry)
@@ -109,7 +109,7 @@ def _measure_group(group: list[LoggedRequest]) -> PolitenessMeasurement:
     for _, step in edges:  # at the same instant an end counts before a start
         at_once += step
         most = max(most, at_once)
-    # The next start after an answer: gaps are between neighbours, negative where they overlap.
+    # The next start after a response: gaps are between neighbours, negative where they overlap.
     latest_s = latest_clock_s = float("-inf")
     gap_s = gap_clock_s = float("inf")
     for entry in group:

@@ -1,8 +1,8 @@
 """Accepts TLS connections and picks certificate or misbehaviour by the server name (SNI).
 
-Promises: the name that the client asks for (SNI) is read before anything is answered, without taking it from the
-socket; so one port serves hosts with different certificates beside hosts that hang, babble or hang up instead.
-Knows nothing of HTTP: what is let in becomes a connection like any other.
+Promises: the server name that the client asks for (SNI) is read before anything is sent, without taking it from the
+socket. So one port serves hosts with different certificates beside hosts that hang, send garbage or close.
+Knows nothing of HTTP: an accepted client becomes a connection like any other.
 """
 
 import asyncio
@@ -23,15 +23,15 @@ from tarrafa.testweb.hostile.tls_failures import (
 )
 
 HELLO_BYTES_MAX = 1 << 15
-HELLO_TRIES, HELLO_PAUSE_S = 200, 0.01  # for a ClientHello that comes in pieces
+HELLO_TRIES, HELLO_PAUSE_S = 200, 0.01  # for a ClientHello that arrives in pieces
 HANDSHAKE_S_MAX = 30.0
-DEFAULT_CERTIFICATE = "good.pem"  # shown to those who ask for a name that is nobody's, or for none
+DEFAULT_CERTIFICATE = "good.pem"  # for unknown server names, and for clients that send none
 
 _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME = 22, 1, 0
 
 
 class TlsListener:
-    """Accepts on a socket; `factory` makes the protocol of who comes in."""
+    """Accepts on a socket; `factory` makes the protocol of each client."""
 
     def __init__(self, sock: socket.socket, factory: Callable[[], asyncio.Protocol]) -> None:
         self._sock = sock
@@ -62,7 +62,9 @@ class TlsListener:
             self._start(self._handshake(client))
 
     async def _handshake(self, client: socket.socket) -> None:
-        """Look who it is; then let in, or misbehave until the client goes. What fails here, fails for the client."""
+        """Read the server name; then accept, or misbehave until the client closes. A failure here fails only this
+        client.
+        """
         handed_over = False
         try:
             name = server_name(await _peek_client_hello(client))
@@ -78,7 +80,7 @@ class TlsListener:
                     ssl=_context(CERTIFICATE_OF_HOST.get(name, DEFAULT_CERTIFICATE)),
                     ssl_handshake_timeout=HANDSHAKE_S_MAX,
                 )
-        except OSError:  # ssl.SSLError among them: the client did not like what it saw, or left
+        except OSError:  # includes ssl.SSLError: the client rejected the certificate, or closed
             pass
         finally:
             if not handed_over:
@@ -86,7 +88,7 @@ class TlsListener:
 
 
 async def _peek_client_hello(client: socket.socket) -> bytes:
-    """The first record that the client sends, left where it is; what there is of it, if it takes too long."""
+    """The first record that the client sends, left in the socket; the part received so far if it takes too long."""
     found = b""
     for _ in range(HELLO_TRIES):
         await _readable(client)
@@ -110,7 +112,7 @@ async def _readable(client: socket.socket) -> None:
 async def _misbehave(client: socket.socket, said: bytes) -> None:
     loop = asyncio.get_running_loop()
     if said:
-        await loop.sock_recv(client, HELLO_BYTES_MAX)  # unread bytes would make of the end a reset
+        await loop.sock_recv(client, HELLO_BYTES_MAX)  # unread bytes would turn the close into a reset
         await loop.sock_sendall(client, said)
         client.shutdown(socket.SHUT_WR)
     while await loop.sock_recv(client, HELLO_BYTES_MAX):
@@ -125,7 +127,7 @@ def _context(certificate: str) -> ssl.SSLContext:
 
 
 def server_name(hello: bytes) -> str:
-    """The name in a ClientHello (RFC 8446 section 4.1.2, RFC 6066 section 3), or nothing."""
+    """The server name in a ClientHello (RFC 8446 section 4.1.2, RFC 6066 section 3); empty if there is none."""
     with contextlib.suppress(IndexError, UnicodeDecodeError):
         if hello[0] != _HANDSHAKE or hello[5] != _CLIENT_HELLO:
             return ""

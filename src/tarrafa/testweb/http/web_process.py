@@ -1,10 +1,11 @@
 """Starts the synthetic Web in a child process and stops it.
 
-Promises: when `start_process` returns, it listens; it dies with its parent, even when that is killed; `stop` returns
-what it served and leaves its log complete.
+Promises: when `start_process` returns, the server listens. It ends with its parent, even if that is killed. `stop`
+returns its statistics and leaves its log complete.
 Knows nothing of what is served.
 
-The kernel ties the child to the *thread* that started it: start it from one that lives as long as it should.
+The kernel ties the child to the *thread* that started it: start it from a thread that lives as long as the child
+should.
 """
 
 import os
@@ -22,11 +23,11 @@ from tarrafa.testweb.hostile import HOSTILE_HOSTS, HostileHost
 from tarrafa.testweb.http.web_server import WebServerStats
 from tarrafa.testweb.world.world import UrlForm, World
 
-STOP_S_MAX = 60.0  # that no server of ours takes, however busy the machine is
+STOP_S_MAX = 60.0  # longer than any of our servers takes, however busy the machine
 
 
 class _WebProcessMessage(msgspec.Struct):
-    """What `python -m tarrafa.testweb` prints."""
+    """A line that `python -m tarrafa.testweb` prints."""
 
     port: int = 0
     connections: dict[str, str] = {}
@@ -36,29 +37,31 @@ class _WebProcessMessage(msgspec.Struct):
 
 
 class WebProcess:
-    """A synthetic Web that runs elsewhere; as a context manager it is stopped at the end."""
+    """A synthetic Web in another process; a context manager that stops it at the end."""
 
     def __init__(self, process: subprocess.Popen[bytes], world: World, host: str, said: _WebProcessMessage) -> None:
         self.process = process
-        self.world = world  # the same facts, here: for the oracle
+        self.world = world  # the same world in this process, for the oracle
         self.host = host
         self.port = said.port
-        self.connections = said.connections  # for `[network] connect_to`: the first pattern that fits counts
-        self.left_out = said.left_out  # corners that this machine cannot have
+        self.connections = said.connections  # for `[network] connect_to`: the first matching pattern counts
+        self.left_out = said.left_out  # hostile hosts that this machine cannot serve
 
     @property
     def connect_to(self) -> str:
-        """Where a crawler must send the connections of `*.test`; with corners, `connections` tells the whole."""
+        """Where a crawler must send the connections of `*.test`; with hostile hosts, `connections` is the whole
+        mapping.
+        """
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def hostile_hosts(self) -> dict[str, HostileHost]:
-        """Those that are served."""
+        """The hostile hosts that are served."""
         return {name: it for name, it in HOSTILE_HOSTS.items() if self.world.hostile and name not in self.left_out}
 
     @property
     def form(self) -> UrlForm:
-        """URLs by address."""
+        """The form of URLs by address."""
         return UrlForm(self.port)
 
     def stats(self) -> WebServerStats:
@@ -68,7 +71,7 @@ class WebProcess:
         self._get("/__log__/flush")
 
     def stop(self) -> WebServerStats:
-        """Ask it to stop, wait, and hear what it served."""
+        """Ask the process to stop, wait, and return its statistics."""
         self.process.terminate()
         output, _ = self.process.communicate(timeout=STOP_S_MAX)
         line = (

@@ -1,8 +1,8 @@
 """Computes the HTTP response of a host of the synthetic Web: status, headers, validators, body.
 
-Promises: a pure function of world, host, form, request and moment. ETag and Last-Modified change exactly when the
-page does, and a conditional request (RFC 9110 section 13) for what is still there is answered 304. Knows nothing of
-sockets, logs or real time.
+Promises: a pure function of world, host, form, request and time. ETag and Last-Modified change exactly when the page
+does, and a conditional request (RFC 9110 section 13) for an unchanged page gets 304.
+Knows nothing of sockets, logs or real time.
 """
 
 from email.utils import formatdate, parsedate_to_datetime
@@ -39,7 +39,7 @@ HTML = "text/html; charset=utf-8"
 
 
 class WebRequest(msgspec.Struct, gc=False):
-    """What a client asked for."""
+    """A parsed request."""
 
     method: str
     target: str
@@ -53,7 +53,7 @@ class WebRequest(msgspec.Struct, gc=False):
 
 
 class WebResponse(msgspec.Struct, gc=False):
-    """`headers` are lines; Date, Connection, Content-Length and Transfer-Encoding are the server's business."""
+    """A response. `headers` are lines; the server adds Date, Connection, Content-Length and Transfer-Encoding."""
 
     status: int
     body: bytes = b""
@@ -61,7 +61,7 @@ class WebResponse(msgspec.Struct, gc=False):
     chunked: bool = False
 
     def encode(self, now: float, keep_alive: bool, with_body: bool = True) -> bytes:
-        """As it goes over the wire."""
+        """The bytes on the wire."""
         length = "" if self.status == 304 else f"Content-Length: {len(self.body)}\r\n"
         if self.chunked:
             length = "Transfer-Encoding: chunked\r\n"
@@ -87,7 +87,7 @@ def _day(days: int) -> str:
 
 
 def make_response(world: World, no: int, form: UrlForm, request: WebRequest, now: float) -> WebResponse:
-    """What host `no` answers at `now`."""
+    """The response of host `no` at `now`."""
     if request.method not in ("GET", "HEAD"):
         return WebResponse(405, b"", "Allow: GET, HEAD\r\n")
     host = world.host(no)
@@ -117,7 +117,7 @@ def gone_status(host: WebHost) -> int:
 
 
 def validators(host: WebHost, resource: Resource, bits: int, at: PageVersion) -> tuple[str, str]:
-    """ETag and Last-Modified, or neither on a host that sends none."""
+    """ETag and Last-Modified; both empty on a host that sends none."""
     if not host.validators:
         return "", ""
     return f'"{bits >> 96:x}-{resource.kind[:2]}{at.number}"', http_date(at.since)
@@ -139,7 +139,7 @@ def _page_response(world: World, resource: Resource, form: UrlForm, request: Web
 
 
 def _encode_body(answer: WebResponse, no: int, request: WebRequest) -> WebResponse:
-    """In the host's own wrapping; in chunks only where the connection stays open, for HTTP/1.0 knows neither."""
+    """Apply the host's content coding; chunks only on a persistent connection, because HTTP/1.0 knows neither."""
     how = coding_of_host(no)
     if how:
         answer.headers += "Vary: Accept-Encoding\r\n"
@@ -158,7 +158,7 @@ def _robots_tag(about: PageAttributes) -> str:
 
 
 def _unchanged(request: WebRequest, etag: str, since: int) -> bool:
-    """RFC 9110 section 13.2.2: If-Modified-Since counts only where there is no If-None-Match."""
+    """RFC 9110 section 13.2.2: If-Modified-Since counts only without If-None-Match."""
     if request.if_none_match:
         offered = [tag.strip().removeprefix("W/") for tag in request.if_none_match.split(",")]
         return etag in offered or "*" in offered
@@ -179,7 +179,7 @@ def _file_response(world: World, resource: Resource) -> WebResponse:
 
 
 def _redirect_response(world: World, resource: Resource, form: UrlForm) -> WebResponse:
-    """Some hosts write the Location in full, some leave out their own name (RFC 9110 section 10.2.2)."""
+    """Some hosts write a full Location, some leave out their own name (RFC 9110 section 10.2.2)."""
     status, to = redirect_target(world, resource)
     target = path_of(world, to)
     whole = canonical_url(world, form, to.no, target)

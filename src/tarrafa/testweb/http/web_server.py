@@ -1,11 +1,12 @@
 """Serves the synthetic Web over HTTP on loopback addresses, with /__truth__, /__stats__ and /__log__ endpoints.
 
-Promises: only ever on loopback addresses; a port that is taken is said so in one line; the log is on disk at most a
-second after the answer, and complete when the server has stopped; its own CPU time is told apart (`/__stats__`).
-Knows nothing of how an answer is made.
+Promises: it listens on loopback addresses only. A port in use is reported in one line. The log is on disk at most a
+second after the response, and complete when the server has stopped. Its own CPU time is reported separately
+(`/__stats__`).
+Knows nothing of how a response is made.
 
-Doors beside the world's own hosts, never logged:
-    /__truth__          all that exists on the host asked, or on `?host=NAME`, as JSON
+Endpoints beside the world's own hosts, never logged:
+    /__truth__          all resources of the requested host, or of `?host=NAME`, as JSON
     /__truth__/hosts    all hosts
     /__stats__          requests, bytes, CPU seconds, seconds up
     /__log__/flush      the log is on disk when this is answered
@@ -63,9 +64,10 @@ class WebServerStats(msgspec.Struct, frozen=True):
 
 
 class WebServer:
-    """Serves a world. `port` 0 takes any that is free; with `addresses` every host also listens on its own loopback
-    address, at `port` or the one after. `latency_s` is how long an answer takes in the mean, 0.5 to 1.5 times that by
-    host. `clock` decides which version of a page is served."""
+    """Serves a world. `port` 0 takes any free port. With `addresses` every host also listens on its own loopback
+    address, at `port` or the next one. `latency_s` is the mean latency of a response, 0.5 to 1.5 times that by host.
+    `clock` decides which version of a page is served.
+    """
 
     def __init__(
         self,
@@ -84,8 +86,8 @@ class WebServer:
         self.host = host
         self.port = port
         self.clock = clock or Clock.real()
-        self.request_counts: Counter[str] = Counter()  # of the corners
-        self.left_out: tuple[str, ...] = ()  # corners that this machine cannot have
+        self.request_counts: Counter[str] = Counter()  # for the hostile hosts
+        self.left_out: tuple[str, ...] = ()  # hostile hosts that this machine cannot serve
         self.failure: TarrafaError | None = None  # why it stopped by itself
         self.stopping = asyncio.Event()
         self._addresses = addresses
@@ -93,7 +95,7 @@ class WebServer:
         self._log_path = log_path
         self._log = RequestLog()
         self._servers: list[asyncio.Server] = []
-        self._tls_listener: TlsListener | None = None  # for TLS
+        self._tls_listener: TlsListener | None = None
         self._ipv6_port = 0
         self._connections: set[WebConnection] = set()
         self._empty = asyncio.Event()
@@ -104,12 +106,14 @@ class WebServer:
 
     @property
     def form(self) -> UrlForm:
-        """URLs by address, on this server's port."""
+        """The form of URLs by address, on this server's port."""
         return UrlForm(self.port)
 
     @property
     def connections(self) -> dict[str, str]:
-        """Where the connections of which hosts must go, for `[network] connect_to`: the first pattern that fits."""
+        """The mapping from host patterns to addresses, for `[network] connect_to`: the first matching pattern
+        counts.
+        """
         found = {}
         if self._tls_listener is not None:
             found[f"*{TLS_SUFFIX}"] = _authority(self.host, self._tls_listener.port)
@@ -121,7 +125,7 @@ class WebServer:
         self._started, self._cpu = boottime(), time.process_time()
         for no in (1, 3):
             if no <= self.world.hosts:
-                self.world.host(no)  # makes its language's text now, not at the first request
+                self.world.host(no)  # makes the text of its language now, not at the first request
         sockets = self._listen()
         self._log = RequestLog(self._log_path)
         self.port = sockets[0].getsockname()[1]
@@ -133,7 +137,7 @@ class WebServer:
         self._timer = loop.call_later(FLUSH_EVERY_S, self._tick)
 
     async def stop(self) -> WebServerStats:
-        """Close everything; the log is complete afterwards."""
+        """Close everything. The log is complete afterwards."""
         if self._timer is not None:
             self._timer.cancel()
         for server in self._servers:
@@ -153,7 +157,7 @@ class WebServer:
         under_way = sum(connection.under_way for connection in self._connections)
         return WebServerStats(self._count, self._bytes, self._opened, under_way, cpu_s, up_s, dict(self._statuses))
 
-    # --- the desk: what connections ask
+    # --- RequestHandler: called by connections
 
     def connection_opened(self, connection: WebConnection) -> int:
         self._connections.add(connection)
@@ -188,7 +192,7 @@ class WebServer:
         self._statuses[entry.status] += 1
         self._log.append(entry)
 
-    # --- its own affairs
+    # --- the server's own endpoints
 
     def _route(self, authority: str) -> tuple[int, UrlForm] | None:
         try:
@@ -203,7 +207,9 @@ class WebServer:
         return request.authority.partition(":")[0] in (self.host, "localhost")
 
     def _unknown_host(self, request: WebRequest) -> WebResponse:
-        """Asked under a name that is nobody's; a person who opens the server's own address is told where to go."""
+        """The response to a request for an unknown host; a person who opens the server's own address gets
+        directions.
+        """
         if not self._is_own(request):
             return typed(404, PLAIN, f"{request.authority}: no such host in this world\n".encode())
         world = self.world
@@ -241,7 +247,7 @@ class WebServer:
         self._timer = asyncio.get_running_loop().call_later(FLUSH_EVERY_S, self._tick)
 
     def _listen(self) -> list[socket.socket]:
-        """The sockets, the one for names first. A port of our own choice must be free on every address: try some."""
+        """The sockets, that for host names first. A port chosen here must be free on every address: try several."""
         if not self._addresses:
             return [_bind(self.host, self.port)]
         raise_file_limit(self.world.hosts + 10_000)
@@ -261,7 +267,7 @@ class WebServer:
         raise AssertionError("unreachable")
 
     def _listen_for_hostile_hosts(self) -> list[socket.socket]:
-        """A door for TLS, and a socket on IPv6; a machine without IPv6 leaves the corners there out."""
+        """A listener for TLS, and a socket on IPv6; a machine without IPv6 leaves out the hostile hosts on IPv6."""
         self._tls_listener = TlsListener(_bind(self.host, 0), lambda: WebConnection(self, "https"))
         self._tls_listener.open()
         try:
@@ -284,12 +290,12 @@ def run_web_server(
     latency_s: float = 0.0,
     ready: Callable[[WebServer], None] | None = None,
 ) -> WebServerStats:
-    """Serve until SIGINT or SIGTERM; `ready` is called once the sockets listen. What was served is the result."""
+    """Serve until SIGINT or SIGTERM; `ready` is called once the sockets listen. Returns the statistics."""
 
     async def serve() -> WebServerStats:
         server = WebServer(world, host, port, addresses=addresses, log_path=log_path, clock=clock, latency_s=latency_s)
         await server.start()
-        gc.freeze()  # the blocks of text live as long as we do, and what a request makes has no cycles
+        gc.freeze()  # the text lives as long as the process, and requests make no reference cycles
         gc.set_threshold(100_000, 50, 100)
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) is not signal.SIG_IGN:  # a child leaves Ctrl-C to its parent

@@ -1,12 +1,7 @@
 """Makes small valid files: PNG, PDF, ZIP, DOCX, XLSX, PPTX and ODT.
 
-Promises: small bodies that are what their type says (a PNG that opens, a PDF with one page, a ZIP with one member),
-the same for the same owner.
-Knows nothing of hosts or HTTP.
-
-What is in an office document?
-
-Promises: the least that is still a DOCX, XLSX, PPTX or ODT, with one text and one link in it; the same bytes always.
+Promises: small bodies that match their type: a PNG that opens, a PDF with one page, a ZIP with one member, and the
+smallest valid DOCX, XLSX, PPTX and ODT, with one text and one link. The same arguments always give the same bytes.
 Knows nothing of hosts or HTTP.
 """
 
@@ -29,7 +24,7 @@ def png(shade: int) -> bytes:
 
 
 def pdf(text: str, link: str = "", trailer: bytes = b"") -> bytes:
-    """One page with one line on it, which may be a link; cross-reference table and all."""
+    """A PDF of one page with one line, which may be a link; with its cross-reference table."""
     line = text.encode("latin-1", "replace").replace(b"\\", b"").replace(b"(", b"").replace(b")", b"")
     target = b"<< /Type /Annot /Subtype /Link /Rect [40 70 360 110] /A << /S /URI /URI (%b) >> >>" % link.encode(
         "ascii"
@@ -54,7 +49,7 @@ def pdf(text: str, link: str = "", trailer: bytes = b"") -> bytes:
 
 
 def zip_file(text: str) -> bytes:
-    """A ZIP of one text file, dated 1980 so that it is always the same."""
+    """A ZIP of one text file, dated 1980 so that its bytes never change."""
     store = io.BytesIO()
     with zipfile.ZipFile(store, "w", zipfile.ZIP_DEFLATED) as members:
         members.writestr(zipfile.ZipInfo("leia-me.txt"), text)
@@ -147,7 +142,7 @@ def odt(text: str, link: str) -> bytes:
 
 
 def _relationships(*them: tuple[str, str, str]) -> str:
-    """Of an OPC part to others: id, kind, target. Links lead out of the package."""
+    """The relationships of an OPC part: id, kind, target. Links lead out of the package."""
     outside = ' TargetMode="External"'
     items = "".join(
         f'<Relationship Id="{name}" Type="{_OFFICE}/{kind}" Target={quoteattr(target)}'
@@ -168,7 +163,7 @@ def _office_package(main: str, main_type: str, parts: dict[str, str]) -> bytes:
 
 
 def _zip(parts: dict[str, str]) -> bytes:
-    """Dated 1980, so that it is always the same; `mimetype` is not packed (ODF 1.2 part 3, 3.3)."""
+    """A ZIP dated 1980, so that its bytes never change; `mimetype` is not compressed (ODF 1.2 part 3, 3.3)."""
     store = io.BytesIO()
     with zipfile.ZipFile(store, "w") as members:
         for name, text in parts.items():

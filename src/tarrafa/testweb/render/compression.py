@@ -1,13 +1,14 @@
 """Compresses page bodies (gzip, brotli, zstd) and encodes them in chunks, by host.
 
-Promises: by the host's number alone: every third host packs its pages with gzip, a few with brotli or zstd, for
-clients that accept it; a few send them in chunks. Unpacked, a page is the same byte for byte; `/__truth__` and the
-log know nothing of it but the number of bytes. Knows nothing of pages.
+Promises: the host's number alone decides: every third host compresses its pages with gzip, a few with brotli or zstd,
+for clients that accept it; a few send them in chunks. Unpacked, a page is the same byte for byte. Compression affects
+only the number of bytes in `/__truth__` and the log.
+Knows nothing of pages.
 
-A benchmark's other side must not spend its time on packing. zlib takes longer for a page than the page takes to
-write, so only the first GZIP_BYTES of it are really packed and the rest goes in blocks that are merely stored, as
-deflate allows; brotli and zstd at their fastest are fast enough. Known weakness: a host's ETag is the same for both
-wrappings.
+In a benchmark the server must not spend its time on compression. zlib takes longer to compress a page than the page
+takes to render, so only the first GZIP_BYTES of it are really compressed and the rest goes into stored blocks, as
+deflate allows; brotli and zstd at their fastest are fast enough. Known weakness: a host's ETag is the same with and
+without compression.
 """
 
 import struct
@@ -16,17 +17,17 @@ from functools import cache
 from typing import Any
 
 GZIP_BYTES = 1024
-STORED_MAX = 0xFFFF  # bytes of one stored block, by the format
+STORED_MAX = 0xFFFF  # bytes of one stored block, the format's maximum
 CHUNK_BYTES = 4096
 CYCLE = 24
 
 _GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 _LAST, _NOT_LAST = 1, 0
-_BROTLI, _ZSTD, _CHUNKED = (1, 13), (7, 19), (5, 11, 20)  # of CYCLE, none a multiple of three
+_BROTLI, _ZSTD, _CHUNKED = (1, 13), (7, 19), (5, 11, 20)  # remainders modulo CYCLE, none a multiple of three
 
 
 def coding_of_host(no: int) -> str:
-    """What host `no` packs its pages with, if the client likes it."""
+    """The content coding of host `no`, for clients that accept it."""
     place = no % CYCLE
     if place % 3 == 0:
         return "gzip"
@@ -38,7 +39,9 @@ def is_chunked(no: int) -> bool:
 
 
 def accepts_coding(offered: str, wanted: str) -> bool:
-    """Whether Accept-Encoding names a coding (RFC 9110 section 12.5.3); `q=0` refuses it, other weights are one."""
+    """Whether Accept-Encoding names a coding (RFC 9110 section 12.5.3); `q=0` refuses it, other weights count
+    as one.
+    """
     for part in offered.split(","):
         name, _, weight = part.partition(";")
         if name.strip().lower() == wanted:
@@ -54,7 +57,7 @@ def compress_body(body: bytes, how: str) -> bytes:
 
 
 def fast_gzip(body: bytes) -> bytes:
-    """RFC 1952: a packed block, an empty one that ends on a whole byte, and stored ones."""
+    """RFC 1952: a compressed block, an empty one that ends on a whole byte, and stored ones."""
     packer = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
     parts = [_GZIP_HEAD, packer.compress(body[:GZIP_BYTES]), packer.flush(zlib.Z_SYNC_FLUSH)]
     for at in range(GZIP_BYTES, len(body), STORED_MAX):
@@ -65,7 +68,7 @@ def fast_gzip(body: bytes) -> bytes:
 
 
 def encode_chunks(body: bytes) -> bytes:
-    """RFC 9112 section 7.1."""
+    """The chunked transfer coding (RFC 9112 section 7.1)."""
     parts: list[bytes] = []
     for at in range(0, len(body), CHUNK_BYTES):
         piece = body[at : at + CHUNK_BYTES]

@@ -1,10 +1,11 @@
 """Renders the HTML of a page of the synthetic Web.
 
-Promises: from the same page, form and version the same characters; it holds exactly the links of links.py; a new
-version changes its text (a paragraph of news, the date) and nothing else.
+Promises: the same page, form and version give the same characters. The page holds exactly the links of
+`world.page_links`. A new version changes its text (a paragraph of news, the date) and nothing else.
 Knows nothing of charsets on the wire, HTTP or the clock.
 
-Nothing is composed word by word here: sentences and titles are picked from the blocks of prose.py, some 60 us a page.
+No text is composed word by word here: sentences and titles are picked from the blocks of `world.prose`, some 60 us a
+page.
 """
 
 from collections.abc import Iterable
@@ -71,7 +72,7 @@ def render_page(world: World, resource: Resource, form: UrlForm, about: PageAttr
 
 
 def _render_links(world: World, form: UrlForm, out: Iterable[WebLink], no: int, place: str) -> list[list[str]]:
-    """The links, written, by their place on a page at path `place` of host `no`."""
+    """The links as HTML, grouped by position, for a page at path `place` of host `no`."""
     ways: list[list[str]] = [[] for _ in LinkPosition]
     page = ResourceKind.PAGE
     for link in out:
@@ -105,7 +106,7 @@ def _header(world: World, no: int) -> str:
 
 
 def link_words(world: World, to: Resource) -> str:
-    """The words that a link outside the menu is made of: its target's title, or what the furniture calls it."""
+    """The anchor text of a link outside the menu: its target's title, or its interface label."""
     kind, no, n = to.kind, to.no, to.n
     words = world.host(no).prose.interface
     if kind is ResourceKind.PRINT:
@@ -161,15 +162,16 @@ def _date(days: int) -> str:
 
 
 def _news(world: World, resource: Resource, prose: Prose, subject: str, number: int) -> str:
-    """The paragraph that a change changes."""
+    """The paragraph that differs between versions."""
     luck = draw(world.seed, _PURPOSE_NEWS, resource.no, resource.n, number)
     frame = prose.frames[luck >> 16 & (FRAMES - 1)] % subject
     return f"<p class=news>{prose.paragraphs[luck & (PARAGRAPHS - 1)]} {frame}</p>\n"
 
 
 def _text(prose: Prose, luck: tuple[int, ...], inline: list[str], subject: str) -> list[str]:
-    """Paragraphs, one for each of `luck`, the inline links dealt out among them; every third has a heading and a
-    sentence on the page's subject."""
+    """Paragraphs, one for each number in `luck`, with the inline links distributed among them; every third has a
+    heading and a sentence on the page's subject.
+    """
     paragraphs = prose.paragraphs
     count = len(luck)
     parts = []
@@ -187,9 +189,10 @@ def _text(prose: Prose, luck: tuple[int, ...], inline: list[str], subject: str) 
 
 
 def _ending(host: WebHost, ways: list[list[str]], about: PageAttributes) -> str:
-    """Lists of links and the foot of the page, with the links that lead nowhere a crawler can go."""
+    """Lists of links and the page footer, with the links that no crawler can follow."""
     words = host.prose.interface
-    # Signs beyond Latin-1 only where they tell charsets apart: one such character makes Python's strings twice as wide.
+    # Characters beyond Latin-1 only where they tell charsets apart: one such character makes Python's strings twice as
+    # wide.
     price = "“10 €” – " if about.charset in BEYOND_LATIN_1 else ""
     parts = [
         f"<h2>{words.related}</h2>\n{_list(ways[LinkPosition.LIST])}" if ways[LinkPosition.LIST] else "",

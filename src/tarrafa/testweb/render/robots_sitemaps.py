@@ -1,8 +1,8 @@
 """Renders robots.txt and sitemaps of a host of the synthetic Web.
 
-Promises: `allowed` and the text of robots.txt say the same (a test holds them together with a real robots parser);
-the sitemap lists every page of the host but the private ones, orphans included, with the true date of its last
-change. Knows nothing of HTTP.
+Promises: `is_allowed` and the text of robots.txt agree (a test checks them with a real robots parser). The sitemap
+lists every page of the host except the private ones, orphans included, with the true date of its last change.
+Knows nothing of HTTP.
 """
 
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from tarrafa.testweb.world.world import UrlForm, WebHost, World
 
 
 def is_allowed(world: World, resource: Resource) -> bool:
-    """What robots.txt leaves open to a crawler that it does not mention by name."""
+    """Whether robots.txt allows a resource to a crawler that it does not mention by name."""
     host = world.host(resource.no)
     if resource.kind is ResourceKind.PAGE:
         return not (host.robots.private and role_of(host, resource.n) is PageRole.PRIVATE)
@@ -41,8 +41,9 @@ def announces_sitemap(host: WebHost) -> bool:
 
 
 def robots_txt(world: World, host: WebHost, form: UrlForm) -> bytes | None:
-    """The file, or None where the host has none. Those that use wildcards also come with CRLF and a byte order mark,
-    as some do."""
+    """The file, or None if the host has none. Files with wildcards also have CRLF and a byte order mark, as some sites
+    do.
+    """
     rules, words = host.robots, host.path_words
     if not rules.present:
         return None
@@ -68,7 +69,7 @@ def robots_txt(world: World, host: WebHost, form: UrlForm) -> bytes | None:
 
 
 def sitemap_pages(host: WebHost, part: int) -> list[int]:
-    """The pages in one file of the sitemap; in part 0 when it is the only one."""
+    """The pages in one file of the sitemap; part 0 is the only file."""
     first = (part - 1) * SITEMAP_URLS_MAX if part else 0
     return [
         n for n in range(first, min(first + SITEMAP_URLS_MAX, host.pages)) if role_of(host, n) is not PageRole.PRIVATE

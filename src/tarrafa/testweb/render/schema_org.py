@@ -1,7 +1,7 @@
 """Renders a schema.org entity as RDFa, JSON-LD or microdata, and Open Graph elements.
 
-Promises: part of the pages describe one thing (a person, an event, a product; by schema.org) in RDFa, JSON-LD or
-microdata, well-formed and the same three times over: only the syntax differs. Open Graph comes on its own.
+Promises: some pages describe one entity (a person, an event, a product; by schema.org) in RDFa, JSON-LD or microdata.
+The three are well-formed and equivalent: only the syntax differs. Open Graph is separate.
 Knows nothing of the rest of the page.
 """
 
@@ -28,7 +28,7 @@ Properties = tuple[tuple[str, str], ...]
 
 
 class SchemaOrgEntity(NamedTuple):
-    """A thing and its plain properties; `parts` are things inside it, each with what it is to it."""
+    """An entity and its plain properties; `parts` are nested entities, each with the property that links it."""
 
     type: str
     properties: Properties
@@ -36,8 +36,9 @@ class SchemaOrgEntity(NamedTuple):
 
 
 def make_entity(luck: int, title: str, version: int = 0) -> SchemaOrgEntity:
-    """What a page is about. Every version of the page says something else of it: what it costs, when it begins, what
-    somebody does."""
+    """The entity that a page describes. Every version of the page changes one fact: the price, the start
+    date, the job.
+    """
     person = f"{FIRST_NAMES[luck >> 4 & 15]} {FAMILY_NAMES[luck >> 8 & 15]}"
     date = f"{2026 + (luck >> 12 & 1)}-{1 + (luck >> 13 & 15) % 12:02d}-{1 + (luck >> 17) % 28:02d}"
     kind = luck % 3

@@ -1,16 +1,16 @@
 """Computes the version of a page at any time, by a Poisson process of changes.
 
-Promises: each page changes by a Poisson process of its own rate, exactly; its version at any moment, past or future,
-is computed from (seed, page, moment) alone, in constant time. Changes fall on whole seconds, so that Last-Modified
-says the whole truth. Knows nothing of what a change does to a page.
+Promises: each page changes by a Poisson process of its own rate, exactly. Its version at any time, past or future, is
+computed from (seed, page, time) alone, in constant time. Changes fall on whole seconds, so that Last-Modified is exact.
+Knows nothing of what a change does to a page.
 
-How to ask a Poisson process about one moment without living through it: cut time into windows in which a page changes
-`WINDOW_MEAN` times in the mean; what happens in a window is independent of all others, so it is drawn from the hash
-of (page, window): how many changes (Poisson, by inversion), then where each falls (uniformly). The price is that
-nobody knows how many windows before this one were busy, so versions are not counted, they are named: a version's
-number is the place of the change that made it, growing with time but with gaps. `changes` counts, window by window.
-(Counting in logarithmic time is possible, by splitting a large window's changes in halves again and again; tried,
-twice as dear for a number that nobody asked for.)
+How to evaluate a Poisson process at one time without simulating it: cut time into windows in which a page changes
+`WINDOW_MEAN` times on average. Windows are independent, so each is drawn from the hash of (page, window): first the
+number of changes (Poisson, by inversion), then the time of each (uniform). The price: the number of changes in earlier
+windows is unknown, so versions are not counted but labelled. A version's number is the position of the change that made
+it; it grows with time, with gaps. `change_times` counts, window by window.
+(Counting in logarithmic time is possible by halving the changes of a large window again and again. It was tried: twice
+as expensive, for a number that nothing needs.)
 """
 
 import math
@@ -23,7 +23,7 @@ from tarrafa.testweb.world.world import World
 
 DAY_S = 86_400.0
 WINDOW_MEAN = 5.0
-WINDOW_CHANGES_MAX = 31  # never reached: the odds are 10^-14
+WINDOW_CHANGES_MAX = 31  # never reached: the probability is 10^-14
 RATE_MAX_PER_DAY = 1000.0
 AGE_MAX_S = 3 * 365 * DAY_S  # of a page that has not changed since the world's epoch
 NEVER_SHARE = 0.3
@@ -36,12 +36,13 @@ _PURPOSE_AGE = 13
 
 class PageVersion(msgspec.Struct, frozen=True, gc=False):
     number: int  # 0 until the first change, then growing, with gaps
-    since: int  # when it came to be, whole seconds
+    since: int  # when it began, whole seconds
 
 
 def _rates() -> tuple[float, ...]:
-    """Changes a day, by quantile: many never, half by a lognormal around once a month, a fifth by a power law that
-    reaches twelve a day (news)."""
+    """Changes per day, by quantile: many never, half by a lognormal around once a month, a fifth by a power law up to
+    twelve a day (news).
+    """
     never = round(RATES * NEVER_SHARE)
     steady = round(RATES * 0.5)
     news = RATES - never - steady
@@ -54,7 +55,7 @@ RATE_TABLE = _rates()
 
 
 def rate_per_day(world: World, quantile: int, front: bool) -> float:
-    """A page's rate from its eight bits of luck; a front page (root, section) changes like news."""
+    """A page's rate from its eight random bits; a front page (root, section) changes like news."""
     if front:
         quantile = RATES - 1 - quantile // 5
     return min(RATE_TABLE[quantile] * world.changes, RATE_MAX_PER_DAY)
@@ -82,7 +83,7 @@ def version_at(world: World, no: int, n: int, rate: float, now: float) -> PageVe
 
 
 def change_times(world: World, no: int, n: int, rate: float, start: float, end: float) -> list[int]:
-    """The moments after `start` and up to `end` at which a page changed (twice in one second counts twice)."""
+    """The times after `start` and up to `end` at which a page changed (twice in one second counts twice)."""
     first, last = max(0.0, start - world.epoch), end - world.epoch
     if rate <= 0 or last < 0:
         return []
@@ -94,7 +95,7 @@ def change_times(world: World, no: int, n: int, rate: float, start: float, end: 
 
 
 def _change_times_in_window(world: World, no: int, n: int, window: int, width: float) -> list[int]:
-    """When a page changes in one window: seconds after the epoch, rounded up, in no order."""
+    """The changes of a page in one window: seconds after the epoch, rounded up, unordered."""
     luck = (draw(world.seed, _PURPOSE_COUNT, no, n, window) & 0xFFFFFFFFFFFF) / 0x1000000000000
     count = 0
     while count < WINDOW_CHANGES_MAX and luck >= _CUMULATIVE[count]:

@@ -1,8 +1,8 @@
 """Draws reproducible pseudo-random numbers by hashing seed, purpose, host and page.
 
-Promises: every number is a hash of what it is about (seed, purpose, host, page, ...), so that any page can be made
-first, alone, and again; different purposes are independent; nothing here changes with the version of a library (numpy
-and `random` promise no stable streams, splitmix64, xxh3 and SHAKE are what they are).
+Promises: every number is a hash of its subject (seed, purpose, host, page, ...), so that any page can be made first,
+alone, and again. Different purposes are independent. No number changes with the version of a library (numpy and
+`random` promise no stable streams; splitmix64, xxh3 and SHAKE are fixed).
 Knows nothing of what the numbers are for.
 """
 
@@ -21,7 +21,7 @@ _GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB1331
 
 
 def draw(seed: int, purpose: int, host: int, page: int = 0, more: int = 0) -> int:
-    """128 bits."""
+    """A pseudo-random number of 128 bits."""
     bits: int = xxhash.xxh3_128_intdigest(_KEY.pack(seed, purpose, host, page, more))
     return bits
 
@@ -50,7 +50,7 @@ def zipf(seed: int, purpose: int, count: int, ranks: int, exponent: float = 1.0)
 
 
 def apportion(total: int, parts: int, exponent: float) -> NDArray[np.int64]:
-    """`total` shared by a power law of rank, each part at least 1, by largest remainder: the sum is exact."""
+    """`total` divided by a power law of rank, each part at least 1, by largest remainder: the sum is exact."""
     weights = np.arange(1, parts + 1, dtype=np.float64) ** -exponent
     ideal = (total - parts) * weights / weights.sum()
     shares: NDArray[np.int64] = np.floor(ideal).astype(np.int64)

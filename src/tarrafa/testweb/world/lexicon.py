@@ -1,9 +1,9 @@
 """Makes the lexicon of a language: real words first, then invented ones, in Zipf order.
 
-Promises: a `Lexicon` of a language and a seed is always the same; its head is real words, so that example searches
-look natural and language detectors are not fooled, its long tail is pronounceable invention with the accents, genders
-and plurals of the language. The order of `nouns` is the order of a Zipf law. Knows nothing of sentences, pages or
-hosts.
+Promises: the `Lexicon` of a language and a seed is always the same. Its most frequent words are real, so that example
+searches look natural and language detectors work; its long tail is pronounceable invented words with the accents,
+genders and plurals of the language. The order of `nouns` is the order of a Zipf law.
+Knows nothing of sentences, pages or hosts.
 """
 
 import unicodedata
@@ -132,7 +132,7 @@ class Lexicon:
 
 
 def fold(word: str) -> str:
-    """Lower-case ASCII, as it stands in a path."""
+    """The word in lower-case ASCII, as used in paths."""
     return unicodedata.normalize("NFKD", word).encode("ascii", "ignore").decode().lower()
 
 

@@ -1,14 +1,14 @@
 """Computes the outlinks of every page of the synthetic Web.
 
-Promises: `links` is the one list from which the page is written *and* the truth is told, so the two cannot disagree;
-every open page of a host can be reached from its root, and every host's root from the root of host 1, by links that
-robots.txt and nofollow leave open. It never changes with time.
+Promises: `outlinks` is the single list from which both the page and the oracle are computed, so the two cannot
+disagree. Every open page of a host can be reached from its root, and every host's root from the root of host 1, by
+links that robots.txt and nofollow leave open. The links never change with time.
 Knows nothing of how a link is written.
 
-The tree: page n links to pages bn+1 ... bn+b (b the host's branching), as a heap does, and a host's root to the
-roots of eight others in the same way. Over it lie random links by a power law (pages of low number and famous hosts
-are linked to most), some of them shared by many pages (`shelf`), the navigation to the section fronts, and what the
-page owns (site.py).
+The tree: page n links to pages bn+1 ... bn+b (b is the host's branching), like a heap, and a host's root links to the
+roots of eight others in the same way. On top of the tree are random links by a power law (pages of low number and
+popular hosts get the most links), some of them shared by many pages (`popular_links`), the menu of section fronts, and
+the resources that the page owns (`resources`).
 """
 
 from enum import IntEnum
@@ -23,7 +23,7 @@ from tarrafa.testweb.world.world import CACHED_HOSTS, HOST_FANOUT, WebHost, Worl
 INTERNAL_MIN, INTERNAL_SPREAD = 2, 8  # random links to the same host: 2 to 9
 POPULAR_LISTS, POPULAR_LIST_LINKS = 4, 8
 POPULAR_LISTS_CACHED_MAX = 1 << 14
-RELATIVE_VARIANTS = (7, 8)  # spellings that depend on the page they stand in
+RELATIVE_VARIANTS = (7, 8)  # variants that depend on the page that contains them
 EXTERNAL_SPREAD = 4  # random links to other hosts: 0 to 3
 
 _PURPOSE_LINKS = 6
@@ -33,7 +33,7 @@ _FIRST_INTERNAL = _FIRST_EXTERNAL + 4 * (EXTERNAL_SPREAD - 1)
 
 
 class LinkPosition(IntEnum):
-    """Where on the page a link stands."""
+    """The position of a link on the page."""
 
     MENU = 0
     TEXT = 1
@@ -49,12 +49,12 @@ _PLACES = (LinkPosition.LIST, LinkPosition.TEXT, LinkPosition.TEXT, LinkPosition
 class WebLink(msgspec.Struct, frozen=True, gc=False):
     to: Resource
     position: LinkPosition
-    variant: int = 0  # how its href is written, 0 to 15: spelling.py
+    variant: int = 0  # how its href is written, 0 to 15: `url_variants`
     nofollow: bool = False
 
 
 def outlinks(world: World, source: Resource) -> list[WebLink]:
-    """All ways out of a resource, in the order in which they stand on the page."""
+    """All links of a resource, in page order."""
     if source.kind is not ResourceKind.PAGE:
         return own_links(world, source)
     shared = popular_links(world, source.no, popular_list_of(world, source))
@@ -63,7 +63,7 @@ def outlinks(world: World, source: Resource) -> list[WebLink]:
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def menu_links(world: World, no: int) -> tuple[WebLink, ...]:
-    """What every page of a host begins with: the root and the fronts of the sections."""
+    """The links at the top of every page of a host: the root and the fronts of the sections."""
     return tuple(
         WebLink(Resource(ResourceKind.PAGE, no, n), LinkPosition.MENU) for n in range(world.host(no).sections + 1)
     )
@@ -71,8 +71,9 @@ def menu_links(world: World, no: int) -> tuple[WebLink, ...]:
 
 @lru_cache(maxsize=POPULAR_LISTS_CACHED_MAX)
 def popular_links(world: World, no: int, number: int) -> tuple[WebLink, ...]:
-    """The "most read" of a host, one of four such lists that its pages share: what is the same need not be made anew,
-    neither here nor in page.py. Spelled in any way but relative to the page."""
+    """The "most read" links of a host, one of four such lists that its pages share, so that neither this module nor
+    `render.page_html` makes them again for each page. Never written relative to the page.
+    """
     host = world.host(no)
     luck = draw_shorts(world.seed, _PURPOSE_POPULAR, no, number)
     out = []
@@ -88,7 +89,7 @@ def popular_list_of(world: World, source: Resource) -> int:
 
 
 def own_links(world: World, source: Resource) -> list[WebLink]:
-    """The links that a page shares with no other."""
+    """The links that a page shares with no other page."""
     kind, no, n = source.kind, source.no, source.n
     if kind is ResourceKind.PRINT:
         return [WebLink(Resource(ResourceKind.PAGE, no, n), LinkPosition.FOOTER)]
@@ -110,7 +111,7 @@ def own_links(world: World, source: Resource) -> list[WebLink]:
 
 
 def _popular(luck: int, pages: int) -> int:
-    """A page by its popularity: the third power of 16 bits of luck."""
+    """A page number by popularity: the third power of 16 random bits."""
     return (luck * luck * luck * pages) >> 48
 
 
@@ -142,7 +143,7 @@ def _external(world: World, luck: tuple[int, ...]) -> list[WebLink]:
 
 
 def _tail_links(host: WebHost, n: int, luck: tuple[int, ...]) -> list[WebLink]:
-    """The links that give the pages of the tail their roles."""
+    """The links that give the tail pages their roles."""
     tail = host.pages - host.open
     if not tail:
         return []

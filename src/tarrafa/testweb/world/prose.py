@@ -1,12 +1,12 @@
 """Makes titles, headings, sentences and paragraphs from the lexicon.
 
-Promises: for a language and a seed the blocks of text are always the same, made once, and afterwards a page is only a
-matter of picking from them. Grammar is small but real (articles agree, prepositions contract), because text without
-it fools language detectors and looks wrong in a snippet.
+Promises: for a language and a seed the blocks of text are always the same. They are made once, and a page only picks
+from them. The grammar is small but real (articles agree, prepositions contract), because text without grammar confuses
+language detectors and looks wrong in a snippet.
 Knows nothing of HTML, hosts or time.
 
-A page's own subject is its title; `frames` are sentences with a hole for it, so that a search for the words of a
-title finds more of them in that page's text than elsewhere.
+A page's subject is its title. `frames` are sentences with a slot for it, so that a search for the words of a title
+finds more of them in that page's text than elsewhere.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,12 +21,12 @@ PARAGRAPHS = 1 << 13  # powers of two: a page picks with a mask
 FRAMES = 1 << 10  # 16 bits, shifted, are an index into these three
 HEADS = 1 << 13
 TAILS = 1 << 13
-TITLE_ZIPF = 0.6  # flatter than the text's: titles reach far into the tail of the vocabulary, so that they tell apart
+TITLE_ZIPF = 0.6  # flatter than in the text: titles reach far into the tail of the vocabulary, so they are distinct
 
 
 @dataclass(frozen=True, slots=True)
 class InterfaceLabels:
-    """The words that a site's furniture is labelled with."""
+    """The labels of a site's menus, lists and footer."""
 
     home: str
     related: str
@@ -41,7 +41,9 @@ class InterfaceLabels:
 
 @dataclass(frozen=True, slots=True, repr=False)  # a megabyte of text is no help in a traceback
 class Prose:
-    """The blocks. A title is `heads[i] + " " + tails[j]`, its words in a path `head_slugs[i]` and `tail_slugs[j]`."""
+    """The blocks of text. A title is `heads[i] + " " + tails[j]`, its words in a path `head_slugs[i]` and
+    `tail_slugs[j]`.
+    """
 
     language: str
     paragraphs: tuple[str, ...]
@@ -53,7 +55,7 @@ class Prose:
     interface: InterfaceLabels
 
 
-# A pattern is a sentence with numbered holes; the letters after it say what fills each one:
+# A pattern is a sentence with numbered slots; the letters after it tell what fills each one:
 # D the noun, U a noun, G of the noun, L in the noun, P the nouns, A adjective of the noun before, V verb, T the title.
 PT_PATTERNS = (
     ("%s %s %s %s %s.", "DAVDG"), ("%s, %s %s %s que %s %s %s.", "LDVUVDA"),
@@ -115,7 +117,7 @@ EN_FILLERS: dict[str, Filler] = {
 def _make_sentences(
     words: Lexicon, seed: int, purpose: int, patterns: Sequence[tuple[str, str]], count: int
 ) -> tuple[str, ...]:
-    """`count` sentences from the patterns in turn, nouns by Zipf's law; a title's hole stays open as %s."""
+    """`count` sentences from the patterns in turn, nouns by Zipf's law; the slot of the title stays open as %s."""
     fillers = PT_FILLERS if words.language == "pt" else EN_FILLERS
     nouns = iter(zipf(seed, purpose, 8 * count, len(words.nouns)))
     others = iter(zipf(seed, purpose + 1, 8 * count, 1 << 12, exponent=0.3))
@@ -141,7 +143,9 @@ def _make_sentences(
 
 
 def _paragraphs(sentences: tuple[str, ...]) -> tuple[str, ...]:
-    """Sentences in threes to eights, so dealt out that each stands in several paragraphs, with other neighbours."""
+    """Groups of three to eight sentences, arranged so that each sentence is in several paragraphs with other
+    neighbours.
+    """
     paragraphs = []
     for number in range(PARAGRAPHS):
         step = 2 * number + 5
@@ -151,7 +155,7 @@ def _paragraphs(sentences: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _heads(words: Lexicon, seed: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """First halves of titles: a noun, half of the time with its adjective."""
+    """First halves of titles: a noun, half of the time with an adjective."""
     heads, slugs = [], []
     ranks = zipf(seed, 24, HEADS, len(words.nouns), TITLE_ZIPF)
     picks = zipf(seed, 25, HEADS, 2 * len(words.adjectives), exponent=0.0)

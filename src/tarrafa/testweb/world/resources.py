@@ -1,13 +1,13 @@
 """Lists the resources of a host (pages, redirects, files, robots.txt) and maps them to paths and back.
 
-Promises: a resource has exactly one canonical path and a path at most one resource; both directions take constant
-time. Whatever `resolve` does not know is a 404.
+Promises: a resource has exactly one canonical path and a path at most one resource; both directions take constant time.
+A path that `resolve` does not know is a 404.
 Knows nothing of links, HTML, HTTP or time.
 
-The pages of a host are numbered. Those below `host.open` hang in a tree of links from the root (links.py), so that
-all of them can be reached; the first `host.sections` of these are the fronts of sections. The rest, the tail, has
-roles, in turn, each a promise about how an obedient crawler gets there, or why it does not (`Role`). Other resources
-(print versions, redirects, files, lost pages) are owned by the open page whose bits say so, and carry its number.
+The pages of a host are numbered. Those below `host.open` form a tree of links from the root (`page_links`), so that all
+of them can be reached; the first `host.sections` of these are the fronts of sections. The rest, the tail, have roles in
+turn: each role defines how an obedient crawler reaches the page, or why it does not (`PageRole`). Other resources
+(print versions, redirects, files, missing pages) are owned by the open page whose bits say so, and carry its number.
 """
 
 import re
@@ -23,7 +23,7 @@ from tarrafa.testweb.world.hash_random import draw
 from tarrafa.testweb.world.prose import HEADS, TAILS
 from tarrafa.testweb.world.world import EN_PATH_WORDS, PT_PATH_WORDS, WebHost, World
 
-HOPS = 4  # redirects in a chain; every other redirect leads to a page at once
+HOPS = 4  # redirects in a chain; every other redirect leads directly to a page
 LOOP = 2  # redirects in a loop
 FILE_TYPES = {
     "png": "image/png",
@@ -41,28 +41,28 @@ _PURPOSE_REDIRECT = 5
 class ResourceKind(StrEnum):
     PAGE = "page"
     PRINT = "print"  # the same page without its links, canonical to it
-    REDIRECT = "redirect"  # to a page here or elsewhere
-    MOVED = "moved"  # the old place of a tail page: the only way to it
+    REDIRECT = "redirect"  # to a page on this or another host
+    MOVED = "moved"  # the old URL of a tail page: the only way to it
     HOP = "hop"  # one redirect of a chain
     LOOP = "loop"  # one redirect of a loop
     FILE = "file"
-    GONE = "gone"  # linked to, not there: 404, on some hosts 410
+    GONE = "gone"  # linked to, but missing: 404, on some hosts 410
     ROBOTS = "robots"
     SITEMAP = "sitemap"
 
 
 class PageRole(StrEnum):
-    """Why a page is or is not reached by a crawler that obeys."""
+    """Why an obedient crawler does or does not reach a page."""
 
     OPEN = "open"
     PRIVATE = "private"  # linked, in the directory that robots.txt (where there is one) disallows
     BEHIND_PRIVATE = "behind private"  # linked only from the private page before it
     EXCEPTION = "exception"  # linked, in the part of that directory that robots.txt allows again
-    ORPHAN = "orphan"  # in the sitemap, linked by nobody
+    ORPHAN = "orphan"  # in the sitemap, linked from no page
     NOFOLLOW_ONLY = "shy"  # linked only with rel=nofollow
     DEAD_END = "dead end"  # linked, but says nofollow itself
     BEHIND_DEAD_END = "behind dead end"  # linked only from the dead end before it
-    MOVED = "moved"  # linked only by its old address, which redirects
+    MOVED = "moved"  # linked only by its old URL, which redirects
 
 
 TAIL_ROLES = tuple(PageRole)[1:]
@@ -75,16 +75,16 @@ class Resource(msgspec.Struct, frozen=True, gc=False):
 
 
 class LinkTarget(msgspec.Struct, frozen=True, gc=False):
-    """What others need to know of a page to link to it, and its luck."""
+    """The facts that other pages need to link to a page, and its random bits."""
 
     path: str
     title: str
     bits: int
-    link: str  # as it is mostly written
+    link: str  # as usually written
 
 
 class PageAttributes(msgspec.Struct, frozen=True, gc=False):
-    """What a page says of itself, apart from its text."""
+    """The declarations of a page apart from its text."""
 
     role: PageRole
     charset: str  # one of CHARSETS
@@ -93,14 +93,14 @@ class PageAttributes(msgspec.Struct, frozen=True, gc=False):
     noindex: bool
     noarchive: bool
     nofollow: bool
-    by_header: bool  # these three are said by X-Robots-Tag, not by the page
+    by_header: bool  # these three are declared by X-Robots-Tag, not by the page
     canonical: bool  # names its own URL as canonical
     based: bool  # has <base href>
     length: int  # 0 to 15
     changes_per_day: float
 
 
-# How a page says its charset: its codec (utf-8-sig has a byte order mark), what the header says, what its meta says.
+# How a page declares its charset: its codec (utf-8-sig has a byte order mark), the header, the meta element.
 CHARSETS = {
     "utf-8": ("utf-8", "utf-8", ""),
     "utf-8 both": ("utf-8", "UTF-8", "utf-8"),
@@ -122,7 +122,9 @@ def role_of(host: WebHost, n: int) -> PageRole:
 
 @lru_cache(maxsize=LINK_TARGETS_CACHED_MAX)
 def link_target(world: World, no: int, n: int) -> LinkTarget:
-    """Page `n`'s path and title, from 128 bits: 13 + 13 title, 3 style, 8 date, then see `facts` and `owns`."""
+    """Page `n`'s path and title, from 128 bits: 13 + 13 title, 3 style, 8 date, then see `page_attributes` and
+    `owned_kinds`.
+    """
     host = world.host(no)
     bits = draw(world.seed, _PURPOSE_PAGE, no, n)
     head, tail = bits & (HEADS - 1), bits >> 13 & (TAILS - 1)
@@ -175,7 +177,7 @@ def page_attributes(world: World, no: int, n: int) -> PageAttributes:
 
 
 def owned_kinds(host: WebHost, n: int, bits: int) -> tuple[ResourceKind, ...]:
-    """Which other resources carry an open page's number: 1 in 16 each."""
+    """The kinds of other resources that carry an open page's number: 1 in 16 each."""
     if n >= host.open:
         return (ResourceKind.MOVED,) if role_of(host, n) is PageRole.MOVED else ()
     luck = bits >> 72
@@ -227,7 +229,7 @@ _NUMBERED = re.compile(r"/(\d{1,9})(?:-[0-9a-f]{4})?$|-(\d{1,9})\.[a-z]+(?:$|\?)
 
 
 def resolve(world: World, no: int, target: str) -> Resource | None:
-    """The resource at a request's target, None when there is nothing."""
+    """The resource at a request's target; None if there is none."""
     if "%" in target:  # other spellings of the same path, RFC 3986 section 6.2.2
         target = quote(unquote(target), safe="/?&=-._~!$'()*+,;:@")
     host = world.host(no)
@@ -242,7 +244,7 @@ def resolve(world: World, no: int, target: str) -> Resource | None:
 
 
 def _numbered(world: World, host: WebHost, target: str) -> Resource | None:
-    """Read the number, guess the kind, and hold the path that this resource really has against the target."""
+    """Read the number, guess the kind, and compare the true path of this resource with the target."""
     if target in ("/robots.txt", "/sitemap.xml"):
         return Resource(ResourceKind.ROBOTS if target == "/robots.txt" else ResourceKind.SITEMAP, host.no, 0)
     words = host.path_words
@@ -281,7 +283,7 @@ SITEMAP_URLS_MAX = 1000
 
 
 def sitemap_parts(host: WebHost) -> int:
-    """How many files the sitemap is cut into; 0 when one holds all."""
+    """The number of files of the sitemap; 0 if one file holds all pages."""
     return 0 if host.pages <= SITEMAP_URLS_MAX else -(-host.pages // SITEMAP_URLS_MAX)
 
 
@@ -290,7 +292,7 @@ def file_extension(bits: int) -> str:
 
 
 def redirect_target(world: World, resource: Resource) -> tuple[int, Resource]:
-    """Where a redirect leads, and with which status."""
+    """The status and target of a redirect."""
     kind, no, n = resource.kind, resource.no, resource.n
     host = world.host(no)
     if kind is ResourceKind.MOVED:
@@ -308,7 +310,7 @@ def redirect_target(world: World, resource: Resource) -> tuple[int, Resource]:
 
 
 def all_resources(world: World, no: int) -> Iterator[Resource]:
-    """All that exists on a host, robots.txt and sitemaps included."""
+    """All resources of a host, robots.txt and sitemaps included."""
     host = world.host(no)
     yield Resource(ResourceKind.ROBOTS, no, 0)
     for part in range(sitemap_parts(host) + 1):

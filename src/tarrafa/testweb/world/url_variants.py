@@ -1,8 +1,8 @@
 """Writes the same URL in many equivalent variants, as hrefs on the Web do.
 
-Promises: whatever the spelling, an href resolved by the URL standard against its page, without its fragment and
-default port and with escapes normalised (RFC 3986 section 6.2.2), is the canonical URL of its target. Knows nothing
-of why a page links where it does.
+Promises: in every variant, an href resolved by the URL standard against its page, without its fragment and default port
+and with escapes normalised (RFC 3986 section 6.2.2), is the canonical URL of its target.
+Knows nothing of why a page links to a target.
 """
 
 from urllib.parse import unquote
@@ -17,13 +17,14 @@ def canonical_url(world: World, form: UrlForm, no: int, target: str) -> str:
 
 
 def write_href(world: World, form: UrlForm, link: WebLink, target: str, no: int, page: str) -> str:
-    """The link to path `target` as it stands in a page at path `page` of host `no`, escaped for HTML. (A page with
-    `<base>` passes the base's path for its own.)"""
+    """The href of the link to path `target`, on a page at path `page` of host `no`, escaped for HTML. (For a page with
+    `<base>`, `page` is the path of the base.)
+    """
     spell = (_INSIDE if link.to.no == no else _OUTSIDE)[link.variant]
     if spell is _rooted:
         written = target
     else:
-        if spell is _with_port and form.port:  # one is already there
+        if spell is _with_port and form.port:  # the URL already has a port
             spell = _absolute
         written = spell(world.authority(link.to.no, form), target, page)
     return written.replace("&", "&amp;") if "&" in written else written
@@ -38,7 +39,7 @@ def _absolute(authority: str, target: str, page: str) -> str:
 
 
 def _relative(authority: str, target: str, page: str) -> str:
-    """Up to the root and down again; a bare query where only that differs."""
+    """Up to the root and down again; only a query where nothing else differs."""
     here, _, _ = page.partition("?")
     if "?" in target and target.partition("?")[0] == here:
         return target[len(here) :]
@@ -71,7 +72,7 @@ def _escaped(authority: str, target: str, page: str) -> str:
 
 
 def _raw(authority: str, target: str, page: str) -> str:
-    """Spaces around, and letters that need an escape without one."""
+    """With spaces around it, and without the escapes that it needs."""
     return f" {unquote(target)} "
 
 

@@ -1,10 +1,11 @@
 """Defines a synthetic Web by its seed: hosts, sizes, names and loopback addresses.
 
-Promises: a `World` is its arguments and nothing else: the same arguments make the same hosts, pages, links and
-changes on any machine. Millions of pages cost nothing until one is asked for. Knows nothing of HTML, HTTP or sockets.
+Promises: a `World` depends on its arguments alone: the same arguments make the same hosts, pages, links and changes on
+any machine. Millions of pages cost nothing until one is requested.
+Knows nothing of HTML, HTTP or sockets.
 
-Every host has two forms. By name, `http://h0001.br.test/`, for a crawler that sends the connections of `*.test` to
-this server; and by address, `http://127.1.0.2:8090/`, for everybody else. Each host has its own loopback address,
+Every host has two URL forms. By name, `http://h0001.br.test/`, for a crawler that sends the connections of `*.test` to
+this server; and by address, `http://127.1.0.2:8090/`, for every other client. Each host has its own loopback address,
 except that every eighth shares the address of the one before it, on the next port, so that rules per address can be
 tested. A page served in one form links only to that form. The number of a host (`no`) counts from 1, as in its name.
 """
@@ -20,10 +21,10 @@ from tarrafa.errors import ConfigError
 from tarrafa.testweb.world.hash_random import apportion, draw, uniform
 from tarrafa.testweb.world.prose import Prose, make_prose
 
-EPOCH = 1_735_689_600  # 2025-01-01 00:00 UTC: before it, no page has changed
+EPOCH = 1_735_689_600  # 2025-01-01 00:00 UTC: no page changes before it
 PAGES_EXPONENT = 0.9  # of the power law of pages per host
-TAIL_SHARE = 10  # one page in so many is special: private, orphaned, behind something (see site.py)
-HOST_FANOUT = 8  # a host's root links to the roots of so many others, so that all hosts hang together
+TAIL_SHARE = 10  # one page in this many is special: private, orphaned, behind something (see `resources`)
+HOST_FANOUT = 8  # a host's root links to the roots of this many others, so that all hosts are connected
 SHARED_EVERY = 8
 HOSTS_MAX = 1_000_000
 CACHED_HOSTS = 1 << 16
@@ -75,13 +76,13 @@ EN_PATH_WORDS = PathWords(
 
 
 class HostRobots(msgspec.Struct, frozen=True):
-    """What a host's robots.txt says: see notices.py."""
+    """The rules of a host's robots.txt: see `render.robots_sitemaps`."""
 
     present: bool = True
     private: bool = False  # the private directory is disallowed, its public part allowed again
     prints: bool = False  # print versions are disallowed, by a wildcard
     archives: bool = False  # .zip is disallowed, by a wildcard and an end mark
-    crawl_delay_s: float = 0.0  # 0: none asked for
+    crawl_delay_s: float = 0.0  # 0: none
 
 
 ROBOTS_VARIANTS = (
@@ -97,14 +98,14 @@ ROBOTS_VARIANTS = (
 
 
 class WebHost(msgspec.Struct, frozen=True):
-    """One host's constitution."""
+    """The fixed properties of one host."""
 
     no: int
     name: str
     language: str  # "pt" or "en": of the text
     locale: str  # as in <html lang>
     pages: int  # HTML pages; n = 0 is the root
-    open: int  # pages below this number hang in the tree of links; the rest, the tail, is special
+    open: int  # pages below this number form the tree of links; the rest, the tail, are special
     branching: int  # of that tree
     sections: int
     rotation: int  # which special page comes first in the tail
@@ -119,8 +120,9 @@ class WebHost(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)  # equal only to itself: hashing it must cost nothing
 class World:
-    """A synthetic Web. `changes` multiplies every page's rate of change; `crawl_delay_s` is asked for by robots.txt
-    on about `crawl_delay_share` of the hosts; `corners` adds the hosts of corners/."""
+    """A synthetic Web. `changes` multiplies every page's change rate; robots.txt asks for `crawl_delay_s` on about
+    `crawl_delay_share` of the hosts; `hostile` adds the hosts of `testweb.hostile`.
+    """
 
     seed: int = 1
     hosts: int = 40
@@ -146,7 +148,7 @@ class World:
 
     @cached_property
     def _sizes(self) -> list[int]:
-        """Pages of each host, by number - 1: a power law, dealt out in the seed's order."""
+        """Pages of each host, by number - 1: a power law, in the seed's order."""
         sizes = apportion(self.pages, self.hosts, PAGES_EXPONENT)
         order = np.argsort(uniform(self.seed, _PURPOSE_SIZE, self.hosts), kind="stable")
         dealt: list[int] = sizes[order].tolist()
@@ -154,7 +156,7 @@ class World:
 
     @cached_property
     def famous(self) -> list[int]:
-        """Numbers of hosts, the most linked to first: large hosts tend to be famous, with luck mixed in."""
+        """Numbers of hosts, the most linked first: large hosts tend to be popular, with chance mixed in."""
         fame = np.log(self._sizes) + 3.0 * uniform(self.seed, _PURPOSE_FAME, self.hosts)
         ranked: list[int] = (np.argsort(-fame, kind="stable") + 1).tolist()
         return ranked
@@ -166,7 +168,7 @@ class World:
         return [host_name(no) for no in range(1, self.hosts + 1)]
 
     def authority(self, no: int, form: UrlForm = BY_NAME) -> str:
-        """What stands between `http://` and the path, and in the Host header."""
+        """The authority part of the host's URLs, also used in the Host header."""
         if not form.port:
             return _host(self, no).name
         address, shift = endpoint(no)
@@ -179,7 +181,7 @@ class World:
         return [self.root(no, form) for no in range(1, self.hosts + 1)]
 
     def find(self, authority: str, port: int) -> tuple[int, UrlForm] | None:
-        """Which host a Host header means, and in which form, on a server whose first port is `port`."""
+        """The host and URL form of a Host header, on a server whose first port is `port`."""
         name, _, suffix = authority.lower().partition(":")
         no = host_number(name)
         form = BY_NAME
@@ -202,7 +204,7 @@ def host_number(name: str) -> int | None:
 
 
 def endpoint(no: int) -> tuple[str, int]:
-    """A host's loopback address, and how many ports above the first one it listens."""
+    """A host's loopback address, and its port relative to the first one."""
     shift = 1 if no % SHARED_EVERY == 0 else 0
     rest, last = divmod(no - shift, _ADDRESSES_PER_BLOCK)
     return f"127.{1 + rest // 256}.{rest % 256}.{1 + last}", shift

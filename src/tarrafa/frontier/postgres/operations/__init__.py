@@ -1,1 +1,1 @@
-"""Operations of one PostgreSQL server of the frontier."""
+"""Calls on one PostgreSQL server, by subject: each class is given the database session, not the server."""

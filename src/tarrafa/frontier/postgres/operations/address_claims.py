@@ -3,9 +3,7 @@
 One server knows it itself. Of several the first one does (`claim`), for hosts that the others keep, too.
 """
 
-from collections.abc import Iterable
-
-from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction
+from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.model import HostId
 
 # Free again when the host's delay has passed; what the time is, and whose, comes first.
@@ -15,52 +13,46 @@ RELEASE_SQL = (
 )
 
 
-class AddressOperations(DatabaseSession):
-    """A worker's addresses."""
+class AddressCalls:
+    """The addresses that workers have claimed."""
 
-    def claim_address(self, worker: int, host: HostId, address: str) -> float:
-        def work(work: PostgresTransaction) -> float:
-            work.copy.lock_hosts([host])
-            return work.store.hosts.claim_address(worker, host, address)
+    def __init__(self, session: DatabaseSession) -> None:
+        self._session = session
 
-        return self._transact(work)
+    @in_transaction
+    def claim_address(self, work: PostgresTransaction, worker: int, host: HostId, address: str) -> float:
+        work.copy.lock_hosts([host])
+        return work.store.hosts.claim_address(worker, host, address)
 
-    def held_delay(self, worker: int, host: HostId) -> float:
+    @in_transaction
+    def held_delay(self, work: PostgresTransaction, worker: int, host: HostId) -> float:
         """The delay of a host that is with this worker."""
+        work.copy.prefetch("host", [(host,)])
+        return work.store.hosts.held_delay(worker, host)
 
-        def work(work: PostgresTransaction) -> float:
-            work.copy.prefetch("host", [(host,)])
-            return work.store.hosts.held_delay(worker, host)
-
-        return self._transact(work)
-
-    def claim_address_elsewhere(self, worker: int, host: HostId, delay_s: float, address: str) -> float:
+    @in_transaction
+    def claim_address_elsewhere(
+        self, work: PostgresTransaction, worker: int, host: HostId, delay_s: float, address: str
+    ) -> float:
         """An address for a host that another server keeps: the first of them knows of all that are taken."""
+        now = work.store.clock.now()
+        row = work.cursor.execute(
+            "SELECT host, delay_s, next_at FROM claim WHERE address = %b::text FOR UPDATE", [address]
+        ).fetchone() or (None, 0.0, 0.0)
+        if row[0] not in {None, host}:
+            return float(now + work.store.hosts.claim_wait_s(row[1]))
+        if row[0] is None and row[2] > now:
+            return float(row[2])
+        work.cursor.execute(
+            "INSERT INTO claim VALUES (%b::text, %b::bigint, %b::bigint, %b::float8, %b::float8)"
+            " ON CONFLICT (address) DO UPDATE SET host = excluded.host, worker = excluded.worker,"
+            " delay_s = excluded.delay_s",
+            [address, host, worker, float(delay_s), float(row[2])],
+        )
+        return 0.0
 
-        def work(work: PostgresTransaction) -> float:
-            now = self._clock.now()
-            row = work.cursor.execute(
-                "SELECT host, delay_s, next_at FROM claim WHERE address = %b::text FOR UPDATE", [address]
-            ).fetchone() or (None, 0.0, 0.0)
-            if row[0] not in {None, host}:
-                return float(now + work.store.hosts.claim_wait_s(row[1]))
-            if row[0] is None and row[2] > now:
-                return float(row[2])
-            work.cursor.execute(
-                "INSERT INTO claim VALUES (%b::text, %b::bigint, %b::bigint, %b::float8, %b::float8)"
-                " ON CONFLICT (address) DO UPDATE SET host = excluded.host, worker = excluded.worker,"
-                " delay_s = excluded.delay_s",
-                [address, host, worker, float(delay_s), float(row[2])],
-            )
-            return 0.0
-
-        return self._transact(work)
-
-    def release_addresses_elsewhere(self, worker: int, keep: Iterable[HostId]) -> None:
+    @in_transaction
+    def release_addresses_elsewhere(self, work: PostgresTransaction, worker: int, keep: list[HostId]) -> None:
         """The worker's addresses of hosts that it holds no longer."""
-        kept = list(keep)
-
-        def work(work: PostgresTransaction) -> None:
-            work.cursor.execute(f"{RELEASE_SQL} AND NOT host = ANY(%b::bigint[])", [self._clock.now(), worker, kept])
-
-        self._transact(work)
+        now = work.store.clock.now()
+        work.cursor.execute(f"{RELEASE_SQL} AND NOT host = ANY(%b::bigint[])", [now, worker, keep])

@@ -1,15 +1,13 @@
 """Export and import of hosts on one PostgreSQL server.
 
-As store/images.py has it; here is what each of these calls must have at hand.
+The store does the work (store/host_transfer.py); each call here says which rows it needs.
 """
-
-from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.api import CollectionRow
-from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction
-from tarrafa.frontier.store.schema import ALL_ROWS
+from tarrafa.frontier.messages import CollectionRow
+from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
+from tarrafa.frontier.store.database import ALL_ROWS
 from tarrafa.frontier.transfer.host_export import (
     CollectionExport,
     ExportBatch,
@@ -23,31 +21,30 @@ HOSTS_PER_ALBUM = 50
 LAST_URL = (1 << 62, b"\xff" * 16)  # behind all URLs of a host
 
 
-class TransferOperations(DatabaseSession):
-    """Export, import, and forgetting a host."""
+class TransferCalls:
+    """Export and import of hosts, and forgetting one."""
 
-    def export_catalogue(self) -> ExportCatalogue:
-        def work(work: PostgresTransaction) -> ExportCatalogue:
-            deleted: dict[str, float] = dict(work.cursor.execute("SELECT name, at FROM deleted").fetchall())
-            return replace(work.store.transfer.export_catalogue(), deleted=deleted)
+    def __init__(self, session: DatabaseSession) -> None:
+        self._session = session
 
-        return self._transact(work)
+    @in_transaction
+    def export_catalogue(self, work: PostgresTransaction) -> ExportCatalogue:
+        deleted: dict[str, float] = dict(work.cursor.execute("SELECT name, at FROM deleted").fetchall())
+        return replace(work.store.transfer.export_catalogue(), deleted=deleted)
 
-    def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
-        def work(work: PostgresTransaction) -> ExportBatch:
-            hosts = work.fetch_host_ids(
-                "SELECT id FROM host WHERE id >= %b::bigint ORDER BY id LIMIT %b::bigint",
-                after.host,
-                HOSTS_PER_ALBUM + 1,
-            )
-            here = hosts[:HOSTS_PER_ALBUM]
-            self._prefetch_hosts(work, here, after, limit)
-            album = work.store.transfer.export_hosts(after, limit)
-            if album.end is None and len(hosts) > len(here):
-                return ExportBatch(album.images, FrontierCursor(here[-1], *LAST_URL))
-            return album
-
-        return self._transact(work)
+    @in_transaction
+    def export_hosts(self, work: PostgresTransaction, after: FrontierCursor, limit: int) -> ExportBatch:
+        hosts = work.fetch_host_ids(
+            "SELECT id FROM host WHERE id >= %b::bigint ORDER BY id LIMIT %b::bigint",
+            after.host,
+            HOSTS_PER_ALBUM + 1,
+        )
+        here = hosts[:HOSTS_PER_ALBUM]
+        self._prefetch_hosts(work, here, after, limit)
+        album = work.store.transfer.export_hosts(after, limit)
+        if album.end is None and len(hosts) > len(here):
+            return ExportBatch(album.images, FrontierCursor(here[-1], *LAST_URL))
+        return album
 
     def _prefetch_hosts(
         self, work: PostgresTransaction, hosts: list[HostId], after: FrontierCursor, limit: int
@@ -65,45 +62,38 @@ class TransferOperations(DatabaseSession):
         copy.prefetch_first("visit", keys, ALL_ROWS)
 
     def import_collection(self, image: CollectionExport, number: int | None = None) -> CollectionRow:
-        return self._transact(lambda work: work.store.collections.import_collection(image, number).row, alone=True)
+        return self._session.transact(lambda work: work.store.collections.import_collection(image, number), alone=True)
 
-    def import_hosts(self, images: list[HostExport]) -> None:
-        def work(work: PostgresTransaction) -> None:
-            copy, find = work.copy, work.store.collections.by_name
-            shares = [(image, share, find(share.collection)) for image in images for share in image.shares]
-            sites = {image.id: image.site for image in images} | copy.site_names(image.id for image in images)
-            for number in work.breadth_collections():
-                copy.create_and_lock_sites(
-                    number, {sites[image.id] for image, _, known in shares if known.row.id == number}
-                )
-            copy.lock_hosts(image.id for image in images)
-            keys = [(image.id, known.row.id, url.id) for image, share, known in shares for url in share.urls]
-            copy.prefetch("site", [(known.row.id, image.site) for image, _, known in shares])
-            copy.prefetch("url", keys)
-            copy.prefetch("page", keys)
-            for image, _, known in shares:
-                work.store.urls.revisits.prefetch_shelves(known, [image.id])
-            work.store.transfer.import_hosts(images)
-            last = max((url.sequence for _, share, _ in shares for url in share.urls), default=0)
-            work.cursor.execute(
-                "INSERT INTO number VALUES ('sequence', %b::bigint) ON CONFLICT (name) DO UPDATE"
-                " SET value = greatest(number.value, excluded.value)",
-                [last + 1],
+    @in_transaction
+    def import_hosts(self, work: PostgresTransaction, images: list[HostExport]) -> None:
+        copy, find = work.copy, work.store.collections.by_name
+        shares = [(image, share, find(share.collection)) for image in images for share in image.shares]
+        sites = {image.id: image.site for image in images} | copy.site_names(image.id for image in images)
+        for number in work.breadth_collections():
+            copy.create_and_lock_sites(
+                number, {sites[image.id] for image, _, known in shares if known.row.id == number}
             )
+        copy.lock_hosts(image.id for image in images)
+        keys = [(image.id, known.row.id, url.id) for image, share, known in shares for url in share.urls]
+        copy.prefetch("site", [(known.row.id, image.site) for image, _, known in shares])
+        copy.prefetch("url", keys)
+        copy.prefetch("page", keys)
+        for image, _, known in shares:
+            work.store.urls.revisits.prefetch_shelves(known, [image.id])
+        work.store.transfer.import_hosts(images)
+        last = max((url.sequence for _, share, _ in shares for url in share.urls), default=0)
+        work.cursor.execute(
+            "INSERT INTO number VALUES ('sequence', %b::bigint) ON CONFLICT (name) DO UPDATE"
+            " SET value = greatest(number.value, excluded.value)",
+            [last + 1],
+        )
 
-        self._transact(work)
-
-    def forget_host(self, host: HostId) -> None:
-        self._transact(lambda work: self._forget_hosts(work, [host]))
-
-    @staticmethod
-    def _forget_hosts(work: PostgresTransaction, hosts: list[HostId]) -> None:
+    @in_transaction
+    def forget_host(self, work: PostgresTransaction, host: HostId) -> None:
         copy = work.copy
-        copy.lock_walks(((number, host) for number in work.breadth_collections() for host in hosts), hosts)
+        copy.lock_walks(((number, host) for number in work.breadth_collections()), [host])
         for table in ("url", "visit", "pending", "page", "due"):
-            copy.prefetch_first(table, [(host,) for host in hosts], ALL_ROWS)
-        rows: list[tuple[Any, ...]] = copy.rows("SELECT collection, host FROM work")
-        copy.prefetch_first("shelf", rows, ALL_ROWS)
+            copy.prefetch_first(table, [(host,)], ALL_ROWS)
+        copy.prefetch_first("shelf", copy.rows("SELECT collection, host FROM work"), ALL_ROWS)
         copy.prefetch("site", copy.rows("SELECT collection, site FROM work JOIN host ON host.id = work.host"))
-        for host in hosts:
-            work.store.transfer.forget_host(host)
+        work.store.transfer.forget_host(host)

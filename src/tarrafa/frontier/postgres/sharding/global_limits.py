@@ -8,37 +8,33 @@ import contextlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TypeVar
 
 from tarrafa import config as configuration
-from tarrafa.frontier.api import CollectionRow
-from tarrafa.frontier.postgres.postgres_server import NEAR_LIMIT, PostgresServer
+from tarrafa.frontier.messages import CollectionRow
+from tarrafa.frontier.postgres.operations.limit_calls import NEAR_LIMIT
+from tarrafa.frontier.postgres.postgres_server import PostgresServer
 from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard
-from tarrafa.frontier.postgres.sharding.shard_registry import ShardRegistry
 from tarrafa.frontier.postgres.sharding.shard_router import ShardRouter
 from tarrafa.frontier.store.collections import NO_USAGE, LimitUsage
 
 T = TypeVar("T")
 
 
-class LimitedShardRouter(ShardRouter):
-    """What hands out visits goes through `_within_limits`."""
+class GlobalLimits:
+    """Every call that hands out visits goes through `call`."""
 
-    def __init__(self, roster: ShardRegistry, outbox: Path | None) -> None:
-        super().__init__(roster, outbox)
-        self._limiting = asyncio.Lock()
+    def __init__(self, router: ShardRouter) -> None:
+        self._router, self._limiting = router, asyncio.Lock()
         self._scopes: dict[int, tuple[int, configuration.ScopeConfig]] = {}  # as of a revision
 
-    async def _within_limits(
-        self, member: PostgresShard, rows: list[CollectionRow], work: Callable[[PostgresServer], T]
-    ) -> T:
+    async def call(self, member: PostgresShard, rows: list[CollectionRow], work: Callable[[PostgresServer], T]) -> T:
         """Something that hands out visits of these collections."""
         running = [row for row in rows if row.state == "running"]
         scopes = {row.id: self._scope_of(row) for row in running}
         limits = {number: one for number, one in scopes.items() if one.pages_max or one.requests_max}
         if not limits:
-            return await self._ask(member, work)
+            return await member.call(work)
         async with self._limiting:
             return await self._call_within_limits(member, limits, work)
 
@@ -53,7 +49,7 @@ class LimitedShardRouter(ShardRouter):
         self, member: PostgresShard, limits: dict[int, configuration.ScopeConfig], work: Callable[[PostgresServer], T]
     ) -> T:
         tallies = await self._limit_usages()
-        near = NEAR_LIMIT * await self._ask(self._first, lambda server: server.workers())
+        near = NEAR_LIMIT * await self._router.first.call(lambda server: server.limits.workers())
         total = {number: sum((one.get(number, NO_USAGE) for one in tallies.values()), NO_USAGE) for number in limits}
         is_near = any(_remaining(limits[number], total[number]) < near for number in limits)
         async with self._exclusive() if is_near else contextlib.nullcontext():
@@ -61,7 +57,7 @@ class LimitedShardRouter(ShardRouter):
             return await member.call(work)
 
     async def _limit_usages(self) -> dict[PostgresShard, dict[int, LimitUsage]]:
-        return dict(await self._on_all_shards(lambda server: server.limit_usage()))
+        return dict(await self._router.on_all(lambda server: server.limits.limit_usage()))
 
     async def _share_limits(self, member: PostgresShard, tallies: dict[PostgresShard, dict[int, LimitUsage]]) -> None:
         elsewhere: defaultdict[int, LimitUsage] = defaultdict(LimitUsage)
@@ -69,15 +65,15 @@ class LimitedShardRouter(ShardRouter):
             if other is not member:
                 for number, one in tally.items():
                     elsewhere[number] += one
-        await member.call(lambda server: server.share_limits(dict(elsewhere)))
+        await member.call(lambda server: server.limits.share_limits(dict(elsewhere)))
 
     @asynccontextmanager
     async def _exclusive(self) -> AsyncIterator[None]:
-        await self._ask(self._first, lambda server: server.lock_limits())
+        await self._router.first.call(lambda server: server.limits.lock_limits())
         try:
             yield
         finally:
-            await self._ask(self._first, lambda server: server.unlock_limits())
+            await self._router.first.call(lambda server: server.limits.unlock_limits())
 
 
 def _remaining(scope: configuration.ScopeConfig, used: LimitUsage) -> int:

@@ -1,22 +1,23 @@
 """PostgreSQL shard: one server of the frontier as the event loop calls it, with back-off while it is unreachable.
 
 Its calls run in a thread of their own. Where there are several servers, one that does not answer is left alone for a
-moment (`Away`), so that the others are not kept waiting.
+moment (`ShardUnreachable`), so that the others are not kept waiting.
 """
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, Unreachable
-from tarrafa.frontier.postgres.database_session import describe_dsn
+from tarrafa.frontier.postgres.database_connection import PATIENCE_S, describe_dsn
 from tarrafa.frontier.postgres.postgres_server import PostgresServer
 from tarrafa.frontier.store.leases import LeaseClock
 
 RETRY_AFTER_S = 5.0
-PATIENCE_S = 3.0  # with one of several
+PATIENCE_OF_ONE_S = 3.0  # with one of several servers
 T = TypeVar("T")
 
 
@@ -24,20 +25,21 @@ class ShardUnreachable(Unreachable):
     """This server does not answer now."""
 
 
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How the servers of a frontier are opened."""
+
+    suffix_list: str
+    clock: Clock | None = None
+    lease_clock: LeaseClock | None = None
+    servers: int = 1  # how many there are
+
+
 class PostgresShard:
     """A server by its address; connected when it is needed."""
 
-    def __init__(
-        self,
-        dsn: str,
-        suffix_list: str,
-        clock: Clock | None = None,
-        lease_clock: LeaseClock | None = None,
-        *,
-        servers: int = 1,
-    ) -> None:
-        self.where, self._dsn, self._servers = describe_dsn(dsn), dsn, servers
-        self._suffix_list, self._clock, self._lease_clock = suffix_list, clock, lease_clock
+    def __init__(self, dsn: str, settings: ServerSettings) -> None:
+        self.where, self._dsn, self._settings = describe_dsn(dsn), dsn, settings
         self._thread = ThreadPoolExecutor(1, "frontier")
         self._away_until = 0.0
         self.trouble = ""  # why it did not answer last
@@ -50,38 +52,45 @@ class PostgresShard:
     def is_away(self) -> bool:
         return boottime() < self._away_until
 
+    @property
+    def is_one_of_several(self) -> bool:
+        return self._settings.servers > 1
+
     def use_suffixes(self, suffix_list: str) -> None:
-        self._suffix_list = suffix_list
+        self._settings = replace(self._settings, suffix_list=suffix_list)
+
+    def _keeps_host(self, host_key: str) -> bool:
+        return self.keeps(host_key)
 
     def connect(self) -> PostgresServer:
         """Blocks."""
         if self.server is None:
-            server = PostgresServer(self._dsn, self._suffix_list, self._clock, self._lease_clock)
-            if server.meta["id"] != (self.server_id or server.meta["id"]):
+            server = PostgresServer(
+                self._dsn, self._settings.suffix_list, self._settings.clock, self._settings.lease_clock,
+                servers=self._settings.servers, patience_s=PATIENCE_OF_ONE_S if self.is_one_of_several else PATIENCE_S,
+                keeps=self._keeps_host,
+            )  # fmt: skip
+            if server.id != (self.server_id or server.id):
                 server.close()
                 raise ConfigError(f"{self.where}: is another database than the one that belongs to this frontier")
-            if self._servers > 1:
-                server.patience_s = PATIENCE_S
-            server.share_rates(self._servers)
             self.server = server
-        self.server.keeps = self.keeps
         return self.server
 
     async def call(self, work: Callable[[PostgresServer], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self.call_blocking, work)
         except RuntimeError as error:  # its thread has ended: whoever still asks is ending too
-            kind = ShardUnreachable if self._servers > 1 else Unreachable
+            kind = ShardUnreachable if self.is_one_of_several else Unreachable
             raise kind(f"{self.where}: was closed ({error})") from None
 
     def call_blocking(self, work: Callable[[PostgresServer], T]) -> T:
         """In the calling thread."""
-        if self._servers > 1 and self.is_away:
+        if self.is_one_of_several and self.is_away:
             raise ShardUnreachable(f"{self.where}: is away")
         try:
             result = work(self.connect())
         except Unreachable as error:
-            if self._servers == 1:
+            if not self.is_one_of_several:
                 raise
             self._away_until, self.trouble = boottime() + RETRY_AFTER_S, str(error)
             raise ShardUnreachable(str(error)) from None

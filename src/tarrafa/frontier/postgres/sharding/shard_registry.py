@@ -12,10 +12,8 @@ from functools import partial
 
 from xxhash import xxh3_64_intdigest
 
-from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError
-from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard, ShardUnreachable
-from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard, ServerSettings, ShardUnreachable
 from tarrafa.parse.public_suffix import PublicSuffixes
 
 SLOTS = 4096  # of sites, in rows of equal length: the first row is the first server's, and so on
@@ -28,21 +26,15 @@ TO_OTHERS = (
 class ShardRegistry:
     """The first server first."""
 
-    def __init__(
-        self,
-        dsns: Sequence[str],
-        suffix_list: str,
-        clock: Clock | None = None,
-        lease_clock: LeaseClock | None = None,
-    ) -> None:
+    def __init__(self, dsns: Sequence[str], settings: ServerSettings) -> None:
         """Blocks. The very first time all servers must answer."""
-        self.members = [PostgresShard(dsn, suffix_list, clock, lease_clock, servers=len(dsns)) for dsn in dsns]
+        self.members = [PostgresShard(dsn, settings) for dsn in dsns]
         self.first, *others = self.members
         first = self.first.connect()
-        self._suffix_list = first.meta["suffix_list"]
+        self._suffix_list = first.session.meta["suffix_list"]
         for member in others:
             member.use_suffixes(self._suffix_list)
-        ids = first.server_ids() or self._create_map()
+        ids = first.server_list.server_ids() or self._create_map()
         if len(ids) != len(dsns):
             raise ConfigError(
                 f"{self.first.where}: this frontier was made on {len(ids)} servers, and {len(dsns)} are named;"
@@ -50,26 +42,26 @@ class ShardRegistry:
             )
         for number, (member, server_id) in enumerate(zip(self.members, ids, strict=True), 1):
             with contextlib.suppress(ShardUnreachable):
-                if member.call_blocking(lambda server: server.meta["id"]) != server_id:
+                if member.call_blocking(lambda server: server.id) != server_id:
                     raise ConfigError(f"{member.where}: is not server {number} of this frontier{TO_OTHERS}")
             member.server_id = server_id
         self._suffixes: PublicSuffixes | None = None  # by which sites are told apart
         self._is_settled = len(dsns) == 1  # and will be for ever; with one server nobody asks
 
     def _create_map(self) -> list[str]:
-        ids = [member.call_blocking(lambda server: server.meta["id"]) for member in self.members]
+        ids = [member.call_blocking(lambda server: server.id) for member in self.members]
         if len(set(ids)) < len(ids):
             raise ConfigError("the same database is named twice")
         for member in self.members[1:]:
-            member.call_blocking(lambda server: server.set_membership(ids[0]))
-        return self.first.connect().note_server_ids(ids)
+            member.call_blocking(lambda server: server.server_list.set_membership(ids[0]))
+        return self.first.connect().server_list.note_server_ids(ids)
 
     async def tell_sites_apart(self, suffixes: list[str] | None = None) -> None:
         """Before every question that goes by sites; `suffixes` are those of a collection that may be the first. As long
         as there was none, nothing is anywhere, and nothing that follows from the answer lasts."""
         if self._is_settled:
             return
-        noted = await self.first.call(lambda server: server.site_suffixes(suffixes))
+        noted = await self.first.call(lambda server: server.server_list.site_suffixes(suffixes))
         if noted is not None or self._suffixes is None:
             self._suffixes = PublicSuffixes(self._suffix_list, noted or [])
             self._is_settled = noted is not None

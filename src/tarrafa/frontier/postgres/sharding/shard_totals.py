@@ -6,9 +6,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.api import CollectionStatus, FrontierOverview, HostCounts, UrlStatusFacts, WorkerLeaseStatus
+from tarrafa.frontier.messages import (
+    CollectionStatus,
+    FrontierOverview,
+    HostCounts,
+    RetryBatch,
+    UrlLookup,
+    UrlStatusFacts,
+    WorkerLeaseStatus,
+)
 from tarrafa.frontier.store.retries import HOSTS_SHOWN, SAMPLES_SHOWN
 from tarrafa.frontier.transfer.host_export import ExportCatalogue
+from tarrafa.model import HostId
 
 SUMMED_FIELDS = (
     "known", "fetched", "pending", "failed", "hosts", "pages_per_s", "handed_out", "dropped", "excluded", "too_deep",
@@ -79,3 +88,27 @@ def merge_catalogues(found: list[ExportCatalogue]) -> ExportCatalogue:
                 counters[bucket] += count
         collections.append(replace(image, counters=dict(counters)))
     return ExportCatalogue(collections, first.suffixes, first.deleted)
+
+
+def merge_retries(found: list[RetryBatch]) -> RetryBatch:
+    """As far as all servers have looked: one that is ahead looks again, and finds that it was done."""
+    ends = [one.end for one in found if one.end is not None]
+    end = min(ends, key=lambda place: (place.host, place.url), default=None)
+    return RetryBatch(sum(one.urls for one in found), end)
+
+
+def choose_lookup(found: list[UrlLookup]) -> UrlLookup:
+    """The answer of the server that knows the URL, else of one that knows its host."""
+    return next((one for one in found if one.urls), None) or next((one for one in found if one.host), found[0])
+
+
+def sum_counts(found: list[int]) -> int:
+    return sum(found)
+
+
+def choose_text(found: list[bytes]) -> bytes:
+    return next((text for text in found if text), b"")
+
+
+def lowest_host(found: list[HostId | None]) -> HostId | None:
+    return min((host for host in found if host is not None), default=None)

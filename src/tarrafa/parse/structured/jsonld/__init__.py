@@ -1,12 +1,13 @@
 """Extracts RDF statements from the JSON-LD scripts of a page, sanitized and bounded before pyoxigraph parses them.
 
-pyoxigraph turns JSON-LD into RDF; here the blocks are found and mended, well-known contexts are put in place of their
-addresses, and everything is bounded before that parser sees it: it recurses (10,000 nested objects end the process),
-keeps each object's content once for every level above it, and defines a scoped context anew wherever it is in force.
-Promises: nothing is ever fetched, a broken block costs nothing but itself and is counted, the statements of a page
-are the same each time it is read. Contexts that nobody here knows are left out: what absolute IRIs and other contexts
-say stays.
-Knows nothing of HTTP; the base URL is the caller's business (a `base` element counts, JSON-LD 1.1 section 7.2).
+pyoxigraph turns JSON-LD into RDF. This module finds and repairs the blocks, replaces the addresses of well-known
+contexts by the contexts, and bounds everything before that parser sees it. The parser recurses (10,000 nested objects
+end the process), keeps each object's content once for every level above it, and defines a scoped context anew wherever
+it is in force.
+Promises: nothing is ever fetched. A broken block costs nothing but itself and is counted. The statements of a page are
+the same each time it is read. Unknown contexts are left out; statements made with absolute IRIs and other contexts
+stay.
+Knows nothing of HTTP. The caller passes the base URL (a `base` element counts, JSON-LD 1.1 section 7.2).
 """
 
 import json
@@ -27,14 +28,14 @@ from tarrafa.parse.structured.jsonld.json_repair import decode_lenient
 # Of one page, all blocks together.
 BLOCKS_MAX = 64
 LENGTH_MAX = 1_000_000  # characters
-WORK_MAX = 400_000  # keys and items, each times its depth
+WORK_MAX = 400_000  # keys and items, each multiplied by its depth
 CONTEXTS_MAX = 4_000
 TERMS_MAX = 20_000  # defined, those of well-known contexts included
-SCOPED_WORK_MAX = 100_000  # terms of contexts inside contexts, times everything that they may be in force for
+SCOPED_WORK_MAX = 100_000  # terms of contexts inside contexts, times all places where they may be in force
 # Of one block.
 NESTING_MAX = 64  # levels
 CONTEXT_NESTING_MAX = 8
-CONTEXT_TERMS_MAX = 1_000  # that the page defines itself: each may build on the one before
+CONTEXT_TERMS_MAX = 1_000  # defined by the page itself: each may build on the one before
 CONTEXT_LENGTH_MAX = 65_536  # characters of their IRIs, all together
 
 Scripts = Literal["each", "first", "together"]
@@ -46,15 +47,15 @@ _MAY_HAVE_ALIASES = ("@id", "@type")
 # Not "@graph": a list or a set where such a container is in force ends the process (pyoxigraph 0.5.13).
 _CONTAINERS = ("@list", "@set", "@language", "@index", "@id", "@type")
 _COLLECTIONS = frozenset({"@list", "@set"})
-_TEXTS = frozenset({"@id", "@type", "@index", "@language"})  # good if it is a short text, and mostly it is
+_TEXTS = frozenset({"@id", "@type", "@index", "@language"})  # valid if a short text, which it mostly is
 _CHECKED = _TEXTS | {"@direction", "@reverse"}
 _VALUE_KEYS = frozenset({"@context", "@value", "@type", "@language", "@direction", "@index"})
-_words = re.compile(r'"([^"\\:\s]{1,64})(?=[":])').findall  # what may be a term or a prefix
+_words = re.compile(r'"([^"\\:\s]{1,64})(?=[":])').findall  # possible terms and prefixes
 _schema_without_slash = re.compile(r"https?://(?:www\.)?schema\.org", re.IGNORECASE).fullmatch
 
 
 class _BlockRefused(ValueError):
-    """This block is not read, or not to its end."""
+    """The block is not read, or not to its end."""
 
 
 def extract(
@@ -66,12 +67,12 @@ def extract(
     target: str = "",
     careful: bool = False,
 ) -> int:
-    """Add what the blocks state; how many could not be read.
+    """Add the statements of the blocks. Returns how many blocks could not be read.
 
-    `scripts`: each of them as a document of its own; only the first; or all as one document (the `extractAllScripts`
-    of the JSON-LD API, in which a `@graph` becomes a graph with a name). `target`: the id of the only one wanted; where
-    there is no such script, that is one that could not be read. `careful`: a block for which the parser would be needed
-    raises `Risky`.
+    `scripts`: read each script as a document of its own, only the first one, or all as one document (the
+    `extractAllScripts` option of the JSON-LD API, in which a `@graph` becomes a named graph). `target`: the id of the
+    only script wanted; a missing one counts as unreadable. `careful`: raise `SandboxRequired` for a block that needs
+    the parser.
     """
     found = document.select(_SCRIPTS)
     if target:
@@ -96,7 +97,7 @@ def _holds_data(script: Element) -> bool:
 
 
 def _join_blocks(blocks: Iterable[object]) -> Iterator[object]:
-    """All as one; one that is no JSON spoils them all, as the JSON-LD API has it."""
+    """All blocks as one document. One block that is not JSON invalidates them all, as in the JSON-LD API."""
     nodes: list[object] = []
     for block in blocks:
         if block is None:
@@ -107,7 +108,7 @@ def _join_blocks(blocks: Iterable[object]) -> Iterator[object]:
 
 
 class JsonLdReader:
-    """Reads the blocks of one page, within bounds that they share."""
+    """Reads the blocks of one page, within limits that they share."""
 
     def __init__(self, base: str, statements: StatementSet, careful: bool = False) -> None:
         written = iri(base)
@@ -117,7 +118,7 @@ class JsonLdReader:
         self._bounds = _JsonLdBudget()
 
     def decode_blocks(self, texts: Iterable[str]) -> Iterator[object]:
-        """The blocks; None: no JSON, or too much of it."""
+        """Decode the blocks; None for a block that is not JSON or too large."""
         for text in texts:
             self._length -= len(text)
             try:
@@ -126,7 +127,7 @@ class JsonLdReader:
                 yield None
 
     def read_block(self, number: int, block: object) -> bool:
-        """Add what a block states; was it read?"""
+        """Add the statements of a block. Returns whether it could be read."""
         if not isinstance(block, dict | list):
             return False
         told = fast_path.extract_plain_block(block, self._base)
@@ -138,7 +139,7 @@ class JsonLdReader:
         return True
 
     def parse_block(self, number: int, block: dict[str, Any] | list[Any]) -> bool:
-        """The same by the parser, which knows all of JSON-LD."""
+        """Like `read_block`, with pyoxigraph's parser, which knows all of JSON-LD."""
         before = len(self._statements)
         try:
             prepared = _BlockSanitizer(block, self._bounds)
@@ -158,7 +159,9 @@ class JsonLdReader:
             )
 
     def _convert(self, number: int, block: bytes, *, guessed: bool) -> None:
-        """`guessed`: a context is missing, so a bare class would be taken for an address beside the page's."""
+        """Parse and add a block. `guessed`: a context is missing, so that a bare class would be resolved against the
+        page's URL.
+        """
         statements = self._statements
         beside = f"{(self._base or '').rpartition('/')[0]}/" if guessed else "\0"
         names: dict[str, str | None] = {}
@@ -175,7 +178,8 @@ class JsonLdReader:
                 return literal(node.value, node.language or "", node.datatype.value)
             return None
 
-        # Leniently: what may not stand in an IRI is escaped when the term is written, instead of being dropped.
+        # Leniently: characters that may not stand in an IRI are escaped when the term is written, instead of dropping
+        # it.
         for quad in parse(block, RdfFormat.JSON_LD, base_iri=self._base, lenient=True):
             subject, predicate, value = term(quad.subject), term(quad.predicate), term(quad.object)
             graph = quad.graph_name
@@ -191,12 +195,12 @@ class JsonLdReader:
 def _encoded(block: object) -> bytes:
     try:
         return msgspec.json.encode(block)
-    except UnicodeEncodeError:  # halves of characters
+    except UnicodeEncodeError:  # lone surrogates
         return json.dumps(block, ensure_ascii=False).encode("utf-8", "replace")
 
 
 class _JsonLdBudget:
-    """What the blocks of a page may still cost."""
+    """The remaining budget of the blocks of a page."""
 
     def __init__(self) -> None:
         self.work = WORK_MAX
@@ -210,7 +214,9 @@ class _JsonLdBudget:
 
 
 class _BlockSanitizer:
-    """Makes one block fit for the parser: contexts in place, nothing that would have it refuse the whole."""
+    """Prepares one block for the parser: inserts contexts, and removes everything for which the parser would refuse the
+    block.
+    """
 
     def __init__(self, block: dict[str, Any] | list[Any], bounds: _JsonLdBudget) -> None:
         self.lacks_context = False
@@ -223,10 +229,10 @@ class _BlockSanitizer:
         self._scoped_terms = 0
 
     def sanitize(self) -> None:
-        """Walk the block and change it in place."""
+        """Visit every node of the block and change it in place."""
         bounds = self._bounds
         items = 0
-        # With each node: the address of the one context that is in force there, if it is one and has an address.
+        # With each node: the address of the context in force there, if there is exactly one and it has an address.
         pending: list[tuple[Any, int, str]] = [(self._block, 1, "")]
         while pending:
             node, depth, inherited = pending.pop()
@@ -255,7 +261,7 @@ class _BlockSanitizer:
         bounds.check()
 
     def _sanitize_context_of(self, node: dict[str, Any], inherited: str) -> str:
-        """Put what is known in place of addresses; what is in force below."""
+        """Replace addresses by known contexts. Returns the context in force below this node."""
         context = node["@context"]
         if isinstance(context, str) and context == inherited:
             del node["@context"]
@@ -290,7 +296,7 @@ class _BlockSanitizer:
         return found
 
     def _definitions(self, context: dict[str, Any], depth: int, *, scoped: bool) -> known_contexts.Definitions:
-        """A context that the page brings with it, without what would be an error of the whole block."""
+        """The page's own context, without definitions that would be an error of the whole block."""
         found: known_contexts.Definitions = {}
         self._bounds.terms -= len(context)
         self._own_terms -= len(context)
@@ -330,7 +336,9 @@ class _BlockSanitizer:
             raise _BlockRefused("too many terms")
 
     def _repair_node(self, node: dict[str, Any]) -> None:
-        """Drop what has the parser refuse the whole block: an identifier that is a number, a type that is an object."""
+        """Drop values for which the parser refuses the whole block: an identifier that is a number, a type that is an
+        object.
+        """
         for key in [key for key in node if len(key) > IRI_LENGTH_MAX]:
             del node[key]
         for alias, keyword in self._aliases.items():
@@ -350,7 +358,7 @@ class _BlockSanitizer:
 
 
 def _stands_alone(term: str, meaning: str | dict[str, Any] | None) -> bool:
-    """Does a definition make sense without the context that it was to build upon?"""
+    """Whether a definition is valid without the context that it builds upon."""
     named = meaning.get("@id", meaning.get("@reverse", term)) if isinstance(meaning, dict) else meaning
     return not isinstance(named, str) or ":" in named or named.startswith("@")
 
@@ -396,7 +404,7 @@ def _lacks_slash(vocabulary: object) -> bool:
     return isinstance(vocabulary, str) and _schema_without_slash(vocabulary) is not None
 
 
-# The keywords of a context, and what fits them. `@import` would have something fetched.
+# The keywords of a context, and the values that they accept. `@import` would cause a fetch.
 _KEYWORDS: dict[str, Callable[[object], bool]] = {
     "@vocab": _text_or_null,
     "@base": _text_or_null,

@@ -1,9 +1,10 @@
 """Extracts the statements of plain JSON-LD blocks without the JSON-LD parser: the fast path.
 
-Nearly all blocks of the Web name one well-known context and use terms, types, absolute addresses, texts and numbers.
-They are told here, in one walk and without the JSON-LD parser, in less than half the time. Promises: exactly the
-statements that the parser gives (tests/parse/structured/test_jsonld.py holds that by property), or None at the first
-thing that is not plain, with nothing done. Knows nothing of pages and scripts.
+Nearly all blocks of the Web name one well-known context and use terms, types, absolute IRIs, texts and numbers. This
+module extracts them in one pass without the JSON-LD parser, in less than half the time.
+Promises: exactly the statements that the parser gives (a property test in tests/parse/structured/test_jsonld.py checks
+it), or None at the first feature that is not plain, without side effects.
+Knows nothing of pages and scripts.
 """
 
 import re
@@ -15,24 +16,24 @@ from typing import Any
 from tarrafa.parse.rdf.nquads import IRI_LENGTH_MAX, RDF_TYPE, XSD, iri, literal
 from tarrafa.parse.structured.jsonld import known_contexts
 
-PlainTerm = str | int  # as N-Quads write it; a number stands for a blank node
+PlainTerm = str | int  # in N-Quads notation; a number stands for a blank node
 PlainTriples = list[tuple[PlainTerm, str, PlainTerm]]
 
 NESTING_MAX = 64  # levels
 ITEMS_MAX = 20_000
 
-_INTEGER_MAX = 2**53  # beyond, digits of a float are not those that were written
+_INTEGER_MAX = 2**53  # beyond this, a float loses digits of the written number
 _PLAIN_DEFINITION_KEYS = {"@id", "@type"}  # the keys of a definition without containers
 _ADDRESS = ("http://", "https://")
 _origin = re.compile(r"https?://[^/?#]+").match
 
 
 class _NotPlain(Exception):
-    """Not plain: the parser reads it."""
+    """The block is not plain: the parser reads it."""
 
 
 def extract_plain_block(block: dict[str, Any] | list[Any], base: str | None) -> PlainTriples | None:
-    """The statements of a plain block; None, if it is none."""
+    """The statements of a plain block; None if the block is not plain."""
     told: PlainTriples = []
     blanks = count()
     try:
@@ -40,14 +41,14 @@ def extract_plain_block(block: dict[str, Any] | list[Any], base: str | None) -> 
             _PlainBlock(block, base, told, blanks).extract(_roots(block))
         else:
             for part in block:
-                _PlainBlock(part, base, told, blanks).extract([part])  # in a list, a @graph has a name: not plain
+                _PlainBlock(part, base, told, blanks).extract([part])  # in a list, a @graph is a named graph: not plain
     except _NotPlain:
         return None
     return told
 
 
 def _roots(block: dict[str, Any]) -> list[dict[str, Any]]:
-    """The block itself, or the nodes of the graph that is all of it."""
+    """The block itself, or the nodes of the @graph that makes up all of it."""
     if "@graph" not in block:
         return [block]
     graph = block["@graph"]
@@ -58,7 +59,7 @@ def _roots(block: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class _PlainBlock:
-    """One object with the context that counts for all of it."""
+    """One object with the context that applies to all of it."""
 
     def __init__(self, part: object, base: str | None, told: PlainTriples, blanks: Iterator[int]) -> None:
         address = part.get("@context") if isinstance(part, dict) else None
@@ -142,7 +143,7 @@ class _PlainBlock:
         raise _NotPlain
 
     def _address_of(self, reference: object) -> str | None:
-        """An address as a term; None, if it is none in any spelling."""
+        """An address as a term; None if no spelling makes it a valid IRI."""
         if not isinstance(reference, str) or len(reference) > IRI_LENGTH_MAX:
             raise _NotPlain
         if reference.startswith(_ADDRESS):

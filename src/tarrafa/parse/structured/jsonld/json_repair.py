@@ -1,9 +1,9 @@
 """Decodes JSON, and repairs nearly valid JSON as people paste it into pages.
 
-People paste JSON into pages by hand and by template. Promises: JSON is read as it stands; what is nearly JSON is read
-where there is no doubt (wrapped in a comment or CDATA, raw line breaks in strings, commas before a closing bracket,
-escapes that JSON lacks, several values in a row, quotes written as HTML entities); the rest is refused. Linear in the
-length of the text, whatever it holds.
+People put JSON into pages by hand and by template.
+Promises: JSON is decoded as it is. Nearly valid JSON is repaired where there is no doubt: wrapped in a comment or
+CDATA, raw line breaks in strings, commas before a closing bracket, escapes that JSON lacks, several values in a row,
+quotes written as HTML entities. Anything else is refused. Linear in the length of the text, whatever it holds.
 Knows nothing of what the values mean.
 """
 
@@ -13,22 +13,24 @@ import re
 
 import msgspec
 
-VALUES_MAX = 1_000  # in a row
+VALUES_MAX = 1_000  # several values in a row
 
 _BLANK = " \t\r\n\f\v\ufeff\u200b\xa0"
 _WRAPPERS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<!--", "-->"))
-_BEFORE = ("", "//", "/*")  # what hides a wrapper's first half from scripts
+_BEFORE = ("", "//", "/*")  # hides the first half of a wrapper from scripts
 _AFTER = ("", "*/")
 _INDENT_MAX = 16
 
-# A string, ended or not, or a comma that nothing follows. No string is looked at twice.
+# A string, closed or not, or a trailing comma. No string is scanned twice.
 _piece = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|,(?=\s*+[}\]])', re.DOTALL)
 _escape = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_between = re.compile(r"[\s,;}\]]*").match  # values in a row; brackets that nobody opened
+_between = re.compile(r"[\s,;}\]]*").match  # between values in a row; also unmatched closing brackets
 
 
 def decode_lenient(text: str) -> object:
-    """The value; a list of them, if there are several in a row. ValueError, if it is no JSON and nothing near it."""
+    """The value, or a list of several values in a row. Raises ValueError if the text is neither JSON nor nearly
+    JSON.
+    """
     text = text.strip(_BLANK)
     try:
         return msgspec.json.decode(text)
@@ -39,7 +41,7 @@ def decode_lenient(text: str) -> object:
 
 
 def _unwrapped(text: str) -> str:
-    """Without the comment or CDATA section around it, of which exactly one beginning and one end must be there."""
+    """The text without the comment or CDATA section around it, of which exactly one start and one end must be there."""
     for opening, closing in _WRAPPERS:
         start, end = text.find(opening, 0, _INDENT_MAX), text.rfind(closing)
         if start < 0 or end < start or text[:start].strip() not in _BEFORE:
@@ -84,4 +86,4 @@ def _repair_escape(found: re.Match[str]) -> str:
 
 
 def _null_constant(_: str) -> None:
-    """NaN and Infinity."""
+    """NaN and Infinity become null."""

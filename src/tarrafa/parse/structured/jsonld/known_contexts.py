@@ -1,8 +1,9 @@
 """Holds the well-known JSON-LD contexts (schema.org, ActivityStreams), so that none is ever fetched.
 
-A context is a page elsewhere that says what the words of a JSON-LD block mean. Promises: what schema.org's and
-ActivityStreams' contexts say of the terms asked for, and of no others (the whole of schema.org's costs 5 ms a block);
-nothing is ever fetched. Known under whatever spelling pages use. Pure.
+A context is a remote document that defines the terms of a JSON-LD block.
+Promises: the definitions that the contexts of schema.org and ActivityStreams give to the terms asked for, and to no
+others (the whole context of schema.org costs 5 ms per block). Nothing is ever fetched. A context is known under every
+spelling that pages use. Pure.
 Knows nothing of blocks or pages.
 """
 
@@ -12,12 +13,13 @@ from typing import Any, NamedTuple
 
 from tarrafa.parse.rdf.prefixes import PREFIXES
 
-Definitions = dict[str, Any]  # a context, as JSON has it
+Definitions = dict[str, Any]  # a context, as JSON
 
-# The terms of schema.org that its context coerces: values of the first are addresses, values of the second have the
+# The terms of schema.org that its context coerces: values of the first group are IRIs, values of the second have the
 # datatype schema:Date. Compiled from the property ranges of schema.org's vocabulary (release 29) by the rule by which
-# schema.org makes its context: nothing is said of what may be Text, else URL makes an address, else Date a date. For
-# release 12.0, whose context was at hand, the rule gives that context exactly. It says http:// wherever it is asked.
+# schema.org makes its context: a property that may be Text is not coerced, else URL makes it an IRI, else Date makes it
+# a date. For release 12.0, whose context was at hand, the rule gives exactly that context. The IRIs use http://
+# whatever the address.
 _SCHEMA_URLS = """
     acquireLicensePage actionableFeedbackPolicy afterMedia archivedAt associatedDisease beforeMedia
     benefitsSummaryUrl codeRepository colleague colorSwatch constraintProperty contentUrl correctionsPolicy
@@ -42,7 +44,7 @@ _SCHEMA_DATES = """
     uploadDate validFrom validThrough validUntil vehicleModelDate
 """
 
-# https://www.w3.org/ns/activitystreams; what it defines without coercion is told by its vocabulary alone.
+# https://www.w3.org/ns/activitystreams; terms that it defines without coercion need only its vocabulary.
 _ACTIVITY_URLS = """
     actor anyOf attachment attributedTo audience bcc bto cc context current describes endpoints first followers
     following formerType generator href icon image inReplyTo instrument items last liked likes location next object
@@ -61,18 +63,18 @@ _SCHEMA = "http://schema.org/"
 
 
 class KnownContext(NamedTuple):
-    """A well-known context: what a term without a definition is of, and the definitions."""
+    """A well-known context: the vocabulary of terms without a definition, and the definitions."""
 
     vocabulary: str
     terms: Definitions
 
     def restricted_to(self, names: Set[str]) -> Definitions:
-        """The context for a block in which no other names and prefixes stand."""
+        """The context reduced to the definitions of these names and prefixes, for a block that uses no others."""
         return {"@vocab": self.vocabulary} | {name: self.terms[name] for name in self.terms.keys() & names}
 
 
 def known_context(address: str) -> KnownContext | None:
-    """The context that a page names by this address; None if nobody here knows it."""
+    """The context with this address; None if it is unknown."""
     found = _schema_org(address)
     if found:
         return _CONTEXTS[_SCHEMA]
@@ -94,7 +96,7 @@ def _defined() -> dict[str, KnownContext]:
         activity[f"{name}Map"] = {"@id": _ACTIVITY + name, "@container": "@language"}
     activity["orderedItems"] = {"@id": f"{_ACTIVITY}items", "@type": "@id", "@container": "@list"}
     activity["inbox"] = {"@id": "http://www.w3.org/ns/ldp#inbox", "@type": "@id"}
-    # Pages also name a vocabulary where a context belongs. There is none to be had there, and what they mean is clear.
+    # Pages also name a vocabulary where a context belongs. No context exists at that address, but the meaning is clear.
     found = {iri.rstrip("/#").lower(): KnownContext(iri, {}) for iri in PREFIXES.values()}
     return found | {_SCHEMA: KnownContext(_SCHEMA, schema), _ACTIVITY.rstrip("#"): KnownContext(_ACTIVITY, activity)}
 
@@ -115,7 +117,7 @@ _SCHEMA_PREFIXES = {
 }  # fmt: skip
 _CONTEXTS = _defined()
 
-# schema.org itself, www. and its old extensions (auto., bib.), a page of it, with or without a scheme.
+# schema.org itself, www. and its old subdomains (auto., bib.), any page of it, with or without a scheme.
 _schema_org = re.compile(
     r"\s*(?:https?:)?/{0,2}(?:[a-z-]{1,32}\.)?schema\.org(?:[/#:?].*)?\s*", re.IGNORECASE | re.DOTALL
 ).fullmatch

@@ -1,12 +1,13 @@
 """Extracts RDF statements from RDFa 1.1 in HTML, XHTML and XML.
 
-RDFa 1.1 in HTML, XHTML and XML, read from the tree that was made already (`rdfa_steps` has the rules). Promises: any
-tree gives statements and no exception; a page without RDFa costs next to nothing.
+Reads the parsed tree of the page; `processor` holds the processing rules.
+Promises: any tree gives statements and no exception; a page without RDFa costs next to nothing.
+Knows nothing of JSON-LD or microdata, nor of how statements are used.
 
-Only elements that can state something, and those around them, are looked at: most elements of a page have no RDFa,
-and `select` finds the others at a small part of what a walk in Python costs. A @rel without a resource (it "hangs")
-may be completed by any element below that names one; only then must those be looked at too, and reading starts anew.
-Knows nothing of JSON-LD or microdata, nor of what is done with statements.
+Only elements that can state something, and their ancestors, are visited: most elements of a page have no RDFa, and
+`select` finds the others at a small part of the cost of visiting every element in Python. A @rel without a resource (an
+incomplete triple) may be completed by any descendant that names one. Only then must the descendants be visited too, and
+reading starts again.
 """
 
 from functools import cache
@@ -28,8 +29,9 @@ _COMPLETING = f"{_ANY_LINK},[about],[resource],[href],[src]"
 def extract(
     document: Document, base: str, statements: StatementSet, host: HostLanguage = "html", location: str = ""
 ) -> None:
-    """Add what the document states to `statements`. `base` is its base element's IRI, or where it lies. `location` is
-    where it lies whatever its base: prefixes that are relative, which they should not be, are seen from there."""
+    """Add the statements of the document to `statements`. `base` is the IRI of its base element, or else its URL.
+    `location` is its URL whatever its base: relative prefixes, which are not allowed, are resolved against it.
+    """
     rules = _rules(document, host)
     found = document.select(_stating_selector(tuple(rules.terms), role=rules.role))
     if not found:
@@ -49,16 +51,16 @@ def extract(
 
 @cache
 def _stating_selector(terms: tuple[str, ...], *, role: bool) -> str:
-    """What finds the elements that state something, as long as no @vocab gives a meaning to all words of @rel."""
+    """The selector of elements that state something, as long as no @vocab gives a meaning to all words of @rel."""
     words = (f',[rel*="{term}" i],[rev*="{term}" i]' for term in terms)
     return _STATING + "".join(words) + (",[role]" if role else "")
 
 
 def _links_under_vocab(document: Document) -> set[Element]:
-    """The links whose every word means something, and the elements that make it so."""
+    """The links below a @vocab, whose every @rel word is a term, and the elements with that @vocab."""
     found: set[Element] = set()
     for element in document.select("[vocab]"):
-        if element not in found:  # those inside of another are there already
+        if element not in found:  # nested ones are in the set already
             found.add(element)
             found.update(element.select("[vocab],[rel],[rev]"))
     return found

@@ -1,8 +1,8 @@
 """Resolves RDFa terms, CURIEs and IRIs by the prefixes and vocabulary in scope.
 
-Terms, CURIEs and IRIs (RDFa Core 1.1, section 7.4), and which of them a page has declared. Promises: a name gives a
-term as N-Quads write it, or None if it stands for nothing; what was asked once is remembered; the prefixes of a page
-are bounded, and so are the memory and the time that declaring them again and again takes.
+Implements RDFa Core 1.1, section 7.4.
+Promises: a name gives a term in N-Quads notation, or None if it has no meaning. Results are cached. The prefixes of a
+page are bounded, and so are the memory and time of declaring them again and again.
 Knows nothing of elements, subjects or statements.
 """
 
@@ -15,12 +15,12 @@ from tarrafa.parse.structured.iri_resolution import BaseIri
 from tarrafa.parse.structured.rdfa.initial_context import DEFAULT_PREFIX, PREFIXES
 
 TERMS_MAX = 256  # of one attribute
-PREFIXES_MAX = 256  # declared and in force at one place
-SCOPES_MAX = 1_024  # places of one page where others are declared; further declarations are not heard
+PREFIXES_MAX = 256  # in force at one place
+SCOPES_MAX = 1_024  # distinct sets of declarations in one page; further declarations are ignored
 TOKENS_MAX = 2 * PREFIXES_MAX
-REMEMBERED_MAX = 20_000  # names, of one scope
+REMEMBERED_MAX = 20_000  # cached names of one scope
 
-# RDFa Core §7.4.3, with the letters of XML's NCName. Python's \w is close enough, and rather takes more.
+# RDFa Core §7.4.3, with the letters of XML's NCName. Python's \w is close enough, and accepts slightly more.
 _term = re.compile(r"[^\W\d][\w.\-/\u00b7]*").fullmatch
 _ncname = re.compile(r"[^\W\d][\w.\-\u00b7]*").fullmatch
 _scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:").match
@@ -30,7 +30,7 @@ NO_PREFIXES: Mapping[str, str] = {}
 
 
 class TermCache:
-    """What all scopes of one page share: blank nodes that have a name, and terms that were written before."""
+    """Shared by all scopes of one page: labelled blank nodes, and cached IRI terms."""
 
     __slots__ = ("_statements", "_written", "location", "scopes")
 
@@ -45,7 +45,7 @@ class TermCache:
         return self._statements.blank_node(("rdfa", label)) if len(label) <= IRI_LENGTH_MAX else None
 
     def placeholder_node(self, text: str) -> str:
-        """The blank node that stands for what no IRI can name."""
+        """The blank node that replaces a text which is no valid IRI."""
         return self._statements.blank_node(("rdfa", None, text) if len(text) <= IRI_LENGTH_MAX else None)
 
     def iri_term(self, text: str) -> str | None:
@@ -60,8 +60,9 @@ class TermCache:
 
 
 class CurieScope:
-    """What is declared at one place of the page. `declared` are the prefixes as the page writes them, `""` among them
-    for xmlns: XML literals need them. Places with the same declarations share a scope, and what it remembers."""
+    """The declarations in force at one place of the page. `declared` are the prefixes as the page writes them,
+    including `""` for xmlns, which XML literals need. Places with the same declarations share one scope and its cache.
+    """
 
     __slots__ = (
         "_known",
@@ -97,15 +98,15 @@ class CurieScope:
         self._within: dict[object, CurieScope] = {}
 
     def iri(self, reference: str) -> str | None:
-        """An IRI, and never a CURIE; None if it is none."""
+        """The term of an IRI, never of a CURIE; None if it is not valid."""
         return self._names.iri_term(self.base.resolve(reference.strip()))
 
     def reference(self, text: str) -> str:
-        """@href and @src. What cannot be an IRI is still a thing, and no other: a blank node."""
+        """The term of @href or @src. A text that is no valid IRI still names a resource of its own: a blank node."""
         return self.iri(text) or self._names.placeholder_node(text)
 
     def resource(self, text: str) -> str | None:
-        """@about and @resource: a SafeCURIE, a CURIE or an IRI. None: as if the attribute were not there."""
+        """The term of @about or @resource: a SafeCURIE, a CURIE or an IRI. None: treat the attribute as absent."""
         if text in self._resources:
             return self._resources[text]
         found = self._resource(text.strip())
@@ -119,7 +120,7 @@ class CurieScope:
         return self._curie(text) or self.reference(text)
 
     def term(self, token: str) -> str | None:
-        """@property, @rel, @rev, @typeof, @datatype: a term, a CURIE or an absolute IRI."""
+        """The term of a word in @property, @rel, @rev, @typeof or @datatype: a term, a CURIE or an absolute IRI."""
         if token in self._known:
             return self._known[token]
         found = self._term(token)
@@ -136,7 +137,7 @@ class CurieScope:
         return self._curie(token) or (self._names.iri_term(token) if _scheme(token) else None)
 
     def all_terms(self, text: str) -> list[str]:
-        """What a list of names stands for, each once and in order."""
+        """The terms of a list of names, each once and in order."""
         tokens = text.split(maxsplit=TERMS_MAX)
         if len(tokens) == 1:
             found = self.term(tokens[0])
@@ -144,7 +145,9 @@ class CurieScope:
         return list(dict.fromkeys(found for token in tokens[:TERMS_MAX] if (found := self.term(token))))
 
     def predicates(self, text: str) -> list[str]:
-        """Likewise, without blank nodes: they are no predicates. Nobody changes the list: it is remembered."""
+        """Like `all_terms`, without blank nodes, which cannot be predicates. The list is cached: callers must not
+        change it.
+        """
         known = self._predicates.get(text)
         if known is None:
             known = [found for found in self.all_terms(text) if found[0] == "<"]
@@ -162,18 +165,20 @@ class CurieScope:
         return self._names.iri_term(namespace + reference) if namespace is not None else None
 
     def with_vocabulary(self, vocabulary: str) -> "CurieScope":
-        """The same with another @vocab."""
+        """The same scope with another @vocab."""
         if vocabulary == self.vocabulary:
             return self
         key = ("vocab", vocabulary)
         return self._within.get(key) or self._changed(key, vocabulary=vocabulary)
 
     def with_base(self, base: BaseIri) -> "CurieScope":
-        """The same, seen from another xml:base."""
+        """The same scope with another xml:base."""
         return self if base.whole == self.base.whole else self._changed(None, base=base)
 
     def with_prefixes(self, namespaces: Mapping[str, str], prefix: str) -> "CurieScope":
-        """The same with further prefixes: those of xmlns, and over them those of @prefix (RDFa Core §7.5 step 3)."""
+        """The same scope with further prefixes: those of xmlns, overridden by those of @prefix (RDFa Core §7.5 step
+        3).
+        """
         key = ("prefix", prefix) if not namespaces and len(prefix) <= _CACHED_LENGTH_MAX else None
         if key and (before := self._within.get(key)):
             return before
@@ -214,7 +219,9 @@ class CurieScope:
 
 
 def _parse_prefixes(prefix: str) -> dict[str, str]:
-    """`dc: http://purl.org/dc/terms/ ...`. A word that is no prefix is passed over, not taken for an IRI."""
+    """The prefixes in `dc: http://purl.org/dc/terms/ ...`. A word that is no prefix is skipped, not taken for
+    an IRI.
+    """
     found: dict[str, str] = {}
     words = iter(prefix.split(maxsplit=TOKENS_MAX)[:TOKENS_MAX])
     for word in words:
@@ -224,5 +231,7 @@ def _parse_prefixes(prefix: str) -> dict[str, str]:
 
 
 def is_valid_prefix(name: str, meant: str) -> bool:
-    """May this be a prefix? `_` is for blank nodes, and the empty one is not to be declared (RDFa Core §7.5 step 3)."""
+    """Whether this may be a prefix. `_` is for blank nodes, and the empty one may not be declared (RDFa Core §7.5 step
+    3).
+    """
     return name != "_" and len(name) + len(meant) <= IRI_LENGTH_MAX and _ncname(name) is not None

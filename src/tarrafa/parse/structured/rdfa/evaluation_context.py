@@ -1,7 +1,7 @@
 """Holds the RDFa evaluation context and the local values of an element (RDFa Core section 7.5).
 
-The evaluation context of RDFa Core 1.1 section 7.5 and the local values of its step 1. Promises: a context is never
-changed once it is made, so that elements share it.
+Implements the evaluation context of RDFa Core 1.1 section 7.5 and the local values of its step 1.
+Promises: a context never changes after it is made, so that elements can share it.
 Knows nothing of how statements are made.
 """
 
@@ -17,7 +17,7 @@ IncompleteTriple = tuple[
 
 
 class ListMapping:
-    """The lists that @inlist gathers for one subject."""
+    """The lists that @inlist collects for one subject."""
 
     __slots__ = ("items", "subject")
 
@@ -27,8 +27,9 @@ class ListMapping:
 
 
 class EvaluationContext:
-    """What is in force inside an element. `lists` are those of its `object`, which children speak of; `literals` counts
-    the elements around them whose text is a literal already."""
+    """The values in force inside an element. `lists` belong to its `object`, the subject of the children; `literals`
+    counts the enclosing elements whose text is already a literal.
+    """
 
     __slots__ = ("_plain", "_text", "hanging", "language", "lists", "literals", "object", "scope", "subject")
 
@@ -54,17 +55,17 @@ class EvaluationContext:
 
     @classmethod
     def initial(cls, page: str, scope: CurieScope, language: str) -> "EvaluationContext":
-        """What is in force before anything was read."""
+        """The context before the first element."""
         return cls(page, page, scope, language, ListMapping(page), None, 0)
 
     def with_declarations(self, scope: CurieScope, language: str) -> "EvaluationContext":
-        """The same inside an element that declares something, and states nothing."""
+        """The context inside an element that declares prefixes or a language, and states nothing."""
         if scope is self.scope and language == self.language:
             return self
         return EvaluationContext(self.subject, self.object, scope, language, self.lists, self.hanging, self.literals)
 
     def for_property_element(self, *, texts: int) -> "EvaluationContext":
-        """That of an element that states something about what its parent speaks of: the same one for all of them."""
+        """The context inside an element that states a property of its parent's subject: shared by all such elements."""
         known = self._text if texts else self._plain
         if known is None:
             literals = self.literals + texts
@@ -77,7 +78,7 @@ class EvaluationContext:
 
 
 class LocalValues:
-    """An element with its attributes, and what steps 5 and 6 establish about it."""
+    """An element with its attributes, and the values that steps 5 and 6 establish for it."""
 
     __slots__ = ("element", "language", "object", "outer", "own", "scope", "skip", "subject", "typed")
 
@@ -95,7 +96,7 @@ class LocalValues:
         self.typed: str | None = None  # "typed resource"
 
     def resource(self, *names: str) -> str | None:
-        """The first of these attributes that names something."""
+        """The resource of the first of these attributes that names one."""
         for name in names:
             if (text := self.own.get(name)) is not None:
                 found = self.scope.resource(text) if name in _MAY_BE_CURIE else self.scope.reference(text)

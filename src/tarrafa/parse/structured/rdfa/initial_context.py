@@ -77,12 +77,12 @@ XHTML_TERMS: Mapping[str, str] = {**TERMS, **{word: XHV + word for word in _XHTM
 
 
 class HostLanguageRules(NamedTuple):
-    """What a host language adds to RDFa Core."""
+    """The additions of a host language to RDFa Core."""
 
     terms: Mapping[str, str] = TERMS
-    html5: bool = False  # HTML+RDFa: times, patterns, words of @rel that are HTML's own beside a @property
-    head_and_body: bool = True  # they speak of what their parent speaks of
-    languages: tuple[str, ...] = ("xml:lang", "lang")  # the first that is there counts
+    html5: bool = False  # HTML+RDFa: times, patterns, and HTML's own @rel words ignored beside a @property
+    head_and_body: bool = True  # they have the same subject as their parent
+    languages: tuple[str, ...] = ("xml:lang", "lang")  # the first one present counts
     as_xml: bool = True  # namespaces are more than attributes
     xml_base: bool = False
     role: bool = False  # Role Attribute 1.0 §4; in text/html a role is ARIA's, and says nothing about the page

@@ -1,8 +1,9 @@
 """Builds the literals of RDFa properties: plain, language-tagged, typed, HTML times, XML literals.
 
-Step 11 of RDFa Core 1.1 section 7.5 where it makes a literal: plain, in a language, of a datatype, of markup; and the
-times of HTML+RDFa 1.1. Promises: no element is read again and again because literals lie in each other, and all that
-is read of a page together has a maximum. Knows nothing of subjects and predicates.
+Implements step 11 of RDFa Core 1.1 section 7.5 where it makes a literal (plain, with a language, with a datatype, XML)
+and the times of HTML+RDFa 1.1.
+Promises: nested literals do not make an element be read again and again, and the text read from one page has a maximum.
+Knows nothing of subjects and predicates.
 """
 
 import re
@@ -15,9 +16,7 @@ from tarrafa.parse.structured.rdfa.evaluation_context import LocalValues
 from tarrafa.parse.structured.rdfa.initial_context import HostLanguageRules
 from tarrafa.parse.structured.rdfa.xml_literal import serialize_content
 
-NESTED_MAX = (
-    16  # literals made of the text of elements that lie in each other; what is deeper is read by its @content only
-)
+NESTED_MAX = 16  # nested elements whose text is a literal; deeper ones are read by their @content only
 
 XML_LITERAL = f"<{RDF}XMLLiteral>"
 HTML_LITERAL = f"<{RDF}HTML>"
@@ -25,7 +24,7 @@ HTML_LITERAL = f"<{RDF}HTML>"
 _date, _zone = r"-?\d{4,}-\d\d-\d\d", r"(?:Z|[+-]\d\d:\d\d)?"
 _clock = r"\d\d:\d\d(?::\d\d(?:\.\d+)?)?"
 _duration = r"-?P(?=[\dT])(?:\d+Y)?(?:\d+M)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?"
-# HTML+RDFa 1.1 §3.1: the first that fits.
+# HTML+RDFa 1.1 §3.1: the first pattern that fits.
 _TIMES = tuple(
     (f"{XSD}{name}", re.compile(pattern, re.ASCII).fullmatch)
     for name, pattern in (
@@ -41,7 +40,7 @@ TIME_LENGTH_MAX = 128
 
 
 class LiteralBuilder:
-    """Makes the literals of one page."""
+    """Builds the literals of one page."""
 
     __slots__ = ("_html5", "room")
 
@@ -50,7 +49,7 @@ class LiteralBuilder:
         self.room = STATEMENTS_LENGTH_MAX  # characters that may still be read
 
     def content(self, element: Element, own: Mapping[str, str]) -> str | None:
-        """What stands in an attribute: @content, or in HTML @datetime, or the @value of a `data` element."""
+        """The value of an attribute: @content, or in HTML @datetime, or the @value of a `data` element."""
         written = own.get("content")
         if written is None and self._html5:
             written = own.get("datetime")
@@ -64,7 +63,9 @@ class LiteralBuilder:
         return literal(text, language)
 
     def text(self, element: Element, language: str, nested: int) -> str | None:
-        """What the element holds as a term; of a `time`, the time that it says. `nested` literals lie around it."""
+        """The text of an element as a term; for a `time` element, its time. `nested` is the number of enclosing
+        literals.
+        """
         if nested >= NESTED_MAX:
             return None
         text = element.text
@@ -73,7 +74,7 @@ class LiteralBuilder:
         return self.plain(text, language)
 
     def literal(self, place: LocalValues, content: str | None, datatype: str | None) -> str | None:
-        """The value as a term: of what stands in an attribute, or in the element. `datatype` is an IRI as a term."""
+        """The value as a term, from an attribute or from the element. `datatype` is an IRI as a term."""
         if content is None:
             if place.outer.literals >= NESTED_MAX:
                 return None

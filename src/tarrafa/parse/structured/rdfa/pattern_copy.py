@@ -1,8 +1,8 @@
 """Copies RDFa patterns (`rdfa:copy`, HTML+RDFa 1.1 section 3.5).
 
-HTML+RDFa 1.1 section 3.5: whoever copies (`rdfa:copy`) what is an `rdfa:Pattern` states all that the pattern states,
-also what that one copies in turn; patterns that were copied are then forgotten. Promises: patterns in a ring end; the
-statements made are at most as many as asked for.
+HTML+RDFa 1.1 section 3.5: a subject that copies (`rdfa:copy`) an `rdfa:Pattern` states everything that the pattern
+states, including what the pattern copies in turn. Patterns that were copied are then removed.
+Promises: cyclic patterns end; at most as many statements are made as asked for.
 Knows nothing of elements.
 """
 
@@ -44,7 +44,7 @@ def _copy(
     kept: list[Triple],
     made_max: int,
 ) -> int:
-    """Let a subject state what it copies; how much work that was."""
+    """Add the statements that a subject copies. Returns the amount of work."""
     waiting, seen, work = list(copies[subject]), set[str](), 0
     while waiting and work < made_max:
         pattern = waiting.pop()

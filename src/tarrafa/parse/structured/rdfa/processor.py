@@ -1,9 +1,10 @@
 """Applies the RDFa processing rules (RDFa Core section 7.5, step by step) to the elements of a page.
 
-RDFa Core 1.1 section 7.5, step by step (the numbers are its own), with what HTML+RDFa 1.1 and XHTML+RDFa 1.1 add.
-Promises: no recursion; time and memory are linear in the page and bounded by the names below, and what lies beyond
-them is not stated. Elements that were not asked for are read only where they lie around one that was. Knows nothing
-of how elements are found.
+Implements RDFa Core 1.1 section 7.5 (the step numbers are its own), with the additions of HTML+RDFa 1.1 and XHTML+RDFa
+1.1.
+Promises: no recursion; time and memory are linear in the page and bounded by the constants below, and anything beyond
+them is not stated. Elements that were not requested are read only if they enclose a requested one.
+Knows nothing of how elements are found.
 """
 
 from collections.abc import Iterable
@@ -26,8 +27,8 @@ from tarrafa.parse.structured.rdfa.literals import LiteralBuilder
 from tarrafa.parse.structured.rdfa.pattern_copy import COPY, Triple, copy_patterns
 from tarrafa.parse.structured.rdfa.xml_literal import element_attributes
 
-ELEMENTS_MAX = 100_000  # looked at
-ATTEMPTS_MAX = 2 * STATEMENTS_MAX  # statements made, whether they were made before or not
+ELEMENTS_MAX = 100_000  # visited
+ATTEMPTS_MAX = 2 * STATEMENTS_MAX  # statements made, duplicates included
 
 _USES_VOCABULARY: Final = f"<{RDFA}usesVocabulary>"
 _ROLE: Final = f"<{XHV}role>"
@@ -36,19 +37,19 @@ _FIRST, _REST, _NIL = f"<{RDF}first>", f"<{RDF}rest>", f"<{RDF}nil>"
 _RESOURCEFUL = frozenset({"about", "resource", "href", "src", "typeof", "property", "rel", "rev"})
 _DECLARING = frozenset({"vocab", "prefix", "lang", "xml:lang", "xml:base"})
 _RELEVANT = _RESOURCEFUL | _DECLARING | {"role"}
-# Without any of these, an element with a @property states its text or its link about what its parent speaks of.
+# Without any of these, an element with a @property states its text or its link about its parent's subject.
 _UNUSUAL = (_RELEVANT | {"inlist", "datatype", "datetime", "value"}) - {"property", "resource", "href", "src"}
 _LINKING = frozenset({"resource", "href", "src"})
-# An element with no other attributes declares no namespaces. (Looking at the beginning of each name takes longer.)
+# An element with no other attributes declares no namespaces. (Checking the prefix of each name takes longer.)
 _ORDINARY = frozenset(
     {"alt", "class", "content", "datatype", "datetime", "height", "id", "inlist", "itemprop", "media"}
 )
 _ORDINARY |= {"media", "name", "style", "target", "title", "type", "value", "width"} | _RELEVANT
-_OUTERMOST = ("head", "body")  # they speak of what their parent speaks of
+_OUTERMOST = ("head", "body")  # they have the same subject as their parent
 
 
 class IncompleteTripleError(Exception):
-    """A @rel without resource was met, and the elements that could complete it were not asked for."""
+    """A @rel without a resource was met, and the elements that could complete it were not requested."""
 
 
 class RdfaProcessor:
@@ -62,7 +63,7 @@ class RdfaProcessor:
         self._allow_incomplete = may_hang
         self._triples: dict[Triple, None] = {}
         self._attempts = 0
-        self._room = STATEMENTS_LENGTH_MAX  # characters; more than that could not be stated
+        self._room = STATEMENTS_LENGTH_MAX  # characters; more could not be stated
         self._elements = 0
         self._values = LiteralBuilder(rules)
         self._all_lists: list[ListMapping] = []
@@ -72,7 +73,7 @@ class RdfaProcessor:
         self._outside = EvaluationContext.initial(self._page, scope, "")
 
     def process(self, found: Iterable[Element]) -> None:
-        """Read these elements, in the order of the page."""
+        """Process these elements, in document order."""
         inside = self._inside
         for element in found:
             parent = element.parent
@@ -84,7 +85,9 @@ class RdfaProcessor:
             inside[element] = self._process_element(element, outer)
 
     def _process_ancestors(self, element: Element) -> EvaluationContext | None:
-        """Read the elements around it, from the outermost on; None in a template, of which nothing is read."""
+        """Process the ancestors of an element, from the outermost on. None inside a template, of which nothing is
+        read.
+        """
         inside, waiting = self._inside, []
         node = element.parent
         context = None
@@ -103,7 +106,7 @@ class RdfaProcessor:
         return context
 
     def _process_element(self, element: Element, outer: EvaluationContext) -> EvaluationContext:
-        """Steps 2 to 13 for one element; what is in force inside it."""
+        """Steps 2 to 13 for one element. Returns the context inside it."""
         self._elements += 1
         own = _attributes(element)
         namespaces = not _ORDINARY.issuperset(own) and any(name.startswith("xmlns") for name in own)
@@ -126,8 +129,9 @@ class RdfaProcessor:
         return self._state_element(LocalValues(element, own, scope, language, outer))
 
     def _process_simple_property(self, place: LocalValues) -> EvaluationContext:
-        """The usual element by a shorter way: steps 5, 11 and 13 where a @property has a @content, a link or nothing
-        beside it, and nothing hangs."""
+        """Steps 5, 11 and 13 for the usual element, faster: a @property with a @content, a link or nothing beside it,
+        and no incomplete triple.
+        """
         own, outer = place.own, place.outer
         links = not _LINKING.isdisjoint(own)
         content = own.get("content")
@@ -178,7 +182,7 @@ class RdfaProcessor:
         return scope.with_vocabulary(term[1:-1])
 
     def _role(self, own: dict[str, str], scope: CurieScope) -> None:
-        """Role Attribute 1.0 §4: the element is its @id; words are XHTML's, whatever the @vocab."""
+        """Role Attribute 1.0 §4: the subject is the element's @id; words are XHTML's, whatever the @vocab."""
         about = scope.iri(f"#{own['id'].strip()}") if own.get("id") else self._statements.blank_node()
         if about is not None:
             for role in scope.with_vocabulary(XHV).all_terms(own["role"]):
@@ -245,7 +249,7 @@ class RdfaProcessor:
         return EvaluationContext(subject, inner, place.scope, place.language, lists, hanging, literals)
 
     def _state_links(self, place: LocalValues, lists: ListMapping) -> list[IncompleteTriple] | None:
-        """Steps 9 and 10: what @rel and @rev state now, or when somebody below says what they are about."""
+        """Steps 9 and 10: the triples of @rel and @rev, or incomplete triples that a descendant completes."""
         own, scope, subject = place.own, place.scope, place.subject
         forward = scope.predicates(own["rel"]) if "rel" in own else ()
         backward = scope.predicates(own["rev"]) if "rev" in own else ()
@@ -271,7 +275,7 @@ class RdfaProcessor:
         return hanging
 
     def _complete(self, outer: EvaluationContext, found: str) -> None:
-        """Step 12: what hangs around this element is about what it speaks of."""
+        """Step 12: complete the incomplete triples of the enclosing elements with this element's subject."""
         for predicate, forward, gathered in outer.hanging or ():
             if gathered is not None:
                 self._append(gathered, found)
@@ -281,7 +285,7 @@ class RdfaProcessor:
                 self._add(found, predicate, outer.subject)
 
     def _property(self, place: LocalValues, lists: ListMapping) -> bool:
-        """Step 11; whether the text of the element was read for it."""
+        """Step 11. Returns whether the text of the element was read for it."""
         predicates = place.scope.predicates(place.own["property"])
         if not predicates:
             return False
@@ -328,7 +332,7 @@ class RdfaProcessor:
                 self._attempts = ATTEMPTS_MAX
 
     def emit_statements(self) -> None:
-        """Step 14 and what comes after the last element: lists, patterns; then all of it is stated."""
+        """Step 14 and the work after the last element: emit lists, copy patterns, then add all statements."""
         for lists in self._all_lists:
             for predicate, items in lists.items.items():
                 self._state_list(lists.subject, predicate, items)
@@ -348,7 +352,9 @@ class RdfaProcessor:
 
 
 def _attributes(element: Element) -> dict[str, str]:
-    """All of them, @rel and @rev as texts. (Other lists of words that the tree makes, as of @class, concern nobody.)"""
+    """All attributes, with @rel and @rev as texts. Other token lists that the tree makes, such as @class, are not
+    needed.
+    """
     own = cast("dict[str, str]", element_attributes(element))
     for name in ("rel", "rev"):
         if name in own:
@@ -357,7 +363,7 @@ def _attributes(element: Element) -> dict[str, str]:
 
 
 def _drop_html_rel_words(own: dict[str, str]) -> None:
-    """HTML+RDFa §3.1: beside a @property, the words of @rel and @rev are HTML's, and mean nothing here."""
+    """HTML+RDFa §3.1: beside a @property, HTML's own words in @rel and @rev are ignored."""
     for name in ("rel", "rev"):
         if name in own:
             kept = " ".join(token for token in own[name].split(maxsplit=TERMS_MAX)[:TERMS_MAX] if ":" in token)

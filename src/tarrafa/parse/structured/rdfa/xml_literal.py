@@ -1,7 +1,7 @@
 """Serializes the content of an element as an XML literal.
 
-Promises: what is written is well-formed beside its namespaces (those in force around it stand on each outermost
-element, RDFa Core 1.1 section 7.5 step 11), whatever the tree holds: names that XML does not have are left out, their
+Promises: the output is well-formed apart from its namespaces (those in force stand on each outermost element, RDFa Core
+1.1 section 7.5 step 11), whatever the tree holds. Elements with names that XML does not allow are left out; their
 content stays. No recursion, and hardly more is written than asked for.
 Knows nothing of RDFa's attributes.
 """
@@ -21,8 +21,9 @@ _name = re.compile(r"(?:([^\W\d][\w.\-\u00b7]*):)?[^\W\d][\w.\-\u00b7]*").fullma
 
 
 def serialize_content(element: Element, declared: Mapping[str, str], length_max: int) -> str:
-    """The content of the element. Longer ones are cut somewhere behind `length_max`. `declared` are the prefixes in
-    force, with that of xmlns under the empty name if the page was read as XML."""
+    """The content of the element, cut soon after `length_max` characters. `declared` are the prefixes in force, with
+    that of xmlns under the empty name if the page was read as XML.
+    """
     around = {"": _NAMESPACES[Namespace.HTML], **declared}
     as_xml = "" in declared
     written: list[str] = []
@@ -45,7 +46,7 @@ def serialize_content(element: Element, declared: Mapping[str, str], length_max:
 
 
 def _tags(element: Element, parent: Namespace | None, around: Mapping[str, str], *, as_xml: bool) -> tuple[str, str]:
-    """How it begins and ends: with nothing, if XML has no such name. Without a parent it is an outermost one."""
+    """The start and end tag; both empty if XML allows no such name. An element without a parent is an outermost one."""
     if not _fits(element.tag, around, as_xml=as_xml):
         return "", ""
     own: dict[str, str] = {}
@@ -63,7 +64,7 @@ def _tags(element: Element, parent: Namespace | None, around: Mapping[str, str],
 
 
 def element_attributes(element: Element) -> dict[str, str | list[str] | None]:
-    """All of them; none where the name of one holds half a character, which the tree takes and does not give."""
+    """All attributes; none if a name holds a lone surrogate, which the tree accepts but does not return."""
     try:
         return element.attrs.copy()
     except UnicodeDecodeError:

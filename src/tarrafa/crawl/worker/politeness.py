@@ -1,0 +1,211 @@
+"""Politeness towards one host: crawl delay, pause after a slow response, back-off after failures.
+
+`HostPacing` computes from when on the host may be contacted again; it is pure. `PoliteFetcher` waits for that moment
+and sends. Promises: never two requests to the host at once; no request sooner than its delay after the end of the one
+before; no request when the session has left or the collection has changed since the request was built. A host that
+fails or asks for peace gets a time from which on it may be visited again.
+Knows nothing of visits, pages or the frontier.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from tarrafa.clock import Clock
+from tarrafa.config import Collection
+from tarrafa.config.sections import PolitenessConfig
+from tarrafa.crawl.worker.host_resolver import ResolvedHost
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse
+from tarrafa.frontier.messages import Lease
+from tarrafa.model import Status, Visit
+from tarrafa.parse.url import name_and_port
+
+BACKOFF_MAX_S = 86_400.0
+BACKOFF_JITTER_MAX = 1.25
+WAIT_HERE_MAX_S = 10.0  # a longer pause is spent without holding the host
+
+
+@dataclass(slots=True)
+class HostPacing:
+    """When one host may be contacted again. Pure: `now` is an argument."""
+
+    politeness: PolitenessConfig  # of the collection
+    configured_s: float  # the delay that the collection sets for this host
+    not_before: float  # as the lease says; no change of the delay brings a request forward of it
+    ended_at: float  # end of the last response
+    delay_s: float  # configured, or asked for by robots.txt
+    next_at: float
+    failures: int = 0  # in a row
+    took_s: float = 0.0  # the last request
+    trouble: str = ""  # why the host is left alone, in words
+
+    @classmethod
+    def from_lease(cls, lease: Lease, collection: Collection) -> "HostPacing":
+        configured_s = configured_delay_s(collection, lease.host_key)
+        next_at = max(lease.next_at, lease.ended_at + max(configured_s, lease.delay_s))
+        return cls(
+            collection.politeness, configured_s, lease.next_at, lease.ended_at, lease.delay_s, next_at, lease.failures
+        )
+
+    def set_delay(self, asked_s: float | None) -> None:
+        """The configured delay, or the one that robots.txt asks for, if that is longer and not beyond `delay_max`."""
+        self.delay_s = float(max(self.configured_s, min(asked_s or 0.0, self.politeness.delay_max)))
+
+    def raise_delay(self) -> None:
+        """At least the configured delay: what robots.txt asks for is not known yet."""
+        self.delay_s = max(self.delay_s, self.configured_s)
+
+    def pause_s(self) -> float:
+        """The pause after the last response."""
+        pause_s = max(self.delay_s, self.politeness.delay_factor * self.took_s)
+        return min(pause_s, max(self.delay_s, self.politeness.delay_max))
+
+    def configure(self, collection: Collection, host_key: str) -> None:
+        """Go by a new configuration from now on. The current pause stays as it is."""
+        self.politeness, self.configured_s = collection.politeness, configured_delay_s(collection, host_key)
+
+    def restart_pause(self, free_at: float) -> None:
+        """Compute the current pause anew, also if that makes it shorter."""
+        self.next_at = max(self.not_before, free_at, self.ended_at + self.pause_s())
+
+    def postpone(self, moment: float) -> None:
+        self.next_at = max(self.next_at, moment)
+
+    def begin_request(self) -> None:
+        self.took_s = 0.0
+
+    def end_request(self, now: float, took_s: float) -> None:
+        self.took_s, self.ended_at = took_s, now
+        self.next_at = now + self.pause_s()
+
+    def end_foreign_request(self, now: float) -> None:
+        """A request to another host, perhaps on the same address, has ended."""
+        self.ended_at = now
+        self.postpone(now + self.delay_s)
+
+    def note_success(self) -> None:
+        self.failures, self.trouble = 0, ""
+
+    def back_off(self, now: float, retry_after_s: float, why: str, jitter: float) -> None:
+        """Leave the host alone: 60 s, doubling to a day, with jitter; longer if the host asks for that."""
+        self.failures, self.trouble = self.failures + 1, why.strip()
+        backoff_s = self.politeness.backoff * 2 ** min(self.failures - 1, 20) * jitter
+        self.postpone(now + min(BACKOFF_MAX_S, max(backoff_s, retry_after_s)))
+
+
+def configured_delay_s(collection: Collection, host_key: str) -> float:
+    return collection.delay_for(*name_and_port(f"{host_key}/"))
+
+
+class RequestFetcher(Protocol):
+    """Makes a request: the HTTP client of this process, or an external crawler."""
+
+    async def fetch(self, request: FetchRequest, collection: Collection, visit: Visit | None) -> FetchResponse:
+        """`visit` is None for robots.txt."""
+
+    def hold_body(self, size: int) -> AbstractContextManager[None]:
+        """Count a body that waits to be parsed, until the context ends."""
+
+
+class PoliteFetcher:
+    """Fetches from one host, by the configuration in force, until the session leaves the host."""
+
+    def __init__(
+        self,
+        host_key: str,
+        collection: Collection,
+        pacing: HostPacing,
+        clock: Clock,
+        fetcher: RequestFetcher,
+        is_current: Callable[[], bool],
+    ) -> None:
+        self._host_key, self.collection, self.pacing, self.clock = host_key, collection, pacing, clock
+        self._fetcher, self._is_current = fetcher, is_current
+        self.hold_body = fetcher.hold_body
+        self.resolved = ResolvedHost()
+        self.left = False  # no further request is made
+        self._sleeper: asyncio.Task[None] | None = None  # the session's task, while it waits for the delay
+
+    def connect_to(self, resolved: ResolvedHost) -> None:
+        """Send all further requests there."""
+        self.resolved = resolved
+
+    def configure(self, collection: Collection) -> None:
+        self.collection = collection
+        self.pacing.configure(collection, self._host_key)
+
+    def leave(self) -> None:
+        """Make no further request; one that is under way may end."""
+        self.left = True
+        if self._sleeper is not None:
+            self._sleeper.cancel()
+
+    def back_off(self, retry_after_s: float, why: str) -> None:
+        """Leave the host alone for a while."""
+        self.pacing.back_off(self.clock.now(), retry_after_s, why, random.uniform(1.0, BACKOFF_JITTER_MAX))
+        self.left = True
+
+    def attach_send_check(self, request: FetchRequest) -> None:
+        """The request was built by what holds now. While its connection is made, that may change."""
+        built_by = self.collection
+        request.is_wanted = lambda: not self.left and self.collection is built_by and self._is_current()
+
+    async def request(self, request: FetchRequest, *, patient: bool = False) -> FetchResponse | None:
+        """Wait for the delay, then fetch; None when the pause is too long to be spent here."""
+        return await self.send(request) if await self.wait_for_delay(patient=patient) else None
+
+    async def wait_for_delay(self, *, patient: bool = False) -> bool:
+        """Wait until the host may be contacted, which may be put off meanwhile; False: not now."""
+        moment = 0.0
+        while moment < self.pacing.next_at and not self.left:
+            moment = self.pacing.next_at
+            if (moment - self.clock.now()) / self.clock.scale > WAIT_HERE_MAX_S and not patient:
+                return False
+            await self._sleep_until(moment)
+        return not self.left
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the session waits for the delay."""
+        return self._sleeper is not None
+
+    async def _sleep_until(self, moment: float) -> None:
+        """Or until the session leaves."""
+        self._sleeper = asyncio.current_task()
+        try:
+            await self.clock.sleep_until(moment)
+        except asyncio.CancelledError:
+            if not self.left:
+                raise
+            assert self._sleeper is not None
+            self._sleeper.uncancel()
+        finally:
+            self._sleeper = None
+
+    async def send(self, request: FetchRequest, visit: Visit | None = None) -> FetchResponse | None:
+        """Send at once; None: the request did not leave."""
+        self.resolved.apply_to(request)
+        self.attach_send_check(request)
+        self.pacing.begin_request()
+        took_s = 0.0
+        try:
+            response = await self._fetcher.fetch(request, self.collection, visit)
+            took_s = (response.elapsed_s - response.held_s) * self.clock.scale  # our own limits are not its slowness
+        finally:  # also when the fetch is cancelled in the middle
+            self.pacing.end_request(self.clock.now(), took_s)
+        return response if response.status != Status.NOT_SENT else None
+
+    async def send_to_other_host(self, request: FetchRequest, resolved: ResolvedHost, moment: float) -> FetchResponse:
+        """One request to a borrowed host. It may be on the address of this host: both delays hold."""
+        await self.clock.sleep_until(max(moment, self.pacing.next_at))
+        if self.left:
+            return FetchResponse(Status.NOT_SENT)
+        self.attach_send_check(request)
+        resolved.apply_to(request)
+        try:
+            return await self._fetcher.fetch(request, self.collection, None)
+        finally:
+            self.pacing.end_foreign_request(self.clock.now())

@@ -1,0 +1,142 @@
+"""Database connection: one connection to PostgreSQL, opened when it is needed, with retry and reconnect.
+
+Promises: a call that meets another one's change is tried again; a database that goes away is waited for, and the call
+is repeated then, which is harmless because what was committed is not lost. No message shows a password.
+"""
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.conninfo import conninfo_to_dict
+
+from tarrafa.clock import boottime
+from tarrafa.errors import ConfigError, DataError, DiskFull, FrontierError, Unreachable
+from tarrafa.frontier.messages import LEASE_S
+from tarrafa.frontier.postgres.working_copy import Row, StaleCopy
+
+ATTEMPTS_MAX = 20  # of a call that meets others
+PATIENCE_S = LEASE_S  # a database that is away for longer than a lease has cost us our hosts anyway
+RECONNECT_EVERY_S = 0.5
+SETTINGS = {
+    "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "jit": "off",
+    "idle_in_transaction_session_timeout": "5s", "statement_timeout": "10min", "lock_timeout": "60s",
+    "tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3",
+}  # fmt: skip
+CONNECTION = {
+    "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
+    "tcp_user_timeout": 10_000, "application_name": "tarrafa",
+}  # fmt: skip
+PERMANENT_ERRORS = (
+    "authentication failed", "does not exist", "no password supplied", "pg_hba.conf", "permission denied",
+    "Servname not supported", "invalid port",
+)  # fmt: skip
+T = TypeVar("T")
+
+
+class DatabaseConnection:
+    """The connection of one process to one database."""
+
+    def __init__(self, dsn: str, patience_s: float = PATIENCE_S) -> None:
+        self.where, self._dsn, self._patience_s = describe_dsn(dsn), dsn, patience_s
+        self.losses = 0  # how often it was lost: answers that were under way are lost too, and locks that it held
+        self._connection: psycopg.Connection[Row] | None = None
+        self.connect()
+
+    def connect(self) -> "psycopg.Connection[Row]":
+        if self._connection is not None:
+            if not self._connection.closed:
+                return self._connection
+            self._drop()
+        with translate_errors(self.where):
+            connection = psycopg.connect(self._dsn, autocommit=True, **CONNECTION)  # type: ignore[arg-type]
+            connection.execute("SELECT " + ", ".join(f"set_config('{k}', '{v}', false)" for k, v in SETTINGS.items()))
+        self._connection = connection
+        return connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+            self.losses += 1
+
+    def read(self, sql: str) -> list[Row]:
+        """Rows of the database as it is: nothing is copied for it, and nothing locked."""
+        return self.with_retries(lambda: self.connect().execute(sql).fetchall())
+
+    def with_retries(self, attempt: Callable[[], T]) -> T:
+        """Again when another call was in the way, later when the database is away."""
+        attempts, patience = 0, boottime() + self._patience_s
+        while True:
+            try:
+                return attempt()
+            except (StaleCopy, pg.DeadlockDetected, pg.SerializationFailure, pg.UniqueViolation) as error:
+                attempts += 1
+                if attempts == ATTEMPTS_MAX:
+                    raise FrontierError(f"{self.where}: gave up after {attempts} attempts ({error})") from None
+                time.sleep(random.uniform(0.0, 0.01 * attempts))
+            except (pg.DiskFull, pg.OutOfMemory) as error:
+                raise DiskFull(f"{self.where}: {error}") from None
+            except psycopg.OperationalError as error:
+                self._wait_for_database(error, patience)
+            except psycopg.Error as error:  # of a connection that was taken from us (we stood still) nothing is left
+                if self._connection is None or not self._connection.closed:
+                    raise DataError(f"{self.where}: {' '.join(str(error).split())}") from None
+                self._wait_for_database(error, patience)
+
+    def _wait_for_database(self, error: psycopg.Error, until: float) -> None:
+        """Its last answer may be lost, but not what it committed: whatever we ask again is harmless."""
+        self._drop()
+        while True:
+            try:
+                self.connect()
+                return
+            except Unreachable:
+                if boottime() > until:
+                    said = " ".join(str(error).split())
+                    raise Unreachable(f"{self.where}: the database went away ({said})") from None
+                time.sleep(RECONNECT_EVERY_S)
+
+    @contextlib.contextmanager
+    def direct(self) -> "Iterator[psycopg.Connection[Row]]":
+        """The connection itself, without a copy; nothing is tried again."""
+        try:
+            yield self.connect()
+        except psycopg.OperationalError as error:
+            said = " ".join(str(error).split())
+            raise Unreachable(f"{self.where}: the database went away ({said})") from None
+
+
+@contextlib.contextmanager
+def translate_errors(where: str) -> Iterator[None]:
+    """What stands in the way of a connection, in our own words."""
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        said = " ".join(str(error).split())
+        if any(words in said for words in PERMANENT_ERRORS):
+            raise ConfigError(f"{where}: {said}") from None
+        raise Unreachable(f"{where}: no database answers here ({said})") from None
+    except pg.Error as error:
+        raise DataError(f"{where}: {' '.join(str(error).split())}") from None
+
+
+def describe_dsn(dsn: str) -> str:
+    """The address for people: never with its password."""
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:  # what it says of it holds the password too
+        raise ConfigError("not the address of a PostgreSQL database; write postgresql://user@host:port/name") from None
+    with contextlib.suppress(KeyError):
+        del parts["password"]
+    user = f"{parts['user']}@" if parts.get("user") else ""
+    port = f":{parts['port']}" if parts.get("port") else ""
+    return f"postgresql://{user}{parts.get('host') or ''}{port}/{parts.get('dbname') or ''}"

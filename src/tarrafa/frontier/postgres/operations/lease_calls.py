@@ -1,0 +1,211 @@
+"""Workers and leases on one PostgreSQL server: joining, leasing hosts, reports, and giving hosts back.
+
+The store does the work (store/leases.py, store/dispatch.py); each call here locks the hosts that it is about and says
+which rows it needs. Promises: two processes never hold one host; a lease whose answer was lost goes back.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import partial
+
+from tarrafa.clock import boottime
+from tarrafa.frontier.messages import FrontierOverview, HostLoan, HostReport, Lease, NextVisits, WorkerRegistration
+from tarrafa.frontier.postgres.database_session import (
+    DatabaseLeaseClock,
+    DatabaseSession,
+    PostgresTransaction,
+    in_transaction,
+)
+from tarrafa.frontier.postgres.operations.address_claims import RELEASE_SQL
+from tarrafa.frontier.postgres.operations.limit_calls import respect_limits
+from tarrafa.frontier.postgres.working_copy import StaleCopy
+from tarrafa.model import HostId
+from tarrafa.runtime.process import ProcessId
+
+EXPIRE_EVERY_S = 1.0
+TABLE_LOCK = 0x7A66_0005  # held by who chooses sites from a collection's table
+
+
+class LeaseCalls:
+    """The workers of one server, and the hosts that they hold."""
+
+    def __init__(self, session: DatabaseSession) -> None:
+        self._session = session
+        self._expired_at = 0.0
+        self._held: defaultdict[int, set[HostId]] = defaultdict(set)  # by our workers, as far as they know
+        self._unconfirmed: dict[int, float] = {}
+        self._losses, self._has_lost_leases = session.connection.losses, False  # see `_release_unacknowledged`
+
+    def join(self, name: str, process: ProcessId, number: int | None = None) -> WorkerRegistration:
+        self.expire()
+        ghost = self._session.transact(lambda work: work.store.hosts.find_rejoining(name, process))
+        if ghost is not None:
+            self.leave(ghost)
+
+        def work(work: PostgresTransaction) -> WorkerRegistration:
+            terms = work.store.hosts.join(name, process, number)
+            if number is not None:
+                self._unconfirmed[number] = self._session.lease_clock.now() + self._session.lease_clock.lease_s
+            return terms
+
+        return self._session.transact(work)
+
+    def is_confirmed(self, worker: int) -> bool:
+        """Whether it has renewed since it joined: what renews knows of this server, and would miss it."""
+        first = self._unconfirmed.get(worker)
+        if first is None:
+            return True
+
+        def deadline(work: PostgresTransaction) -> float:
+            return float(work.copy.value("SELECT deadline FROM worker WHERE id = ?", (worker,)) or 0.0)
+
+        if self._session.transact(deadline) > first:
+            del self._unconfirmed[worker]
+        return worker not in self._unconfirmed
+
+    def leave(self, worker: int) -> None:
+        self._session.transact(lambda work: self._release_worker(work, worker, 0.0))
+        self._held.pop(worker, None)
+
+    def expire(self) -> None:
+        """Take back the hosts of workers that are dead or silent, each in a transaction of its own."""
+        for worker, _ in self._session.transact(lambda work: work.store.hosts.expired_workers()):
+
+            def work(work: PostgresTransaction, worker: int = worker) -> None:
+                wait_s = dict(work.store.hosts.expired_workers()).get(worker)
+                if wait_s is not None:
+                    # The database's clock may have been set: by its own, it may have up to one lease left.
+                    lease_s = self._session.lease_clock.lease_s
+                    self._release_worker(work, worker, max(wait_s, lease_s) if wait_s else 0.0)
+
+            self._session.transact(work)
+
+    def _release_worker(
+        self, work: PostgresTransaction, worker: int, wait_s: float, keep: Iterable[HostId] = ()
+    ) -> None:
+        """Take hosts back; all of them, if none are to be kept, and then it is no worker any more."""
+        question = "SELECT id FROM host WHERE worker = %b::bigint ORDER BY id"
+        kept = set(keep)
+        hosts = [host for host in work.fetch_host_ids(question, worker) if host not in kept]
+        work.lock_walks(hosts)
+        handed = work.copy.rows("SELECT host, collection, id FROM handed")
+        work.copy.prefetch("url", handed)
+        work.copy.prefetch("page", handed)
+        if kept:
+            work.store.hosts.release_hosts(worker, hosts)
+            return
+        work.store.hosts.release_worker(worker, wait_s)
+        work.cursor.execute(RELEASE_SQL, [work.store.clock.now() + wait_s * work.store.clock.scale, worker])
+        work.flush()
+        if work.fetch_host_ids(question, worker):
+            raise StaleCopy("it leased one more host meanwhile")
+
+    def lease(self, worker: int, hosts: int) -> list[Lease]:
+        is_real = isinstance(self._session.lease_clock, DatabaseLeaseClock)
+        if boottime() - self._expired_at > EXPIRE_EVERY_S or not is_real:
+            self.expire()
+            self._expired_at = boottime()
+        self._release_unacknowledged(worker)
+        leases: list[Lease] = []
+        try:
+            self._lease_in_turn(worker, hosts, leases)
+        except Exception:
+            self._has_lost_leases = self._has_lost_leases or bool(leases)
+            raise
+        self._held[worker].update(lease.host for lease in leases)
+        return leases
+
+    def _lease_in_turn(self, worker: int, hosts: int, leases: list[Lease]) -> None:
+        """One transaction, but for collections that have to choose sites first: those are chosen in one of their own,
+        because that waits for others, and who leases has locked hosts already."""
+        rest: list[int] | None = None
+        while rest is None or rest:
+            some = partial(self._lease_some, worker=worker, wanted=hosts - len(leases), rest=rest)
+            found, rest = self._session.transact(some)
+            leases += found
+            if rest:
+                self._choose_sites(rest[0])
+
+    def _lease_some(
+        self, work: PostgresTransaction, worker: int, wanted: int, rest: list[int] | None
+    ) -> tuple[list[Lease], list[int]]:
+        """Hosts, and the collections from which none were taken yet. The first of `rest` has chosen its sites."""
+        respect_limits(work)
+        hosts, visits, leases = work.store.hosts, work.store.visits, list[Lease]()
+        numbers = [known.row.id for known in hosts.collections_in_turn(worker, wanted)] if rest is None else rest
+        for place, number in enumerate(numbers):
+            known = work.collection(number)
+            is_ready = rest is not None and not place
+            if not is_ready and visits.needs_sites(known) and work.copy.has_candidates(number):
+                return leases, numbers[place:]
+            if known.row.state == "running":
+                leases += hosts.lease_collection(worker, known, wanted - len(leases))
+        return leases, []
+
+    @in_transaction
+    def _choose_sites(self, work: PostgresTransaction, number: int) -> None:
+        """By one process at a time: another one that had to wait finds it done."""
+        work.cursor.execute(f"SELECT pg_advisory_xact_lock({TABLE_LOCK}, %b::int)", [number])
+        work.counters.refresh()
+        known = work.collection(number)
+        if work.store.visits.needs_sites(known):
+            work.store.urls.breadth.choose_sites(known)
+
+    def _release_unacknowledged(self, worker: int) -> None:
+        """Leases that were given in an answer that never came are not known to their holder."""
+        losses = self._session.connection.losses
+        if self._has_lost_leases or losses != self._losses:
+            self._has_lost_leases, self._losses = False, losses
+            self._session.transact(lambda work: self._release_worker(work, worker, 0.0, self._held[worker] | {-1}))
+
+    def held_leases(self, worker: int) -> list[Lease]:
+        def work(work: PostgresTransaction) -> list[Lease]:
+            work.copy.lock_hosts(
+                work.fetch_host_ids("SELECT id FROM host WHERE worker = %b::bigint ORDER BY id", worker)
+            )
+            return work.store.hosts.held_leases(worker)
+
+        leases = self._session.transact(work)
+        self._held[worker] = {lease.host for lease in leases}
+        return leases
+
+    def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
+        self._release_unacknowledged(worker)
+
+        def work(work: PostgresTransaction) -> HostLoan:
+            work.ensure_hosts([(host, host_key)], work.collection(collection))
+            return work.store.hosts.borrow_host(worker, collection, host, host_key)
+
+        loan = self._session.transact(work)
+        if loan.granted:
+            self._held[worker].add(host)
+        return loan
+
+    def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
+        def work(work: PostgresTransaction) -> list[NextVisits]:
+            walked = work.breadth_collections()
+            walks = [(report.collection, report.host) for report in batch if report.collection in walked]
+            work.copy.lock_walks(walks, (report.host for report in batch))
+            respect_limits(work)
+            by_collection: defaultdict[int, list[HostReport]] = defaultdict(list)
+            for report in batch:
+                by_collection[report.collection].append(report)
+            for number, some in by_collection.items():
+                known = work.collection(number)
+                keys = [(report.host, number, one.id) for report in some for one in report.reports]
+                work.copy.prefetch("url", keys)
+                work.prefetch_pages(known, keys)
+                work.store.visits.prefetch_visits(known, sorted({report.host for report in some if report.keep}))
+            return work.store.hosts.finish(worker, batch)
+
+        answers = self._session.transact(work)
+        for report, answer in zip(batch, answers, strict=True):
+            if not answer.held:
+                self._held[worker].discard(report.host)
+        return answers
+
+    def overview(self) -> FrontierOverview:
+        self.expire()
+        return self._session.transact(
+            lambda work: FrontierOverview(work.store.collections.status(), work.store.hosts.worker_statuses())
+        )

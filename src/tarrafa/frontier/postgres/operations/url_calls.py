@@ -1,0 +1,151 @@
+"""URLs on one PostgreSQL server: discovery, weights, and retries by host or by status.
+
+The store does the work (store/urls.py, store/retries.py); each call here says which rows it needs. What changes
+nothing needs no lock: known URLs and weights are told apart before anything is locked, and most are known.
+"""
+
+from tarrafa.frontier.messages import RANK_STEP, DiscoveredUrl, HostCounts, RetryBatch, UrlStatusFacts, UrlWeight
+from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
+from tarrafa.frontier.postgres.working_copy import Cursor
+from tarrafa.frontier.store.database import ALL_ROWS
+from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor, status_facts
+from tarrafa.frontier.store.schema import SWEPT
+from tarrafa.frontier.transfer.host_export import FrontierCursor
+from tarrafa.model import HostId, Status, UrlState, can_be_retried
+
+URLS_PER_TRANSACTION = 4_000  # a transaction in which we think for longer than a moment is taken from us
+STATUS = OF_STATUS.replace("?", "%b::bigint")
+
+
+class UrlCalls:
+    """The URLs of one server."""
+
+    def __init__(self, session: DatabaseSession) -> None:
+        self._session = session
+
+    def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
+        for start in range(0, len(offers), URLS_PER_TRANSACTION):
+            self._discover(collection, offers[start : start + URLS_PER_TRANSACTION])
+
+    def _discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
+        news = self._session.transact(lambda work: _filter_new_urls(work.cursor, collection, offers))
+        if not news:
+            return
+        first = self._session.reserve_sequence(len(news))
+
+        def work(work: PostgresTransaction) -> None:
+            if work.store.collections.is_deleted(collection):
+                return
+            known, number = work.collection(collection), collection
+            work.collections.start_sequence(first)
+            work.receive_hosts(((offer.host, offer.host_key) for offer in news), known)
+            keys = [(offer.host, number, offer.id) for offer in news]
+            work.copy.prefetch("url", keys)
+            work.prefetch_pages(known, keys)
+            work.store.urls.discover(collection, news)
+
+        self._session.transact(work)
+
+    @in_transaction
+    def update_weights(self, work: PostgresTransaction, collection: str, weights: list[UrlWeight]) -> None:
+        known = work.store.collections.find(collection)
+        if known is None:
+            return
+        news = _filter_new_weights(work.cursor, known.row.id, weights)
+        if known.order.is_breadth:
+            work.copy.lock_sites((known.row.id, weight.host) for weight in news)
+        work.copy.lock_hosts(weight.host for weight in news)
+        keys = [(weight.host, known.row.id, weight.id) for weight in news]
+        work.copy.prefetch("url", keys)
+        work.prefetch_pages(known, keys)
+        work.store.urls.update_weights(known, news)
+
+    @in_transaction
+    def retry_host(self, work: PostgresTransaction, host: HostId) -> None:
+        work.copy.lock_walks([(number, host) for number in work.breadth_collections()], [host])
+        for known in work.store.collections.all():
+            work.copy.prefetch_first("url", [(host, known.row.id)], ALL_ROWS)
+        work.store.host_retries.retry_host(host)
+
+    @in_transaction
+    def urls_by_status(self, work: PostgresTransaction, name: str, status: int) -> UrlStatusFacts:
+        known, now = work.store.collections.by_name(name), work.store.clock.now()
+        return status_facts(known, status, now, lambda sql: work.cursor.execute(sql.encode()).fetchall())
+
+    @in_transaction
+    def retry_by_status(
+        self, work: PostgresTransaction, name: str, status: int, after: FrontierCursor, limit: int
+    ) -> RetryBatch:
+        known, most = work.store.collections.by_name(name), max(1, limit)
+        if not can_be_retried(status):
+            return RetryBatch(0, None)
+        number = known.row.id
+        hosts = work.fetch_host_ids(
+            "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
+            " LIMIT %b::bigint",
+            number, after.host, HOSTS_PER_SCAN,
+        )  # fmt: skip
+        rows = work.cursor.execute(
+            f"SELECT host, id FROM url WHERE host = ANY(%b::bigint[]) AND collection = %b::bigint AND {STATUS}"
+            " AND (host, id) > (%b::bigint, %b::bytea) ORDER BY host, id LIMIT %b::bigint",
+            [hosts, number, status, known.run, after.host, after.url, most],
+        ).fetchall()
+        keys = [(host, number, url) for host, url in rows]
+        found = sorted({host for host, _, _ in keys})
+        work.copy.lock_walks([(one, host) for one in work.breadth_collections() for host in found], found)
+        work.copy.prefetch("url", keys)
+        work.copy.prefetch("page", keys)
+        return RetryBatch(work.store.status_retries.requeue(known, keys), next_cursor(keys, most, hosts))
+
+    @in_transaction
+    def host_counts(self, work: PostgresTransaction, name: str) -> HostCounts:
+        return work.store.host_retries.host_counts(
+            name, lambda sql: work.cursor.execute(sql.encode()).fetchone() or (0, 0)
+        )
+
+
+def _filter_new_urls(cursor: Cursor, collection: int, offers: list[DiscoveredUrl]) -> list[DiscoveredUrl]:
+    """Most links lead to what is known at no greater depth."""
+    rows = cursor.execute(
+        "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bigint[], %b::float8[])"
+        " WITH ORDINALITY AS k(host, id, depth, redirects, role, announced, n)"
+        " JOIN url u ON u.host = k.host AND u.collection = %b::bigint AND u.id = k.id"
+        " WHERE (u.depth, u.redirects) <= (k.depth, k.redirects) AND (k.role = u.role OR u.role != 0)"
+        " AND k.announced <= coalesce(u.announced, 0) AND u.shown != %b::bigint"
+        " AND u.run >= (SELECT run FROM collection WHERE id = u.collection)"
+        " AND (u.state != %b::bigint OR u.status IS DISTINCT FROM %b::bigint)",
+        [
+            [offer.host for offer in offers],
+            [offer.id for offer in offers],
+            [offer.depth for offer in offers],
+            [offer.redirects for offer in offers],
+            [offer.role for offer in offers],
+            [float(offer.announced) for offer in offers],
+            collection,
+            SWEPT,
+            int(UrlState.DROPPED),
+            int(Status.NOT_FOUND_AGAIN),
+        ],
+    ).fetchall()
+    known = {number - 1 for (number,) in rows}
+    return [offer for place, offer in enumerate(offers) if place not in known]
+
+
+def _filter_new_weights(cursor: Cursor, collection: int, weights: list[UrlWeight]) -> list[UrlWeight]:
+    """In-links and depths count when they differ, ranks when they differ by much."""
+    rows = cursor.execute(
+        "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::float8[])"
+        " WITH ORDINALITY AS k(host, id, in_links, depth, rank, n)"
+        " JOIN url u ON u.host = k.host AND u.collection = %b::bigint AND u.id = k.id"
+        " WHERE u.in_links != k.in_links OR k.depth >= 0 AND k.depth < u.depth OR k.rank > 0 AND"
+        f" k.rank / coalesce(nullif(u.pagerank, 0), 1) NOT BETWEEN {1 / RANK_STEP} AND {RANK_STEP}",
+        [
+            [weight.host for weight in weights],
+            [weight.id for weight in weights],
+            [weight.in_links for weight in weights],
+            [weight.depth for weight in weights],
+            [weight.rank for weight in weights],
+            collection,
+        ],
+    ).fetchall()
+    return [weights[number - 1] for (number,) in rows]

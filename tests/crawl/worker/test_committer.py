@@ -1,0 +1,181 @@
+"""Committer: the order of durability, and what becomes of hosts that are no longer ours."""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from tarrafa.crawl.worker.collection_state import WorkerCollections
+from tarrafa.crawl.worker.committer import COMMIT_VISITS_MAX, Committer, split_into_messages
+from tarrafa.crawl.worker.host_session import HostSession
+from tarrafa.crawl.worker.link_cache import LinkCache
+from tarrafa.crawl.worker.outcome import FinishedVisit, refuse_visit
+from tarrafa.crawl.worker.recorder import VisitRecorder
+from tarrafa.crawl.worker.stats import WorkerStats
+from tarrafa.errors import LeaseLost
+from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, HostReport, NextVisits
+from tests.contract.frontier_bodies import offer
+from tests.crawl.worker.session_harness import Surroundings, a_collection, a_session, pages
+
+LINK = "http://www.a.br/found"
+
+
+class FakeRecorder:
+    def __init__(self, log: list[str]) -> None:
+        self._log = log
+
+    def record_visit(self, session: HostSession, done: FinishedVisit) -> FinishedVisit:
+        self._log.append("record")
+        return done
+
+    def record_host(self, session: HostSession, sitemaps: list[DiscoveredUrl]) -> None:
+        self._log.append("host")
+
+    def seal(self) -> Callable[[], None]:
+        return lambda: self._log.append("durable")
+
+
+class FakeFrontier:
+    def __init__(self, log: list[str]) -> None:
+        self._log = log
+        self.held, self.reports = True, list[HostReport]()
+        self.after_discover: Callable[[], None] = lambda: None
+
+    async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
+        self._log.append("links")
+        self.after_discover()
+
+    async def finish(self, worker: int, reports: list[HostReport]) -> list[NextVisits]:
+        self._log.append("finish")
+        self.reports += reports
+        return [NextVisits(self.held, []) for _ in reports]
+
+
+class FakeCollections:
+    def reload_takedowns(self) -> None: ...
+
+
+class FakeLease:
+    worker = 7
+    held = True
+
+    def holds_lease(self) -> bool:
+        return self.held
+
+
+class CommitterHarness:
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.released: list[HostSession] = []
+        self.reported: list[HostReport] = []
+        self.lease, self.frontier, self.stats = FakeLease(), FakeFrontier(self.log), WorkerStats()
+        self.committer = Committer(
+            "w1",
+            cast("Frontier", self.frontier),
+            self.lease,
+            cast("WorkerCollections", FakeCollections()),
+            cast("VisitRecorder", FakeRecorder(self.log)),
+            LinkCache(),
+            self.stats,
+            self.released.append,
+            self.reported.append,
+        )
+        self.session = a_session(Surroundings(), a_collection(), pages(3))
+
+    def finish_a_visit(self) -> FinishedVisit:
+        visit = self.session.visits.take()
+        done = refuse_visit(visit, "c", 404, 1_000.0, requested=True)
+        done.discovered.append(offer(LINK, 1))
+        self.committer.record_visit(self.session, done)
+        return done
+
+
+@pytest.fixture
+async def harness() -> CommitterHarness:
+    return CommitterHarness()
+
+
+async def test_a_visit_is_recorded_then_durable_then_its_links_are_delivered_then_it_is_finished(harness):
+    done = harness.finish_a_visit()
+    assert harness.log == ["record"]
+    await harness.committer.commit()
+    assert harness.log == ["record", "durable", "links", "finish"]
+    (report,) = harness.frontier.reports
+    assert [visit.id for visit in report.reports] == [done.visit.id]
+    assert report.keep
+    assert harness.session.visits.unreported == 0
+    assert harness.reported == [report]
+    assert not harness.released
+    harness.finish_a_visit()
+    await harness.committer.commit()
+    assert harness.log[4:] == ["record", "durable", "finish"], "the link was delivered before"
+
+
+async def test_nothing_is_recorded_or_committed_without_the_lease(harness):
+    harness.finish_a_visit()
+    harness.lease.held = False
+    harness.finish_a_visit()
+    assert (harness.log, harness.stats.visits) == (["record"], 1)
+    with pytest.raises(LeaseLost):
+        await harness.committer.commit()
+    assert harness.log == ["record"]
+
+
+async def test_a_lease_that_is_lost_while_the_disk_writes_delivers_nothing(harness):
+    harness.finish_a_visit()
+    answers = iter([True, False])
+    harness.lease.holds_lease = lambda: next(answers)
+    with pytest.raises(LeaseLost):
+        await harness.committer.commit()
+    assert harness.log == ["record", "durable"]
+
+
+async def test_a_host_that_the_frontier_takes_back_is_released_and_reported_no_more(harness):
+    harness.finish_a_visit()
+    harness.frontier.held = False
+    await harness.committer.commit()
+    assert harness.released == [harness.session]
+    assert harness.session.left
+    harness.committer.release_host(harness.session)
+    harness.finish_a_visit()
+    await harness.committer.commit()
+    assert len(harness.frontier.reports) == 1
+
+
+async def test_a_session_that_leaves_hands_its_host_back(harness):
+    harness.committer.release_host(harness.session)
+    await harness.committer.commit()
+    (report,) = harness.frontier.reports
+    assert (report.keep, report.reports) == (False, [])
+
+
+async def test_a_session_that_fails_ends_the_commits(harness):
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    task = asyncio.create_task(fail())
+    task.add_done_callback(harness.committer.session_ended)
+    harness.finish_a_visit()
+    await asyncio.wait({task})
+    with pytest.raises(ZeroDivisionError):
+        await harness.committer.run()
+    assert harness.log == ["record"]
+
+
+async def test_what_waits_is_committed_when_it_is_asked_for_and_a_close_ends_the_loop(harness):
+    harness.finish_a_visit()
+    harness.committer.request_commit()
+    harness.frontier.after_discover = harness.committer.close
+    async with asyncio.timeout(30):
+        await harness.committer.run()
+    assert harness.log == ["record", "durable", "links", "finish"], "a commit under way comes to its end"
+
+
+def test_reports_are_split_into_messages_by_their_size():
+    session = a_session(Surroundings(), a_collection(), pages(1))
+    robots = CachedRobots(200, b"digest", 1e12, b"x" * (5 << 20))
+    reports = [(session, HostReport(number, 1, [], 0.0, 0.0, 0.0, keep=True, robots=robots)) for number in range(5)]
+    assert [len(part) for part in split_into_messages(reports)] == [2, 2, 1]
+    assert COMMIT_VISITS_MAX < 8_000, "so many visits fit in one message"
