@@ -25,9 +25,9 @@ from tests.coordinator.node.sample_messages import a_beat
 
 
 async def test_what_is_created_waits_until_somebody_starts_it(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(), "ana", start=False)
+    await harness.coordinator.actions.create(a_collection(), "ana", start=False)
     assert await harness.state() == ("ready", "starts when somebody starts it")
-    await harness.coordinator.act("news", "start", "rui")
+    await harness.coordinator.actions.act("news", "start", "rui")
     state, reason = await harness.state()
     assert state == "running"
     assert reason.startswith("by rui at ")
@@ -36,35 +36,35 @@ async def test_what_is_created_waits_until_somebody_starts_it(harness: Coordinat
 
 
 async def test_a_name_is_given_once(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(), "ana", start=False)
+    await harness.coordinator.actions.create(a_collection(), "ana", start=False)
     with pytest.raises(ConfigError, match="there is a collection 'news' already"):
-        await harness.coordinator.create(a_collection(), "rui", start=True)
+        await harness.coordinator.actions.create(a_collection(), "rui", start=True)
     assert (await harness.state())[0] == "ready"
 
 
 async def test_pause_resume_and_stop_say_who_and_the_state_stays(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(), "ana", start=True)
+    await harness.coordinator.actions.create(a_collection(), "ana", start=True)
     for action, state in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
-        await harness.coordinator.act("news", action, "rui")
+        await harness.coordinator.actions.act("news", action, "rui")
         found, reason = await harness.state()
         assert found == state
         assert reason.startswith("by rui at ")
-    picture = harness.coordinator.snapshot().collections[0]
+    picture = harness.coordinator.monitor.snapshot().collections[0]
     assert PORTUGUESE.render(picture.reason).startswith("por rui às ")
     assert [run.state for run in harness.ledger.runs("news")] == ["stopped"]
 
 
 async def test_what_cannot_be_done_now_changes_nothing(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(), "ana", start=True)
+    await harness.coordinator.actions.create(a_collection(), "ana", start=True)
     with pytest.raises(ConfigError, match=r"news is running: delete is for"):
-        await harness.coordinator.act("news", "delete", "ana")
+        await harness.coordinator.actions.act("news", "delete", "ana")
     assert (await harness.state())[0] == "running"
 
 
 async def test_an_edit_keeps_the_state_and_every_version(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(), "ana", start=True)
-    await harness.coordinator.act("news", "pause", "ana")
-    await harness.coordinator.edit("news", a_collection(scope={"exclude": ["*/login*"]}), "rui")
+    await harness.coordinator.actions.create(a_collection(), "ana", start=True)
+    await harness.coordinator.actions.act("news", "pause", "ana")
+    await harness.coordinator.actions.edit("news", a_collection(scope={"exclude": ["*/login*"]}), "rui")
     assert (await harness.state())[0] == "paused"
     assert harness.told[0][0] == "started"
     (row,) = await harness.frontier.collections()
@@ -77,12 +77,12 @@ async def test_one_that_came_by_another_way_is_taken_up_as_it_is(harness: Coordi
     assert (await harness.state())[0] == "running"
     assert [one.who for one in harness.ledger.versions("news")] == [BY_COMMAND_LINE]
     assert [run.number for run in harness.ledger.runs("news")] == [1]
-    await harness.coordinator.act("news", "pause", "ana")
+    await harness.coordinator.actions.act("news", "pause", "ana")
     assert (await harness.state())[0] == "paused"
 
 
 async def test_it_starts_at_its_date_and_not_before(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(schedule={"start": "2026-12-01T03:00"}), "ana", start=False)
+    await harness.coordinator.actions.create(a_collection(schedule={"start": "2026-12-01T03:00"}), "ana", start=False)
     state, reason = await harness.state()
     assert state == "waiting"
     assert reason.startswith("starts on Tuesday 2026-12-01 at 03:00 UTC")
@@ -96,7 +96,7 @@ async def test_it_starts_at_its_date_and_not_before(harness: CoordinatorHarness)
 
 
 async def test_a_deadline_stops_it_and_says_so(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(schedule={"deadline": "2026-12-01"}), "ana", start=True)
+    await harness.coordinator.actions.create(a_collection(schedule={"deadline": "2026-12-01"}), "ana", start=True)
     found = (await harness.look(datetime(2026, 12, 1, tzinfo=UTC).timestamp()))["news"]
     assert (found.state, str(found.reason)) == ("stopped", "its deadline, Tuesday 2026-12-01 at 00:00 UTC, has come")
     assert harness.ledger.runs("news")[0].cut
@@ -104,7 +104,7 @@ async def test_a_deadline_stops_it_and_says_so(harness: CoordinatorHarness) -> N
 
 
 async def test_a_period_runs_everything_again_and_never_twice_at_once(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(
+    await harness.coordinator.actions.create(
         a_collection(schedule={"every": "daily", "start": "2026-12-01"}), "ana", start=False
     )
     first = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
@@ -122,7 +122,7 @@ async def test_a_period_runs_everything_again_and_never_twice_at_once(harness: C
 
 
 async def test_after_a_downtime_one_run_is_made_up_for(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(
+    await harness.coordinator.actions.create(
         a_collection(schedule={"every": "daily", "start": "2026-12-01"}), "ana", start=False
     )
     first = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
@@ -138,40 +138,40 @@ async def test_after_a_downtime_one_run_is_made_up_for(harness: CoordinatorHarne
 
 
 async def test_what_a_person_paused_is_not_started_by_its_period(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(
+    await harness.coordinator.actions.create(
         a_collection(schedule={"every": "daily", "start": "2026-12-01"}), "ana", start=False
     )
     first = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
     await harness.look(first)
-    await harness.coordinator.act("news", "pause", "ana")
+    await harness.coordinator.actions.act("news", "pause", "ana")
     assert (await harness.look(first + 24 * HOUR))["news"].state == "paused"
-    await harness.coordinator.act("news", "resume", "ana")
+    await harness.coordinator.actions.act("news", "resume", "ana")
     assert (await harness.look(first + 25 * HOUR))["news"].run == 1
 
 
 async def test_again_visits_everything_from_the_roots(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(), "ana", start=True)
+    await harness.coordinator.actions.create(a_collection(), "ana", start=True)
     await harness.frontier.set_state("news", "finished", "everything in reach was visited")
     await harness.look()
-    await harness.coordinator.act("news", "again", "ana")
+    await harness.coordinator.actions.act("news", "again", "ana")
     found = (await harness.look())["news"]
     assert (found.state, found.run, found.pending) == ("running", 2, 2)
 
 
 async def test_what_is_deleted_is_gone_and_its_name_is_free(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(), "ana", start=False)
+    await harness.coordinator.actions.create(a_collection(), "ana", start=False)
     await harness.look()
-    await harness.coordinator.act("news", "delete", "ana")
+    await harness.coordinator.actions.act("news", "delete", "ana")
     assert await harness.look() == {}
     assert harness.ledger.versions("news") == []
-    assert harness.coordinator.snapshot().collections == []
-    await harness.coordinator.create(a_collection(), "rui", start=True)
+    assert harness.coordinator.monitor.snapshot().collections == []
+    await harness.coordinator.actions.create(a_collection(), "rui", start=True)
     assert (await harness.state())[0] == "running"
     assert [(one.number, one.who) for one in harness.ledger.versions("news")] == [(1, "rui")]
 
 
 async def test_one_that_stands_still_is_told_once(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(notify={"stalled": "10 min"}), "ana", start=True)
+    await harness.coordinator.actions.create(a_collection(notify={"stalled": "10 min"}), "ana", start=True)
     for minute in range(40):
         await harness.look(START + minute * 60)
     assert [event for event, _, _ in harness.told].count("stalled") > 0
@@ -179,39 +179,41 @@ async def test_one_that_stands_still_is_told_once(harness: CoordinatorHarness) -
 
 
 async def test_numbers_become_curves_and_a_picture(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(), "ana", start=True)
+    await harness.coordinator.actions.create(a_collection(), "ana", start=True)
     for second in range(30):
         await harness.look(START + second * 2)
-    assert len(harness.coordinator.curves.recent("news")) >= 29
-    one = harness.coordinator.snapshot().collections[0]
+    assert len(harness.coordinator.monitor.timeseries.recent("news")) >= 29
+    one = harness.coordinator.monitor.snapshot().collections[0]
     assert (one.name, one.state, one.sample.pending, one.status.known) == ("news", "running", 2, 2)
     assert one.actions == ["pause", "retry", "stop"]
-    assert [(run.number, run.ended, run.known) for run in harness.coordinator.runs("news")] == [(1, None, 2)], "so far"
+    assert [(run.number, run.ended, run.known) for run in harness.coordinator.run_log.runs("news")] == [(1, None, 2)], (
+        "so far"
+    )
 
 
 async def test_one_that_runs_while_all_nodes_are_paused_says_why_nothing_comes(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(), "ana", start=True)
+    await harness.coordinator.actions.create(a_collection(), "ana", start=True)
     soon = time.time() + HOUR  # it is not silent by then, however slow we are
     harness.coordinator.nodes.receive_heartbeat(a_beat("home", trouble=PAUSED_BY_ORDER, is_paused=True), soon)
-    one = harness.coordinator.snapshot().collections[0]
+    one = harness.coordinator.monitor.snapshot().collections[0]
     assert one.state == "running"
     assert str(one.standstill) == "nobody works for it: paused by order"
     assert one.standstill is not None
     assert PORTUGUESE.render(one.standstill) == "ninguém trabalha para ela: pausado por ordem"
-    await harness.coordinator.act("news", "pause", "ana")
-    assert harness.coordinator.snapshot().collections[0].standstill is None
+    await harness.coordinator.actions.act("news", "pause", "ana")
+    assert harness.coordinator.monitor.snapshot().collections[0].standstill is None
 
 
 async def test_roots_that_were_on_their_way_when_somebody_was_killed_are_handed_over_while_it_runs(
     harness: CoordinatorHarness,
 ) -> None:
-    await harness.coordinator.create(a_collection(), "ana", start=True)
+    await harness.coordinator.actions.create(a_collection(), "ana", start=True)
     known = (await harness.look())["news"].known
     many = [f"http://h{number}.br/" for number in range(ROOTS_PER_CALL + 10)]
     seed, harness.frontier.seed = harness.frontier.seed, gone  # type: ignore[method-assign,assignment]
     with pytest.raises(Unreachable):
-        before = await harness.coordinator.config_in_force("news")
-        await harness.coordinator.edit("news", replace(before, roots=(*before.roots, *many)), "ana")
+        before = await harness.coordinator.definitions.in_force("news")
+        await harness.coordinator.actions.edit("news", replace(before, roots=(*before.roots, *many)), "ana")
     harness.begin()  # another process
     harness.frontier.seed = seed  # type: ignore[method-assign]
     await harness.look()
@@ -224,8 +226,8 @@ async def gone(*_: object) -> None:
 
 async def test_one_that_cannot_be_begun_keeps_nobody_else_from_it(harness: CoordinatorHarness) -> None:
     daily = {"every": "daily", "start": "2026-12-01"}
-    await harness.coordinator.create(a_collection("bad", schedule=daily), "ana", start=False)
-    await harness.coordinator.create(a_collection("good", schedule=daily), "ana", start=False)
+    await harness.coordinator.actions.create(a_collection("bad", schedule=daily), "ana", start=False)
+    await harness.coordinator.actions.create(a_collection("good", schedule=daily), "ana", start=False)
     first = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
     await harness.look(first)
     for name in ("bad", "good"):
@@ -241,16 +243,16 @@ async def test_one_that_cannot_be_begun_keeps_nobody_else_from_it(harness: Coord
     harness.frontier.begin_run = refused  # type: ignore[method-assign]
     found = await harness.look(first + 24 * HOUR)
     assert (found["bad"].state, found["good"].state) == ("finished", "running")
-    pictures = {one.name: one.notes for one in harness.coordinator.snapshot().collections}
+    pictures = {one.name: one.notes for one in harness.coordinator.monitor.snapshot().collections}
     assert pictures == {"bad": ["bad: cannot be begun"], "good": []}
 
 
 async def test_an_edit_of_what_somebody_else_has_changed_is_refused(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(), "ana", start=False)
+    await harness.coordinator.actions.create(a_collection(), "ana", start=False)
     read = (await harness.look())["news"].revision
-    await harness.coordinator.edit("news", a_collection(scope={"exclude": ["*/a*"]}), "bia", read)
+    await harness.coordinator.actions.edit("news", a_collection(scope={"exclude": ["*/a*"]}), "bia", read)
     with pytest.raises(EditConflict, match="changed by somebody else meanwhile"):
-        await harness.coordinator.edit("news", a_collection(), "ana", read)
+        await harness.coordinator.actions.edit("news", a_collection(), "ana", read)
     (row,) = await harness.frontier.collections()
     assert config.decode_collection(row.config).scope.exclude == ("*/a*",)
 
@@ -267,7 +269,7 @@ async def test_one_that_was_finished_before_anybody_coordinated_is_visited_again
 
 
 async def test_a_schedule_that_a_file_changed_counts_from_then_on(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(
+    await harness.coordinator.actions.create(
         a_collection(schedule={"every": "30 days", "start": "2026-11-01"}), "ana", start=True
     )
     await harness.frontier.set_state("news", "finished", "everything in reach was visited")
@@ -283,7 +285,7 @@ async def test_a_schedule_that_a_file_changed_counts_from_then_on(harness: Coord
 
 async def test_a_scheduled_start_is_no_stall(harness: CoordinatorHarness) -> None:
     waiting = a_collection(schedule={"start": "2026-12-01"}, notify={"stalled": "10 min"})
-    await harness.coordinator.create(waiting, "ana", start=False)
+    await harness.coordinator.actions.create(waiting, "ana", start=False)
     first = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
     for minutes in range(-60, 9):
         await harness.look(first + minutes * 60)
@@ -291,12 +293,12 @@ async def test_a_scheduled_start_is_no_stall(harness: CoordinatorHarness) -> Non
 
 
 async def test_a_name_that_is_free_brings_neither_secrets_nor_reports_of_another(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(), "ana", start=False)
+    await harness.coordinator.actions.create(a_collection(), "ana", start=False)
     data = harness.ledger.data
     credentials.add(data, "news", credentials.Credential(("a.br",), "cookie", "", "sesame"))
     (data.reports / "news" / "20260101-000000").mkdir(parents=True)
-    await harness.coordinator.act("news", "delete", "ana")
-    await harness.coordinator.create(a_collection(), "rui", start=False)
+    await harness.coordinator.actions.act("news", "delete", "ana")
+    await harness.coordinator.actions.create(a_collection(), "rui", start=False)
     assert credentials.list_redacted(data, "news") == []
     assert not (data.reports / "news").exists()
 
@@ -307,7 +309,7 @@ DONE = "everything in reach was visited"
 
 
 async def a_daily_one_between_two_runs(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(schedule=DAILY), "ana", start=False)
+    await harness.coordinator.actions.create(a_collection(schedule=DAILY), "ana", start=False)
     await harness.look(FIRST)
     assert len(await visit(harness, 2)) == 2
     assert await is_over(harness)
@@ -318,22 +320,22 @@ async def test_a_schedule_is_paused_between_two_runs_and_says_so_until_somebody_
     harness: CoordinatorHarness,
 ) -> None:
     await a_daily_one_between_two_runs(harness)
-    assert harness.coordinator.snapshot().collections[0].actions == ["pause", "again", "delete"]
-    await harness.coordinator.act("news", "pause", "rui")
+    assert harness.coordinator.monitor.snapshot().collections[0].actions == ["pause", "again", "delete"]
+    await harness.coordinator.actions.act("news", "pause", "rui")
     state, reason = await harness.state()
     assert state == "paused"
     assert reason.endswith("; its schedule rests until somebody resumes it")
-    picture = harness.coordinator.snapshot().collections[0]
+    picture = harness.coordinator.monitor.snapshot().collections[0]
     assert PORTUGUESE.render(picture.reason).endswith("; sua agenda espera até que alguém a retome")
     assert (picture.actions, picture.next) == (["resume", "delete"], None)
-    assert await harness.coordinator.upcoming_runs("news", 3) == []
+    assert await harness.coordinator.schedule.upcoming_runs("news", 3) == []
     for day in (1, 2):
         assert (await harness.look(FIRST + day * 24 * HOUR))["news"].run == 1
     harness.begin()  # after a downtime, too
     assert (await harness.look(FIRST + 5 * 24 * HOUR + HOUR))["news"].state == "paused"
-    await harness.coordinator.act("news", "resume", "rui")
+    await harness.coordinator.actions.act("news", "resume", "rui")
     assert await harness.state() == ("finished", DONE), "as it was; and nothing is made up for"
-    assert harness.coordinator.snapshot().collections[0].next == FIRST + 6 * 24 * HOUR
+    assert harness.coordinator.monitor.snapshot().collections[0].next == FIRST + 6 * 24 * HOUR
     assert (await harness.look(FIRST + 6 * 24 * HOUR))["news"].run == 2
     assert [event for event, _, _ in harness.told] == ["started", "finished", "started"]
 
@@ -341,15 +343,15 @@ async def test_a_schedule_is_paused_between_two_runs_and_says_so_until_somebody_
 async def test_a_stopped_one_whose_schedule_is_paused_and_resumed_is_stopped_as_before(
     harness: CoordinatorHarness,
 ) -> None:
-    await harness.coordinator.create(a_collection(schedule=DAILY), "ana", start=False)
+    await harness.coordinator.actions.create(a_collection(schedule=DAILY), "ana", start=False)
     await harness.look(FIRST)
-    await harness.coordinator.act("news", "stop", "ana")
-    stopped = harness.coordinator.snapshot().collections[0]
-    await harness.coordinator.act("news", "pause", "rui")
+    await harness.coordinator.actions.act("news", "stop", "ana")
+    stopped = harness.coordinator.monitor.snapshot().collections[0]
+    await harness.coordinator.actions.act("news", "pause", "rui")
     assert (await harness.look(FIRST + 25 * HOUR))["news"].state == "paused"
-    await harness.coordinator.act("news", "resume", "rui")
+    await harness.coordinator.actions.act("news", "resume", "rui")
     await harness.look()
-    again = harness.coordinator.snapshot().collections[0]
+    again = harness.coordinator.monitor.snapshot().collections[0]
     assert (again.state, again.reason) == ("stopped", stopped.reason)
     assert PORTUGUESE.render(again.reason).startswith("por ana às ")
     assert again.actions == ["pause", "resume", "again", "delete"]
@@ -358,35 +360,35 @@ async def test_a_stopped_one_whose_schedule_is_paused_and_resumed_is_stopped_as_
 async def test_one_that_waits_for_its_start_is_paused_and_does_not_start_until_it_is_resumed(
     harness: CoordinatorHarness,
 ) -> None:
-    await harness.coordinator.create(a_collection(schedule={"start": "2026-12-01"}), "ana", start=False)
+    await harness.coordinator.actions.create(a_collection(schedule={"start": "2026-12-01"}), "ana", start=False)
     assert (await harness.state())[0] == "waiting"
-    await harness.coordinator.act("news", "pause", "ana")
+    await harness.coordinator.actions.act("news", "pause", "ana")
     assert (await harness.look(FIRST + HOUR))["news"].state == "paused"
-    await harness.coordinator.act("news", "resume", "ana")
+    await harness.coordinator.actions.act("news", "resume", "ana")
     assert (await harness.state())[0] == "running"
 
 
 async def test_what_is_finished_and_has_no_next_run_cannot_be_paused(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(), "ana", start=True)
+    await harness.coordinator.actions.create(a_collection(), "ana", start=True)
     await harness.frontier.set_state("news", "finished", DONE)
     await harness.look()
     with pytest.raises(ConfigError, match=r"^news is finished: pause is for what is running; possible now: again, de"):
-        await harness.coordinator.act("news", "pause", "ana")
+        await harness.coordinator.actions.act("news", "pause", "ana")
 
 
 async def test_a_limit_that_is_raised_lets_what_it_ended_go_on(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection(scope={"pages_max": 1}), "ana", start=True)
+    await harness.coordinator.actions.create(a_collection(scope={"pages_max": 1}), "ana", start=True)
     assert len(await visit(harness, 2)) == 1
     assert await is_over(harness)
     assert await harness.state() == ("finished", "pages_max = 1 was reached")
-    await harness.coordinator.edit("news", a_collection(scope={"pages_max": 1}, politeness={"delay": 3}), "rui")
+    await harness.coordinator.actions.edit("news", a_collection(scope={"pages_max": 1}, politeness={"delay": 3}), "rui")
     assert (await harness.state())[0] == "finished", "which changes nothing about that"
-    await harness.coordinator.edit("news", a_collection(scope={"pages_max": 2}), "rui")
+    await harness.coordinator.actions.edit("news", a_collection(scope={"pages_max": 2}), "rui")
     state, reason = await harness.state()
     assert (state, reason[:35]) == ("running", "goes on since it was edited by rui ")
-    picture = harness.coordinator.snapshot().collections[0]
+    picture = harness.coordinator.monitor.snapshot().collections[0]
     assert PORTUGUESE.render(picture.reason).startswith("continua desde que foi editada por rui às ")
-    assert [(run.number, run.state) for run in harness.coordinator.runs("news")] == [(1, "running")]
+    assert [(run.number, run.state) for run in harness.coordinator.run_log.runs("news")] == [(1, "running")]
     assert len(await visit(harness, 2)) == 1
     assert await is_over(harness)
 
@@ -394,11 +396,11 @@ async def test_a_limit_that_is_raised_lets_what_it_ended_go_on(harness: Coordina
 async def test_what_was_finished_goes_on_with_roots_that_are_added_and_never_waits_in_vain(
     harness: CoordinatorHarness,
 ) -> None:
-    await harness.coordinator.create(a_collection(), "ana", start=True)
+    await harness.coordinator.actions.create(a_collection(), "ana", start=True)
     assert len(await visit(harness, 2)) == 2
     assert await is_over(harness)
-    before = await harness.coordinator.config_in_force("news")
-    await harness.coordinator.edit("news", replace(before, roots=(*before.roots, "http://c.br/")), "rui")
+    before = await harness.coordinator.definitions.in_force("news")
+    await harness.coordinator.actions.edit("news", replace(before, roots=(*before.roots, "http://c.br/")), "rui")
     assert (await harness.state())[0] == "running"
     assert await visit(harness, 2) == ["http://c.br/"]
 
@@ -406,13 +408,13 @@ async def test_what_was_finished_goes_on_with_roots_that_are_added_and_never_wai
 async def test_what_an_edit_opened_while_its_schedule_was_paused_is_visited_when_it_is_resumed(
     harness: CoordinatorHarness,
 ) -> None:
-    await harness.coordinator.create(a_collection(schedule=DAILY), "ana", start=True)
+    await harness.coordinator.actions.create(a_collection(schedule=DAILY), "ana", start=True)
     assert len(await visit(harness, 2)) == 2
     assert await is_over(harness)
     await harness.look()
-    await harness.coordinator.act("news", "pause", "ana")
-    before = await harness.coordinator.config_in_force("news")
-    await harness.coordinator.edit("news", replace(before, roots=(*before.roots, "http://c.br/")), "rui")
+    await harness.coordinator.actions.act("news", "pause", "ana")
+    before = await harness.coordinator.definitions.in_force("news")
+    await harness.coordinator.actions.edit("news", replace(before, roots=(*before.roots, "http://c.br/")), "rui")
     assert (await harness.state())[0] == "paused"
-    await harness.coordinator.act("news", "resume", "ana")
+    await harness.coordinator.actions.act("news", "resume", "ana")
     assert (await harness.state())[0] == "running"

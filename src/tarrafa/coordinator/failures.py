@@ -60,7 +60,7 @@ class Failures:
             facts = await self._frontier().urls_by_status(one.name, counted.status)
         except (DataError, FrontierError) as error:
             silence = str(error)
-        groups = self._coordinator.sightings.failures(one.name)
+        groups = self._coordinator.monitor.recent_visits.failures(one.name)
         seen = next((group.seen for group in groups if group.status == counted.status), [])
         retried = can_be_retried(counted.status)
         return FailureDetail(
@@ -87,7 +87,7 @@ class Failures:
             some = await self._frontier().retry_by_status(one.name, counted.status, place, URLS_PER_CALL)
             urls, place = urls + some.urls, some.end
         if urls:
-            await self._coordinator.continue_if_finished(one.name, who)
+            await self._coordinator.actions.continue_if_finished(one.name, who)
         return RetryResponse(urls, more=place is not None)
 
     def _find(self, name: str, status: str) -> tuple[CollectionSnapshot, VisitStatusCount]:

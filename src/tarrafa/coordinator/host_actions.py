@@ -38,14 +38,14 @@ class HostActions:
         key = host_key(url)
         if action == "retry":
             await self._frontier().retry_host(host_id(key), key)
-            await self._coordinator.continue_all_with_more(who)
+            await self._coordinator.actions.continue_all_with_more(who)
         elif action == "forget":
             await self._frontier().forget_host(host_id(key))
         elif action == "block":
-            await self._coordinator.amend(collection, lambda before: with_host_blocked(before, url), who)
+            await self._coordinator.actions.amend(collection, lambda before: with_host_blocked(before, url), who)
         else:
             name = host_name(url)
-            await self._coordinator.amend(collection, lambda before: with_host_slowed(before, name, delay), who)
+            await self._coordinator.actions.amend(collection, lambda before: with_host_slowed(before, name, delay), who)
 
 
 def last_forgotten(audit: AuditLog, url: str) -> AuditLine | None:

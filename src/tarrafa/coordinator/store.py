@@ -2,7 +2,7 @@
 
 One SQLite file, DATA/coordinator.sqlite, written by whoever coordinates and by nobody else: every version of what
 people defined, every run, what a collection looked like minute by minute. Others keep tables of their own in it
-(`open_ledger`). Promises: what a call returned for is on the disk, whatever happens to this process; a lost file
+(`open_store`). Promises: what a call returned for is on the disk, whatever happens to this process; a lost file
 costs history, never a crawl.
 """
 

@@ -79,22 +79,22 @@ def test_a_list_that_is_lost_is_told_by_its_file(shelf, tmp_path):
 
 async def test_what_one_deletes_takes_its_lists_along_and_leaves_those_of_others(harness: CoordinatorHarness) -> None:
     folder = harness.ledger.data.root.parent
-    await harness.coordinator.create(a_long_one(), "ana", start=False)
-    await harness.coordinator.create(a_long_one(name="copy"), "ana", start=False)
-    await harness.coordinator.create(a_long_one(MANY + 1, name="other"), "ana", start=False)
+    await harness.coordinator.actions.create(a_long_one(), "ana", start=False)
+    await harness.coordinator.actions.create(a_long_one(name="copy"), "ana", start=False)
+    await harness.coordinator.actions.create(a_long_one(MANY + 1, name="other"), "ana", start=False)
     assert len(files(folder)) == 2
-    await harness.coordinator.act("other", "delete", "ana")
-    await harness.coordinator.act("copy", "delete", "ana")
+    await harness.coordinator.actions.act("other", "delete", "ana")
+    await harness.coordinator.actions.act("copy", "delete", "ana")
     assert len(files(folder)) == 1
-    await harness.coordinator.act("news", "delete", "ana")
+    await harness.coordinator.actions.act("news", "delete", "ana")
     assert files(folder) == []
 
 
 async def test_an_edit_of_a_long_one_is_told_by_what_it_changed(harness: CoordinatorHarness) -> None:
     first = a_long_one()
-    await harness.coordinator.create(first, "ana", start=False)
-    await harness.coordinator.edit("news", edited(first, "*/a/*"), "rui")
-    await harness.coordinator.edit("news", a_long_one(MANY + 1, scope={"exclude": ["*/a/*"]}), "eva")
+    await harness.coordinator.actions.create(first, "ana", start=False)
+    await harness.coordinator.actions.edit("news", edited(first, "*/a/*"), "rui")
+    await harness.coordinator.actions.edit("news", a_long_one(MANY + 1, scope={"exclude": ["*/a/*"]}), "eva")
     told = await collection_view.version_changes(harness.coordinator, "news")
     assert [(one.number, one.who, [(change.key, change.added) for change in one.changes]) for one in told] == [
         (3, "eva", [("roots", [f"http://www.site-{MANY}.br/"])]),
@@ -133,39 +133,39 @@ class Watched:
 
 async def test_a_configuration_crosses_once_and_its_roots_some_at_a_time(harness: CoordinatorHarness) -> None:
     watched = harness.frontier = Watched(harness)  # type: ignore[assignment]
-    await harness.coordinator.create(a_long_one(), "ana", start=True)
+    await harness.coordinator.actions.create(a_long_one(), "ana", start=True)
     assert (watched.opened, watched.seeded) == ([PER_CALL], [PER_CALL, 7])
     assert (await harness.look())["news"].known == MANY
-    await harness.coordinator.edit("news", edited(a_long_one(), "*/a/*"), "ana")
+    await harness.coordinator.actions.edit("news", edited(a_long_one(), "*/a/*"), "ana")
     assert (watched.opened[1:], watched.seeded[2:]) == ([0], []), "nobody was told anew of the roots that stayed"
     for _ in range(3):
         await harness.look()
-        await harness.coordinator.config_in_force("news")
-        await harness.coordinator.upcoming_runs("news", 1)
-    await harness.coordinator.act("news", "pause", "ana")
+        await harness.coordinator.definitions.in_force("news")
+        await harness.coordinator.schedule.upcoming_runs("news", 1)
+    await harness.coordinator.actions.act("news", "pause", "ana")
     assert watched.read == [], "what we said ourselves we need not ask for"
     await submit_collection(watched.inner, edited(a_long_one(), "*/b/*"), start=False)
     await harness.look()
-    assert (await harness.coordinator.config_in_force("news")).scope.exclude == ("*/b/*",)
+    assert (await harness.coordinator.definitions.in_force("news")).scope.exclude == ("*/b/*",)
     assert watched.read == ["news"]
 
 
 async def test_roots_that_were_not_all_handed_over_are_handed_over_before_it_runs(harness: CoordinatorHarness) -> None:
     watched = harness.frontier = Watched(harness, fails_after=1)  # type: ignore[assignment]
     with pytest.raises(FrontierError, match="it was killed"):
-        await harness.coordinator.create(a_long_one(), "ana", start=True)
+        await harness.coordinator.actions.create(a_long_one(), "ana", start=True)
     harness.begin()  # as after a kill
     assert (await harness.look())["news"].known == 2 * PER_CALL
     watched.fails_after = 1 << 30
-    await harness.coordinator.act("news", "start", "ana")
+    await harness.coordinator.actions.act("news", "start", "ana")
     assert (await harness.look())["news"].known == MANY
     watched.seeded.clear()
-    await harness.coordinator.edit("news", edited(a_long_one(), "*/a/*"), "ana")
+    await harness.coordinator.actions.edit("news", edited(a_long_one(), "*/a/*"), "ana")
     assert watched.seeded == []
 
 
 async def test_while_a_long_one_is_handed_over_others_are_acted_upon(harness: CoordinatorHarness) -> None:
-    await harness.coordinator.create(a_collection("short"), "ana", start=True)
+    await harness.coordinator.actions.create(a_collection("short"), "ana", start=True)
     waits, goes_on = asyncio.Event(), asyncio.Event()
 
     class Slow(Watched):
@@ -175,9 +175,9 @@ async def test_while_a_long_one_is_handed_over_others_are_acted_upon(harness: Co
             await super().seed(collection, roots)
 
     harness.frontier = Slow(harness)  # type: ignore[assignment]
-    creating = asyncio.create_task(harness.coordinator.create(a_long_one(), "ana", start=True))
+    creating = asyncio.create_task(harness.coordinator.actions.create(a_long_one(), "ana", start=True))
     await waits.wait()
-    await harness.coordinator.act("short", "pause", "rui")
+    await harness.coordinator.actions.act("short", "pause", "rui")
     assert (await harness.look())["short"].state == "paused"
     assert not creating.done()
     goes_on.set()

@@ -109,7 +109,7 @@ class CoordinatorSite:
 
     def _on_overview(self, overview: FrontierOverview) -> None:
         assert self.home is not None
-        runs = self.home.coordinator.ledger.runs
+        runs = self.home.coordinator.store.runs
         with self._news:  # what the coordinator has noted counts, a moment after it has happened
             self._states = {
                 one.name: one.state
@@ -174,14 +174,14 @@ class CoordinatorSite:
         def read() -> dict[str, Any]:
             assert self.home is not None
             coordinator = self.home.coordinator
-            overview = coordinator.overview or FrontierOverview([], [])
+            overview = coordinator.overview.current or FrontierOverview([], [])
             names = [one.name for one in overview.collections]
             return {
                 "states": {one.name: (one.state, one.revision, one.run) for one in overview.collections},
-                "versions": {name: len(coordinator.ledger.versions(name)) for name in names},
-                "lives": {name: coordinator.ledger.lifecycle(name) for name in names},
-                "runs": {name: coordinator.ledger.runs(name) for name in names},
-                "orders": {node.node.name: node.node.orders for node in coordinator.snapshot().nodes},
+                "versions": {name: len(coordinator.store.versions(name)) for name in names},
+                "lives": {name: coordinator.store.lifecycle(name) for name in names},
+                "runs": {name: coordinator.store.runs(name) for name in names},
+                "orders": {node.node.name: node.node.orders for node in coordinator.monitor.snapshot().nodes},
                 "accounts": self.entry.accounts.all_accounts(),
                 "suggestions": Suggestions(self.data).list_waiting(),
                 "secrets": {name: credentials.list_redacted(self.data, name) for name in names},

@@ -25,7 +25,7 @@ async def create_collection(coordinator: Coordinator, draft: Draft, who: str, *,
     """A new collection."""
     collection = draft.require_valid()
     try:
-        await coordinator.create(collection, who, start=start)
+        await coordinator.actions.create(collection, who, start=start)
     except ConfigError as error:  # its name is taken
         raise InvalidDraft([complaint_from_message(error.message)]) from None
     return collection
@@ -37,7 +37,7 @@ async def edit_collection(
     """Another configuration of one that is there; what is different now. `revision`: of what was edited."""
     collection = draft.require_valid()
     try:
-        await coordinator.edit(before.name, collection, who, revision)
+        await coordinator.actions.edit(before.name, collection, who, revision)
     except EditConflict as error:
         raise InvalidDraft([Complaint("", "", error.message)]) from None
     return await asyncio.to_thread(drafts.changed_fields, before, collection)
@@ -67,7 +67,7 @@ async def add_roots(coordinator: Coordinator, name: str, urls: Sequence[str], wh
             )
         return after
 
-    return await coordinator.amend(name, longer, who)
+    return await coordinator.actions.amend(name, longer, who)
 
 
 def changes_for_audit(changes: Sequence[FieldChange]) -> str:

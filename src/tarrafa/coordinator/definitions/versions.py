@@ -1,7 +1,7 @@
 """Collection definitions: the configuration in force, every stored version, and long root lists kept once.
 
 What is in force the frontier knows; here it is asked for once for each revision and then remembered, because it may
-name a million roots. Every version is kept in the ledger, with who and when. A long list of roots is kept beside it,
+name a million roots. Every version is kept in the store, with who and when. A long list of roots is kept beside it,
 in DATA/definitions, under the digest of its content: versions that share it share the file. Promises: what takes long
 is done beside the loop; one that came by another way than ours gets its version and its history when it is first
 seen.
@@ -27,7 +27,7 @@ from tarrafa.frontier.messages import CollectionRow, FrontierCollectionState, Fr
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 
 BY_COMMAND_LINE = "tarrafa crawl"  # who wrote a configuration that did not come through here
-LONG_BYTES = 64 << 10  # lists that are longer are kept beside the ledger
+LONG_BYTES = 64 << 10  # lists that are longer are kept beside the store
 LISTS = "lists"  # the key that then names them, before all others
 NO_SUCH_COLLECTION = "no collection is named {!r}"
 
@@ -48,7 +48,7 @@ class LongListStore:
         self._folder = data.root / "definitions"
 
     def put(self, content: bytes) -> bytes:
-        """A configuration as the ledger keeps it: as it is, or without its long lists, which are on the disk then."""
+        """A configuration as the store keeps it: as it is, or without its long lists, which are on the disk then."""
         if len(content) < LONG_BYTES:
             return content
         outer = _raws(content)
@@ -111,7 +111,7 @@ def long_lists_digest(kept: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _KnownDefinition:
-    """What is in force, as of a revision. None: it cannot be read. `adopted`: the ledger has it."""
+    """What is in force, as of a revision. None: it cannot be read. `adopted`: the store has it."""
 
     standing: FrontierCollectionState
     collection: Collection | None
@@ -124,11 +124,11 @@ class _KnownDefinition:
 class CollectionDefinitions:
     """Of all collections. `frontier` gives it when it is there, and raises `Unreachable` when it is not."""
 
-    def __init__(self, ledger: CoordinatorStore, frontier: Callable[[], Frontier], clock: Clock) -> None:
-        self._ledger, self._frontier, self._clock = ledger, frontier, clock
-        self.shelf = LongListStore(ledger.data)
+    def __init__(self, store: CoordinatorStore, frontier: Callable[[], Frontier], clock: Clock) -> None:
+        self._store, self._frontier, self._clock = store, frontier, clock
+        self.long_lists = LongListStore(store.data)
         self._known: dict[str, _KnownDefinition] = {}
-        self._shelving = asyncio.Lock()  # a list is on the shelf until the ledger names it, or nobody does any more
+        self._list_lock = asyncio.Lock()  # a list is written before a version names it, and dropped when none does
 
     async def standing(self, name: str) -> FrontierCollectionState:
         """How it stands in this moment; `NotFound`, if it does not."""
@@ -163,22 +163,22 @@ class CollectionDefinitions:
 
     async def add_version(self, collection: Collection, who: str) -> None:
         """Another version of what people defined."""
-        async with self._shelving:
-            content = await asyncio.to_thread(lambda: self.shelf.put(config.encode_collection(collection)))
-            self._ledger.add_version(collection.name, content, self._clock.now(), who)
+        async with self._list_lock:
+            content = await asyncio.to_thread(lambda: self.long_lists.put(config.encode_collection(collection)))
+            self._store.add_version(collection.name, content, self._clock.now(), who)
 
     async def _adopt(self, row: CollectionRow) -> None:
         """What came by another way than ours gets its history from now on."""
-        now, life = self._clock.now(), self._ledger.lifecycle(row.name)
+        now, life = self._clock.now(), self._store.lifecycle(row.name)
         if life is None:
             life = CollectionLifecycle(created=now, scheduled=now)
-            self._ledger.put_lifecycle(row.name, life)
-        last = self._ledger.newest_version(row.name)
-        async with self._shelving:
-            content = await asyncio.to_thread(self.shelf.put, row.config)
-            number = self._ledger.add_version(row.name, content, now, BY_COMMAND_LINE)
+            self._store.put_lifecycle(row.name, life)
+        last = self._store.newest_version(row.name)
+        async with self._list_lock:
+            content = await asyncio.to_thread(self.long_lists.put, row.config)
+            number = self._store.add_version(row.name, content, now, BY_COMMAND_LINE)
         if last is not None and number > last.number and _schedule_of(bytes(last.config)) != _schedule_of(content):
-            self._ledger.put_lifecycle(row.name, replace(life, scheduled=now))
+            self._store.put_lifecycle(row.name, replace(life, scheduled=now))
 
     # -- what is remembered ------------------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class CollectionDefinitions:
         return [one.collection for one in self._known.values() if one.collection is not None]
 
     def has_changes(self, overview: FrontierOverview) -> bool:
-        """Whether there are others than those that the ledger has."""
+        """Whether there are others than those that the store has."""
         seen = {one.name: one.revision for one in overview.collections}
         return seen != {name: one.standing.revision for name, one in self._known.items() if one.adopted}
 
@@ -226,12 +226,12 @@ class CollectionDefinitions:
     async def delete(self, name: str) -> None:
         """A name that is free is nobody's."""
         self._known.pop(name, None)
-        async with self._shelving:
-            named = self._ledger.delete_collection(name)
+        async with self._list_lock:
+            named = self._store.delete_collection(name)
             lists = {long_lists_digest(content) for content in named} - {""}
             if lists:
-                others = {long_lists_digest(content) for content in self._ledger.all_version_configs()}
-                await asyncio.to_thread(self.shelf.drop, lists - others)
+                others = {long_lists_digest(content) for content in self._store.all_version_configs()}
+                await asyncio.to_thread(self.long_lists.drop, lists - others)
 
 
 def _schedule_of(kept: bytes) -> bytes:

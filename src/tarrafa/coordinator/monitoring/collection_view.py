@@ -42,9 +42,9 @@ class VersionChanges(msgspec.Struct, frozen=True):
 
 def current_snapshot(coordinator: Coordinator) -> SystemSnapshot:
     """Everything, once anything is known."""
-    if coordinator.overview is None:
+    if coordinator.overview.current is None:
         raise Unreachable("the frontier has not answered yet")
-    return coordinator.snapshot()
+    return coordinator.monitor.snapshot()
 
 
 def find_collection(picture: SystemSnapshot, name: str) -> CollectionSnapshot:
@@ -62,23 +62,23 @@ def find_node(picture: SystemSnapshot, name: str) -> NodeSnapshot:
 
 
 def collection_detail(coordinator: Coordinator, one: CollectionSnapshot) -> CollectionDetail:
-    sightings, name = coordinator.sightings, one.name
+    recent_visits, name = coordinator.monitor.recent_visits, one.name
     return CollectionDetail(
         one,
-        sightings.newest(name),
-        sightings.failures(name),
-        sightings.slowest(name, coordinator.now()),
-        coordinator.runs(name),
+        recent_visits.newest(name),
+        recent_visits.failures(name),
+        recent_visits.slowest(name, coordinator.clock.now()),
+        coordinator.run_log.runs(name),
     )
 
 
 async def version_changes(coordinator: Coordinator, name: str) -> list[VersionChanges]:
     """The newest first, each with what it changed; of very many the newest VERSIONS_MAX."""
     await coordinator.definitions.standing(name)
-    kept = coordinator.ledger.versions(name, VERSIONS_MAX + 1)
+    kept = coordinator.store.versions(name, VERSIONS_MAX + 1)
 
     def told() -> list[VersionChanges]:
-        read = coordinator.definitions.shelf.reader()
+        read = coordinator.definitions.long_lists.reader()
         found, after = list[VersionChanges](), read(bytes(kept[0].config)) if kept else None
         for version, earlier in zip(kept[:VERSIONS_MAX], [*kept[1:], None], strict=False):
             before = None if earlier is None else read(bytes(earlier.config))

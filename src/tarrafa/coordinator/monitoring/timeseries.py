@@ -1,6 +1,6 @@
 """Time series of collections: samples by the second in memory and by the minute on disk.
 
-Promises: each second of the last quarter of an hour is in memory, each minute of all time in the ledger; a second
+Promises: each second of the last quarter of an hour is in memory, each minute of all time in the store; a second
 that nobody looked at is simply missing. A restart loses the seconds, not the minutes.
 
 What does a collection look like at this moment, as its curves show it?
@@ -35,8 +35,8 @@ WINDOW_S = 10.0  # over which a rate is told
 class CollectionTimeSeries:
     """Samples of all collections."""
 
-    def __init__(self, ledger: CoordinatorStore) -> None:
-        self._ledger = ledger
+    def __init__(self, store: CoordinatorStore) -> None:
+        self._store = store
         self._recent: dict[str, deque[CollectionSample]] = {}
         self._minutes: dict[str, int] = {}
 
@@ -48,7 +48,7 @@ class CollectionTimeSeries:
         minute = int(sample.at // MINUTE_S)
         if self._minutes.get(name) != minute:
             self._minutes[name] = minute
-            self._ledger.put_sample(name, sample)
+            self._store.put_sample(name, sample)
 
     def rate(self, name: str, at: float, value: int, of: Callable[[CollectionSample], int]) -> float:
         """How fast that number grew over the last seconds."""
@@ -71,7 +71,7 @@ class CollectionTimeSeries:
         if recent and recent[0].at <= since:
             return [one for one in recent if since <= one.at <= until]
         edge = recent[0].at if recent else until + 1
-        older = self._ledger.samples(name, since, until)
+        older = self._store.samples(name, since, until)
         if until - since > LONG_S:  # seconds would be lost between days
             return older + [one for one in recent[-1:] if not older or one.at > older[-1].at]
         return [one for one in older if one.at < edge] + [one for one in recent if one.at <= until]
@@ -90,26 +90,26 @@ class CollectionSampler:
 
     def __init__(
         self,
-        curves: CollectionTimeSeries,
+        timeseries: CollectionTimeSeries,
         definitions: CollectionDefinitions,
         frontier: Callable[[], Frontier],
         clock: Clock,
     ) -> None:
-        self._curves, self._definitions, self._frontier, self._clock = curves, definitions, frontier, clock
+        self._timeseries, self._definitions, self._frontier, self._clock = timeseries, definitions, frontier, clock
         self._counts: dict[str, tuple[float, HostCounts]] = {}
         self._freshness: dict[str, tuple[float, float | None]] = {}
         self._rng = Random()
 
     async def sample(self, status: CollectionStatus, now: float) -> None:
         """One sample, where there is anything new."""
-        counts, name, last = await self._hosts(status, now), status.name, self._curves.last(status.name)
+        counts, name, last = await self._hosts(status, now), status.name, self._timeseries.last(status.name)
         if last is not None and status.state != "running" and last.is_idle and last.visits == status.visits:
             return  # nor has it changed
-        self._curves.add(name, CollectionSample(
+        self._timeseries.add(name, CollectionSample(
             now, status.fetched, status.known, status.pending + status.handed_out, status.failed, status.visits,
             status.revisits, status.bytes,
             pages_per_s=status.pages_per_s if status.state == "running" else 0.0,
-            bytes_per_s=round(self._curves.rate(name, now, status.bytes, lambda one: one.bytes), 1),
+            bytes_per_s=round(self._timeseries.rate(name, now, status.bytes, lambda one: one.bytes), 1),
             fresh=await self._fresh(status, now),
             active=counts.active, waiting=counts.waiting, backed_off=counts.backed_off,
         ))  # fmt: skip

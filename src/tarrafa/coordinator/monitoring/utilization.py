@@ -1,6 +1,6 @@
 """CPU utilization of nodes by the minute, and over the runs of a collection.
 
-Each beat says how busy its machine is. The ledger keeps sum, count and most of every minute for each node, so that a
+Each beat says how busy its machine is. The store keeps sum, count and most of every minute for each node, so that a
 report, also one that is made beside the coordinator or after it, can tell of the time of a collection's runs and of
 nobody else's. Promises: at most KEEP_EVERY_S seconds are lost with the process; a minute in which nobody coordinated
 is simply missing, and whoever asks hears that.
@@ -56,9 +56,9 @@ class UsageDuringRuns(NamedTuple):
 class UtilizationLog:
     """Of all nodes, as whoever coordinates hears of it."""
 
-    def __init__(self, ledger: CoordinatorStore) -> None:
-        self._ledger = ledger
-        ledger.connection.execute(TABLE)
+    def __init__(self, store: CoordinatorStore) -> None:
+        self._store = store
+        store.connection.execute(TABLE)
         self._minutes: dict[str, tuple[int, CpuUsage]] = {}
         self._kept: dict[str, float] = {}
 
@@ -79,13 +79,13 @@ class UtilizationLog:
         """While the collection was crawled, up to this very moment."""
         for node in self._minutes:
             self._keep(node, now)
-        return _usage_during_runs(self._ledger.connection, name, now, run, since, until)
+        return _usage_during_runs(self._store.connection, name, now, run, since, until)
 
     def _keep(self, node: str, at: float) -> None:
         minute, used = self._minutes[node]
         self._kept[node] = at
         if used.count:
-            self._ledger.execute(UPSERT, (node, minute, used.sum, used.count, used.most))
+            self._store.execute(UPSERT, (node, minute, used.sum, used.count, used.most))
             self._minutes[node] = (minute, CpuUsage())
 
 

@@ -52,10 +52,10 @@ class CoordinatorNode:
     ) -> None:
         data.create()
         self.data, self.name, self._clock = data, name, clock
-        self._ledger = CoordinatorStore.open(data)
-        self.teller = Notifier(NoticeOutbox(store_path(data)), NotifyEnvironment.from_environment(), time.time)
+        self._store = CoordinatorStore.open(data)
+        self.notifier = Notifier(NoticeOutbox(store_path(data)), NotifyEnvironment.from_environment(), time.time)
         self.coordinator = Coordinator(
-            self._ledger, lambda: self.supervisor.frontier, clock, self._notify, name, self.teller.delivery_problems
+            self._store, lambda: self.supervisor.frontier, clock, self._notify, name, self.notifier.delivery_problems
         )
         orders = self._stored_orders()
         employed = worker_count(orders, workers)
@@ -80,7 +80,7 @@ class CoordinatorNode:
         numbers = {name: getattr(status, name) for name in NOTICE_NUMBERS} if status is not None else {}
         sentence = f"{collection.name} {event}: {told}"
         notice = make_notice(collection.name, event, self._clock.now(), sentence, numbers, occasion)
-        self.teller.notify(notice, collection.notify)
+        self.notifier.notify(notice, collection.notify)
 
     @property
     def frontier_address(self) -> Address:
@@ -93,9 +93,9 @@ class CoordinatorNode:
 
     async def overview(self) -> FrontierOverview:
         """The state of things, for those who only look."""
-        if self.coordinator.overview is None:
+        if self.coordinator.overview.current is None:
             raise Unreachable("the frontier has not answered yet")
-        return self.coordinator.overview
+        return self.coordinator.overview.current
 
     def _stored_orders(self) -> NodeOrders:
         try:
@@ -104,18 +104,21 @@ class CoordinatorNode:
             return NodeOrders()
 
     async def __aenter__(self) -> "CoordinatorNode":
-        self._stack.callback(self._ledger.close)
+        self._stack.callback(self._store.close)
         try:
             await self._stack.enter_async_context(self.supervisor)
             await self._stack.enter_async_context(self._living)
             with contextlib.suppress(Unreachable):
-                await self.coordinator.refresh_overview()  # whoever asks first sees what there is
+                await self.coordinator.overview.refresh()  # whoever asks first sees what there is
             audit = AuditLog(self.data, self._clock.now)
             await self._stack.enter_async_context(ControlServer(self.data, self.coordinator, audit))
         except BaseException:
             await self._stack.aclose()
             raise
-        self._tasks = [asyncio.create_task(self._heartbeat_loop()), asyncio.create_task(self.teller.deliver_forever())]
+        self._tasks = [
+            asyncio.create_task(self._heartbeat_loop()),
+            asyncio.create_task(self.notifier.deliver_forever()),
+        ]
         return self
 
     async def __aexit__(self, *_: object) -> None:

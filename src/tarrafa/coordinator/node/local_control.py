@@ -88,7 +88,7 @@ class ControlServer:
             await self._record_audit(wish, action, f"{wish.action}: {error}", refused=True)
             return ControlResponse(reason=str(error), error=type(error).__name__)
         await self._record_audit(wish, action, detail)
-        status = self._coordinator.status(wish.name)
+        status = self._coordinator.overview.status(wish.name)
         return ControlResponse() if status is None else ControlResponse(status.state, str(status.reason))
 
     async def _act(self, wish: ControlRequest) -> str:
@@ -97,18 +97,18 @@ class ControlServer:
         if action == "start":
             state = (await self._coordinator.definitions.standing(wish.name)).state
             action = START_ACTION_BY_STATE.get(state, action)
-        await self._coordinator.act(wish.name, action, wish.who)
+        await self._coordinator.actions.act(wish.name, action, wish.who)
         return action
 
     async def _add(self, wish: ControlRequest) -> tuple[str, str]:
         """A new one, or what one that is there is to be from now on; what the audit says of it."""
         collection = await asyncio.to_thread(config.decode_collection, wish.config)
         try:
-            before = await self._coordinator.config_in_force(collection.name)
+            before = await self._coordinator.definitions.in_force(collection.name)
         except NotFound:
-            await self._coordinator.create(collection, wish.who, start=False)
+            await self._coordinator.actions.create(collection, wish.who, start=False)
             return "create a collection", ""
-        await self._coordinator.edit(collection.name, collection, wish.who)
+        await self._coordinator.actions.edit(collection.name, collection, wish.who)
         changes = await asyncio.to_thread(draft.changed_fields, before, collection)
         return "edit a collection", collection_edits.changes_for_audit(changes)
 

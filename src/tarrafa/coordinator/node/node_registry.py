@@ -2,7 +2,7 @@
 
 Promises: every node that ever joined is known until somebody forgets it, heard or not; its orders are kept, and it
 hears them with its next beat; under a name only one living process is heard. What nodes say is kept in memory, and a
-little of it in the ledger, so that a coordinator that was away still knows whom to miss. Times that a node says are
+little of it in the store, so that a coordinator that was away still knows whom to miss. Times that a node says are
 turned into those of our own clock, should its clock be wrong.
 Pure about time: `now` is an argument, in real seconds, whatever clock the crawl runs by.
 """
@@ -31,7 +31,7 @@ from tarrafa.frontier.messages import WorkerLeaseStatus
 
 LINES_MAX = 200  # that are remembered of a node
 NODES_MAX = 500
-SAVED_EVERY_S = 30.0  # how often the ledger hears of a node that goes on as before
+SAVED_EVERY_S = 30.0  # how often the store hears of a node that goes on as before
 FORGET_AFTER_S = 86_400.0
 CLOCK_WRONG_S = 10.0  # less may be the way that a beat took
 CLOCK_HEARTBEATS = 10  # so many are compared: the one that came fastest says best what a clock shows
@@ -56,7 +56,7 @@ class SearchNode(NamedTuple):
 
 @dataclass(slots=True)
 class _RegisteredNode:
-    """One node. `noted`: when the ledger heard of it last; `met`: whether it was heard, and not only read of;
+    """One node. `noted`: when the store heard of it last; `met`: whether it was heard, and not only read of;
     `answered`: whether it ever said where it answers searches."""
 
     orders: NodeOrders
@@ -83,14 +83,14 @@ class NodeRegistry:
     """All nodes, the coordinator's `own` among them. `heard` is told each beat."""
 
     def __init__(
-        self, ledger: apsw.Connection, own: str = "", heard: Callable[[NodeHeartbeat], None] = lambda beat: None
+        self, db: apsw.Connection, own: str = "", heard: Callable[[NodeHeartbeat], None] = lambda beat: None
     ) -> None:
-        self._ledger, self.own, self._heard = ledger, own, heard
-        ledger.execute(SCHEMA)
-        if own and ledger.execute("SELECT name FROM own").fetchall() != [(own,)]:
-            ledger.execute("DELETE FROM own; INSERT INTO own VALUES (?)", (own,))
+        self._db, self.own, self._heard = db, own, heard
+        db.execute(SCHEMA)
+        if own and db.execute("SELECT name FROM own").fetchall() != [(own,)]:
+            db.execute("DELETE FROM own; INSERT INTO own VALUES (?)", (own,))
         self._known: dict[str, _RegisteredNode] = {}
-        for name, orders, beat, at in ledger.execute("SELECT name, orders, beat, heard FROM node"):
+        for name, orders, beat, at in db.execute("SELECT name, orders, beat, heard FROM node"):
             try:
                 self._known[str(name)] = _RegisteredNode(_orders(_bytes(orders)), _beat(_bytes(beat)), _float(at), 0.0)
             except msgspec.MsgspecError:  # written by another version: it will say anew how it fares
@@ -129,7 +129,7 @@ class NodeRegistry:
             known = self._known[beat.node] = _RegisteredNode(NodeOrders(), beat, now, 0.0)
         known.lines.extend(beat.lines)
         self._heard(beat)
-        has_moved = beat.address != known.beat.address  # whoever reads the ledger looks for it there
+        has_moved = beat.address != known.beat.address  # whoever reads the store looks for it there
         known.beat, known.heard, known.met = replace(beat, lines=()), now, True
         known.answered = known.answered or (has_moved and bool(beat.address))
         if noted or has_moved or now - known.noted >= SAVED_EVERY_S:
@@ -142,7 +142,7 @@ class NodeRegistry:
             self._write(known)
 
     def _write(self, known: _RegisteredNode) -> None:
-        self._ledger.execute(
+        self._db.execute(
             "INSERT INTO node VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
             " orders = excluded.orders, beat = excluded.beat, heard = excluded.heard",
             (known.beat.node, msgspec.json.encode(known.orders), msgspec.json.encode(known.beat), known.heard),
@@ -163,7 +163,7 @@ class NodeRegistry:
         known = self._registered(name)
         if now - known.heard < FORGET_AFTER_S:
             raise ConfigError(f"{name}: was heard of less than a day ago; a node can be forgotten after that")
-        self._ledger.execute("DELETE FROM node WHERE name = ?", (name,))
+        self._db.execute("DELETE FROM node WHERE name = ?", (name,))
         del self._known[name]
 
     def search_nodes(self, now: float) -> list[SearchNode]:

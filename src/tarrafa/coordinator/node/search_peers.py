@@ -92,7 +92,7 @@ def _peer_address(node: SearchNode) -> PeerAddress:
 
 
 class RecordedNodes(NamedTuple):
-    """What the ledger of a coordinator tells those who are not the coordinator: its own node, and how each node was
+    """What the store of a coordinator tells those who are not the coordinator: its own node, and how each node was
     when that was last noted, and when. None: another version noted it."""
 
     own: str = ""

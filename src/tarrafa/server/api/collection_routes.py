@@ -204,7 +204,7 @@ class CollectionRoutes:
     async def delete(self, call: ApiCall) -> None:
         name = call.param("name")
         call.visit.audit_note(name, "delete")
-        await self._coordinator.act(name, "delete", call.visit.principal.name)
+        await self._coordinator.actions.act(name, "delete", call.visit.principal.name)
 
     async def config(self, call: ApiCall) -> CollectionConfigResponse:
         found = await self._config(call)
@@ -215,12 +215,12 @@ class CollectionRoutes:
 
     async def _config(self, call: ApiCall) -> Collection:
         """The configuration as the principal may see it."""
-        found = await self._coordinator.config_in_force(call.param("name"))
+        found = await self._coordinator.definitions.in_force(call.param("name"))
         return found if call.visit.is_admin else redact_collection(found)
 
     async def edit(self, call: ApiCall) -> CollectionEditResponse:
         asked: DefinitionRequest = call.body
-        before = await self._coordinator.config_in_force(call.param("name"))
+        before = await self._coordinator.definitions.in_force(call.param("name"))
         draft = await asked.draft(before)
         call.visit.detail = collection_edits.complaints_for_audit(draft.complaints)
         changes = await collection_edits.edit_collection(self._coordinator, before, draft, call.visit.principal.name)
@@ -231,18 +231,18 @@ class CollectionRoutes:
         asked: CollectionActionRequest = call.body
         name = call.param("name")
         call.visit.audit_note(name, asked.action)
-        await self._coordinator.act(name, asked.action, call.visit.principal.name)
-        status = self._coordinator.status(name)
+        await self._coordinator.actions.act(name, asked.action, call.visit.principal.name)
+        status = self._coordinator.overview.status(name)
         return CollectionActionResponse(name, asked.action, status.state if status is not None else "")
 
     async def samples(self, call: ApiCall) -> list[CollectionSample]:
         asked: SamplesParams = call.query
-        until = asked.until if asked.until is not None else self._coordinator.now()
+        until = asked.until if asked.until is not None else self._coordinator.clock.now()
         since = asked.since if asked.since is not None else until - DEFAULT_SPAN_S
-        return self._coordinator.curves.between(self._collection(call.param("name")).name, since, until)
+        return self._coordinator.monitor.timeseries.between(self._collection(call.param("name")).name, since, until)
 
     async def runs(self, call: ApiCall) -> list[CollectionRun]:
-        return self._coordinator.runs(self._collection(call.param("name")).name)
+        return self._coordinator.run_log.runs(self._collection(call.param("name")).name)
 
     async def versions(self, call: ApiCall) -> list[VersionChanges]:
         return await version_changes(self._coordinator, call.param("name"))
@@ -250,8 +250,8 @@ class CollectionRoutes:
     async def upcoming(self, call: ApiCall) -> UpcomingRuns:
         asked: UpcomingRunsParams = call.query
         name = call.param("name")
-        schedule = (await self._coordinator.config_in_force(name)).schedule
-        return UpcomingRuns(await self._coordinator.upcoming_runs(name, asked.n), deadline_of(schedule))
+        schedule = (await self._coordinator.definitions.in_force(name)).schedule
+        return UpcomingRuns(await self._coordinator.schedule.upcoming_runs(name, asked.n), deadline_of(schedule))
 
     def _collection(self, name: str) -> CollectionSnapshot:
         return find_collection(current_snapshot(self._coordinator), name)

@@ -115,11 +115,11 @@ class DryRunRoutes:
     async def check_scope(self, call: ApiCall) -> ScopeCheckResponse:
         asked: ScopeCheckRequest = call.body
         return await self._rehearsal.check_scope(
-            await self._coordinator.config_in_force(call.param("name")), asked.urls
+            await self._coordinator.definitions.in_force(call.param("name")), asked.urls
         )
 
     async def estimate(self, call: ApiCall) -> CrawlEstimate:
-        return await self._rehearsal.estimate(await self._coordinator.config_in_force(call.param("name")))
+        return await self._rehearsal.estimate(await self._coordinator.definitions.in_force(call.param("name")))
 
     async def check_draft_scope(self, call: ApiCall) -> ScopeCheckResponse:
         asked: DraftScopeCheckRequest = call.body

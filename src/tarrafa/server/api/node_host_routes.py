@@ -93,11 +93,11 @@ class NodeHostRoutes:
         )(self.act_on_host)  # fmt: skip
 
     async def list_nodes(self, call: ApiCall) -> NodesResponse:
-        picture = self._coordinator.snapshot()
+        picture = self._coordinator.monitor.snapshot()
         return NodesResponse(picture.nodes, picture.totals)
 
     async def get_node(self, call: ApiCall) -> NodeSnapshot:
-        return find_node(self._coordinator.snapshot(), call.param("node"))
+        return find_node(self._coordinator.monitor.snapshot(), call.param("node"))
 
     async def forget_node(self, call: ApiCall) -> None:
         self._coordinator.nodes.forget(call.param("node"), time.time())
@@ -115,11 +115,11 @@ class NodeHostRoutes:
         return self._coordinator.nodes.set_orders(node, orders, time.time())
 
     def existing_node_name(self, name: str) -> str:
-        return find_node(self._coordinator.snapshot(), name).node.name
+        return find_node(self._coordinator.monitor.snapshot(), name).node.name
 
     async def look_up_url(self, call: ApiCall) -> Explanation:
         asked: UrlLookupParams = call.query
-        now, address = self._coordinator.now(), self._home.frontier_address
+        now, address = self._coordinator.clock.now(), self._home.frontier_address
         return await explain(self._home.data, parse_url_or_host(asked.url), asked.collection or None, now, address)
 
     async def act_on_host(self, call: ApiCall) -> None:

@@ -281,14 +281,14 @@ class CollectionFormPages:
 
     def _revision(self, name: str) -> int | str:
         """Of what is in force, for the form: when it comes back, somebody else may have changed it."""
-        status = self._coordinator.status(name)
+        status = self._coordinator.overview.status(name)
         return status.revision if status is not None else ""
 
     def _page(self, visit: ConsoleRequest, template: str, code: int = 200, **values: Any) -> Response:
         return visit.html(template, code, section="/console", **values)
 
     async def _config(self, name: str) -> Collection:
-        return await self._coordinator.config_in_force(name)
+        return await self._coordinator.definitions.in_force(name)
 
 
 def _typed_fields(visit: ConsoleRequest) -> dict[str, list[str]]:

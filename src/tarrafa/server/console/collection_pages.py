@@ -43,10 +43,10 @@ class CollectionPages:
         ]
 
     async def overview(self, visit: ConsoleRequest) -> Response:
-        return self._page(visit, "console/overview.html", picture=self._coordinator.snapshot())
+        return self._page(visit, "console/overview.html", picture=self._coordinator.monitor.snapshot())
 
     async def overview_json(self, visit: ConsoleRequest) -> Response:
-        return visit.json(self._coordinator.snapshot())
+        return visit.json(self._coordinator.monitor.snapshot())
 
     async def overview_live(self, visit: ConsoleRequest) -> Response:
         parts = {"overview": "console/overview_part.html"}
@@ -80,10 +80,10 @@ class CollectionPages:
         return self._streams.stream(visit, parts, lambda picture: {"sample": find_collection(picture, name).sample})
 
     async def samples(self, visit: ConsoleRequest) -> Response:
-        name, now = self._found(visit)[1].name, self._coordinator.now()
+        name, now = self._found(visit)[1].name, self._coordinator.clock.now()
         asked = visit.request.query_params.get("span", "")
         since = now - CHART_SPANS_S.get(asked, CHART_SPANS_S["15m"])
-        samples = self._coordinator.curves.between(name, since, now)
+        samples = self._coordinator.monitor.timeseries.between(name, since, now)
         return visit.json({"samples": samples, "since": None if asked == "all" else since, "until": now})
 
     async def act(self, visit: ConsoleRequest) -> Response:
@@ -92,7 +92,7 @@ class CollectionPages:
         self._found(visit)
         if action not in ACTIONS:
             raise HTTPException(400, "there is no such action")
-        await self._coordinator.act(name, action, visit.principal.name)
+        await self._coordinator.actions.act(name, action, visit.principal.name)
         return visit.redirect("/console" if action == "delete" else f"/console/c/{name}")
 
     async def confirm_delete(self, visit: ConsoleRequest) -> Response:
@@ -100,7 +100,7 @@ class CollectionPages:
         return self._page(visit, "console/delete_collection.html", picture=picture, one=one)
 
     def _found(self, visit: ConsoleRequest) -> tuple[SystemSnapshot, CollectionSnapshot]:
-        picture = self._coordinator.snapshot()
+        picture = self._coordinator.monitor.snapshot()
         return picture, find_collection(picture, visit.param("name"))
 
     def _page(self, visit: ConsoleRequest, template: str, **values: Any) -> Response:

@@ -39,7 +39,7 @@ class CredentialPages:
     """The page and the routes about a collection's secrets."""
 
     def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator, self._data = coordinator, coordinator.ledger.data
+        self._coordinator, self._data = coordinator, coordinator.store.data
 
     def guarded_routes(self) -> list[GuardedRoute]:
         at = "/console/c/{name}/secrets"

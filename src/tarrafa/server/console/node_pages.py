@@ -40,24 +40,24 @@ class NodePages:
         ]
 
     async def nodes_page(self, visit: ConsoleRequest) -> Response:
-        return self._page(visit, "console/nodes.html", picture=self._coordinator.snapshot())
+        return self._page(visit, "console/nodes.html", picture=self._coordinator.monitor.snapshot())
 
     async def nodes_json(self, visit: ConsoleRequest) -> Response:
-        picture = self._coordinator.snapshot()
+        picture = self._coordinator.monitor.snapshot()
         return visit.json({"nodes": picture.nodes, "totals": picture.totals})
 
     async def nodes_live(self, visit: ConsoleRequest) -> Response:
         return self._streams.stream(visit, lambda picture: {"nodes": ("console/nodes_part.html", {"picture": picture})})
 
     async def node_page(self, visit: ConsoleRequest) -> Response:
-        one = self._found(visit, self._coordinator.snapshot())
+        one = self._found(visit, self._coordinator.monitor.snapshot())
         return self._node_response(visit, one, ordering.form_from_orders(one.node.orders))
 
     async def node_json(self, visit: ConsoleRequest) -> Response:
-        return visit.json(self._found(visit, self._coordinator.snapshot()))
+        return visit.json(self._found(visit, self._coordinator.monitor.snapshot()))
 
     async def node_live(self, visit: ConsoleRequest) -> Response:
-        self._found(visit, self._coordinator.snapshot())
+        self._found(visit, self._coordinator.monitor.snapshot())
 
         def parts(picture: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
             one = self._found(visit, picture)
@@ -66,7 +66,7 @@ class NodePages:
         return self._streams.stream(visit, parts)
 
     async def save_node_settings(self, visit: ConsoleRequest) -> Response:
-        one, form = self._found(visit, self._coordinator.snapshot()), visit.form
+        one, form = self._found(visit, self._coordinator.monitor.snapshot()), visit.form
         typed = NodeOrdersForm(*(form.get(name).strip() for name in NodeOrdersForm.__struct_fields__))
         try:
             orders = ordering.orders_from_form(typed, form.all("roles"), paused=bool(form.get("paused")))
@@ -85,7 +85,7 @@ class NodePages:
     def _node_response(
         self, visit: ConsoleRequest, one: NodeSnapshot, typed: NodeOrdersForm, sentence: str = "", code: int = 200
     ) -> Response:
-        picture = _single_node_picture(self._coordinator.snapshot(), one)
+        picture = _single_node_picture(self._coordinator.monitor.snapshot(), one)
         return self._page(
             visit, "console/node.html", code, picture=picture, one=one, typed=typed, sentence=sentence, roles=ROLES
         )

@@ -114,7 +114,7 @@ class ReportPages:
         name = self._name(visit)
         moments = self._desk.moments(name)
         moment = visit.request.query_params.get("at", "") or (moments[0] if moments else "")
-        runs = self._coordinator.ledger.runs(name)[:RUNS_SHOWN]
+        runs = self._coordinator.store.runs(name)[:RUNS_SHOWN]
         article = ""
         if moment:
             drawn = self._desk.plots(name, moment)
@@ -160,14 +160,14 @@ class ReportPages:
     def _start_report(self, visit: ConsoleRequest, language: str, earlier: str, run: int | None) -> None:
         name = self._name(visit)
         visit.audit_note(name)
-        nodes, now = [one.node for one in self._coordinator.snapshot().nodes], self._coordinator.now()
+        nodes, now = [one.node for one in self._coordinator.monitor.snapshot().nodes], self._coordinator.clock.now()
         reached = peer_addresses(self._coordinator.nodes.search_nodes(time.time()))
         machines, others = find_participants(
             (
                 ReportNode(one.name, one.beat.machine, reached.get(one.name, PeerAddress()).url, one.own)
                 for one in nodes
             ),
-            self._coordinator.use.during_runs(name, now, run),
+            self._coordinator.monitor.utilization.during_runs(name, now, run),
         )
         self._desk.start_report(
             name, translator(language), now, machines, earlier, RemoteNodes(others, self._token), run

@@ -38,9 +38,9 @@ def add_coordinator_routes(console: Console, home: CoordinatorNode, token: Token
     coordinator = home.coordinator
 
     async def measured(visit: ConsoleRequest) -> Response:
-        return Response(prometheus_text(coordinator.snapshot(), __version__), media_type=CONTENT_TYPE)
+        return Response(prometheus_text(coordinator.monitor.snapshot(), __version__), media_type=CONTENT_TYPE)
 
-    streams, rehearsal = LiveUpdates(coordinator.snapshot), DryRun(home.data, home.remote_frontier)
+    streams, rehearsal = LiveUpdates(coordinator.monitor.snapshot), DryRun(home.data, home.remote_frontier)
     hosts = HostActions(coordinator, lambda: home.supervisor.frontier)
     statuses = FailedUrlPages(Failures(coordinator, lambda: home.supervisor.frontier))
     secrets = CredentialPages(coordinator)

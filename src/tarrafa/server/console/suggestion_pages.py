@@ -126,7 +126,7 @@ class SuggestionPages:
         if visit.form.get(HONEYPOT_FIELD):
             return thanks
         try:
-            await asyncio.to_thread(self._suggestions.suggest, typed, self._coordinator.now())
+            await asyncio.to_thread(self._suggestions.suggest, typed, self._coordinator.clock.now())
         except ConfigError:
             return self._form_response(
                 visit,
@@ -191,7 +191,7 @@ class SuggestionPages:
     ) -> Response:
         offset = _offset(visit)
         told = await asyncio.to_thread(self._suggestions.list_waiting, offset)
-        names = [one.name for one in self._coordinator.snapshot().collections]
+        names = [one.name for one in self._coordinator.monitor.snapshot().collections]
         return visit.html(
             "console/suggestions.html",
             code,

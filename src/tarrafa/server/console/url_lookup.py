@@ -68,7 +68,7 @@ class UrlLookupPages:
         return visit.json(await self._explain(visit.request.query_params.get("url", "").strip()))
 
     async def _explain(self, typed: str, _: Translator = ENGLISH) -> Explanation:
-        now, address = self._coordinator.now(), self._home.frontier_address
+        now, address = self._coordinator.clock.now(), self._home.frontier_address
         return await explain(self._home.data, parse_url_or_host(typed), None, now, address, _)
 
     async def act_on_host(self, visit: ConsoleRequest) -> Response:
