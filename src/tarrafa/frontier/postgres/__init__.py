@@ -6,7 +6,7 @@ PostgreSQL keeps the tables; the operations on them are the store's own code (..
         |   GlobalLimits        pages_max over all servers            sharding/global_limits.py
         v
     ShardRouter                 which servers a call concerns         sharding/shard_router.py
-        |   ShardRegistry       which server holds a site             sharding/shard_registry.py
+        |   ShardMap       which server holds a site             sharding/shard_map.py
         |   ShardOutbox         links for a server that is away       sharding/shard_outbox.py
         v
     PostgresShard               one thread per server, back-off       sharding/postgres_shard.py

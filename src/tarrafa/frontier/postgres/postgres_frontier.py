@@ -1,6 +1,6 @@
 """PostgreSQL frontier: the `Frontier` API over one or more PostgreSQL servers, sharded by site.
 
-Sites are distributed over the servers (`sharding/shard_registry.py`), for ever; no call changes two servers at once.
+Sites are distributed over the servers (`sharding/shard_map.py`), for ever; no call changes two servers at once.
 The first server keeps what all share: the list of servers, the collections, the workers' numbers, the claimed
 addresses.
 Promises: with one server unreachable the others continue; links for it wait in the worker's outbox, and no discovered
@@ -46,7 +46,7 @@ from tarrafa.frontier.postgres.postgres_server import PostgresServer
 from tarrafa.frontier.postgres.sharding import shard_totals
 from tarrafa.frontier.postgres.sharding.global_limits import GlobalLimits
 from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard, ServerSettings, ShardUnreachable
-from tarrafa.frontier.postgres.sharding.shard_registry import ShardRegistry
+from tarrafa.frontier.postgres.sharding.shard_map import ShardMap
 from tarrafa.frontier.postgres.sharding.shard_router import ShardRouter
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.transfer.host_export import (
@@ -118,7 +118,7 @@ class PostgresFrontier:
         outbox: Path | None = None,
     ) -> None:
         settings = ServerSettings(suffix_list, clock, lease_clock, len(dsns))
-        self._router = ShardRouter(ShardRegistry(dsns, settings), outbox)
+        self._router = ShardRouter(ShardMap(dsns, settings), outbox)
         self._first, self._shards = self._router.first, self._router.shards
         self._limits = GlobalLimits(self._router)
         self._home: dict[HostId, PostgresShard] = {}  # server of each host that our workers hold

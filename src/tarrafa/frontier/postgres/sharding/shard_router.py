@@ -16,8 +16,8 @@ import msgspec
 from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight
 from tarrafa.frontier.postgres.postgres_server import PostgresServer
 from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard, ShardUnreachable
+from tarrafa.frontier.postgres.sharding.shard_map import ShardMap
 from tarrafa.frontier.postgres.sharding.shard_outbox import ShardOutbox
-from tarrafa.frontier.postgres.sharding.shard_registry import ShardRegistry
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class ShardRouter:
     """Calls the servers of a frontier. The first server is `first`."""
 
-    def __init__(self, registry: ShardRegistry, outbox: Path | None) -> None:
+    def __init__(self, registry: ShardMap, outbox: Path | None) -> None:
         self._registry, self.first, self.shards = registry, registry.first, registry.members
         self._outbox_path, self._outbox = outbox, None if outbox is None or not outbox.exists() else ShardOutbox(outbox)
 

@@ -1,4 +1,4 @@
-"""Shard registry: the PostgreSQL servers of one frontier, and which of them holds a site.
+"""Shard map: the PostgreSQL servers of one frontier, and which of them holds a site.
 
 The list is fixed when the frontier is created: the first server notes the ids of all servers, in order, and the server
 of a site follows from the site's hash and the length of the list. Other servers, or another order, are refused: URLs
@@ -23,7 +23,7 @@ TO_OTHERS = (
 )
 
 
-class ShardRegistry:
+class ShardMap:
     """The servers of a frontier, the first server first."""
 
     def __init__(self, dsns: Sequence[str], settings: ServerSettings) -> None:
