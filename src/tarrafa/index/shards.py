@@ -95,11 +95,6 @@ def _part(data: DataDirectory, number: int, of: int, beside: str) -> DataDirecto
     return DataDirectory(data.root, "/".join(filter(None, (beside, "" if of == 1 else f"{number}-of-{of}"))))
 
 
-def find_part(data: DataDirectory, name: str) -> DataDirectory:
-    """The part with this name."""
-    return next((one for one in parts(data) if one.part == name), data)
-
-
 def shard_number(url: str, of: int) -> int:
     """The number of the part that holds a page."""
     return xxh3_64_intdigest(host_name(url).encode()) % of + 1
