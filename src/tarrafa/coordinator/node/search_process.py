@@ -22,9 +22,7 @@ def address_file(data: DataDirectory) -> Path:
 
 
 def search_child(data: DataDirectory, host: str, token: Token) -> ChildProcess:
-    child = ChildProcess.for_module(
-        data, "search", MODULE, "--host", host, "--told", str(address_file(data)), role="search"
-    )
+    child = ChildProcess.for_module(data, "search", MODULE, host=host, told=address_file(data))
     child.secrets = {TOKEN_VARIABLE: token.secret.decode()}
     return child
 

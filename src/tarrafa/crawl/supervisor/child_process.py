@@ -13,11 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tarrafa.clock import CLOCK_VARIABLE, Clock, boottime
+from tarrafa.clock import boottime
 from tarrafa.errors import DataError
-from tarrafa.frontier.address import Address, to_environment
+from tarrafa.runtime.child_process import child_command
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import module_command
 
 STOP_TIMEOUT_S = 20.0
 RESTARTS_MAX, RESTARTS_WINDOW_S = 5, 60.0
@@ -57,9 +56,11 @@ class ChildProcess:
     cause: str = ""
 
     @classmethod
-    def for_module(cls, data: DataDirectory, name: str, module: str, *arguments: str, role: str = "") -> "ChildProcess":
-        line = module_command(module, *arguments, "--data", str(data.root), "--parent", str(os.getpid()))
-        return cls(name, line, data.logs / f"{name}.log", role=role or name)
+    def for_module(
+        cls, data: DataDirectory, name: str, module: str, /, role: str = "", **arguments: object
+    ) -> "ChildProcess":
+        command = child_command(module, **arguments, data=data)
+        return cls(name, command, data.logs / f"{name}.log", role=role or name)
 
     @property
     def state(self) -> ChildProcessState:
@@ -124,11 +125,6 @@ class ChildProcess:
         except OSError:
             lines = []
         return lines[-1].removeprefix("error: ") if lines else "it said nothing"
-
-
-def child_environment(address: Address, clock: Clock) -> dict[str, str]:
-    """Environment variables through which a child finds its frontier and its clock."""
-    return to_environment(address) | {CLOCK_VARIABLE: clock.to_environment()}
 
 
 async def terminate(children: Iterable[ChildProcess]) -> None:

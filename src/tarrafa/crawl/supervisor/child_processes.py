@@ -6,32 +6,32 @@ Knows nothing of what the children do.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from tarrafa.clock import Clock, boottime
-from tarrafa.crawl.supervisor.child_process import ChildProcess, child_environment, terminate
-from tarrafa.crawl.supervisor.frontier_link import FrontierLink
+from tarrafa.clock import boottime
+from tarrafa.crawl.supervisor.child_process import ChildProcess, terminate
 from tarrafa.errors import DataError, TarrafaError
-from tarrafa.runtime.process import EXIT_ERROR, EXIT_RETRY, EXIT_UNAVAILABLE
+from tarrafa.runtime.child_process import EXIT_ERROR, EXIT_RETRY, EXIT_UNAVAILABLE
 
 RESTART_PAUSE_S = 30.0  # before a patient supervisor starts a failed child again
 TICK_S = 0.25
 
 
 class ChildProcesses:
-    """The running children. `may_restart`: whether a failed child may be started again now (not on a full disk)."""
+    """The running children. `environment`: what is added to ours. `may_restart`: whether a failed child may be started
+    again now (not on a full disk)."""
 
     def __init__(
         self,
-        link: FrontierLink,
-        clock: Clock,
+        environment: Callable[[], dict[str, str]],
+        wait_for_frontier: Callable[[], Awaitable[None]],
         tell: Callable[[str], None],
         *,
         patient: bool,
         may_restart: Callable[[], bool],
     ) -> None:
-        self.clock = clock  # children begin with its time
-        self._link, self._tell, self._patient, self._may_restart = link, tell, patient, may_restart
+        self._environment, self._wait_for_frontier, self._tell = environment, wait_for_frontier, tell
+        self._patient, self._may_restart = patient, may_restart
         self._problems: dict[str, str] = {}  # by the name of the child
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -62,9 +62,6 @@ class ChildProcesses:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _environment(self) -> dict[str, str]:
-        return child_environment(self._link.address, self.clock)
 
     def _is_unwanted(self, child: ChildProcess) -> bool:
         return self._stopping or child.dismissed
@@ -104,7 +101,7 @@ class ChildProcesses:
         if code == EXIT_ERROR:
             raise DataError(child.last_error())
         if code == EXIT_UNAVAILABLE:  # the frontier is unreachable: not the child's fault, however often
-            await self._link.wait_until_reachable()
+            await self._wait_for_frontier()
             child.starts.clear()
         elif child.is_crash_looping():
             raise DataError(f"{child.name} keeps dying (exit status {code}); see {child.log}")

@@ -41,12 +41,12 @@ class Followers:
 
     def renew(self) -> None:
         """Create the children anew: the previous ones were dismissed."""
-        self.children = [ChildProcess.for_module(self._data, "graph", MODULE, "graph", role="graph")]
+        self.children = [ChildProcess.for_module(self._data, "graph", MODULE, projection="graph")]
         for part in shards.parts(self._data):
             for role in ("index", "triples"):
                 name = f"{role}-{part.part}" if part.part else role
-                arguments = (MODULE, role, f"--part={part.part}")
-                self.children.append(ChildProcess.for_module(self._data, name, *arguments, role=role))
+                arguments = {"projection": role, "part": part.part}
+                self.children.append(ChildProcess.for_module(self._data, name, MODULE, role=role, **arguments))
 
     @property
     def are_dismissed(self) -> bool:
