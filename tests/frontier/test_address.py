@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tarrafa.clock import Clock
-from tarrafa.crawl.supervisor.child_process import ChildProcess, terminate
+from tarrafa.crawl.supervisor.child_processes import ChildProcess, terminate
 from tarrafa.errors import ConfigError, FrontierError, Unreachable
 from tarrafa.frontier.address import (
     FRONTIER_VARIABLE,

@@ -3,7 +3,7 @@
 It also tells when the followers have caught up with the archive.
 """
 
-from tarrafa.crawl.supervisor.child_process import ChildProcess
+from tarrafa.crawl.supervisor.child_processes import ChildProcess
 from tarrafa.crawl.supervisor.completion import CaughtUp, FollowerCatchUp
 from tarrafa.errors import ConfigError
 from tarrafa.graph import follower as graph

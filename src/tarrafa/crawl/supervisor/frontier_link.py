@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tarrafa.clock import Clock
-from tarrafa.crawl.supervisor.child_process import ChildProcess, terminate
+from tarrafa.crawl.supervisor.child_processes import ChildProcess, terminate
 from tarrafa.errors import DataError, TarrafaError, Unreachable
 from tarrafa.frontier.address import (
     Address,

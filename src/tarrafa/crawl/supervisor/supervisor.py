@@ -16,8 +16,7 @@ from typing import IO
 from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
-from tarrafa.crawl.supervisor.child_process import ChildProcess, ChildProcessState, terminate
-from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcesses
+from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, ChildProcesses, ChildProcessState, terminate
 from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
 from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink, print_status_line
