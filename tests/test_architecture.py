@@ -38,7 +38,7 @@ TOUCHES_THE_WORLD = {
     "pycurl", "aiodns", "apsw", "uvloop", "urllib.request", "random", "tarrafa.clock", "tarrafa.runtime.data_dir",
     "tarrafa.runtime.process",
 }  # fmt: skip
-PURE = ["parse", "revisit", "frontier/ordering"]
+PURE = ["parse", "revisit", "frontier/ordering.py"]
 
 # Nouns of the field that end in -ing. Any other module name in -ing is a gerund, which nobody looks for.
 NOUNS_IN_ING = {"cloaking", "encoding", "monitoring", "ordering", "sharding", "spelling", "throttling"}
@@ -110,8 +110,7 @@ def test_every_room_has_its_floor():
 
 @pytest.mark.parametrize("room", PURE)
 def test_pure_rooms_touch_neither_network_nor_disk_nor_clock(room):
-    paths = sorted((SOURCE / room).rglob("*.py"))
-    assert paths
+    paths = sorted((SOURCE / room).rglob("*.py")) or [SOURCE / room]
     for path in paths:
         for name in imports(path):
             touched = [bad for bad in TOUCHES_THE_WORLD if name == bad or name.startswith(f"{bad}.")]

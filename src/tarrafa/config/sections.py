@@ -70,7 +70,7 @@ class FetchConfig(_ConfigSection, frozen=True):
 
 
 class UrlScoreWeights(_ConfigSection, frozen=True):
-    """The weights of URL features in the order of breadth: see frontier/ordering/url_score.py."""
+    """The weights of URL features in the order of breadth: see frontier/ordering.py."""
 
     length: float = 1.0
     block: float = 10.0

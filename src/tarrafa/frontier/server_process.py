@@ -25,8 +25,7 @@ from tarrafa.frontier.clock_sync import resume_clock
 from tarrafa.frontier.revisit_planner import PlannerLauncher
 from tarrafa.frontier.rpc.frontier_server import RpcStats, parse_listen_address, serve_tcp, serve_unix
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.store.offline_reads import last_clock_reading
-from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
+from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier, last_clock_reading
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, HeartbeatSender, ProcessHeartbeat
 from tarrafa.runtime.process import die_with_parent, run_child

@@ -26,10 +26,9 @@ from tarrafa.frontier.messages import (
     WorkerRegistration,
 )
 from tarrafa.frontier.store.collections import Collections, LoadedCollection
-from tarrafa.frontier.store.database import FrontierDatabase
+from tarrafa.frontier.store.database import NEW, OLD, OPEN, FrontierDatabase
 from tarrafa.frontier.store.dispatch import VisitDispatcher
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.store.schema import NEW, OLD, OPEN
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.model import HostId
 from tarrafa.parse.url import name_and_port
