@@ -1,4 +1,4 @@
-"""Decides the charset of a body (byte order mark, HTTP header, meta element, statistics) and decodes it, whole or in pieces.
+"""Decides the charset of a body (byte order mark, HTTP header, meta element, statistics) and decodes it.
 
 Promises: the order that browsers follow: byte order mark, HTTP header, the declaration in the first 1,024 bytes of the
 document. An undeclared body is UTF-8 if it is valid UTF-8, else the statistics that Firefox uses decide, else it is
