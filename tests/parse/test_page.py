@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tarrafa.model import Page, RobotsMeta
 from tarrafa.parse import page as limits
-from tarrafa.parse.errors import UnreadableDocument
-from tarrafa.parse.html.link_extractor import ANCHOR_LENGTH_MAX, LINKS_MAX
+from tarrafa.parse.documents.document import UnreadableDocument
+from tarrafa.parse.link_extractor import ANCHOR_LENGTH_MAX, LINKS_MAX
 from tarrafa.parse.page import PARSER, parse
 from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical
 

@@ -15,7 +15,7 @@ from turbohtml import Document, Element, Namespace, PlainText
 from turbohtml import parse as parse_html
 
 from tarrafa.model import Page
-from tarrafa.parse import structured
+from tarrafa.parse import charset, fingerprint, language, robots_meta, structured
 from tarrafa.parse.documents.document import (
     DOCUMENT_KINDS,
     OFFICE_TYPES,
@@ -23,9 +23,7 @@ from tarrafa.parse.documents.document import (
     read_document,
     replace_invalid_characters,
 )
-from tarrafa.parse.html import robots_meta
-from tarrafa.parse.html.link_extractor import LinkExtractor
-from tarrafa.parse.text import charset, fingerprint, language
+from tarrafa.parse.link_extractor import LinkExtractor
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
 PARSER = "tarrafa-parse/3"  # stored in every record: raise it when the same bytes give a different page

@@ -13,7 +13,7 @@ import sys
 import msgspec
 
 from tarrafa.model import Listing, Page
-from tarrafa.parse.errors import UnreadableDocument
+from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.page import parse
 from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
 from tarrafa.parse.url import UrlIdentity
