@@ -109,7 +109,7 @@ class TrapMemory:
 
     def check_page(self, page: Page, visit: Visit) -> int:
         """Count a page; returns 0, or COPY if too many pages of its host have the same text."""
-        from tarrafa.parse.text.fingerprint import fold  # with numpy, which the command line can do without
+        from tarrafa.parse.fingerprint import fold  # with numpy, which the command line can do without
 
         kept = self._kept
         if visit.content_id is not None or not page.content_id:

@@ -11,7 +11,7 @@ import resource
 import msgspec
 
 from tarrafa.model import Listing, Page
-from tarrafa.parse.errors import UnreadableDocument
+from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.page import parse
 from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
 from tarrafa.parse.url import UrlIdentity

@@ -32,7 +32,7 @@ from tarrafa.frontier.store.counters import (
 from tarrafa.frontier.store.database import ALL_ROWS, OLD, FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.model import GONE, HostId, Outcome, UrlId, UrlRole, UrlState, is_inconclusive
-from tarrafa.parse.text.dates import parse_date
+from tarrafa.parse.dates import parse_date
 from tarrafa.revisit import change_rate, date_trust
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.policy import (
