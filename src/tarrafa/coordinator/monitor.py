@@ -27,7 +27,7 @@ from tarrafa.coordinator.run_log import RunLog
 from tarrafa.coordinator.schedule.schedule_executor import ScheduleExecutor
 from tarrafa.coordinator.states import ScheduleStatus
 from tarrafa.coordinator.store import CollectionSample, CoordinatorStore
-from tarrafa.crawl.eta import expected_pages, time_left_s
+from tarrafa.crawl.supervisor.completion import expected_pages, time_left_s
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.i18n import Message
 

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from tarrafa.config import Collection
 from tarrafa.coordinator.definitions.versions import CollectionDefinitions
 from tarrafa.coordinator.run_log import RunLog
-from tarrafa.crawl.supervisor.submission import submit_collection
+from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.frontier.api import Frontier
 from tarrafa.i18n import Message
 
