@@ -108,6 +108,12 @@ def test_a_meta_refresh_is_noted(markup, expected):
     assert html(markup).refresh == expected
 
 
+@pytest.mark.parametrize("markup", ["<noscript>{}</noscript>", "<body><noscript><p>{}</p></noscript>"])
+def test_a_meta_refresh_for_browsers_without_scripts_is_a_link_and_no_redirect(markup):
+    page = html(markup.format("<meta http-equiv=refresh content='0; url=/next'>"))
+    assert (page.refresh, [link.url for link in page.links]) == ("", ["http://h.test/next"])
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

@@ -130,7 +130,7 @@ class _PageElements:
     headings: list[str] = field(default_factory=list)
     asked: list[frozenset[str]] = field(default_factory=list)
     links: list[tuple[str, str, str, str]] = field(default_factory=list)  # href, rel, type, hreflang of link elements
-    frames: list[str] = field(default_factory=list)
+    frames: list[str] = field(default_factory=list)  # and other targets without an anchor
     refresh: str = ""
     refresh_s: float = 0.0
     feeds: list[str] = field(default_factory=list)
@@ -255,8 +255,11 @@ def _read_meta(element: Element, said: _PageElements, agent: str) -> None:
         return
     pragma = (element.attr("http-equiv") or "").lower()
     if pragma == "refresh":
-        if not said.refresh:
-            said.refresh, said.refresh_s = _refresh_target(element.attr("content") or "")
+        target, delay_s = _refresh_target(element.attr("content") or "")
+        if element.closest("noscript") is not None:  # browsers that run scripts stay on the page
+            said.frames.append(target)
+        elif not said.refresh:
+            said.refresh, said.refresh_s = target, delay_s
     elif pragma == "content-language" and not said.language:
         said.language = element.attr("content") or ""
 
