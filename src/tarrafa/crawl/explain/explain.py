@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from tarrafa import config
-from tarrafa.config import Collection, RevisitConfig
+from tarrafa.config import Collection
+from tarrafa.config.sections import RevisitConfig
 from tarrafa.crawl.explain.freshness import ChangeEstimate, estimate_changes, revisit_reason
 from tarrafa.crawl.explain.frontier_lookup import FrontierLookup, open_frontier_lookup
 from tarrafa.crawl.scope.collection_loader import HOST_PATTERN, url_identity_of

@@ -16,7 +16,7 @@ from itertools import groupby
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from tarrafa.config import ScopeConfig
+from tarrafa.config.sections import ScopeConfig
 from tarrafa.i18n import Message, message
 from tarrafa.model import Page, Status, Visit
 from tarrafa.parse.url import split

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 
-from tarrafa import config
 from tarrafa.config import Collection
+from tarrafa.config.formats import parse_name_server
 from tarrafa.crawl.worker.resource_limits import ResourceShare
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.credentials import Credential, CredentialCache, mask_response_head
@@ -76,7 +76,7 @@ class HostResolver:
         return ResolvedHost(address=answer.address)
 
     def _resolver(self, collection: Collection) -> DnsResolver:
-        servers = tuple(filter(None, map(config.parse_name_server, collection.network.dns)))
+        servers = tuple(filter(None, map(parse_name_server, collection.network.dns)))
         if servers not in self._resolvers:
             self._resolvers[servers] = DnsResolver(list(servers) or None)
         return self._resolvers[servers]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tarrafa.clock import Clock
-from tarrafa.config import StrategyConfig
+from tarrafa.config.sections import StrategyConfig
 from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight, is_significant_rank_change
 from tarrafa.frontier.ordering import order_of
 from tarrafa.frontier.store.breadth_sites import BreadthSites
