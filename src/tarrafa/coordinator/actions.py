@@ -13,9 +13,10 @@ from typing import Literal, get_args
 
 from msgspec.structs import replace
 
-from tarrafa import config, credentials
+from tarrafa import credentials
 from tarrafa.clock import Clock
-from tarrafa.config import Collection, Seconds
+from tarrafa.config import Collection
+from tarrafa.config.formats import Seconds, parse_duration
 from tarrafa.coordinator import states
 from tarrafa.coordinator.audit import LINES_PER_PAGE_MAX, AuditLine, AuditLog
 from tarrafa.coordinator.collection_runs import CollectionRuns
@@ -242,7 +243,7 @@ def with_host_blocked(collection: Collection, url: str) -> Collection:
 def with_host_slowed(collection: Collection, name: str, delay: str) -> Collection:
     """The collection with at least this delay between two requests to the host."""
     try:
-        seconds = config.parse_duration(delay.strip()[:DELAY_CHARS_MAX] or DEFAULT_DELAY)
+        seconds = parse_duration(delay.strip()[:DELAY_CHARS_MAX] or DEFAULT_DELAY)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     politeness = collection.politeness

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tarrafa.coordinator.node.health import NodeHealth
 from tarrafa.coordinator.node.messages import NodeHeartbeat, NodeOrders
-from tarrafa.crawl.supervisor.child_process import ChildProcess
+from tarrafa.crawl.supervisor.child_processes import ChildProcess
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER, ResourceLimits
 from tarrafa.errors import TarrafaError
@@ -166,9 +166,7 @@ def _address_file(data: DataDirectory) -> Path:
 
 
 def search_child(data: DataDirectory, host: str, token: Token) -> ChildProcess:
-    child = ChildProcess.for_module(
-        data, "search", SEARCH_MODULE, "--host", host, "--told", str(_address_file(data)), role="search"
-    )
+    child = ChildProcess.for_module(data, "search", SEARCH_MODULE, host=host, told=_address_file(data))
     child.secrets = {TOKEN_VARIABLE: token.secret.decode()}
     return child
 
