@@ -18,8 +18,7 @@ from tarrafa.errors import DataError, DiskFull
 from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph import follower
 from tarrafa.graph.follower import GraphFollower, behind, catch_up, cursor, follow, rebuild
-from tarrafa.graph.graph_writer import GraphWriter
-from tarrafa.graph.outlinks import out_edges
+from tarrafa.graph.graph_writer import GraphWriter, out_edges
 from tarrafa.graph.reader import GraphReader, GraphSize
 from tarrafa.graph.store import open_reader, path_of
 from tarrafa.model import Link, LinkedPage, RobotsMeta
