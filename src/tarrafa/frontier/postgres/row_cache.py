@@ -5,7 +5,7 @@ from PostgreSQL, once each; the call runs on them as on a file; the difference, 
 records, goes back in bulk. A call over thousands of URLs costs a dozen round trips, not a thousand.
 
 Promises: a row is fetched once per transaction and never overwrites our change; a row that has changed since it was
-fetched (`StaleRow`) undoes the whole call. Knows nothing of locks: see `row_locks.py`.
+fetched (`StaleRow`) undoes the whole call. Knows nothing of the order of locks: see `row_locks.py`.
 
 Known weakness: a statement sees only prefetched rows. Every range that the store reads is preceded by a
 `prefetch_first`, and the tests run the same random lives on a file and on a row cache and compare every answer.
@@ -28,6 +28,7 @@ IDEMPOTENT_TABLES = frozenset({"robots"})  # several transactions may write the 
 # Rows below a locked host cannot conflict; the others are always written in this order, so that nothing deadlocks.
 WRITE_ORDER = ("site", "address", "number", "worker", "collection", "robots")
 CHUNK = 64  # more rows when a range turns out too short
+TABLE_INFO = "FROM pragma_table_info(?)"
 
 Row = tuple[Any, ...]
 Cursor = psycopg.Cursor[Row]
@@ -45,9 +46,10 @@ class TableSchema:
     columns: tuple[str, ...]
     types: dict[str, str]
     key: tuple[str, ...]
+    key_places: tuple[int, ...]  # of the key's columns among all columns
 
     def key_of(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(row[self.columns.index(column)] for column in self.key)
+        return tuple(row[place] for place in self.key_places)
 
     def arrays(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """One array per column, each of one type."""
@@ -67,6 +69,10 @@ def _convert(kind: str, value: Any) -> Any:
     return value.replace("\0", "�") if kind == "text" else value  # PostgreSQL's text holds everything but NUL
 
 
+def _listed(prefix: str, columns: Sequence[str]) -> str:
+    return ", ".join(prefix + column for column in columns)
+
+
 @dataclass(slots=True)
 class _FetchedRange:
     last: Row | None = None  # the key up to which all rows are here
@@ -84,14 +90,9 @@ class RowCache:
         self._ranges: defaultdict[tuple[str, Row, bool], _FetchedRange] = defaultdict(_FetchedRange)
 
     def _table(self, name: str) -> TableSchema:
-        columns = self._db.rows(f"SELECT name, type, pk FROM pragma_table_info('{name}')")
-        key = sorted((pk, column) for column, _, pk in columns if pk)
-        return TableSchema(
-            name,
-            tuple(column for column, _, _ in columns),
-            {column: TYPES[kind] for column, kind, _ in columns},
-            tuple(column for _, column in key),
-        )
+        types = {column: TYPES[kind] for column, kind in self._db.rows(f"SELECT name, type {TABLE_INFO}", (name,))}
+        key = self._db.rows(f"SELECT name, cid {TABLE_INFO} WHERE pk ORDER BY pk", (name,))
+        return TableSchema(name, tuple(types), types, tuple(one for one, _ in key), tuple(place for _, place in key))
 
     # -- a transaction ----------------------------------------------------------------------------------------
 
@@ -150,18 +151,16 @@ class RowCache:
 
     # -- prefetching ------------------------------------------------------------------------------------------
 
-    def prefetch(self, table: str, rows_wanted: Iterable[Sequence[Any]]) -> None:
+    def prefetch(self, table: str, keys: Iterable[Sequence[Any]]) -> None:
         seen, shape = self._seen[table], self.tables[table]
-        missing = sorted({tuple(key) for key in rows_wanted} - seen)
+        missing = sorted({tuple(key) for key in keys} - seen)
         if not missing:
             return
-        keys = ", ".join(shape.key)
-        lock = (
-            f" ORDER BY {', '.join(f't.{one}' for one in shape.key)} FOR UPDATE OF t" if table in LOCKED_TABLES else ""
-        )
+        key = ", ".join(shape.key)
+        lock = f" ORDER BY {_listed('t.', shape.key)} FOR UPDATE OF t" if table in LOCKED_TABLES else ""
         rows = self.query(
-            f"SELECT {', '.join(f't.{one}' for one in shape.columns)} FROM {shape.unnest(shape.key)} AS k({keys})"
-            f" JOIN {table} t USING ({keys}){lock}",
+            f"SELECT {_listed('t.', shape.columns)} FROM {shape.unnest(shape.key)} AS k({key})"
+            f" JOIN {table} t USING ({key}){lock}",
             shape.arrays(shape.key, missing),
         )
         self._load(table, rows)
@@ -185,7 +184,7 @@ class RowCache:
         head = shape.key[:size]
         order = ", ".join(f"t.{one}{' DESC' if last else ''}" for one in shape.key)
         rows = self.query(
-            f"SELECT k.n, {', '.join(f't.{one}' for one in shape.columns)}"
+            f"SELECT k.n, {_listed('t.', shape.columns)}"
             f" FROM {shape.unnest(head)} WITH ORDINALITY AS k({', '.join(head)}, n) CROSS JOIN LATERAL"
             f" (SELECT * FROM {table} t WHERE {' AND '.join(f't.{one} = k.{one}' for one in head)}"
             f" ORDER BY {order} LIMIT %b::bigint) t ORDER BY k.n, {order}",
