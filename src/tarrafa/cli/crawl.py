@@ -35,7 +35,7 @@ from tarrafa.frontier.address import Address, UnixSocket, connect, local_address
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.frontier.rpc.frontier_server import parse_listen_address
-from tarrafa.frontier.store.offline_reads import read_overview
+from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.i18n import ENGLISH, Message, message
 from tarrafa.index import shards
 from tarrafa.model import Status

@@ -10,8 +10,8 @@ from typing import Literal, get_args
 
 from msgspec.structs import replace
 
-from tarrafa import config
-from tarrafa.config import Collection, Seconds
+from tarrafa.config import Collection
+from tarrafa.config.formats import Seconds, parse_duration
 from tarrafa.coordinator.audit import LINES_PER_PAGE_MAX, AuditLine, AuditLog
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.crawl.scope.collection_loader import parse_root
@@ -73,7 +73,7 @@ def with_host_blocked(collection: Collection, url: str) -> Collection:
 def with_host_slowed(collection: Collection, name: str, delay: str) -> Collection:
     """With at least that pause between two requests to a host."""
     try:
-        seconds = config.parse_duration(delay.strip()[:DELAY_CHARS_MAX] or DEFAULT_DELAY)
+        seconds = parse_duration(delay.strip()[:DELAY_CHARS_MAX] or DEFAULT_DELAY)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     politeness = collection.politeness

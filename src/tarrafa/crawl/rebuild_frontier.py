@@ -38,7 +38,7 @@ from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, UrlWeight
 from tarrafa.frontier.replay import FrontierReplay
 from tarrafa.frontier.store.collections import LoadedCollection
-from tarrafa.frontier.store.schema import SCHEMA_VERSION
+from tarrafa.frontier.store.database import SCHEMA_VERSION
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.frontier.transfer.checkpoint_file import CheckpointContents, load_checkpoint, verify_checkpoint
 from tarrafa.graph import follower as graph

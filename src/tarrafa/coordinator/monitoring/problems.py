@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable
 
 from tarrafa.clock import Clock
-from tarrafa.config import Collection, NotifyConfig
+from tarrafa.config import Collection
+from tarrafa.config.sections import NotifyConfig
 from tarrafa.coordinator.monitoring.timeseries import CollectionTimeSeries
 from tarrafa.coordinator.notify.notice_outbox import is_stalled, reason_stalled
 from tarrafa.coordinator.run_log import RunLog

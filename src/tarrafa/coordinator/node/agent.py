@@ -17,7 +17,7 @@ from collections.abc import Callable
 from tarrafa.coordinator.node import search_process
 from tarrafa.coordinator.node.health import NodeHealth
 from tarrafa.coordinator.node.messages import NodeHeartbeat, NodeOrders
-from tarrafa.crawl.supervisor.child_process import ChildProcess
+from tarrafa.crawl.supervisor.child_processes import ChildProcess
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER, ResourceLimits
 from tarrafa.errors import TarrafaError

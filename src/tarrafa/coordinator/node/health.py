@@ -19,7 +19,7 @@ from tarrafa import __version__
 from tarrafa.clock import Clock, boottime
 from tarrafa.coordinator.node.logs import LogReader
 from tarrafa.coordinator.node.messages import LINES_PER_HEARTBEAT_MAX, LogLine, Machine, NodeHeartbeat, ProcessState
-from tarrafa.crawl.supervisor.child_process import ChildProcessState
+from tarrafa.crawl.supervisor.child_processes import ChildProcessState
 from tarrafa.i18n import Message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, ProcessHeartbeat, printable_text

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tarrafa.config import parse_size
+from tarrafa.config.formats import parse_size
 from tarrafa.coordinator.definitions.toml_writer import format_size
 from tarrafa.coordinator.node.messages import ROLES, WORKERS_MAX, NodeOrders
 from tarrafa.errors import ConfigError

@@ -8,7 +8,7 @@ address that the way to the coordinator begins at. Behind a translation of addre
 
 from pathlib import Path
 
-from tarrafa.crawl.supervisor.child_process import ChildProcess
+from tarrafa.crawl.supervisor.child_processes import ChildProcess
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, printable_text
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
@@ -22,9 +22,7 @@ def address_file(data: DataDirectory) -> Path:
 
 
 def search_child(data: DataDirectory, host: str, token: Token) -> ChildProcess:
-    child = ChildProcess.for_module(
-        data, "search", MODULE, "--host", host, "--told", str(address_file(data)), role="search"
-    )
+    child = ChildProcess.for_module(data, "search", MODULE, host=host, told=address_file(data))
     child.secrets = {TOKEN_VARIABLE: token.secret.decode()}
     return child
 

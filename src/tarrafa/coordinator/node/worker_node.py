@@ -25,7 +25,7 @@ from tarrafa.coordinator.node.messages import (
     NodeHeartbeat,
 )
 from tarrafa.coordinator.node.search_process import search_child
-from tarrafa.crawl.supervisor.child_process import ChildProcess
+from tarrafa.crawl.supervisor.child_processes import ChildProcess
 from tarrafa.crawl.supervisor.frontier_link import RemoteFrontierLink
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.credentials import import_bundle

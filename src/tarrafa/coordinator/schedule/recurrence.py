@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from cronsim import CronSim
 
-from tarrafa.config import CRON_FIELDS, QUANTITY, SECONDS_PER_UNIT, parse_duration
+from tarrafa.config.formats import CRON_FIELDS, QUANTITY, SECONDS_PER_UNIT, parse_duration
 
 DAY = timedelta(days=1)
 DAY_S = 86_400

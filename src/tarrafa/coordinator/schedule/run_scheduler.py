@@ -26,7 +26,7 @@ from typing import Literal
 
 import msgspec
 
-from tarrafa.config import ScheduleConfig
+from tarrafa.config.sections import ScheduleConfig
 from tarrafa.coordinator.schedule.recurrence import Recurrence, local_time, timestamp_of_local
 from tarrafa.i18n import Message, Value, message, zoned_moment
 

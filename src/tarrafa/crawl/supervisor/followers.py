@@ -3,7 +3,7 @@
 It also tells when the followers have caught up with the archive.
 """
 
-from tarrafa.crawl.supervisor.child_process import ChildProcess
+from tarrafa.crawl.supervisor.child_processes import ChildProcess
 from tarrafa.crawl.supervisor.completion import CaughtUp, FollowerCatchUp
 from tarrafa.errors import ConfigError
 from tarrafa.graph import follower as graph
@@ -41,12 +41,12 @@ class Followers:
 
     def renew(self) -> None:
         """Create the children anew: the previous ones were dismissed."""
-        self.children = [ChildProcess.for_module(self._data, "graph", MODULE, "graph", role="graph")]
+        self.children = [ChildProcess.for_module(self._data, "graph", MODULE, projection="graph")]
         for part in shards.parts(self._data):
             for role in ("index", "triples"):
                 name = f"{role}-{part.part}" if part.part else role
-                arguments = (MODULE, role, f"--part={part.part}")
-                self.children.append(ChildProcess.for_module(self._data, name, *arguments, role=role))
+                arguments = {"projection": role, "part": part.part}
+                self.children.append(ChildProcess.for_module(self._data, name, MODULE, role=role, **arguments))
 
     @property
     def are_dismissed(self) -> bool:

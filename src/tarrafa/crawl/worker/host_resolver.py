@@ -7,8 +7,8 @@ address that another worker visits is not returned either; instead the result ha
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from tarrafa import config
 from tarrafa.config import Collection
+from tarrafa.config.formats import parse_name_server
 from tarrafa.fetch.dns import DnsResolver
 from tarrafa.fetch.http_message import FetchRequest
 from tarrafa.model import HostId, Status
@@ -61,7 +61,7 @@ class HostResolver:
         return ResolvedHost(address=answer.address)
 
     def _resolver(self, collection: Collection) -> DnsResolver:
-        servers = tuple(filter(None, map(config.parse_name_server, collection.network.dns)))
+        servers = tuple(filter(None, map(parse_name_server, collection.network.dns)))
         if servers not in self._resolvers:
             self._resolvers[servers] = DnsResolver(list(servers) or None)
         return self._resolvers[servers]

@@ -20,8 +20,8 @@ import msgspec
 
 from tarrafa.crawl.worker.outcome import DecodedBody
 from tarrafa.crawl.worker.parser_process import ParseJob, ParseJobResult, run_parse_job
-from tarrafa.parse.errors import SandboxRequired
 from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES
+from tarrafa.parse.structured.jsonld import SandboxRequired
 from tarrafa.runtime.sandbox import SandboxProcess
 
 IN_PROCESS_BYTES_MAX = 64 << 10

@@ -1,23 +1,22 @@
 """Sandboxed parser process: parses one document at a time under limits of memory and processor time.
 
-`python -m tarrafa.crawl.worker.parser_process FD PARENT`: started by a worker (`parser.py`), which sends it jobs over a
-socket. The process has no network where the system lets it give that up, and writes no files. Beyond its limits of
-memory and processor time for one document it dies, and the worker continues.
+Started by a worker (`parser.py`), which sends it jobs over a socket. The process has no network where the system lets
+it give that up, and writes no files. Beyond its limits of memory and processor time for one document it dies, and the
+worker continues.
 """
 
 import os
 import resource
-import socket
-import sys
 
 import msgspec
 
 from tarrafa.model import Listing, Page
-from tarrafa.parse.errors import UnreadableDocument
+from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.page import parse
 from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
 from tarrafa.parse.url import UrlIdentity
-from tarrafa.runtime.process import READY, die_with_parent, drop_privileges, limit_memory, receive_message, send_message
+from tarrafa.runtime.child_process import run_child
+from tarrafa.runtime.sandbox import SandboxSocket, limit_memory
 
 DOCUMENT_MEMORY_BYTES_MAX = 1 << 30  # for one document, beyond what the process begins with
 DOCUMENT_CPU_S_MAX = 5
@@ -58,25 +57,22 @@ def run_parse_job(job: ParseJob, *, careful: bool = False) -> ParseJobResult:
         return ParseJobResult(refusal=f"it asks for too much: {type(error).__name__}", hostile=True)
 
 
-def main() -> None:
-    descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
-    die_with_parent(parent)
-    line = socket.socket(fileno=descriptor)
-    drop_privileges()
+def main(descriptor: int) -> None:
+    line = SandboxSocket(descriptor)
     decoder, encode = msgspec.msgpack.Decoder(ParseJob), msgspec.msgpack.Encoder().encode
     limit_memory(DOCUMENT_MEMORY_BYTES_MAX)
-    line.sendall(READY)
+    line.send_ready()
     while True:
-        job = decoder.decode(receive_message(line))
+        job = decoder.decode(line.receive())
         used = resource.getrusage(resource.RUSAGE_SELF)
         resource.setrlimit(
             resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + DOCUMENT_CPU_S_MAX, resource.RLIM_INFINITY)
         )
         reading = run_parse_job(job)
-        send_message(line, encode(reading))
+        line.send(encode(reading))
         if reading.hostile:
             os._exit(0)  # its memory is fragmented
 
 
 if __name__ == "__main__":
-    main()
+    run_child(main)

@@ -11,9 +11,10 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from tarrafa import config
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.clock import Clock
+from tarrafa.config import encode_collection
+from tarrafa.config.sections import redact_for_archive
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.host_session import HostSession
 from tarrafa.crawl.worker.outcome import FinishedVisit, build_exchange, refuse_visit
@@ -75,7 +76,7 @@ class VisitRecorder:
         state = (self._writer.file_pair, in_force.revision, run)
         if self._noted.get(number) != state:
             collection = in_force.collection
-            content = msgspec.Raw(config.encode_collection(config.redact_for_archive(collection)))
+            content = msgspec.Raw(encode_collection(redact_for_archive(collection)))
             note = CollectionNote(collection.name, in_force.revision, content, run)
             self._writer.append_note(note, self._clock.now())
             self._noted[number] = (self._writer.file_pair, in_force.revision, run)

@@ -20,11 +20,10 @@ from typing import Any
 
 import apsw
 
-from tarrafa.frontier.ordering.breadth_rules import SiteStage
+from tarrafa.frontier.ordering import SiteStage
 from tarrafa.frontier.postgres.row_cache import Cursor, RowCache, StaleRow
-from tarrafa.frontier.store.database import ALL_ROWS, STATEMENTS_KEPT, FrontierDatabase
+from tarrafa.frontier.store.database import ALL_ROWS, CLOSED, OLD, STATEMENTS_KEPT, TABLES, FrontierDatabase
 from tarrafa.frontier.store.ready_queue import NEW_ROWS
-from tarrafa.frontier.store.schema import CLOSED, OLD, TABLES
 from tarrafa.model import HostId
 
 OF_STAGE = "FROM site WHERE collection = %b::bigint AND stage = %b::bigint ORDER BY mentions"

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from tarrafa.config import Collection, redact_collection
+from tarrafa.config import Collection
+from tarrafa.config.sections import redact_collection
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import collection_edits, toml_writer
 from tarrafa.coordinator.definitions import draft as drafts

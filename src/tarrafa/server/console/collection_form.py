@@ -13,7 +13,8 @@ from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
 
-from tarrafa.config import Collection, Complaint, redact_collection
+from tarrafa.config import Collection, Complaint
+from tarrafa.config.sections import redact_collection
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import collection_edits, form, presets, toml_writer
 from tarrafa.coordinator.definitions import draft as drafts

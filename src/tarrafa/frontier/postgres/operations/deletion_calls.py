@@ -1,6 +1,6 @@
 """Deleted collections and takedowns on one PostgreSQL server: what every archive of the frontier must know.
 
-The store does the work (`store/collection_deletion.py`); each call here names the rows that it needs. Rows to delete
+The store does the work (`store/collections.py`); each call here names the rows that it needs. Rows to delete
 are selected by the database itself. Takedowns are logged on the first server.
 Promises: each entry of the takedown log has one number; a reader that asks for the entries after a number misses none,
 because one process at a time assigns numbers, and commits before the next one begins.
@@ -10,8 +10,7 @@ import msgspec
 
 from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE, DeletedCollection, TakedownBatch
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
-from tarrafa.frontier.store.collection_deletion import BELOW_COLLECTION, BELOW_HOSTS, DELETIONS_AFTER_SQL
-from tarrafa.frontier.store.collections import DELETING
+from tarrafa.frontier.store.collections import BELOW_COLLECTION, BELOW_HOSTS, DELETING, DELETIONS_AFTER_SQL
 from tarrafa.takedown import TakedownEntry, TakedownSet, in_force
 
 HOSTS_PER_DELETION = 100

@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tarrafa import config as configuration
+from tarrafa.config import decode_collection
+from tarrafa.config.sections import ScopeConfig
 from tarrafa.frontier.messages import CollectionRow
 from tarrafa.frontier.postgres.operations import lease_calls
 from tarrafa.frontier.postgres.operations.lease_calls import NEAR_LIMIT
@@ -22,7 +23,7 @@ class GlobalLimits:
 
     def __init__(self, router: ShardRouter) -> None:
         self._router, self._limiting = router, asyncio.Lock()
-        self._scopes: dict[int, tuple[int, configuration.ScopeConfig]] = {}  # as of a revision
+        self._scopes: dict[int, tuple[int, ScopeConfig]] = {}  # as of a revision
 
     @asynccontextmanager
     async def within(self, member: PostgresShard, rows: list[CollectionRow]) -> AsyncIterator[None]:
@@ -44,11 +45,11 @@ class GlobalLimits:
                 await self._share(member, await self._router.on_all(lease_calls.limit_usage))
                 yield
 
-    def _scope_of(self, row: CollectionRow) -> configuration.ScopeConfig:
+    def _scope_of(self, row: CollectionRow) -> ScopeConfig:
         """Decoded once for each configuration: every lease asks."""
         known = self._scopes.get(row.id)
         if known is None or known[0] != row.revision:
-            known = self._scopes[row.id] = (row.revision, configuration.decode_collection(row.config).scope)
+            known = self._scopes[row.id] = (row.revision, decode_collection(row.config).scope)
         return known[1]
 
     @staticmethod
@@ -70,7 +71,7 @@ class GlobalLimits:
             await self._router.first.call(lease_calls.unlock_limits)
 
 
-def _remaining(scope: configuration.ScopeConfig, used: LimitUsage) -> int:
+def _remaining(scope: ScopeConfig, used: LimitUsage) -> int:
     pages = scope.pages_max - used.pages if scope.pages_max is not None else 1 << 30
     requests = scope.requests_max - used.requests if scope.requests_max is not None else 1 << 30
     return min(pages, requests)

@@ -15,6 +15,7 @@ from tarrafa.frontier.postgres.database_connection import PATIENCE_S, DatabaseCo
 from tarrafa.frontier.postgres.database_session import DatabaseSession
 from tarrafa.frontier.postgres.operations.lease_calls import LeaseCalls
 from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.model import HostId
 
 RETRY_AFTER_S = 5.0
 PATIENCE_OF_ONE_S = 3.0  # of one of several servers
@@ -114,6 +115,11 @@ class PostgresShard:
             raise ShardUnreachable(str(error)) from None
         self.trouble = ""
         return result
+
+    def forget_hosts(self, worker: int, hosts: list[HostId]) -> None:
+        """Hosts that the worker gave up while this server was away."""
+        if self._server is not None:
+            self._server.leases.forget_hosts(worker, hosts)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._thread.shutdown)

@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarrafa.config import StrategyConfig, UrlScoreWeights
-from tarrafa.frontier.ordering.breadth_rules import continues_walk, is_cycle_due
-from tarrafa.frontier.ordering.queue_order import QueueOrder, order_of, plain_rank
-from tarrafa.frontier.ordering.url_score import url_score
+from tarrafa.config.sections import StrategyConfig, UrlScoreWeights
+from tarrafa.frontier.ordering import QueueOrder, continues_walk, is_cycle_due, order_of, plain_rank, url_score
 from tarrafa.model import UrlRole
 from tarrafa.parse.url import url_id
 

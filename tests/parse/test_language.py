@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.parse.text.language import detect, normalize_tag
+from tarrafa.parse.language import detect, normalize_tag
 
 TEXTS = {
     "pt": "A ação do município de São João não é só uma questão de opinião, mas também de orçamento.",

@@ -132,8 +132,3 @@ def _pair_hashes(folded: bytes) -> npt.NDArray[np.uint64]:
     hashes *= _FINAL
     hashes ^= hashes >> _SHIFT
     return hashes
-
-
-def hamming_distance(one: int, other: int) -> int:
-    """The number of bits in which two simhashes differ."""
-    return (one ^ other).bit_count()

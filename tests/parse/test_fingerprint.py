@@ -8,10 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tarrafa.parse.text import fingerprint
-from tarrafa.parse.text.fingerprint import content_id, fold, hamming_distance, simhash
+from tarrafa.parse import fingerprint
+from tarrafa.parse.fingerprint import content_id, fold, simhash
 
 WORDS = [f"palavra{number}" for number in range(2_000)]
+
+
+def hamming_distance(one: int, other: int) -> int:
+    return (one ^ other).bit_count()
 
 
 def a_text(seed: int, length: int = 600) -> list[str]:

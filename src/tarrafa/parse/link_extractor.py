@@ -13,6 +13,7 @@ from itertools import islice
 from turbohtml import Element
 
 from tarrafa.model import Link
+from tarrafa.parse.charset import PYTHON_CODECS
 from tarrafa.parse.url import BaseUrl, UrlIdentity
 
 LINKS_MAX = 5_000  # of one page; the first ones are kept
@@ -32,13 +33,6 @@ _PAGE_TYPES = ("", "text/html", "application/xhtml+xml")
 _UTF = ("utf-8", "utf-16le", "utf-16be")
 _AS_REFERENCES = "tarrafa-references"  # name of the codec error handler for characters that an encoding lacks
 _ESCAPES = {byte: f"%{byte:02X}" for byte in range(0x80, 0x100)}
-# Encodings that Python knows by another name than the WHATWG, or for which browsers use a superset.
-PYTHON_CODECS = {
-    "gbk": "gb18030",
-    "macintosh": "mac-roman",
-    "iso-8859-8-i": "iso-8859-8",
-    "x-mac-cyrillic": "mac-cyrillic",
-}
 
 
 class LinkExtractor:

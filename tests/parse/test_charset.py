@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.parse.text.charset import LABELS, decode
+from tarrafa.parse.charset import LABELS, decode
 
 PORTUGUESE = "A ação do município não é só uma questão de opinião. "
 

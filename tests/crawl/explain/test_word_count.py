@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarrafa.parse.text.word_count import TEXT_CHARS_MAX, WORD_CHARS_MAX, WordCount, count_words
+from tarrafa.crawl.explain.page_and_site import TEXT_CHARS_MAX, WORD_CHARS_MAX, WordCount, count_words
 
 
 @pytest.mark.parametrize(

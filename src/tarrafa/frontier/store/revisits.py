@@ -1,4 +1,4 @@
-"""Revisit queue: keeps the pages of a fresh collection on shelves by policy, and takes the due ones.
+"""Revisits: keeps the pages of a fresh collection on shelves by policy, takes the due ones, and stores plans and price.
 
 The policy of `revisit/policy.py` decides on which shelf a page stands after a visit; here the shelves are rows. A
 decision compares the heads of one host's shelves, found by one query. Beside the policy's shelves there are shelves of
@@ -6,18 +6,19 @@ our own, with negative numbers, whose pages are due at their key: pages to be tr
 that a full collection has chosen to take in, and pages that it gives up for them.
 
 Promises: whatever happens to a visit, a kept page is on a shelf or handed out; it leaves only when the Web says twice
-that it is gone, when it is no longer wanted, or when its place is needed.
+that it is gone, when it is no longer wanted, or when its place is needed. A plan holds when it is complete, not before;
+until then the old one does.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.messages import PageFreshness, VisitReport
-from tarrafa.frontier.store.collections import LoadedCollection
+from tarrafa.frontier.messages import PageFreshness, PlannedVisit, RevisitPage, RevisitShelf, VisitReport
+from tarrafa.frontier.store.collections import Collections, LoadedCollection
 from tarrafa.frontier.store.counters import (
     CHANGES,
     DISMISSED_WAITING,
@@ -28,11 +29,10 @@ from tarrafa.frontier.store.counters import (
     Counters,
     state_bucket,
 )
-from tarrafa.frontier.store.database import ALL_ROWS, FrontierDatabase
+from tarrafa.frontier.store.database import ALL_ROWS, OLD, FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.store.schema import OLD
 from tarrafa.model import GONE, HostId, Outcome, UrlId, UrlRole, UrlState, is_inconclusive
-from tarrafa.parse.text.dates import parse_date
+from tarrafa.parse.dates import parse_date
 from tarrafa.revisit import change_rate, date_trust
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.policy import (
@@ -56,6 +56,10 @@ LISTING_WEIGHT = 16.0  # of a sitemap or feed: it tells about many pages at once
 BURST_S = 3600.0  # revisits that were not made may be made up for, but no more than this much of them
 RATE_UNIT = 1000  # rates are counted in thousandths
 HEADS_AT_HAND = 3  # pages per shelf that are fetched ahead
+PRICE_EVERY_S = 600.0  # of the clock
+EXPERIENCE_MIN = 10.0  # revisits to be expected before what was made of them says anything
+SPENT_GOAL = 0.97  # of the budget: at all of it nobody could tell whether the price is too low
+FACTOR_STEP, FACTOR_MIN, FACTOR_MAX = 1.25, 0.01, 10.0
 
 _encode = msgspec.msgpack.Encoder().encode
 read_history = msgspec.msgpack.Decoder(PageHistory).decode
@@ -572,3 +576,123 @@ class RevisitQueue:
             else:
                 page = record_visit(page, at, bool(changed))
         return page
+
+
+class RevisitPlans:
+    """The calls of the planner (`frontier/revisit_planner.py`), each of them small: the crawl continues in between.
+
+    Some policies look at a whole collection: the index policy when a budget sets its price, and those that plan a day
+    at once.
+    """
+
+    def __init__(
+        self, db: FrontierDatabase, counters: Counters, collections: Collections, revisits: RevisitQueue, clock: Clock
+    ) -> None:
+        self._db, self._counters, self._collections = db, counters, collections
+        self._revisits, self._clock = revisits, clock
+
+    def collections_to_plan(self) -> list[int]:
+        now = self._clock.now()
+        return [
+            known.row.id for known in self._collections.running() if _needs_plan(known) and known.tuning.plan_end <= now
+        ]
+
+    def revisit_pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
+        known = self._collections.by_id(collection)
+        columns = (
+            "SELECT page.host, page.id, delay_s, modified_right, modified_wrong, history FROM page"
+            " CROSS JOIN host ON host.id = page.host CROSS JOIN url USING (host, collection, id)"
+        )
+        number, rest = known.row.id, -1 if limit < 0 else limit
+        rows = self._db.rows(
+            f"{columns} WHERE page.host = ? AND page.collection = ? AND page.id > ? AND url.role = 0"
+            " ORDER BY page.id LIMIT ?",
+            (host, number, url, rest),
+        )
+        if limit < 0 or len(rows) < limit:
+            rows += self._db.rows(
+                f"{columns} WHERE page.host > ? AND page.collection = ? AND url.role = 0"
+                " ORDER BY page.host, page.id LIMIT ?",
+                (host, number, rest if limit < 0 else limit - len(rows)),
+            )
+        least = float(known.config.politeness.delay)
+        return [
+            RevisitPage(
+                at, page, max(delay, least), date_trust.DateTrust(right, wrong).is_trusted, read_history(content)
+            )
+            for at, page, delay, right, wrong, content in rows
+        ]
+
+    def revisit_shelves(self, collection: int, host: HostId, limit: int) -> list[RevisitShelf]:
+        known = self._collections.by_id(collection)
+        last = self._db.value(
+            "SELECT max(host) FROM (SELECT DISTINCT host FROM shelf WHERE collection = ? AND host > ?"
+            " ORDER BY host LIMIT ?)",
+            (known.row.id, host, limit),
+        )
+        rows = self._db.rows(
+            "SELECT shelf.host, delay_s, shelf, pages FROM shelf JOIN host ON host.id = shelf.host"
+            " WHERE collection = ? AND shelf.host > ? AND shelf.host <= ? AND shelf >= 0 AND pages > 0",
+            (known.row.id, host, last),
+        )
+        least = float(known.config.politeness.delay)
+        return [RevisitShelf(at, max(delay, least), shelf, pages) for at, delay, shelf, pages in rows]
+
+    def set_price(self, collection: int, price: float) -> None:
+        """The price that the classes ask for, times what experience says: while rates are still being learned, fewer
+        visits are made at a price than in the long run, and the budget would not be spent."""
+        known = self._collections.by_id(collection)
+        if known.config.revisit.policy != "index":
+            return  # it changed its mind meanwhile
+        tuning, now = known.tuning, self._clock.now()
+        revisits, factor = self._counters.value(known.row.id, REVISITS_PAID), tuning.factor
+        expected = (known.config.revisit.rate or 0.0) * (now - tuning.priced_at) / DAY_S
+        if tuning.priced_at and expected >= EXPERIENCE_MIN:
+            spent = (revisits - tuning.priced_revisits) / (SPENT_GOAL * expected)
+            factor *= min(max(spent, 1 / FACTOR_STEP), FACTOR_STEP)
+            factor = min(max(factor, FACTOR_MIN), FACTOR_MAX)
+        elif tuning.priced_at:  # too little was to be expected: wait and see
+            now, revisits = tuning.priced_at, tuning.priced_revisits
+        end = self._clock.now() + PRICE_EVERY_S
+        self._collections.set_tuning(
+            known,
+            replace(tuning, price=price * factor, plan_end=end, factor=factor, priced_at=now, priced_revisits=revisits),
+        )
+
+    def recompute_due(self, collection: int, host: HostId, limit: int) -> HostId | None:
+        known = self._collections.by_id(collection)
+        rows = self._db.rows(
+            "SELECT DISTINCT host FROM shelf WHERE collection = ? AND host > ? ORDER BY host LIMIT ?",
+            (known.row.id, host, limit),
+        )
+        for (one,) in rows:
+            self._revisits.update_due(known, one)
+        return rows[-1][0] if rows else None
+
+    def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
+        known = self._collections.by_id(collection)
+        for visit in visits if known.config.revisit.policy in PLANNED else ():
+            self._revisits.add(visit.host, known.row.id, number, visit.at, visit.id)
+
+    def activate_plan(self, collection: int, number: int, end: float) -> None:
+        known = self._collections.by_id(collection)
+        if known.config.revisit.policy in PLANNED:
+            self._collections.set_tuning(known, replace(known.tuning, plan=number, plan_end=end))
+
+    def drop_old_plans(self, collection: int, limit: int) -> int:
+        """Plans are numbered upwards; our own shelves are negative."""
+        known = self._collections.by_id(collection)
+        rows = self._db.rows(
+            "SELECT host, shelf FROM shelf WHERE collection = ? AND shelf >= 0 AND shelf < ? LIMIT ?",
+            (known.row.id, known.tuning.plan, limit),
+        )
+        for host, shelf in rows:
+            key = (known.row.id, host, shelf)
+            self._db.run("DELETE FROM due WHERE collection = ? AND host = ? AND shelf = ?", key)
+            self._db.run("DELETE FROM shelf WHERE collection = ? AND host = ? AND shelf = ?", key)
+        return len(rows)
+
+
+def _needs_plan(known: LoadedCollection) -> bool:
+    revisit = known.config.revisit
+    return revisit.policy in PLANNED or (revisit.policy == "index" and revisit.rate is not None)

@@ -3,7 +3,7 @@
 import pytest
 
 from tarrafa.model import RobotsMeta
-from tarrafa.parse.html.robots_meta import combine, from_header, from_meta
+from tarrafa.parse.robots_meta import combine, from_header, from_meta
 
 NOTHING = RobotsMeta()
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tarrafa.model import Link
-from tarrafa.parse.html import link_extractor as limits
-from tarrafa.parse.html.link_extractor import encode_query
+from tarrafa.parse import link_extractor as limits
+from tarrafa.parse.link_extractor import encode_query
 from tarrafa.parse.page import parse
 from tarrafa.parse.url import UrlIdentity
 

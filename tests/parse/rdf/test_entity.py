@@ -3,10 +3,17 @@
 import pytest
 
 from tarrafa.model import DeclaredEntity
-from tarrafa.parse.rdf.entity import PageEntity, collect_entities, normalize_iri, vocabularies
-from tarrafa.parse.rdf.entity_summary import SUMMARIES_MAX, entity_day, searchable_kinds, summarize_entities
+from tarrafa.parse.rdf.entity import (
+    SUMMARIES_MAX,
+    PageEntity,
+    collect_entities,
+    entity_day,
+    searchable_kinds,
+    summarize_entities,
+    vocabularies,
+)
 from tarrafa.parse.rdf.nquads import parse_nquads
-from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, shorten_iri
+from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, normalize_iri, shorten_iri
 from tarrafa.parse.structured import extract
 
 TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
