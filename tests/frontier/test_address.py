@@ -240,7 +240,7 @@ def test_any_body_serves_a_thread_as_a_blocking_line(tmp_path):
     assert blocking.call("collections") == []
     with pytest.raises(FrontierError, match="no collection is named 'x'"):
         blocking.call("set_state", "x", "paused", "")
-    with pytest.raises(FrontierError, match="knows no 'nonsense'"):
+    with pytest.raises(FrontierError, match="has no call 'nonsense'"):
         blocking.call("nonsense")
     blocking.close()
 

@@ -72,24 +72,23 @@ def _delete_some(work: PostgresTransaction, number: int, limit: int) -> bool | N
     """Delete some rows; None: no rows are left below the collection."""
     hosts = work.fetch_host_ids(
         "SELECT host FROM work WHERE collection = %b::bigint ORDER BY host LIMIT %b::bigint",
-        number, HOSTS_PER_DELETION,
-    )  # fmt: skip
-    work.cursor.execute("SELECT id FROM host WHERE id = ANY(%b::bigint[]) ORDER BY id FOR UPDATE", [hosts])
+        number,
+        HOSTS_PER_DELETION,
+    )
     left = limit
-    for table in BELOW_HOSTS if hosts else ():
-        left -= _delete_rows(work, table, "host = ANY(%b::bigint[]) AND collection = %b::bigint",
-                                  [hosts, number], left)  # fmt: skip
+    if not hosts:
+        for table in BELOW_COLLECTION:
+            left -= _delete_rows(work, table, "collection = %b::bigint", [number], left)
+        return True if left <= 0 else None
+    work.cursor.execute("SELECT id FROM host WHERE id = ANY(%b::bigint[]) ORDER BY id FOR UPDATE", [hosts])
+    of_hosts = "collection = %b::bigint AND host = ANY(%b::bigint[])"
+    for table in BELOW_HOSTS:
+        left -= _delete_rows(work, table, of_hosts, [number, hosts], left)
         if left <= 0:
             return True
-    for table in ("shelf", "ready", "work") if hosts else ():
-        work.cursor.execute(
-            f"DELETE FROM {table} WHERE collection = %b::bigint AND host = ANY(%b::bigint[])", [number, hosts]
-        )
-    if hosts:
-        return True
-    for table in BELOW_COLLECTION:
-        left -= _delete_rows(work, table, "collection = %b::bigint", [number], left)
-    return True if left <= 0 else None
+    for table in ("shelf", "ready", "work"):
+        work.cursor.execute(f"DELETE FROM {table} WHERE {of_hosts}", [number, hosts])
+    return True
 
 
 def _delete_rows(work: PostgresTransaction, table: str, condition: str, values: list[object], limit: int) -> int:
@@ -122,6 +121,6 @@ def takedowns(session: DatabaseSession, after: int) -> TakedownBatch:
 
 
 def takedowns_in_force(work: PostgresTransaction) -> TakedownSet:
-    """The take-downs that this server knows."""
+    """The takedowns that this server knows."""
     rows = work.cursor.execute("SELECT entry FROM takedown").fetchall()
     return TakedownSet(in_force(_decode(entry) for (entry,) in rows))
