@@ -97,7 +97,7 @@ def test_a_host_is_taken_away_and_what_is_for_nobody_goes_with_the_file(data):
     [
         (a_secret("*"), "would be every host"),
         (a_secret("http://a.br/"), "is no pattern"),
-        (a_secret(name="a b"), "no name of a header"),
+        (a_secret(name="a b"), "no header name"),
         (a_secret(name="Host"), "set by the crawler"),
         (a_secret(name="user-agent"), "set by the crawler"),
         (a_secret(name="Proxy-Authorization"), "set by the crawler"),
@@ -106,7 +106,7 @@ def test_a_host_is_taken_away_and_what_is_for_nobody_goes_with_the_file(data):
         (a_secret(value="x" * 8_001), "at most 8,000 characters"),
         (a_secret(value="ação"), "plain ASCII"),
         (a_secret(value=" x"), "begins or ends"),
-        (a_secret(kind="basic", name="a:b"), "no colon"),
+        (a_secret(kind="basic", name="a:b"), "contain a colon"),
         (a_secret(kind="basic", name=""), "must not be empty"),
     ],
 )
