@@ -110,7 +110,7 @@ class ControlServer:
             return "create a collection", ""
         await self._coordinator.actions.edit(collection.name, collection, wish.who)
         changes = await asyncio.to_thread(draft.changed_fields, before, collection)
-        return "edit a collection", collection_edits.changes_for_audit(changes)
+        return "edit a collection", collection_edits.keys_for_audit(changes)
 
     async def _record_audit(self, wish: ControlRequest, action: str, detail: str, *, refused: bool = False) -> None:
         try:

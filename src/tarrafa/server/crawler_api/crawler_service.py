@@ -21,25 +21,11 @@ from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.store import graph_exists
 from tarrafa.model import Link, Outcome, UrlRole
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.server.crawler_api.conversion import (
-    parse_url_id,
-    reported_status,
-    round_to_ms,
-    to_fetch_result,
-    to_visit_message,
-    worker_name,
-)
 from tarrafa.server.crawler_api.crawler_store import AssignedVisit, CrawlerStore
-from tarrafa.server.crawler_api.errors import (
-    ConflictingCall,
-    CrawlerApiError,
-    LostVisit,
-    MalformedCall,
-    TooManyCrawlers,
-    UnknownVisit,
-)
 from tarrafa.server.crawler_api.inlink_changes import in_links_of, inlink_changes
 from tarrafa.server.crawler_api.messages import (
+    ConflictingCall,
+    CrawlerApiError,
     CrawlerChangesRequest,
     CrawlerChangesResponse,
     CrawlerLeaveRequest,
@@ -50,7 +36,17 @@ from tarrafa.server.crawler_api.messages import (
     CrawlerTypeResponse,
     CrawlerWorkRequest,
     CrawlerWorkResponse,
+    LostVisit,
+    MalformedCall,
+    TooManyCrawlers,
+    UnknownVisit,
     VisitMessage,
+    parse_url_id,
+    reported_status,
+    round_to_ms,
+    to_fetch_result,
+    to_visit_message,
+    worker_name,
 )
 
 CRAWLERS_MAX = 100  # at once

@@ -12,8 +12,7 @@ from tarrafa.errors import DataError
 from tarrafa.graph.reader import GraphReader, InLinkChange
 from tarrafa.model import UrlId
 from tarrafa.server.crawler_api.crawler_store import CrawlerStore, InlinkDifference, PendingChanges
-from tarrafa.server.crawler_api.errors import ConflictingCall
-from tarrafa.server.crawler_api.messages import CrawlerChangesResponse, InlinkChange
+from tarrafa.server.crawler_api.messages import ConflictingCall, CrawlerChangesResponse, InlinkChange
 
 IN_LINKS_MAX = 10_000  # of one URL
 STAMPED_PER_LOOK = 500

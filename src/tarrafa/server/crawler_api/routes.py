@@ -26,13 +26,15 @@ from starlette.routing import Route
 from tarrafa.errors import FrontierError, TarrafaError
 from tarrafa.server.auth.bearer_token import BearerTokenMiddleware, read_body
 from tarrafa.server.crawler_api.crawler_service import CrawlerService
-from tarrafa.server.crawler_api.errors import CallTooLarge, CrawlerApiError, MalformedCall
 from tarrafa.server.crawler_api.messages import (
+    CallTooLarge,
+    CrawlerApiError,
     CrawlerChangesRequest,
     CrawlerLeaveRequest,
     CrawlerLinksRequest,
     CrawlerTypeRequest,
     CrawlerWorkRequest,
+    MalformedCall,
 )
 
 BODY_BYTES_MAX = 16 << 20

@@ -13,7 +13,7 @@ from tarrafa.i18n import Translator, message
 from tarrafa.parse.rdf.entity import vocabulary_of
 from tarrafa.parse.rdf.prefixes import shorten_iri
 from tarrafa.server.entities.params import OPERATORS, EntityParams
-from tarrafa.server.entities.term_names import term_name
+from tarrafa.server.entities.property_summary import term_name
 from tarrafa.triples.entity_reader import CONDITIONS_MAX, EntityCondition, EntityReader, TermCount, TermCounts
 
 FACET_VALUES_SHOWN = 10  # of a list, beside the results

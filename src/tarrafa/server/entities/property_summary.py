@@ -5,11 +5,14 @@ bounded length; an IRI in short where it has a short name, and never so that its
 Knows nothing of HTML.
 """
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from tarrafa.i18n import Translator, message
+from tarrafa.parse.rdf.entity import vocabulary_of
 from tarrafa.parse.rdf.nquads import RDF
 from tarrafa.parse.rdf.prefixes import shorten_iri
 from tarrafa.triples.entity_reader import EntityValue
@@ -58,3 +61,30 @@ def display_iri(iri: str) -> str:
     """In short, or as it is; signs that are not seen, or that turn the direction of others, as escapes."""
     seen = "".join(quote(sign) if unicodedata.category(sign) in INVISIBLE else sign for sign in shorten_iri(iri))
     return truncate(seen, IRI_CHARS_SHOWN)
+
+
+TRANSLATED_TERMS = (
+    message("Event"), message("Person"), message("Product"), message("Organization"), message("Offer"),
+    message("Recipe"), message("Article"), message("News article"), message("Blog posting"), message("Book"),
+    message("Movie"), message("Place"), message("Local business"), message("Job posting"), message("Review"),
+    message("Video object"), message("Music recording"), message("Course"), message("start date"),
+    message("end date"), message("location"), message("offers"), message("price"), message("price currency"),
+    message("availability"), message("aggregate rating"), message("rating value"), message("author"),
+    message("creator"), message("performer"), message("by artist"), message("director"), message("organizer"),
+    message("publisher"), message("brand"), message("job title"), message("works for"), message("affiliation"),
+    message("birth date"), message("death date"), message("address"), message("telephone"), message("total time"),
+    message("cook time"), message("prep time"), message("recipe yield"), message("date published"),
+    message("duration"), message("sku"), message("opening hours"), message("number of pages"), message("date"),
+    message("issued"), message("name"), message("description"), message("image"), message("nationality"),
+    message("founding date"), message("founder"), message("upload date"), message("title"), message("label"),
+    message("headline"),
+)  # fmt: skip
+_terms = {term.text: term for term in TRANSLATED_TERMS}
+_words_of_a_name = re.compile(r"[A-Z]*[^A-Z\s_.]+|[A-Z]+").findall
+
+
+def term_name(name: str, _: Translator) -> str:
+    own = name[len(vocabulary_of(name)) :].rpartition(":")[2]
+    first, *others = _words_of_a_name(own) or [name]
+    english = " ".join([first, *map(str.lower, others)])
+    return _.render(_terms.get(english, english))

@@ -26,8 +26,7 @@ from tarrafa.search.searcher import Searcher
 from tarrafa.server.jinja_environment import PER_PAGE, ScoreExplanation, hit_views, results_pager
 from tarrafa.server.page_responses import NO_URL, PageResponses, UnknownResource, json_response
 from tarrafa.server.search import feeds
-from tarrafa.server.search.filter_menus import filter_menus, search_switches
-from tarrafa.server.search.params import SearchParams, integer_param, page_number_param
+from tarrafa.server.search.params import SearchParams, filter_menus, integer_param, page_number_param, search_switches
 from tarrafa.server.search.result_cache import CACHE_AGE_MAX_S, IndexVersionSource, SearchResultCache
 
 FEED_HITS = 20
