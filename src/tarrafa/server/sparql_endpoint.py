@@ -112,8 +112,8 @@ class _SparqlParams:
 class SparqlEndpoint:
     """The endpoint and its editor."""
 
-    def __init__(self, data: DataDirectory, replies: PageResponses, pool: SparqlPool) -> None:
-        self._data, self._replies, self._pool = data, replies, pool
+    def __init__(self, data: DataDirectory, responses: PageResponses, pool: SparqlPool) -> None:
+        self._data, self._responses, self._pool = data, responses, pool
 
     def routes(self) -> list[Route]:
         return [Route("/sparql", self.sparql, methods=list(METHODS))]
@@ -151,12 +151,12 @@ class SparqlEndpoint:
             return await asyncio.to_thread(self._editor, request)
         if offer is None:
             raise _BadRequest(406, f"what is served here can be described in {_media_types(GRAPHS)}")
-        body = _service_description(self._replies.site_url(request), offer.form)
+        body = _service_description(self._responses.site_url(request), offer.form)
         return Response(body, media_type=_with_charset(offer.media_type), headers={"Vary": "Accept"})
 
     def _editor(self, request: Request) -> Response:
-        _ = self._replies.translator(request)
-        response = self._replies.html(
+        _ = self._responses.translator(request)
+        response = self._responses.html(
             request,
             "sparql.html",
             examples=[
@@ -309,13 +309,19 @@ class _MediaRange(NamedTuple):
 
 
 def negotiate(accept: str, offers: Sequence[MediaTypeOffer]) -> MediaTypeOffer | None:
-    """The offer with the greatest weight in `Accept` (RFC 9110, section 12.5.1), where the most exact range counts; among
-    equals the first one, also without an `Accept`; None: nothing fits. No header is an error."""
+    """The offer with the greatest weight in `Accept`, where the most exact range counts (RFC 9110, section 12.5.1).
+
+    Among equals the first offer, also without an `Accept`; None: nothing fits. No header is an error.
+    """
     ranges = _ranges(accept)
     if not ranges:
         return offers[0]
-    best = max(offers, key=lambda offer: _weight(ranges, offer.media_type))
-    return best if _weight(ranges, best.media_type) > 0 else None
+    best, greatest = None, 0.0
+    for offer in offers:
+        weight = _weight(ranges, offer.media_type)
+        if weight > greatest:
+            best, greatest = offer, weight
+    return best
 
 
 def _weight(ranges: list[_MediaRange], media_type: str) -> float:
@@ -344,7 +350,7 @@ def _quality(parameters: list[str]) -> float:
     return 1.0
 
 
-# -- example queries: each works on the demo ----------------------------------------------------------------------------
+# -- example queries: each works on the demo ---------------------------------------------------------------------------
 
 SCHEMA = "PREFIX schema: <https://schema.org/>\n"
 TARRAFA = "PREFIX tarrafa: <urn:tarrafa:>\n"

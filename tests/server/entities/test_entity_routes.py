@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tarrafa.cli import main
 from tarrafa.parse.rdf.prefixes import PREFIXES
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.server.entities.display import display_iri, summarize_properties, truncate
 from tarrafa.server.entities.params import OPERATORS, EntityParams, format_condition, parse_condition
-from tarrafa.server.entities.property_summary import display_iri, summarize_properties, truncate
 from tarrafa.takedown import parse_target, record_action
 from tarrafa.triples.entity_reader import EntityCondition, EntityValue
 from tests.graph.archived_web import new_data
