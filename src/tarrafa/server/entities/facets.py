@@ -35,8 +35,8 @@ COMPARISON_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class FacetValue:
-    """A name that can be chosen. `source` tells equal names apart; `this` is the link that chooses it, `other` the one that
-    excludes it."""
+    """A name that can be chosen. `source` tells equal names apart; `this` is the link to choose it, `other` the one to
+    exclude it."""
 
     label: str
     source: str
