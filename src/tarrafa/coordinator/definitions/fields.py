@@ -10,7 +10,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from tarrafa.config import ByteSize, Collection, LocalDateTime, Seconds
+from tarrafa.config import Collection
+from tarrafa.config.formats import ByteSize, LocalDateTime, Seconds
 from tarrafa.i18n import message as _  # the keyword by which sentences are collected
 
 FieldKind = Literal["text", "lines", "pairs", "number", "duration", "size", "choice", "choices", "switch", "date"]

@@ -22,18 +22,17 @@ from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.collection_state import CollectionInForce, WorkerCollections
-from tarrafa.crawl.worker.host_resolver import HostResolver
+from tarrafa.crawl.worker.fetcher import HostResolver
 from tarrafa.crawl.worker.outcome import (
-    DecodedBody,
     FinishedVisit,
     build_request,
     conclude,
     decode_response,
     refuse_visit,
 )
-from tarrafa.crawl.worker.overload import OverloadControl
-from tarrafa.crawl.worker.parser_process import ParseJobResult
+from tarrafa.crawl.worker.parser import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.politeness import HostPacing, PoliteFetcher, RequestFetcher
+from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.fetch.robots import RobotsTxt

@@ -25,8 +25,8 @@ from tarrafa.crawl.relay.remote_fetch import FetchTask
 from tarrafa.crawl.worker.outcome import user_agent
 from tarrafa.errors import TarrafaError
 from tarrafa.model import Link, Status, UrlId, UrlRole
-from tarrafa.parse.html import robots_meta
-from tarrafa.parse.html.link_extractor import LINKS_MAX
+from tarrafa.parse import robots_meta
+from tarrafa.parse.link_extractor import LINKS_MAX
 from tarrafa.parse.url import canonical, url_id
 
 URL_CHARS_MAX = 16_384

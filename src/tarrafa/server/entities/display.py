@@ -13,9 +13,8 @@ from urllib.parse import quote
 
 from tarrafa.i18n import Translator
 from tarrafa.i18n import message as _
-from tarrafa.parse.rdf.entity import vocabulary_of
 from tarrafa.parse.rdf.nquads import RDF
-from tarrafa.parse.rdf.prefixes import shorten_iri
+from tarrafa.parse.rdf.prefixes import shorten_iri, vocabulary_of
 from tarrafa.triples.entity_reader import EntityValue
 
 IRI_CHARS_SHOWN = 100
