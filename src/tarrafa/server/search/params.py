@@ -23,7 +23,7 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from tarrafa.errors import QueryError
-from tarrafa.i18n import Translator, message
+from tarrafa.i18n import Message, Translator, message
 from tarrafa.search.request import SearchRequest, Sort
 
 TIME_RANGE_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
@@ -38,7 +38,7 @@ TIME_NAMES = {
     "month": message("Past month"),
     "year": message("Past year"),
 }
-SORT_NAMES = {
+SORT_NAMES: dict[str, Message] = {
     Sort.RELEVANCE: message("Relevance"),
     Sort.DATE: message("Newest first"),
     Sort.LINKS: message("Most linked first"),
