@@ -87,7 +87,7 @@ def test_one_connection_serves_many_questions_until_it_is_closed(echo):
     assert (echo.made, echo.lines) == (1, 1)
     peer.close()
     assert echo.wait_for_lines(0)
-    with pytest.raises(NodeRequestFailed, match="asked no more"):
+    with pytest.raises(NodeRequestFailed, match="the connection is closed"):
         peer.post("/x", b"", 100)
 
 
