@@ -173,7 +173,7 @@ def test_an_address_has_one_spelling(url, address):
     ],
 )  # fmt: skip
 def test_what_is_no_address_is_said(url):
-    with pytest.raises(ConfigError, match=r"^--x .*is wanted$") as caught:
+    with pytest.raises(ConfigError, match=r"^--x .*expected http://HOST:PORT or https://HOST$") as caught:
         check_node_url(url, "--x")
     assert str(caught.value).isprintable()
 
