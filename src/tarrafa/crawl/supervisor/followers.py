@@ -9,7 +9,7 @@ from tarrafa.errors import ConfigError
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.index import shards
-from tarrafa.index.anchor_refresh import is_settled
+from tarrafa.index.follower import is_settled
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.triples import follower as triples

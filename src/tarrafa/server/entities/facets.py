@@ -14,7 +14,8 @@ from tarrafa.parse.rdf.entity import vocabulary_of
 from tarrafa.parse.rdf.prefixes import shorten_iri
 from tarrafa.server.entities.params import OPERATORS, EntityParams
 from tarrafa.server.entities.term_names import term_name
-from tarrafa.triples.entity_reader import CONDITIONS_MAX, EntityCondition, EntityReader, TermCount, TermCounts
+from tarrafa.triples.entity_query import EntityCondition
+from tarrafa.triples.entity_reader import CONDITIONS_MAX, EntityReader, TermCount, TermCounts
 
 FACET_VALUES_SHOWN = 10  # of a list, beside the results
 FACET_VALUES_PER_PAGE = 100  # on a page of its own

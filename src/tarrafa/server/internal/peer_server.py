@@ -21,7 +21,7 @@ from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.runtime.process import die_with_parent, run_child
 from tarrafa.runtime.token import TOKEN_VARIABLE, load_token
 from tarrafa.search.partitioned_shard import open_local_shard
-from tarrafa.search.shard_wire import PATH
+from tarrafa.search.remote_shard import PATH
 from tarrafa.server.http_server import bind, run_app
 from tarrafa.server.internal.report_part_endpoint import ReportPartCounter
 from tarrafa.server.internal.report_part_endpoint import create_report_part_app as create_portion_app
