@@ -20,7 +20,7 @@ import pytest
 
 from tarrafa.fetch import http_message, robots
 from tarrafa.model import Listing, Page
-from tarrafa.parse.errors import UnreadableDocument
+from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.page import parse
 from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
 from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical, host_id, host_key, split, url_id

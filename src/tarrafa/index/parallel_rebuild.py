@@ -6,17 +6,15 @@ number of processes, and after any kill, the final index is the one that a singl
 rebuild did not finish, the old one, which answers meanwhile. All processes die with the one that started them. Knows
 nothing of terminals: `report` receives the bytes of the archive that were processed since its last call.
 
-`python -m tarrafa.index.parallel_rebuild DATA PART PROCESSES PARENT` builds one part.
+`python -m tarrafa.index.parallel_rebuild --part 2-of-4 ...` builds one part.
 """
 
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import IO
 
 from tarrafa.archive import warc_reader as archive
@@ -24,8 +22,8 @@ from tarrafa.archive.projection import cursor_of
 from tarrafa.errors import DataError
 from tarrafa.index import index_state, shards
 from tarrafa.index.follower import build_part, rebuild, replacement_parts
+from tarrafa.runtime.child_process import child_command, run_child
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import die_with_parent, module_command, run_child
 
 POLL_EVERY_S = 0.2
 SMALL_BYTES = 2 << 20  # a smaller archive is rebuilt without child processes
@@ -92,9 +90,9 @@ class _PartBuilders:
 
     def _start(self, part: DataDirectory) -> None:
         output = tempfile.TemporaryFile()  # noqa: SIM115 (it is read when the process has ended)
-        arguments = (str(part.root), part.part, str(self._processes), str(os.getpid()))
-        line = module_command("tarrafa.index.parallel_rebuild", *arguments)
-        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        module = "tarrafa.index.parallel_rebuild"
+        command = child_command(module, data=part, part=part.part, processes=self._processes)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         self._running[part.part] = (process, output)
 
 
@@ -112,15 +110,9 @@ def _records_read(name: str, code: int, output: IO[bytes]) -> int:
     raise DataError(last.removeprefix("error: ") or f"making the index failed (exit status {code})")
 
 
-def main() -> None:
-    root, part, processes, parent = sys.argv[1:]
-    die_with_parent(int(parent))
-
-    def build() -> None:
-        sys.stdout.write(f"{build_part(DataDirectory(Path(root), part), int(processes))}\n")
-
-    run_child(build)
+def main(data: DataDirectory, part: str, processes: int) -> None:
+    sys.stdout.write(f"{build_part(DataDirectory(data.root, part), processes)}\n")
 
 
 if __name__ == "__main__":
-    main()
+    run_child(main)

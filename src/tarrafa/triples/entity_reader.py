@@ -20,8 +20,8 @@ from tarrafa.errors import QueryError
 from tarrafa.i18n import message
 from tarrafa.index import shards
 from tarrafa.model import UrlId
-from tarrafa.parse.rdf.entity import normalize_iri
 from tarrafa.parse.rdf.nquads import XSD_STRING, LiteralValue, iri_of, literal_value
+from tarrafa.parse.rdf.prefixes import normalize_iri
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import rows

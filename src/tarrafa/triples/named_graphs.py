@@ -21,9 +21,9 @@ from xxhash import xxh3_128_digest, xxh3_128_hexdigest
 
 from tarrafa.archive.projection import ProjectionState
 from tarrafa.model import Outcome, UrlId
-from tarrafa.parse.rdf.entity import normalize_iri
+from tarrafa.parse.dates import parse_date
 from tarrafa.parse.rdf.nquads import RDF_TYPE, XSD, Statement, iri_of, parse_nquads
-from tarrafa.parse.text.dates import parse_date
+from tarrafa.parse.rdf.prefixes import normalize_iri
 from tarrafa.runtime.sqlite import rows
 from tarrafa.triples import usage_counts
 from tarrafa.triples.entity_index import EntityIndex
