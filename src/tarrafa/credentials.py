@@ -27,7 +27,8 @@ import msgspec
 from msgspec import Meta
 
 from tarrafa.clock import boottime
-from tarrafa.config import COLLECTION_NAME, HOST_PATTERN, HostPatternTable
+from tarrafa.config.formats import COLLECTION_NAME, HOST_PATTERN
+from tarrafa.config.patterns import HostPatternTable
 from tarrafa.errors import ConfigError, DataError, data_error_from_os
 from tarrafa.runtime.data_dir import DataDirectory, sync_directory
 

@@ -28,8 +28,17 @@ from xxhash import xxh3_128_hexdigest
 
 from tarrafa.errors import ConfigError, DataError, PageTakenDown, data_error_from_os
 from tarrafa.model import UrlId
-from tarrafa.parse.domain import LABELS_MAX, domain_and_parents, is_ip_address, parse_domain
-from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical, host_name, url_id
+from tarrafa.parse.url import (
+    LABELS_MAX,
+    URL_LENGTH_MAX,
+    UrlIdentity,
+    canonical,
+    domain_and_parents,
+    host_name,
+    is_ip_address,
+    parse_domain,
+    url_id,
+)
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, sync_directory
 
 LOG_BYTES_MAX = 64 << 20  # some 300,000 actions

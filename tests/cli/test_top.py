@@ -32,7 +32,7 @@ from tarrafa.cli.output.top import (
 )
 from tarrafa.clock import Clock
 from tarrafa.config import collection_from_table
-from tarrafa.crawl.supervisor.submission import submit_collection
+from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.errors import DataError
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier

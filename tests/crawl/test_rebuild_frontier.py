@@ -23,11 +23,10 @@ from tarrafa.crawl.rebuild_frontier import RebuildResult, rebuild
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.frontier import server_process
 from tarrafa.frontier.replay import NUMBERS_SKIPPED
-from tarrafa.frontier.store.database import open_database
+from tarrafa.frontier.store.database import SCHEMA_VERSION, open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.store.offline_reads import read_overview
-from tarrafa.frontier.store.schema import SCHEMA_VERSION
+from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.frontier.transfer.host_export import UrlExport
 from tarrafa.model import (  # fmt: skip
     CollectionNote,

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from tarrafa import config
 from tarrafa.archive.deletion_log import record_deletions
 from tarrafa.archive.warc_writer import WarcWriter
-from tarrafa.config import Collection, NetworkConfig
+from tarrafa.config import Collection
+from tarrafa.config.sections import NetworkConfig
 from tarrafa.errors import DataError
 from tarrafa.graph import adjacency, rank_file, ranking_schedule
 from tarrafa.graph.follower import GraphFollower, catch_up, follow, rebuild

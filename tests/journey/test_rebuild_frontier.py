@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from tarrafa.archive.warc_writer import recover_archive
-from tarrafa.frontier.store.revisit_queue import read_history
+from tarrafa.frontier.store.revisits import read_history
 from tarrafa.model import UrlState
 from tarrafa.revisit.policy import PageHistory
 from tarrafa.testweb.oracle import ExpectedRequests, expected_requests

@@ -18,7 +18,7 @@ PAGES = [f"http://h{n}.br/" for n in range(7)]
 @pytest.mark.parametrize("owned", [False, True])
 async def test_change_rates_and_freshness_are_those_of_the_pages(tmp_path, monkeypatch, owned):
     monkeypatch.setattr(frontier_facts, "PAGES_PER_CALL", 2)
-    monkeypatch.setattr("tarrafa.frontier.store.offline_reads.PAGES_PER_READ", 2)
+    monkeypatch.setattr("tarrafa.frontier.store.sqlite_frontier.PAGES_PER_READ", 2)
     data = DataDirectory(tmp_path / "d")
     data.create()
     FalseClock.shift[0] = 0.0

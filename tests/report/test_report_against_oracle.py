@@ -193,9 +193,11 @@ def test_depths_and_time_add_up(report, truth, crawled):
     assert report.waits.least >= crawled.delay_s - 0.005, "never sooner than the delay"
 
 
-def test_storage_is_that_of_the_files(report, crawled):
+def test_storage_is_that_of_the_files_and_hard_links_count_once(report, crawled):
     parts = {part.name: part.bytes for part in report.storage}
-    everything = sum(path.stat().st_size for path in Path(crawled.data.root).rglob("*") if path.is_file())
+    files = [path.lstat() for path in Path(crawled.data.root).rglob("*") if not path.is_dir()]
+    everything = sum({(file.st_dev, file.st_ino): file.st_size for file in files}.values())
+    assert everything < sum(file.st_size for file in files), "snapshots of the triple store are hard links"
     assert sum(parts.values()) == pytest.approx(everything, rel=0.01)
     assert parts["metadata"] == sum(path.stat().st_size for path in crawled.data.archive.glob("*.meta.warc.gz"))
     assert min(parts[name] for name in ("archive", "frontier", "index", "graph", "triples")) > 0

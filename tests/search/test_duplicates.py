@@ -14,7 +14,7 @@ from tarrafa.cli.output import terminal
 from tarrafa.errors import DataError
 from tarrafa.index import follower as index
 from tarrafa.model import Hit, Link, SearchResult
-from tarrafa.parse.text.fingerprint import fold, hamming_distance, simhash
+from tarrafa.parse.fingerprint import fold, simhash
 from tarrafa.search import scatter_gather
 from tarrafa.search.duplicates import COMPARED_MAX, NEAR_BITS, Deduplicator, RankedCandidate
 from tarrafa.search.request import Candidate
@@ -35,6 +35,11 @@ def data(tmp_path):
 
 def found(result: SearchResult) -> list[tuple[str, int]]:
     return [(hit.url, hit.copies) for hit in result.hits]
+
+
+def hamming_distance(one: int, other: int) -> int:
+    """The number of bits in which two simhashes differ."""
+    return (one ^ other).bit_count()
 
 
 def urls(result: SearchResult) -> list[str]:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.errors import ConfigError
-from tarrafa.frontier.store import revisit_plans, revisit_queue
+from tarrafa.frontier.store import revisits
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.policy import (
     EXPLORE_EVERY,
@@ -404,9 +404,9 @@ def test_tokens_drop_in_evenly_and_few_are_kept():
 
 
 def test_budget_and_price_are_steered_by_the_live_frontiers_numbers():
-    assert (BUCKET_S, BUCKET_MIN) == (revisit_queue.BURST_S, 2.0)
+    assert (BUCKET_S, BUCKET_MIN) == (revisits.BURST_S, 2.0)
     for name in ("EXPERIENCE_MIN", "SPENT_GOAL", "FACTOR_STEP", "FACTOR_MIN", "FACTOR_MAX"):
-        assert getattr(policy_controllers, name) == getattr(revisit_plans, name)
+        assert getattr(policy_controllers, name) == getattr(revisits, name)
 
 
 @pytest.mark.parametrize(

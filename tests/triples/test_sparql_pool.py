@@ -21,7 +21,8 @@ from tarrafa.cli.sparql import RESULTS_MAX, TIME_MAX_S
 from tarrafa.errors import Busy, QueryError, QueryLimitExceeded
 from tarrafa.index.shards import shard_number
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import SOCKET_CALLS, start_ticks
+from tarrafa.runtime.process import start_ticks
+from tarrafa.runtime.sandbox import SOCKET_CALLS
 from tarrafa.triples.snapshots import folder, publish, remove_published
 from tarrafa.triples.sparql_check import NO_SERVICE
 from tarrafa.triples.sparql_pool import PROCESS_MODULE, NoAcceptableFormat, SparqlLimits, SparqlPool, ask_sparql
@@ -350,12 +351,12 @@ async def test_the_process_itself_has_no_network(pool: SparqlPool) -> None:
 
 GIVEN_UP = """
 import ctypes, socket
-from tarrafa.runtime import process
+from tarrafa.runtime import sandbox
 class NoNamespaces:  # a system that does not let anybody leave the network
     def __init__(self, libc): self.prctl, self.unshare = libc.prctl, lambda flags: -1
 real = ctypes.CDLL
 ctypes.CDLL = lambda *given, **more: NoNamespaces(real(*given, **more))
-process.drop_privileges()
+sandbox.drop_privileges()
 for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
     try:
         socket.socket(family)

@@ -117,7 +117,7 @@ def crawl(
     """
     from tarrafa.cli import crawl
     from tarrafa.cli.crawl import build_supervisor
-    from tarrafa.config import ScheduleConfig
+    from tarrafa.config.sections import ScheduleConfig
     from tarrafa.crawl.scope.collection_loader import load_collection
     from tarrafa.frontier.address import from_command_line
 

@@ -180,7 +180,7 @@ def add(
     from tarrafa.config import encode_collection
     from tarrafa.coordinator.node.local_control import ControlRequest, send_control_request
     from tarrafa.crawl.scope.collection_loader import load_collection
-    from tarrafa.crawl.supervisor.submission import submit_collection
+    from tarrafa.crawl.supervisor.supervisor import submit_collection
     from tarrafa.frontier.address import connect, from_command_line, local_address
 
     collection, directory = load_collection(file), DataDirectory(data)

@@ -26,16 +26,15 @@ from tarrafa.cli.output import terminal
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.coordinator.store import store_path as ledger_of
-from tarrafa.crawl.eta import expected_pages
+from tarrafa.crawl.supervisor.completion import expected_pages
 from tarrafa.crawl.supervisor.frontier_link import LocalFrontierLink, RemoteFrontierLink
-from tarrafa.crawl.supervisor.submission import submit_collection
-from tarrafa.crawl.supervisor.supervisor import Supervisor
+from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
 from tarrafa.frontier.address import Address, UnixSocket, connect, local_address
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.frontier.rpc.frontier_server import parse_listen_address
-from tarrafa.frontier.store.offline_reads import read_overview
+from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.i18n import ENGLISH, Message, message
 from tarrafa.index import shards
 from tarrafa.model import Status

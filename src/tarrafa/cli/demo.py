@@ -24,7 +24,7 @@ from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import Locked, data_error_from_os
 from tarrafa.frontier.messages import UrlFacts
-from tarrafa.frontier.store.offline_reads import read_statuses_by_host, read_url_lookup
+from tarrafa.frontier.store.sqlite_frontier import read_statuses_by_host, read_url_lookup
 from tarrafa.model import STATUS_MEANING
 from tarrafa.parse.url import host_id, host_key, host_name, url_id
 from tarrafa.runtime.data_dir import DataDirectory

@@ -21,8 +21,7 @@ from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import Address, connect
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
-from tarrafa.frontier.store.offline_reads import FrontierSnapshot
-from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
+from tarrafa.frontier.store.sqlite_frontier import FrontierSnapshot, SqliteFrontier
 from tarrafa.frontier.transfer.checkpoint_file import (
     CheckpointContents,
     CheckpointSummary,

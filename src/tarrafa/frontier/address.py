@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
-from tarrafa.clock import Clock
+from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.errors import ConfigError, FrontierError
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier, SocketClient
@@ -218,9 +218,9 @@ def address_from_supervisor() -> Address:
     return address
 
 
-def to_environment(address: Address) -> dict[str, str]:
-    """Environment variables through which a child finds the frontier."""
-    settings = {FRONTIER_VARIABLE: " ".join(address.texts())}
+def child_environment(address: Address, clock: Clock) -> dict[str, str]:
+    """Environment variables through which a child finds the frontier, and its clock."""
+    settings = {FRONTIER_VARIABLE: " ".join(address.texts()), CLOCK_VARIABLE: clock.to_environment()}
     if isinstance(address, TcpServer):
         settings[TOKEN_VARIABLE] = address.token.secret.decode()
     return settings

@@ -262,7 +262,7 @@ class PlannedVisit(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SiteFacts(msgspec.Struct, frozen=True):
-    """State of a URL's site in a collection whose order is breadth: see frontier/ordering/breadth_rules.py."""
+    """State of a URL's site in a collection whose order is breadth: see frontier/ordering.py."""
 
     name: str
     stage: str  # unheard, heard, listed, chosen, over

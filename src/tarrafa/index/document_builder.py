@@ -35,8 +35,8 @@ from tarrafa.index.indexed_visits import IndexedStanding
 from tarrafa.model import CollectionNote, VisitRecord
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.url import host_name, url_id
+from tarrafa.runtime.child_process import die_with_parent
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import die_with_parent
 
 BATCH_RECORDS = 64  # records per message to a child
 BATCHES_AHEAD = 3  # batches in flight for each child, so that it never waits

@@ -9,15 +9,12 @@ nothing of terminals: `tell` receives the bytes of the archive that were process
 `python -m tarrafa.index.parallel_rebuild --part 2-of-4 ...` builds one part.
 """
 
-import argparse
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import IO
 
 from tarrafa.archive import warc_reader as archive
@@ -25,8 +22,8 @@ from tarrafa.archive.projection import cursor_of
 from tarrafa.errors import DataError
 from tarrafa.index import indexed_visits, shards
 from tarrafa.index.follower import build_part, rebuild, replacement_parts
+from tarrafa.runtime.child_process import child_command, run_child
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import die_with_parent, module_command, run_child
 
 POLL_EVERY_S = 0.2
 SMALL_BYTES = 2 << 20  # a smaller archive is rebuilt without child processes
@@ -90,17 +87,9 @@ class _PartBuilders:
 
     def _start(self, part: DataDirectory) -> None:
         said = tempfile.TemporaryFile()  # noqa: SIM115 (it is read when the process has ended)
-        line = module_command(
-            "tarrafa.index.parallel_rebuild",
-            "--data",
-            str(part.root),
-            f"--part={part.part}",
-            "--analysts",
-            str(self._analysts),
-            "--parent",
-            str(os.getpid()),
-        )
-        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
+        module = "tarrafa.index.parallel_rebuild"
+        command = child_command(module, data=part, part=part.part, analysts=self._analysts)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
         self._at_work[part.part] = (process, said)
 
 
@@ -118,20 +107,9 @@ def _records_read(name: str, code: int, said: IO[bytes]) -> int:
     raise DataError(last.removeprefix("error: ") or f"making the index failed (exit status {code})")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--part", required=True)
-    parser.add_argument("--analysts", type=int, required=True)
-    parser.add_argument("--parent", type=int, required=True)
-    options = parser.parse_args()
-    die_with_parent(options.parent)
-
-    def work() -> None:
-        sys.stdout.write(f"{build_part(DataDirectory(options.data, options.part), options.analysts)}\n")
-
-    run_child(work)
+def main(data: DataDirectory, part: str, analysts: int) -> None:
+    sys.stdout.write(f"{build_part(DataDirectory(data.root, part), analysts)}\n")
 
 
 if __name__ == "__main__":
-    main()
+    run_child(main)

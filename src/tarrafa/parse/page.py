@@ -15,7 +15,7 @@ from turbohtml import Document, Element, Namespace, PlainText
 from turbohtml import parse as parse_html
 
 from tarrafa.model import Page
-from tarrafa.parse import structured
+from tarrafa.parse import charset, fingerprint, language, robots_meta, structured
 from tarrafa.parse.documents.document import (
     DOCUMENT_KINDS,
     OFFICE_TYPES,
@@ -23,9 +23,7 @@ from tarrafa.parse.documents.document import (
     read_document,
     replace_invalid_characters,
 )
-from tarrafa.parse.html import robots_meta
-from tarrafa.parse.html.link_extractor import LinkExtractor
-from tarrafa.parse.text import charset, fingerprint, language
+from tarrafa.parse.link_extractor import LinkExtractor
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
 PARSER = "tarrafa-parse/3"  # stored in every record: raise it when the same bytes give a different page
@@ -132,7 +130,7 @@ class _PageElements:
     headings: list[str] = field(default_factory=list)
     asked: list[frozenset[str]] = field(default_factory=list)
     links: list[tuple[str, str, str, str]] = field(default_factory=list)  # href, rel, type, hreflang of link elements
-    frames: list[str] = field(default_factory=list)
+    frames: list[str] = field(default_factory=list)  # and other targets without an anchor
     refresh: str = ""
     refresh_s: float = 0.0
     feeds: list[str] = field(default_factory=list)
@@ -257,8 +255,11 @@ def _read_meta(element: Element, said: _PageElements, agent: str) -> None:
         return
     pragma = (element.attr("http-equiv") or "").lower()
     if pragma == "refresh":
-        if not said.refresh:
-            said.refresh, said.refresh_s = _refresh_target(element.attr("content") or "")
+        target, delay_s = _refresh_target(element.attr("content") or "")
+        if element.closest("noscript") is not None:  # browsers that run scripts stay on the page
+            said.frames.append(target)
+        elif not said.refresh:
+            said.refresh, said.refresh_s = target, delay_s
     elif pragma == "content-language" and not said.language:
         said.language = element.attr("content") or ""
 

@@ -18,7 +18,7 @@ from tarrafa.config import Collection
 from tarrafa.errors import DataError, TarrafaError, Unreachable
 from tarrafa.frontier.address import Address, connect, local_address
 from tarrafa.frontier.messages import FIRST_HOST, CollectionRow, CollectionStatus, RevisitPage
-from tarrafa.frontier.store.offline_reads import for_each_revisit_page, read_collections, read_overview
+from tarrafa.frontier.store.sqlite_frontier import for_each_revisit_page, read_collections, read_overview
 from tarrafa.report.histograms import distribution
 from tarrafa.report.schema import FreshnessSummary
 from tarrafa.revisit.change_rate import DAY_S

@@ -636,8 +636,8 @@ def _search(report: CollectionReport, _: Translator) -> ReportSection:
         _("Count"),
         _("First: median"),
         _("First: slowest"),
-        _("Repeated: median"),
-        _("Repeated: slowest"),
+        _("Second: median"),
+        _("Second: slowest"),
     )
     table = ReportTable(_("Search times"), columns, list(rows), (False, True, True, True, True, True))
     return ReportSection(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarrafa.config import Collection
-from tarrafa.frontier.ordering.breadth_rules import continues_walk
+from tarrafa.frontier.ordering import continues_walk
 from tarrafa.model import Status, is_inconclusive
 from tarrafa.report.histograms import distribution, rank_counts, value_counts
 from tarrafa.report.schema import (

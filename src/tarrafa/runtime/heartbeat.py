@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -111,21 +112,27 @@ class HeartbeatSender:
         self._socket.close()
 
 
-def send_from_thread(
-    data: DataDirectory, make: Callable[[], ProcessHeartbeat], every_s: float = PROCESS_HEARTBEAT_EVERY_S
-) -> None:
-    """For a process without an event loop: a thread that calls `make` and sends, as long as the process lives. An error
-    in a heartbeat must not harm the process.
+async def send_heartbeats(data: DataDirectory, make: Callable[[], ProcessHeartbeat]) -> None:
+    """Call `make` and send its heartbeat, once a second, until cancelled."""
+    sender = HeartbeatSender(data)
+    while True:
+        sender.send(make())
+        await asyncio.sleep(PROCESS_HEARTBEAT_EVERY_S)
+
+
+def send_from_thread(data: DataDirectory, make: Callable[[], ProcessHeartbeat]) -> None:
+    """For a process without an event loop: the same in a thread, as long as the process lives. An error in a heartbeat
+    must not harm the process.
     """
 
     def beat() -> None:
-        sender, pause = HeartbeatSender(data), threading.Event()
+        sender = HeartbeatSender(data)
         while True:
             with contextlib.suppress(Exception):
                 sender.send(make())
-            pause.wait(every_s)
+            time.sleep(PROCESS_HEARTBEAT_EVERY_S)
 
-    threading.Thread(target=beat, name="pulse", daemon=True).start()
+    threading.Thread(target=beat, name="heartbeat", daemon=True).start()
 
 
 class HeartbeatListener:

@@ -31,8 +31,7 @@ import msgspec
 
 from tarrafa.errors import ConfigError
 from tarrafa.index.text_analysis import readings, words
-from tarrafa.parse.domain import LABELS_MAX, domain_and_parents, parse_domain
-from tarrafa.parse.url import canonical, host_name
+from tarrafa.parse.url import LABELS_MAX, canonical, domain_and_parents, host_name, parse_domain
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, write_atomically
 
 FILE_BYTES_MAX = 8 << 20

@@ -31,7 +31,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from tarrafa.clock import Clock
-from tarrafa.coordinator.node.coordinator_client import NODES_PATH
+from tarrafa.coordinator.node.messages import NODES_PATH
 from tarrafa.errors import TarrafaError
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import FrontierOverview

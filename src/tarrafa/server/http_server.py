@@ -12,6 +12,7 @@ import errno
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import uvicorn
 from starlette.applications import Starlette
@@ -24,6 +25,7 @@ from tarrafa.runtime.token import Token
 from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.app import StatusSource, create_app
+from tarrafa.server.connection_limits import ConnectionTable, LimitedHttpProtocol
 from tarrafa.server.console.console import Console
 from tarrafa.server.internal.shard_endpoint import create_shard_app
 from tarrafa.server.rate_limit import RateLimit
@@ -33,7 +35,6 @@ from tarrafa.triples.sparql_pool import SparqlLimits, SparqlPool
 HOST, PORT = "127.0.0.1", 8080
 BACKLOG = 512
 GRACE_S = 3
-CONNECTIONS_MAX = 1_000
 NO_TOKEN = Token()
 
 OnReady = Callable[[str], None]
@@ -149,7 +150,7 @@ async def run_app(
         server_header=False,
         proxy_headers=False,
         ws="none",
-        limit_concurrency=CONNECTIONS_MAX,
+        http=partial(LimitedHttpProtocol, table=ConnectionTable()),  # type: ignore[arg-type]
         timeout_graceful_shutdown=GRACE_S,
     )
     server = _UvicornServer(config, lambda: on_ready(address) if on_ready is not None else None)

@@ -27,7 +27,7 @@ from tarrafa.errors import DataError, FrontierError
 from tarrafa.frontier.address import connect, local_address
 from tarrafa.frontier.messages import RevisitPage
 from tarrafa.frontier.revisit_planner import fetch_revisit_pages as all_pages
-from tarrafa.frontier.store.offline_reads import read_revisit_pages
+from tarrafa.frontier.store.sqlite_frontier import read_revisit_pages
 from tarrafa.revisit import optimal_frequency
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.visit_value import staleness

@@ -203,7 +203,7 @@ class PriceController:
 
     The long-run optimum knows neither of exploring, which is added, nor that a due document waits for its server's next
     slot and is visited a little less often. So the price is multiplied by a factor that grows and shrinks with the
-    actual spending, as in the live frontier (frontier/store/revisit_plans.py; a test compares the numbers).
+    actual spending, as in the live frontier (frontier/store/revisits.py; a test compares the numbers).
     """
 
     explores = True

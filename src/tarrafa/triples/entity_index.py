@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import apsw
 
-from tarrafa.parse.rdf.entity import PageEntity, vocabularies
-from tarrafa.parse.rdf.entity_summary import NAME_PROPERTIES
+from tarrafa.parse.rdf.entity import NAME_PROPERTIES, PageEntity, vocabularies
 from tarrafa.parse.rdf.nquads import RDF, XSD, Statement, iri_of, literal_value
 from tarrafa.runtime.sqlite import rows
 from tarrafa.triples.date_ranges import date_range

@@ -16,7 +16,7 @@ from tarrafa.clock import boottime
 from tarrafa.errors import QueryError
 from tarrafa.i18n import message
 from tarrafa.index import shards
-from tarrafa.parse.rdf.entity import normalize_iri
+from tarrafa.parse.rdf.prefixes import normalize_iri
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import rows

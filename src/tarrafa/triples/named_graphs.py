@@ -16,8 +16,8 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Store,
 from xxhash import xxh3_128_hexdigest
 
 from tarrafa.model import UrlId
-from tarrafa.parse.rdf.entity import normalize_iri
 from tarrafa.parse.rdf.nquads import RDF_TYPE, XSD, Statement, iri_of, parse_nquads
+from tarrafa.parse.rdf.prefixes import normalize_iri
 from tarrafa.triples.page_versions import StoredVersion
 
 TARRAFA_NAMESPACE = "urn:tarrafa:"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tarrafa.archive.projection import ProjectionState
 from tarrafa.model import Outcome, UrlId
-from tarrafa.parse.text.dates import parse_date
+from tarrafa.parse.dates import parse_date
 from tarrafa.runtime.sqlite import rows
 
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from tarrafa.frontier.messages import Lease, UrlWeight
-from tarrafa.frontier.ordering.breadth_rules import FRUITLESS_VISITS_MAX, continues_walk
+from tarrafa.frontier.ordering import FRUITLESS_VISITS_MAX, continues_walk
 from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier
 from tarrafa.model import HostId, Outcome, Visit
 from tarrafa.parse.url import host_name

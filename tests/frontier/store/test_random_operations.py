@@ -18,16 +18,15 @@ import pytest
 from msgspec.structs import replace
 
 from tarrafa.frontier.messages import FIRST_HOST, HostReport, PlannedVisit, UrlWeight, VisitReport
-from tarrafa.frontier.ordering.breadth_rules import SiteStage
+from tarrafa.frontier.ordering import SiteStage
 from tarrafa.frontier.store import counters as books
 from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.counters import state_bucket
-from tarrafa.frontier.store.database import open_database
+from tarrafa.frontier.store.database import CLOSED, FAVOURED, NEW, OLD, OPEN, OUT, SWEPT, SWEPT_RANK, open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.store.revisit_queue import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, RATE_UNIT, read_history
+from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, RATE_UNIT, read_history
 from tarrafa.frontier.store.runs import has_runs
-from tarrafa.frontier.store.schema import CLOSED, FAVOURED, NEW, OLD, OPEN, OUT, SWEPT, SWEPT_RANK
 from tarrafa.model import Outcome, Status, UrlRole, UrlState, Visit
 from tarrafa.runtime.process import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, offer

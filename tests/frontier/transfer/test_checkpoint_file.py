@@ -15,8 +15,7 @@ from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError, DataError, TarrafaError
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
 from tarrafa.frontier.rpc.frontier_server import serve_unix
-from tarrafa.frontier.store.offline_reads import FrontierSnapshot
-from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
+from tarrafa.frontier.store.sqlite_frontier import FrontierSnapshot, SqliteFrontier
 from tarrafa.frontier.transfer import checkpoint_file
 from tarrafa.frontier.transfer.checkpoint_file import (
     END,

@@ -8,10 +8,9 @@ import msgspec
 import pytest
 
 from tarrafa.frontier.store import counters as books
-from tarrafa.frontier.store.database import open_database
+from tarrafa.frontier.store.database import OLD, open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
-from tarrafa.frontier.store.revisit_queue import PLANNED
-from tarrafa.frontier.store.schema import OLD
+from tarrafa.frontier.store.revisits import PLANNED
 from tarrafa.frontier.transfer.host_export import FrontierCursor, HostExport
 from tarrafa.frontier.transfer.host_transfer import HOST_COLUMNS, URL_COLUMNS, VISIT_COLUMNS
 from tests.contract.frontier_bodies import SUFFIXES

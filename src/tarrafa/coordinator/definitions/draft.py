@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tarrafa.config import Collection, Complaint, merge_complaints, redact_url
+from tarrafa.config import Collection, Complaint, merge_complaints
+from tarrafa.config.formats import redact_url
 from tarrafa.coordinator.definitions.fields import FILE_ONLY_FIELDS, collection_fields
 from tarrafa.coordinator.definitions.form import FORM_CHARS_MAX, FormData, table_from_form
 from tarrafa.coordinator.definitions.toml_writer import format_number, toml_value, without_implied_hosts

@@ -11,7 +11,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from tarrafa.config import ByteSize, Collection, LocalDateTime, Seconds
+from tarrafa.config import Collection
+from tarrafa.config.formats import ByteSize, LocalDateTime, Seconds
 
 FieldKind = Literal["text", "lines", "pairs", "number", "duration", "size", "choice", "choices", "switch", "date"]
 FILE_ONLY_FIELDS = frozenset({"roots_file", "network.ca_file"})  # they name files of the machine that reads them

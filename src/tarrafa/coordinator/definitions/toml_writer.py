@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from tarrafa.config import BYTES_PER_UNIT, ByteSize, Collection, LocalDateTime, Seconds, parse_duration
+from tarrafa.config import Collection
+from tarrafa.config.formats import BYTES_PER_UNIT, ByteSize, LocalDateTime, Seconds, parse_duration
 from tarrafa.crawl.scope.collection_loader import host_patterns_of
 
 _DURATIONS = (("days", 86_400), ("h", 3_600), ("min", 60), ("s", 1))  # the largest first

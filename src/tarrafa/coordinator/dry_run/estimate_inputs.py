@@ -26,7 +26,7 @@ from tarrafa.errors import ConfigError, DataError, Unreachable
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.address import Address, connect, local_address
 from tarrafa.frontier.messages import CollectionRow, FrontierOverview
-from tarrafa.frontier.store.offline_reads import read_overview
+from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.graph.sites import HostVisitSummary, SiteReader
 from tarrafa.model import NO_REQUEST, UrlRole
 from tarrafa.parse.url import host_key

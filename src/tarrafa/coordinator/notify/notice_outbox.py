@@ -17,7 +17,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from tarrafa.config import NotifyConfig
+from tarrafa.config.sections import NotifyConfig
 from tarrafa.coordinator.definitions.toml_writer import format_duration
 from tarrafa.coordinator.notify.transports import (
     NUMBERS_MAX,

@@ -31,7 +31,7 @@ import msgspec
 import pycurl
 
 from tarrafa import __version__
-from tarrafa.config import EMAIL
+from tarrafa.config.formats import EMAIL
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.certificates import ca_bundle
 

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from tarrafa import config
-from tarrafa.config import Collection, RevisitConfig
+from tarrafa.config import Collection
+from tarrafa.config.sections import RevisitConfig
 from tarrafa.crawl.explain.freshness import ChangeEstimate, estimate_changes, revisit_reason
 from tarrafa.crawl.explain.frontier_lookup import FrontierLookup, open_frontier_lookup
 from tarrafa.crawl.scope.collection_loader import HOST_PATTERN, url_identity_of
@@ -25,7 +26,7 @@ from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import CollectionRow, HostCollectionCounts, HostFacts, PastVisit, SiteFacts, UrlFacts
-from tarrafa.frontier.ordering.breadth_rules import FRUITLESS_VISITS_MAX, continues_walk
+from tarrafa.frontier.ordering import FRUITLESS_VISITS_MAX, continues_walk
 from tarrafa.i18n import ENGLISH, Message, Translator, message, messages
 from tarrafa.i18n.collection_states import collection_state
 from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState
@@ -392,7 +393,7 @@ def passed_over_reason(site: SiteFacts) -> Message:
 
 
 def _walk_end_reason(site: SiteFacts) -> Message:
-    """Why the session with a site is over, by the order of breadth (`frontier/ordering/breadth_rules.py`)."""
+    """Why the session with a site is over, by the order of breadth (`frontier/ordering.py`)."""
     if site.walked and not continues_walk(site.walked, site.links):
         needed = 2**site.walked
         if site.walked == 1:

@@ -11,7 +11,7 @@ import msgspec
 
 from tarrafa.config import Collection
 from tarrafa.frontier.messages import PageFreshness
-from tarrafa.frontier.store.revisit_queue import LISTING_SHELF, RETRY_SHELF
+from tarrafa.frontier.store.revisits import LISTING_SHELF, RETRY_SHELF
 from tarrafa.i18n import ENGLISH, Message, Translator, message
 from tarrafa.revisit.change_rate import DAY_S, rate_bounds
 from tarrafa.revisit.policy import ANNOUNCED_SHELF, class_of, proportional_interval

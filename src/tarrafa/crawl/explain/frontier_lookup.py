@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tarrafa.errors import Unreachable
 from tarrafa.frontier.address import Address, OpenFrontier, connect, local_address
 from tarrafa.frontier.messages import CollectionRow, UrlLookup
-from tarrafa.frontier.store.offline_reads import read_collections, read_url_lookup
+from tarrafa.frontier.store.sqlite_frontier import read_collections, read_url_lookup
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.runtime.data_dir import DataDirectory
 

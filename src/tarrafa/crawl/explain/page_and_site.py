@@ -8,6 +8,9 @@ Knows nothing of HTML or terminals.
 """
 
 import asyncio
+import re
+import unicodedata
+from collections import Counter
 from contextlib import suppress
 
 import msgspec
@@ -25,7 +28,6 @@ from tarrafa.frontier.messages import HostFacts, PastVisit, UrlFacts
 from tarrafa.graph.reader import GraphNode, GraphReader
 from tarrafa.graph.sites import HostLinkSummary, LinkedSite, SiteLinkSummary, SitePaging, SiteReader
 from tarrafa.model import REDIRECTS, LinkedPage
-from tarrafa.parse.text.word_count import WordCount, count_words
 from tarrafa.parse.url import canonical
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import CurrentTakedowns
@@ -34,6 +36,15 @@ WORDS_SHOWN = 100
 HOSTS_ASKED = 10  # hosts of a site, of those shown, that are looked up in the frontier
 ROBOTS_CHARS_SHOWN = 20_000
 URL_CHARS_MAX = 200  # of a URL quoted in a message
+TEXT_CHARS_MAX = 1_000_000  # of a text whose words are counted
+WORD_CHARS_MAX = 64
+
+_words = re.compile(r"[^\W_]+").findall
+
+
+class WordCount(msgspec.Struct, frozen=True):
+    word: str
+    count: int
 
 
 class PageVisit(msgspec.Struct, frozen=True):
@@ -343,3 +354,13 @@ def _state(host: HostFacts) -> HostDetails:
         host.waiting, host.visited, host.robots_status, host.robots_expires,
         host.robots.decode("utf-8", "replace")[:ROBOTS_CHARS_SHOWN],
     )  # fmt: skip
+
+
+def count_words(text: str, limit: int) -> tuple[list[WordCount], int]:
+    """The most frequent words, equal counts in alphabetical order, and the number of distinct words. A word is a run of
+    letters and digits, without case, with accents.
+    """
+    composed = unicodedata.normalize("NFC", text[:TEXT_CHARS_MAX]).lower()
+    counted = Counter(word[:WORD_CHARS_MAX] for word in _words(composed))
+    ordered = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+    return [WordCount(*one) for one in ordered[: max(0, limit)]], len(counted)

@@ -12,11 +12,11 @@ from xxhash import xxh3_128_hexdigest
 
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead
 from tarrafa.model import Link, Page, RobotsMeta
+from tarrafa.parse import charset, fingerprint, language
 from tarrafa.parse.documents.document import one_line, replace_invalid_characters
-from tarrafa.parse.html.link_extractor import ANCHOR_LENGTH_MAX, LinkExtractor, rel_tokens
-from tarrafa.parse.html.robots_meta import NO_RESTRICTIONS
+from tarrafa.parse.link_extractor import ANCHOR_LENGTH_MAX, LinkExtractor, rel_tokens
 from tarrafa.parse.page import HEADING_LENGTH_MAX, HEADINGS_MAX, TEXT_LENGTH_MAX, TITLE_LENGTH_MAX, normalize_lines
-from tarrafa.parse.text import charset, fingerprint, language
+from tarrafa.parse.robots_meta import NO_RESTRICTIONS
 from tarrafa.parse.url import UrlIdentity, base_url_of
 
 VOCABULARIES_MAX, VOCABULARY_LENGTH_MAX = 64, 200

@@ -18,10 +18,9 @@ from tarrafa.config import COMPLAINTS_MAX, ROOTS_MAX, Collection, Complaint
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.i18n import joined, message
+from tarrafa.parse.language import CODES, code_from_name
 from tarrafa.parse.public_suffix import PublicSuffixes
-from tarrafa.parse.rdf.entity import vocabulary_of
-from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix
-from tarrafa.parse.text.language import CODES, code_from_name
+from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, vocabulary_of
 from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, split
 
 HOST_PATTERN = re.compile(r"(?:[\w-]+(?:\.[\w-]+)+|localhost|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?(?:[/?].*)?")

@@ -12,13 +12,21 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tarrafa.clock import Clock
-from tarrafa.crawl.supervisor.child_process import ChildProcess, child_environment, terminate
+from tarrafa.crawl.supervisor.child_processes import ChildProcess, terminate
 from tarrafa.errors import DataError, TarrafaError, Unreachable
-from tarrafa.frontier.address import Address, OpenFrontier, PostgresServers, TcpServer, connect, local_address
+from tarrafa.frontier.address import (
+    Address,
+    OpenFrontier,
+    PostgresServers,
+    TcpServer,
+    child_environment,
+    connect,
+    local_address,
+)
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.revisit_planner import PlannerLauncher
+from tarrafa.runtime.child_process import EXIT_ERROR
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import EXIT_ERROR
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 
 READY_TIMEOUT_S = 30.0

@@ -15,12 +15,10 @@ from itertools import count
 from tarrafa.clock import boottime
 from tarrafa.fetch.loop_lag import LoopLag
 from tarrafa.model import VisitRecord
-from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import (
     PROCESS_HEARTBEAT_EVERY_S,
     URL_CHARS_MAX,
     VISIT_SAMPLES_MAX,
-    HeartbeatSender,
     ProcessHeartbeat,
     VisitSample,
     printable_text,
@@ -77,21 +75,18 @@ class WorkerNotices:
 
 
 class WorkerHeartbeat:
-    """Sends the heartbeats of a worker."""
+    """Makes the heartbeats of a worker."""
 
-    def __init__(
-        self, data: DataDirectory, name: str, stats: WorkerStats, notices: WorkerNotices, lag: LoopLag
-    ) -> None:
-        self._sender, self._name, self._stats, self._notices = HeartbeatSender(data), name, stats, notices
-        self._lag = lag
+    def __init__(self, name: str, stats: WorkerStats, notices: WorkerNotices, lag: LoopLag) -> None:
+        self._name, self._stats, self._notices, self._lag = name, stats, notices, lag
 
     async def measure_lag(self) -> None:
         """Measure the lag of the event loop until cancelled."""
         await self._lag.run()
 
-    def send(self, hosts: int, hosts_max: int, connections: int) -> None:
+    def make(self, hosts: int, hosts_max: int, connections: int) -> ProcessHeartbeat:
         newest, failures, slowest = self._stats.take_recent()
-        heartbeat = ProcessHeartbeat(
+        return ProcessHeartbeat(
             self._name,
             os.getpid(),
             self._stats.visits,
@@ -106,7 +101,6 @@ class WorkerHeartbeat:
             failures=failures,
             slowest=slowest,
         )
-        self._sender.send(heartbeat)
 
 
 def _seen(record: VisitRecord) -> VisitSample:

@@ -8,30 +8,22 @@ A worker holds no truth and may be killed at any moment. Its host sessions know 
 fetcher, a parser, a committer and a few other narrow objects, which are put together here.
 """
 
-import argparse
 import asyncio
 import contextlib
-import signal
 from functools import partial
-from pathlib import Path
 
 import uvloop
 
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.clock import Clock
-from tarrafa.crawl.worker import registration
+from tarrafa.crawl.worker import lease_fence
 from tarrafa.crawl.worker.collection_state import WorkerCollections
-from tarrafa.crawl.worker.committer import Committer
-from tarrafa.crawl.worker.fetcher import Fetcher
-from tarrafa.crawl.worker.host_resolver import HostResolver
+from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
+from tarrafa.crawl.worker.fetcher import Fetcher, HostResolver, RequestCredentials
 from tarrafa.crawl.worker.host_session import HostSession, SessionTable
 from tarrafa.crawl.worker.lease_fence import LeaseFence
-from tarrafa.crawl.worker.link_cache import LinkCache
-from tarrafa.crawl.worker.overload import OFFLINE_PAUSE_S, OverloadControl
 from tarrafa.crawl.worker.parser import SandboxedParser
-from tarrafa.crawl.worker.recorder import VisitRecorder
-from tarrafa.crawl.worker.request_credentials import RequestCredentials
-from tarrafa.crawl.worker.resource_limits import ResourceShare
+from tarrafa.crawl.worker.resource_limits import OFFLINE_PAUSE_S, OverloadControl, ResourceShare
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
 from tarrafa.crawl.worker.stats import WorkerHeartbeat, WorkerNotices, WorkerStats
 from tarrafa.errors import FrontierError, TarrafaError
@@ -41,11 +33,12 @@ from tarrafa.frontier.address import Address, address_from_supervisor, connect
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import ClockAgreement, sync_clock
 from tarrafa.frontier.messages import REQUEST_MARGIN, WorkerRegistration
+from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S
-from tarrafa.runtime.process import die_with_parent, raise_file_limit, run_child
+from tarrafa.runtime.heartbeat import ProcessHeartbeat, send_heartbeats
+from tarrafa.runtime.process import raise_file_limit
 
-LEASE_EVERY_S = 0.2
+LEASE_EVERY_S, LIMITS_EVERY_S = 0.2, 1.0
 FIRST_HOSTS = 10  # until the collection's number is known
 STOP_GRACE_S = 5.0
 FILES_WANTED, FILES_SPARE = 10_000, 200  # one socket per host, and spare ones
@@ -94,10 +87,10 @@ class Worker:
     ) -> None:
         clock, stats, link_cache, lag = agreed.clock, WorkerStats(), LinkCache(), LoopLag()
         terms, asked_at = joined
-        self._frontier, self._stop = frontier, StopSignal()
+        self._data, self._frontier, self._stop = data, frontier, StopSignal()
         self._limits = ResourceShare(data, workers, connections_max)
         notices = WorkerNotices(agreed.notice(), link_cache.hit_rate_text, lambda: self._limits.current.why)
-        self._heartbeat = WorkerHeartbeat(data, name, stats, notices, lag)
+        self._heartbeat = WorkerHeartbeat(name, stats, notices, lag)
         self._collections = WorkerCollections(data, clock, frontier)
         self._sessions = SessionTable(self._collections)
         self._overload = OverloadControl(self._sessions, self._hosts_max, notices)
@@ -127,14 +120,15 @@ class Worker:
         self._closing.push_async_callback(resolver.close)
         for close in (recorder.close, parser.close, client.close, self._fence.close):
             self._closing.callback(close)
-        self._closing.callback(registration.unregister, data, name)
+        self._closing.callback(lease_fence.unregister, data, name)
         self._closing.push_async_callback(frontier.leave, terms.worker)
 
     async def run(self) -> None:
         """Work until told to stop, or until the lease is lost."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.stop)
+        on_sigterm(self.stop)
         measuring = asyncio.create_task(self._heartbeat.measure_lag())
-        pulsing = asyncio.create_task(self._send_heartbeats())
+        heartbeats = asyncio.create_task(send_heartbeats(self._data, self._make_heartbeat))
+        limiting = asyncio.create_task(self._apply_limits())
         leasing = asyncio.create_task(self._lease_hosts())
         committing = asyncio.create_task(self._committer.run())
         watching = asyncio.create_task(self._watch_collection_states())
@@ -148,8 +142,8 @@ class Worker:
         if self._stop.lost is not None:
             raise self._stop.lost
         await self._shut_down(committing)
-        measuring.cancel()
-        pulsing.cancel()
+        for task in (measuring, heartbeats, limiting):
+            task.cancel()
         if self._stop.clock_drift:
             raise FrontierError(self._stop.clock_drift)
 
@@ -188,18 +182,20 @@ class Worker:
             await self._collections.wait_for_states()
             await self._sessions.apply_states()
 
-    async def _send_heartbeats(self) -> None:
-        """Once a second: send the heartbeat and apply the resource limits."""
-        self._apply_resource_limits()
-        while True:
-            self._heartbeat.send(len(self._sessions), self._overload.hosts_at_once(), self._fetcher.transfers_running)
-            await asyncio.sleep(PROCESS_HEARTBEAT_EVERY_S)
-            if self._limits.reload():
-                self._apply_resource_limits()
+    def _make_heartbeat(self) -> ProcessHeartbeat:
+        return self._heartbeat.make(
+            len(self._sessions), self._overload.hosts_at_once(), self._fetcher.transfers_running
+        )
 
-    def _apply_resource_limits(self) -> None:
-        self._fetcher.apply_limits()
-        self._sessions.limit(self._overload.hosts_at_once())
+    async def _apply_limits(self) -> None:
+        """Apply the resource limits, and again whenever they have changed."""
+        have_changed = True
+        while True:
+            if have_changed:
+                self._fetcher.apply_limits()
+                self._sessions.limit(self._overload.hosts_at_once())
+            await asyncio.sleep(LIMITS_EVERY_S)
+            have_changed = self._limits.reload()
 
 
 async def join(
@@ -212,11 +208,11 @@ async def join(
     workers: int,
 ) -> Worker:
     """Register at the frontier; returns the worker."""
-    joined = await registration.register(frontier, data, name)
+    joined = await lease_fence.register(frontier, data, name)
     return Worker(data, name, address, frontier, agreed, connections_max, workers, joined)
 
 
-async def _main(data: DataDirectory, name: str, connections_max: int, workers: int) -> None:
+async def _work(data: DataDirectory, name: str, connections_max: int, workers: int) -> None:
     address, own = address_from_supervisor(), Clock.from_environment()
     frontier = await connect(address, own, data.outbox / name)
     agreed = await sync_clock(frontier, own)
@@ -224,18 +220,11 @@ async def _main(data: DataDirectory, name: str, connections_max: int, workers: i
     await worker.run()
 
 
-def main() -> None:
-    """`python -m tarrafa.crawl.worker.worker`: started by the supervisor."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--name", required=True)
-    parser.add_argument("--workers", type=int, default=1, help="how many share this machine's bandwidth")
-    parser.add_argument("--parent", type=int, required=True)
-    options = parser.parse_args()
-    die_with_parent(options.parent)
+def main(data: DataDirectory, name: str, workers: int = 1) -> None:
+    """Started by the supervisor. `workers`: how many share this machine's bandwidth."""
     connections_max = max(10, raise_file_limit(FILES_WANTED) - FILES_SPARE)
-    run_child(lambda: uvloop.run(_main(DataDirectory(options.data), options.name, connections_max, options.workers)))
+    uvloop.run(_work(data, name, connections_max, workers))
 
 
 if __name__ == "__main__":
-    main()
+    run_child(main)

@@ -277,6 +277,7 @@ class PostgresFrontier:
             except LeaseLost:
                 if member is self._first or key in self._renewed:
                     raise
+                member.joined.discard(worker)  # it never held a host there, and joins again
             except ShardUnreachable:
                 if member is self._first:
                     raise
@@ -383,9 +384,11 @@ class PostgresFrontier:
             reports = [batch[place] for place in some]
             found = [NextVisits(False, [])] * len(some)
             if member is not None:
-                with contextlib.suppress(ShardUnreachable):  # its hosts go to other workers when it is back
+                try:
                     finish = partial(_finish, worker=worker, batch=reports)
                     found = await self._limits.call(member, await self._cached_collections(), finish)
+                except ShardUnreachable:  # its hosts are leased again when it is back
+                    member.forget_hosts(worker, [report.host for report in reports])
             answers.update(zip(some, found, strict=True))
         lost = [report.host for place, report in enumerate(batch) if not answers[place].held]
         for host in lost:

@@ -1,6 +1,6 @@
 """Schema of the PostgreSQL tables, translated from the SQLite schema, with the tables of their own.
 
-The tables of `../store/schema.py`, translated from its text, and some more: counters have a row per part, so that
+The tables of `../store/database.py`, translated from its text, and some more: counters have a row per part, so that
 workers that count at the same moment do not wait for each other; `claim` lists the claimed addresses, over several
 servers. The version is in `meta`; a database of another version is not touched: a frontier can be rebuilt from the
 archive.
@@ -11,7 +11,7 @@ import re
 import psycopg
 
 from tarrafa.errors import DataError
-from tarrafa.frontier.store.schema import TABLES
+from tarrafa.frontier.store.database import TABLES
 
 SCHEMA_VERSION = 4
 SCHEMA_LOCK = 0x7A66_0001  # advisory lock for creating or changing tables

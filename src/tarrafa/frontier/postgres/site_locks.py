@@ -16,9 +16,9 @@ them.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
-from tarrafa.frontier.ordering.breadth_rules import SiteStage
+from tarrafa.frontier.ordering import SiteStage
 from tarrafa.frontier.postgres.working_copy import StaleCopy, WorkingCopy
-from tarrafa.frontier.store.schema import CLOSED
+from tarrafa.frontier.store.database import CLOSED
 from tarrafa.model import HostId
 
 OF_STAGE = "FROM site WHERE collection = %b::bigint AND stage = %b::bigint ORDER BY mentions"

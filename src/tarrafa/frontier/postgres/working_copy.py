@@ -19,9 +19,8 @@ from typing import Any
 import apsw
 import psycopg
 
-from tarrafa.frontier.store.database import ALL_ROWS, STATEMENTS_KEPT, FrontierDatabase
+from tarrafa.frontier.store.database import ALL_ROWS, OLD, STATEMENTS_KEPT, TABLES, FrontierDatabase
 from tarrafa.frontier.store.ready_queue import NEW_ROWS
-from tarrafa.frontier.store.schema import OLD, TABLES
 from tarrafa.model import HostId
 
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": "text", "BLOB": "bytea"}

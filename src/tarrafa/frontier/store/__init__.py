@@ -2,6 +2,6 @@
 
 `sqlite_frontier.py` opens the one file and runs every call in one thread; `frontier_store.py` puts the operations
 together: `collections.py`, `urls.py`, `leases.py`, `dispatch.py` and the others, each on a part of the tables of
-`schema.py`. Exactly one process, the frontier server, has the file open for writing: every other process calls it over
-its socket. `offline_reads.py` reads the file beside the frontier server or without one.
+`database.py`. Exactly one process, the frontier server, has the file open for writing: every other process calls it
+over its socket, or only reads the file.
 """

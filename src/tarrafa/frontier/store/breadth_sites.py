@@ -1,6 +1,6 @@
 """Sites of the `breadth` order: keeps the table of sites by mentions, chooses sites, and walks through them.
 
-The rows for `ordering/breadth_rules.py`: each site's own row in `site`, and the gates of its hosts in `work`. New URLs
+The rows for `ordering.py`: each site's own row in `site`, and the gates of its hosts in `work`. New URLs
 of a host with a closed gate are not handed out. A site with a running site session has one gate that is not closed:
 that of the host of its best pending URL (OPEN), or of the host whose visit is handed out (OUT). So the pages of a site
 are visited one after the other, whichever hosts they are on and whichever worker holds them.
@@ -14,14 +14,13 @@ whole.
 from typing import NamedTuple
 
 from tarrafa.clock import Clock
+from tarrafa.frontier import ordering
 from tarrafa.frontier.messages import SiteFacts
-from tarrafa.frontier.ordering import breadth_rules
-from tarrafa.frontier.ordering.breadth_rules import FRUITLESS_VISITS_MAX, SiteStage
+from tarrafa.frontier.ordering import FRUITLESS_VISITS_MAX, SiteStage
 from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.counters import PASSED_OVER, REVISITS_OUT, SITES_CHOSEN, TABLE_SITES, Counters, state_bucket
-from tarrafa.frontier.store.database import FrontierDatabase
+from tarrafa.frontier.store.database import CLOSED, OPEN, OUT, FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.store.schema import CLOSED, OPEN, OUT
 from tarrafa.model import HostId, Outcome, UrlId, UrlState
 
 SITE_OF = "(SELECT site FROM host WHERE id = ?)"
@@ -138,7 +137,7 @@ class BreadthSites:
         site = self._site(known, host)
         if (outcome.kept or outcome.content_id) and not outcome.location:
             site = site._replace(walked=site.walked + 1, links=outcome.external)
-            ends = not breadth_rules.continues_walk(site.walked, site.links)
+            ends = not ordering.continues_walk(site.walked, site.links)
         else:
             site = site._replace(vain=site.vain + (not again))
             ends = site.vain >= FRUITLESS_VISITS_MAX
@@ -173,7 +172,7 @@ class BreadthSites:
 
     def is_cycle_due(self, known: LoadedCollection) -> bool:
         """Whether it is time to choose."""
-        return breadth_rules.is_cycle_due(self._under_way(known), known.config.strategy.cycle)
+        return ordering.is_cycle_due(self._under_way(known), known.config.strategy.cycle)
 
     def choose_sites(self, known: LoadedCollection) -> None:
         """Bring the table up to date, and choose from it."""

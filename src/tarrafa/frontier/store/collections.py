@@ -1,4 +1,12 @@
-"""Collections of the frontier: configuration, state, limits, revisit tuning and status."""
+"""Collections of the frontier: configuration, state, limits, revisit tuning, status, and deletion.
+
+Promises of a deletion: it is noted once, when no visit of the collection is handed out any more (the record of such a
+visit would come after the note), before its first row is deleted and before its name is free. Each note has a greater
+number than those before; numbers are assigned one at a time, each committed before the next, so a reader that asks for
+the notes after a number misses none. Of two collections of one name the later deletion has the later time, whatever
+clocks do. Killed at any moment, the deletion continues at the next call. No row of another collection is touched, hosts
+with their robots.txt, delays and back-off included. A collection's number is never given again.
+"""
 
 import dataclasses
 from collections import defaultdict, deque
@@ -9,8 +17,14 @@ import msgspec
 from tarrafa import config
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, FrontierError
-from tarrafa.frontier.messages import CollectionRow, CollectionStatus, FrontierCollectionState
-from tarrafa.frontier.ordering.queue_order import QueueOrder, order_of
+from tarrafa.frontier.messages import (
+    ENTRIES_PER_RESPONSE,
+    CollectionRow,
+    CollectionStatus,
+    DeletedCollection,
+    FrontierCollectionState,
+)
+from tarrafa.frontier.ordering import QueueOrder, order_of
 from tarrafa.frontier.store.counters import (
     BYTES,
     CHANGES,
@@ -35,17 +49,29 @@ from tarrafa.frontier.store.counters import (
     state_bucket,
 )
 from tarrafa.frontier.store.database import FrontierDatabase
+from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.transfer.host_export import CollectionExport
 from tarrafa.i18n import Message, message
 from tarrafa.model import HostId, UrlId, UrlState
 
 STATES = ("ready", "waiting", "running", "paused", "stopped", "finished")
 NOT_STARTED = message("created; not started yet")
-DELETING = "deleting"  # some of what hangs below it is gone already: see collection_deletion.py
+DELETING = "deleting"  # some of what hangs below it is gone already: see `CollectionDeleter`
 IMPORTING = "importing"  # some of its hosts may still be missing: nobody may visit the others yet
 RATE_WINDOW_S = 10.0
 VISITING, SWEEPING, SWEPT_OUT = 0, 1, 2  # phases of a run
 MESSAGE_START = '{"text":'  # how a message stands in the column `reason`; what others gave as a reason is plain text
+TICK_S = 1e-6
+# After a number that nobody gave, because this frontier was made anew since, everything is told once more.
+DELETIONS_AFTER_SQL = (
+    "SELECT number, name, at FROM deleted WHERE number > ? OR (SELECT max(number) FROM deleted) < ?"
+    " ORDER BY number LIMIT ?"
+)
+DELETING_REASON = "it is being deleted; `tarrafa delete` goes on if it was interrupted"
+BELOW_HOSTS = {  # the tables below a host and a collection, and what else their keys are made of
+    "pending": "rank, id", "due": "shelf, key, id", "page": "id", "visit": "id, number", "url": "id",
+}  # fmt: skip
+BELOW_COLLECTION = {"standing": "kept, in_links, host, id", "site": "name"}  # below a collection alone
 
 
 def reason_to_text(reason: Message | str) -> str:
@@ -517,3 +543,125 @@ def _check_usable(known: LoadedCollection) -> None:
         raise FrontierError(
             f"{known.row.name}: was not wholly imported; run the same `tarrafa import frontier` command again"
         )
+
+
+class CollectionDeletionLog:
+    """Log of deleted collections: one row per name, for the last one of that name. That suffices to tell its pages from
+    those of its namesake. Of several servers the first one keeps the log."""
+
+    def __init__(self, db: FrontierDatabase, collections: Collections, clock: Clock) -> None:
+        self._db, self._collections, self._clock = db, collections, clock
+
+    def record(self, known: LoadedCollection) -> None:
+        """It is no more, as of now; noted before, as of then."""
+        name, number = known.row.name, known.row.id
+        before, at = self._last(name)
+        if before != number:
+            self._write(name, number, max(self._clock.now(), at + TICK_S))
+
+    def import_deletions(self, moments: dict[str, float]) -> None:
+        """Those that were deleted elsewhere, or before this frontier was made anew; but for one that was here then."""
+        for name, at in sorted(moments.items(), key=lambda one: one[1]):
+            known = self._collections.find(name)
+            if at > self._last(name)[1] and (known is None or known.created >= at):
+                self._write(name, 0, at)
+
+    def deletions(self, after: int) -> list[DeletedCollection]:
+        return [
+            DeletedCollection(*row) for row in self._db.rows(DELETIONS_AFTER_SQL, (after, after, ENTRIES_PER_RESPONSE))
+        ]
+
+    def _last(self, name: str) -> tuple[int, float]:
+        """The number of the last collection that had the name and was deleted, and when; -1 and 0: there is none."""
+        self._db.prefetch("deleted", [(name,)])
+        row = self._db.row("SELECT collection, at FROM deleted WHERE name = ?", (name,))
+        return (-1, 0.0) if row is None else (int(row[0]), float(row[1]))
+
+    def _write(self, name: str, collection: int, at: float) -> None:
+        self._db.prefetch("number", [("deletions",)])
+        number = 1 + int(self._db.value("SELECT value FROM number WHERE name = 'deletions'") or 0)
+        self._db.run(
+            "INSERT INTO number VALUES ('deletions', ?1) ON CONFLICT (name) DO UPDATE SET value = ?1", (number,)
+        )
+        self._db.run(
+            "INSERT INTO deleted VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE"
+            " SET collection = excluded.collection, number = excluded.number, at = excluded.at",
+            (name, collection, number, at),
+        )
+
+
+class CollectionDeleter:
+    """Deletes a collection host by host, some rows at a time, the row of the host's work last; then the rows below no
+    host; the collection's own row, and with it its name, at the very end."""
+
+    def __init__(
+        self,
+        db: FrontierDatabase,
+        counters: Counters,
+        collections: Collections,
+        ready: ReadyQueue,
+        deletions: CollectionDeletionLog,
+    ) -> None:
+        self._db, self._counters, self._collections, self._ready = db, counters, collections, ready
+        self._deletions = deletions
+
+    def begin(self, known: LoadedCollection) -> bool:
+        """It can only be deleted from now on. Whether that may begin: nothing of it is out any more."""
+        name, state = known.row.name, known.row.state
+        if state == "running":
+            raise FrontierError(f"{name}: runs; stop it before it is deleted (`tarrafa stop {name}`)")
+        if state != DELETING:
+            self._collections.write_state(known, DELETING, DELETING_REASON)
+        return self.has_no_visits_out(known)
+
+    def has_no_visits_out(self, known: LoadedCollection) -> bool:
+        """Nothing of it is out, nor will ever be."""
+        if known.row.state != DELETING:
+            raise FrontierError(f"{known.row.name}: is not being deleted")
+        return not self._counters.value(known.row.id, state_bucket(UrlState.HANDED_OUT))
+
+    def record_deletion(self, known: LoadedCollection) -> bool:
+        """Everybody may hear of it. False: something of it is out."""
+        if self.has_no_visits_out(known):
+            self._deletions.record(known)
+            return True
+        return False
+
+    def delete(self, known: LoadedCollection, limit: int) -> bool:
+        """So many rows; True: there is more."""
+        if not self.begin(known) or limit < 1:
+            return True
+        self._deletions.record(known)
+        number, left = known.row.id, limit
+        while left > 0:
+            host = self._db.value("SELECT min(host) FROM work WHERE collection = ?", (number,))
+            if host is None:
+                break
+            left = self._delete_host_rows(number, host, left)
+        for table, key in BELOW_COLLECTION.items():
+            left -= self._delete_rows(table, key, "collection = ?", (number,), left)
+        if left <= 0:
+            return True
+        self._collections.delete(known)
+        return False
+
+    def _delete_host_rows(self, number: int, host: HostId, left: int) -> int:
+        """Some of what a host has; how many more rows may go."""
+        for table, key in BELOW_HOSTS.items():
+            gone = self._delete_rows(table, key, "host = ? AND collection = ?", (host, number), left)
+            self._counters.add(number, KNOWN, -gone if table == "url" else 0)
+            left -= gone
+            if left <= 0:
+                return 0
+        self._ready.remove(host)
+        self._db.run("DELETE FROM shelf WHERE collection = ? AND host = ?", (number, host))
+        self._db.run("DELETE FROM work WHERE host = ? AND collection = ?", (host, number))
+        if self._db.value("SELECT worker FROM host WHERE id = ?", (host,)) is None:
+            self._ready.add(host)
+        return left - 1
+
+    def _delete_rows(self, table: str, key: str, condition: str, values: tuple[int, ...], limit: int) -> int:
+        if limit <= 0:
+            return 0
+        where = f"({key}) IN (SELECT {key} FROM {table} WHERE {condition} LIMIT ?)"  # noqa: S608 (names of our own)
+        return self._db.run(f"DELETE FROM {table} WHERE {condition} AND {where}", (*values, *values, limit))  # noqa: S608

@@ -1,4 +1,22 @@
-"""Connection to the frontier's SQLite file: opens it, checks its schema version, and runs statements on it."""
+"""Database of the frontier: its tables, their schema version and codes, and the connection to the SQLite file.
+
+Keys are clustered by host: one worker's batch touches few places. `url` is everything known; `pending` orders the
+pending URLs, per host; `work` counts them; `ready` orders the hosts that have work and that no worker holds; `handed`
+has the visits that workers hold, so that they go back after a crash without a scan.
+
+For pages kept fresh, `page` has the history of a page and its shelf, `due` has the shelves of `revisit/policy.py` (the
+smallest key of a shelf is its best page), `shelf` counts them, and `work.due` is when the host's earliest head is worth
+a visit. `ready` has three kinds of rows: NEW and FAVOURED for hosts with new URLs, OLD for hosts with revisits.
+`standing` orders pages by in-links, in collections that replace their least important pages by better ones.
+
+In the order of breadth a site's row has its state (`ordering.py`): its stage, its mentions, the best of its pending
+URLs (during a site session: the one that is next or handed out) with its rank and host; the number of pages that the
+session has seen, of visits without a page, and of links to other sites on the last page. `work.gate` says whether new
+URLs of a host may be handed out: at most one host of a site has a gate that is not closed.
+
+`run` is the run of its collection in which a URL was last found, and the run that `work.visited` counts (`runs.py`);
+`shown` is set while a URL is pending, or handed out, whose page is still shown. `deleted` has the deleted collections.
+"""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -7,12 +25,115 @@ from typing import Any
 import apsw
 
 from tarrafa.errors import DataError
-from tarrafa.frontier.store.schema import SCHEMA_VERSION, TABLES
 from tarrafa.runtime.sqlite import restrict_to_owner
 
 STATEMENTS_KEPT = 400  # we have about a hundred; with apsw's 100, one in four was prepared anew (20 to 50 us each)
 LOG_PAGES = 8_000  # 32 MB; a group of links from all over touches a thousand, the next one many of them again
 ALL_ROWS = 1 << 30  # rows: as many as there are
+
+SCHEMA_VERSION = 6
+NEW, OLD, FAVOURED = 0, 1, 2  # kinds of readiness
+UNSHOWN, SHOWN, SWEPT = 0, 1, 2  # of what waits: others show its page from before; it is to be taken out there
+SWEPT_RANK = -1e18  # before every other: what is to be taken out needs no request
+CLOSED, OPEN, OUT = 0, 1, 2  # gates: nothing may be handed out; it may; the one visit that may be is out
+
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE TABLE number (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE collection (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, reason TEXT NOT NULL,
+    config BLOB NOT NULL, revision INTEGER NOT NULL DEFAULT 1, created REAL NOT NULL,
+    sequence INTEGER NOT NULL DEFAULT 0,
+    price REAL NOT NULL DEFAULT 0, plan INTEGER NOT NULL DEFAULT 0, plan_end REAL NOT NULL DEFAULT 0,
+    factor REAL NOT NULL DEFAULT 1, priced_at REAL NOT NULL DEFAULT 0, priced_revisits INTEGER NOT NULL DEFAULT 0,
+    run INTEGER NOT NULL DEFAULT 1, started REAL NOT NULL DEFAULT 0, phase INTEGER NOT NULL DEFAULT 0,
+    swept_host INTEGER, swept_url BLOB
+);
+CREATE TABLE host (
+    id INTEGER PRIMARY KEY, key TEXT NOT NULL, site TEXT NOT NULL,
+    next_at REAL NOT NULL DEFAULT 0, ended_at REAL NOT NULL DEFAULT 0,
+    delay_s REAL NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0,
+    worker INTEGER, robots_status INTEGER, robots_digest BLOB, robots_expires REAL, memory BLOB,
+    trouble TEXT NOT NULL DEFAULT '',
+    modified_right INTEGER NOT NULL DEFAULT 0, modified_wrong INTEGER NOT NULL DEFAULT 0,
+    announced_right INTEGER NOT NULL DEFAULT 0, announced_wrong INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX host_worker ON host (worker) WHERE worker IS NOT NULL;
+CREATE TABLE address (address TEXT PRIMARY KEY, host INTEGER, next_at REAL NOT NULL) WITHOUT ROWID;
+CREATE INDEX address_host ON address (host) WHERE host IS NOT NULL;
+CREATE TABLE robots (digest BLOB PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE url (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL,
+    url TEXT NOT NULL, depth INTEGER NOT NULL, redirects INTEGER NOT NULL, state INTEGER NOT NULL,
+    sequence INTEGER NOT NULL, visits INTEGER NOT NULL DEFAULT 0, attempts INTEGER NOT NULL DEFAULT 0,
+    in_links INTEGER NOT NULL DEFAULT 0, status INTEGER, type TEXT, discovered REAL NOT NULL, fetched REAL,
+    content_id TEXT, etag TEXT, last_modified TEXT, role INTEGER NOT NULL DEFAULT 0, announced REAL, parent BLOB,
+    blamed INTEGER NOT NULL DEFAULT 0, payload TEXT NOT NULL DEFAULT '', archived REAL NOT NULL DEFAULT 0,
+    pagerank REAL NOT NULL DEFAULT 0, run INTEGER NOT NULL DEFAULT 1, shown INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (host, collection, id)
+) WITHOUT ROWID;
+CREATE TABLE pending (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, rank REAL NOT NULL, id BLOB NOT NULL,
+    PRIMARY KEY (host, collection, rank, id)
+) WITHOUT ROWID;
+CREATE TABLE work (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, pending INTEGER NOT NULL,
+    visited INTEGER NOT NULL DEFAULT 0, refused INTEGER NOT NULL DEFAULT 0, due REAL,
+    gate INTEGER NOT NULL DEFAULT 1, favoured INTEGER NOT NULL DEFAULT 0, run INTEGER NOT NULL DEFAULT 1,
+    PRIMARY KEY (host, collection)
+) WITHOUT ROWID;
+CREATE TABLE site (
+    collection INTEGER NOT NULL, name TEXT NOT NULL, hosts INTEGER NOT NULL,
+    pages INTEGER NOT NULL DEFAULT 0, means REAL NOT NULL DEFAULT 0, squares REAL NOT NULL DEFAULT 0,
+    stage INTEGER NOT NULL DEFAULT 0, mentions INTEGER NOT NULL DEFAULT 0, best REAL, host INTEGER, url BLOB,
+    walked INTEGER NOT NULL DEFAULT 0, vain INTEGER NOT NULL DEFAULT 0, links INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (collection, name)
+) WITHOUT ROWID;
+CREATE TABLE visit (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL,
+    at REAL NOT NULL, status INTEGER NOT NULL, length INTEGER NOT NULL, changed INTEGER,
+    worker TEXT NOT NULL DEFAULT '', PRIMARY KEY (host, collection, id, number)
+) WITHOUT ROWID;
+CREATE TABLE handed (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL,
+    PRIMARY KEY (host, collection, id)
+) WITHOUT ROWID;
+CREATE TABLE counter (
+    collection INTEGER NOT NULL, bucket TEXT NOT NULL, value INTEGER NOT NULL,
+    PRIMARY KEY (collection, bucket)
+) WITHOUT ROWID;
+CREATE TABLE worker (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL,
+    boot TEXT NOT NULL, pid INTEGER NOT NULL, started INTEGER NOT NULL, space TEXT NOT NULL,
+    era TEXT NOT NULL, deadline REAL NOT NULL, hosts INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT ''
+);
+CREATE TABLE ready (
+    collection INTEGER NOT NULL, kind INTEGER NOT NULL, next_at REAL NOT NULL, host INTEGER NOT NULL,
+    PRIMARY KEY (collection, kind, next_at, host)
+) WITHOUT ROWID;
+CREATE TABLE page (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL,
+    shelf INTEGER NOT NULL, key REAL NOT NULL, gone INTEGER NOT NULL DEFAULT 0, history BLOB NOT NULL,
+    PRIMARY KEY (host, collection, id)
+) WITHOUT ROWID;
+CREATE TABLE due (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, shelf INTEGER NOT NULL, key REAL NOT NULL, id BLOB NOT NULL,
+    PRIMARY KEY (host, collection, shelf, key, id)
+) WITHOUT ROWID;
+CREATE TABLE shelf (
+    collection INTEGER NOT NULL, host INTEGER NOT NULL, shelf INTEGER NOT NULL, pages INTEGER NOT NULL,
+    PRIMARY KEY (collection, host, shelf)
+) WITHOUT ROWID;
+CREATE TABLE standing (
+    collection INTEGER NOT NULL, kept INTEGER NOT NULL, in_links INTEGER NOT NULL, host INTEGER NOT NULL,
+    id BLOB NOT NULL, PRIMARY KEY (collection, kept, in_links, host, id)
+) WITHOUT ROWID;
+CREATE TABLE deleted (
+    name TEXT PRIMARY KEY, collection INTEGER NOT NULL, number INTEGER NOT NULL, at REAL NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX site_stage ON site (collection, stage, mentions DESC, best);
+CREATE INDEX host_site ON host (site);
+"""
 
 
 class FrontierDatabase:

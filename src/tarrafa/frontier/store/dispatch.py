@@ -27,10 +27,10 @@ from tarrafa.frontier.store.counters import (
     VISITS,
     Counters,
 )
-from tarrafa.frontier.store.database import ALL_ROWS, FrontierDatabase
+from tarrafa.frontier.store.database import ALL_ROWS, SWEPT, SWEPT_RANK, UNSHOWN, FrontierDatabase
 from tarrafa.frontier.store.page_replacement import PageReplacement
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.store.revisit_queue import (
+from tarrafa.frontier.store.revisits import (
     CHOSEN_SHELF,
     DISMISSED_SHELF,
     RevisitQueue,
@@ -38,7 +38,6 @@ from tarrafa.frontier.store.revisit_queue import (
     has_changed,
 )
 from tarrafa.frontier.store.runs import Runs
-from tarrafa.frontier.store.schema import SWEPT, SWEPT_RANK, UNSHOWN
 from tarrafa.frontier.store.urls import RANK_COLUMNS_SQL, FrontierUrls, rank_of
 from tarrafa.model import (  # fmt: skip
     ATTEMPT_NOT_COUNTED,

@@ -18,8 +18,13 @@ from tarrafa.frontier.messages import (
     UrlWeight,
     WorkerRegistration,
 )
-from tarrafa.frontier.store.collection_deletion import CollectionDeleter, CollectionDeletionLog
-from tarrafa.frontier.store.collections import Collections, LoadedCollection, RevisitTuning
+from tarrafa.frontier.store.collections import (
+    CollectionDeleter,
+    CollectionDeletionLog,
+    Collections,
+    LoadedCollection,
+    RevisitTuning,
+)
 from tarrafa.frontier.store.counters import Counters
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.dispatch import VisitDispatcher
@@ -27,7 +32,7 @@ from tarrafa.frontier.store.leases import HostLeases, LeaseClock
 from tarrafa.frontier.store.lookup import look_up
 from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.store.retries import HostRetries, StatusRetries
-from tarrafa.frontier.store.revisit_plans import RevisitPlans
+from tarrafa.frontier.store.revisits import RevisitPlans
 from tarrafa.frontier.store.runs import Runs, check_can_begin_run, has_runs, roots_of
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.frontier.transfer.host_transfer import HostTransfer

@@ -7,7 +7,7 @@ visits are pending again. A worker's number is never given twice, so it is also 
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from math import ceil
 
 from msgspec.structs import replace
@@ -26,10 +26,9 @@ from tarrafa.frontier.messages import (
     WorkerRegistration,
 )
 from tarrafa.frontier.store.collections import Collections, LoadedCollection
-from tarrafa.frontier.store.database import FrontierDatabase
+from tarrafa.frontier.store.database import NEW, OLD, OPEN, FrontierDatabase
 from tarrafa.frontier.store.dispatch import VisitDispatcher
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.store.schema import NEW, OLD, OPEN
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.model import HostId
 from tarrafa.parse.url import name_and_port
@@ -170,12 +169,14 @@ class HostLeases:
             self._db.run("UPDATE host SET ended_at = max(ended_at, ?) WHERE id = ?", (earliest, host))
         self._db.run("DELETE FROM worker WHERE id = ?", (worker,))
 
-    def release_hosts(self, worker: int, hosts: list[HostId]) -> None:
-        """Hosts that their holder does not know it holds."""
+    def release_hosts(self, worker: int, hosts: list[HostId], visited: Set[HostId]) -> None:
+        """Take back hosts that their holder does not know it holds. Those that it has `visited` rest for their delay:
+        its last request may have been sent just now."""
         for host in hosts:
-            next_at = self._db.value("SELECT next_at FROM host WHERE id = ? AND worker = ?", (host, worker))
-            if next_at is not None:
-                self._release_host(host, next_at)
+            row = self._db.row("SELECT next_at, delay_s FROM host WHERE id = ? AND worker = ?", (host, worker))
+            if row is not None:
+                next_at, delay_s = row
+                self._release_host(host, max(next_at, self._clock.now() + delay_s) if host in visited else next_at)
 
     def _check(self, worker: int) -> None:
         deadline = self._db.value("SELECT deadline FROM worker WHERE id = ?", (worker,))

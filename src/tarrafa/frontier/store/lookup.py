@@ -11,7 +11,7 @@ from tarrafa.frontier.messages import HostCollectionCounts, HostFacts, PastVisit
 from tarrafa.frontier.store.breadth_sites import BreadthSites
 from tarrafa.frontier.store.collections import Collections
 from tarrafa.frontier.store.database import ALL_ROWS, FrontierDatabase
-from tarrafa.frontier.store.revisit_queue import RevisitQueue
+from tarrafa.frontier.store.revisits import RevisitQueue
 from tarrafa.model import HostId, UrlId, UrlRole, UrlState
 
 HISTORY_MAX = 100  # the newest

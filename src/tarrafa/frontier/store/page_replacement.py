@@ -24,7 +24,7 @@ from tarrafa.frontier.store.counters import (
     state_bucket,
 )
 from tarrafa.frontier.store.database import FrontierDatabase
-from tarrafa.frontier.store.revisit_queue import CHOSEN_SHELF, DISMISSED_SHELF, RevisitQueue
+from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, RevisitQueue
 from tarrafa.model import HostId, UrlId, UrlRole, UrlState
 
 AT_ONCE_MAX, AT_ONCE_SHARE = 16, 20  # pages on their way out or in: no more than one in twenty

@@ -10,8 +10,7 @@ While both favoured and other hosts could be visited, the favoured ones get four
 host starves.
 """
 
-from tarrafa.frontier.store.database import FrontierDatabase
-from tarrafa.frontier.store.schema import FAVOURED, NEW, OLD, OPEN
+from tarrafa.frontier.store.database import FAVOURED, NEW, OLD, OPEN, FrontierDatabase
 from tarrafa.model import HostId
 
 FAVOURED_OF_FIVE = 4

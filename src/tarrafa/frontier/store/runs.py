@@ -32,8 +32,7 @@ from tarrafa.frontier.store.collections import (
     RunProgress,
 )
 from tarrafa.frontier.store.counters import LEFT_OVER, OLD_PAGES, SHOWN_PAGES, Counters
-from tarrafa.frontier.store.database import FrontierDatabase
-from tarrafa.frontier.store.schema import SWEPT, SWEPT_RANK
+from tarrafa.frontier.store.database import SWEPT, SWEPT_RANK, FrontierDatabase
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId, UrlState

@@ -1,7 +1,11 @@
-"""SQLite frontier: the `Frontier` API on one file, with one thread and group commit.
+"""SQLite frontier: the `Frontier` API on one file, with one thread and group commit; and reads of the file alone.
 
-Promises: when a call returns, its changes survive a power cut; calls that arrive together share one commit; a call that
-fails changes nothing and harms no other. One thread does all the work, so nothing here needs a lock.
+`SqliteFrontier` is the writer. Promises: when a call returns, its changes survive a power cut; calls that arrive
+together share one commit; a call that fails changes nothing and harms no other. One thread does all the work, so
+nothing here needs a lock.
+
+The `read_...` functions and `FrontierSnapshot` read the file beside a frontier server or without one, as of its last
+commit.
 """
 
 import asyncio
@@ -11,6 +15,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
@@ -19,19 +24,31 @@ from tarrafa.clock import Clock
 from tarrafa.errors import DataError, DiskFull, Locked, TarrafaError
 from tarrafa.frontier.messages import (
     ENTRIES_PER_RESPONSE,
+    FIRST_HOST,
     ClockReading,
+    CollectionRow,
+    FrontierOverview,
+    RevisitPage,
     TakedownBatch,
+    UrlLookup,
     UrlStatusFacts,
 )
-from tarrafa.frontier.store.database import open_database
+from tarrafa.frontier.store.database import FrontierDatabase, check_schema, open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.store.offline_reads import read_status_facts, translate_error
-from tarrafa.model import HostId
+from tarrafa.frontier.store.retries import status_facts
+from tarrafa.frontier.transfer.host_export import (
+    ExportBatch,
+    ExportCatalogue,
+    FrontierCursor,
+)
+from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
+from tarrafa.runtime.sqlite import open_sqlite_readonly
 from tarrafa.takedown import CurrentTakedowns, TakedownEntry, append_entries, read_entries_from
 
 JOBS_PER_COMMIT_MAX = 256
+PAGES_PER_READ = 5_000
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -222,3 +239,143 @@ class SqliteFrontier:
     import_hosts = _on_store(lambda store: store.transfer.import_hosts)
     import_deletions = _on_store(lambda store: store.deletion_log.import_deletions)
     forget_host = _on_store(lambda store: store.transfer.forget_host)
+
+
+class FrontierSnapshot:
+    """Exports a frontier from its file. Use it in a `with`.
+
+    It is one read transaction: SQLite shows the file as it was when the first row was read, whatever a running frontier
+    server writes. So an exact copy needs no stop of the crawl. Meanwhile the write-ahead log (`-wal`) cannot be
+    checkpointed, and grows.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        try:
+            self._connection = open_sqlite_readonly(path)
+            self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # see database.py
+            check_schema(FrontierDatabase(self._connection), path)
+            self._connection.execute("BEGIN")
+            self._store = FrontierStore(FrontierDatabase(self._connection), clock, LeaseClock())
+        except apsw.Error as error:
+            raise DataError(f"{path}: {error}") from None
+
+    def __enter__(self) -> "FrontierSnapshot":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._connection.close()
+
+    async def export_catalogue(self) -> ExportCatalogue:
+        return self._store.transfer.export_catalogue()
+
+    async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
+        try:
+            return self._store.transfer.export_hosts(after, limit)
+        except apsw.Error as error:
+            raise DataError(f"{self._path}: {error}") from None
+
+    def count_urls(self) -> dict[str, int]:
+        """How many URLs each collection has."""
+        return {one.name: one.known for one in self._store.collections.status()}
+
+
+def last_clock_reading(path: Path) -> float:
+    """What the frontier's clock showed when its file was last open, to a few seconds; 0 if it never was."""
+    if not path.exists():
+        return 0.0
+    try:
+        db = FrontierDatabase(open_sqlite_readonly(path))
+        try:
+            return float(db.value("SELECT value FROM meta WHERE key = 'clock'") or 0.0)
+        finally:
+            db.connection.close()
+    except apsw.Error:  # whoever opens it for writing says what is wrong
+        return 0.0
+
+
+def read_overview(path: Path) -> FrontierOverview:
+    """The frontier's numbers while no process owns it."""
+    return _read(path, lambda store: FrontierOverview(store.collections.status(), []))
+
+
+def read_collections(path: Path) -> list[CollectionRow]:
+    """The collections while no process owns the frontier."""
+    return _read(path, lambda store: store.collections.rows())
+
+
+def read_url_lookup(path: Path, host: HostId, url: UrlId) -> UrlLookup:
+    """What is known of a URL while no process owns the frontier."""
+    return _read(path, lambda store: store.look_up(host, url))
+
+
+def read_status_facts(path: Path, name: str, status: int, clock: Clock) -> UrlStatusFacts:
+    """The URLs that ended with one status, as of the last commit."""
+
+    def read(store: FrontierStore) -> UrlStatusFacts:
+        return status_facts(store.collections.by_name(name), status, clock.now(), store.db.rows)
+
+    return _read(path, read, clock)
+
+
+def read_revisit_pages(path: Path, name: str) -> tuple[CollectionRow, list[RevisitPage]]:
+    """A collection and its pages that are kept fresh, while no process owns the frontier."""
+
+    def read(store: FrontierStore) -> tuple[CollectionRow, list[RevisitPage]]:
+        row = store.collections.by_name(name).row
+        return row, store.planning.revisit_pages(row.id, FIRST_HOST, b"", -1)
+
+    return _read(path, read)
+
+
+def for_each_revisit_page(path: Path, name: str, take: Callable[[list[RevisitPage]], None]) -> None:
+    """Show a collection's pages that are kept fresh, some at a time, while no process owns the frontier."""
+
+    def read(store: FrontierStore) -> None:
+        number, host, url = store.collections.by_name(name).row.id, FIRST_HOST, b""
+        while some := store.planning.revisit_pages(number, host, url, PAGES_PER_READ):
+            take(some)
+            host, url = some[-1].host, some[-1].id
+
+    _read(path, read)
+
+
+def read_statuses_by_host(path: Path, collection: str) -> list[tuple[str, int | None, int]]:
+    """How many URLs of each host ended how, while no process owns the frontier. Scans."""
+    return _read(
+        path,
+        lambda store: [
+            (str(key), status, int(count))
+            for key, status, count in store.db.rows(
+                "SELECT key, url.status, count(*) FROM url JOIN host ON host.id = url.host"
+                " WHERE collection = (SELECT id FROM collection WHERE name = ?) GROUP BY 1, 2",
+                (collection,),
+            )
+        ],
+    )
+
+
+def _read(path: Path, question: Callable[[FrontierStore], T], clock: Clock | None = None) -> T:
+    if not path.exists():
+        raise DataError(
+            f"{path}: is missing; of a frontier that is elsewhere ask with --frontier ADDRESS; if it was here and got"
+            " lost, `tarrafa rebuild frontier` makes it again"
+        )
+    try:
+        db = FrontierDatabase(open_sqlite_readonly(path))
+        try:
+            check_schema(db, path)
+            return question(FrontierStore(db, clock or Clock.real(), LeaseClock()))
+        finally:
+            db.connection.close()
+    except apsw.Error as error:
+        raise translate_error(path, error) from None
+
+
+def translate_error(path: Path, error: apsw.Error) -> DataError:
+    remedy = "`tarrafa rebuild frontier` makes it again from the archive"
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return DataError(f"{path}: damaged ({error}); {remedy}")
+    if isinstance(error, apsw.CantOpenError) and not path.exists():
+        return DataError(f"{path}: is missing; {remedy}")
+    return DataError(f"{path}: {error}")

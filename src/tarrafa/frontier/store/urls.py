@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tarrafa.clock import Clock
-from tarrafa.config import StrategyConfig
+from tarrafa.config.sections import StrategyConfig
 from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight, is_significant_rank_change
-from tarrafa.frontier.ordering.queue_order import order_of
+from tarrafa.frontier.ordering import order_of
 from tarrafa.frontier.store.breadth_sites import BreadthSites
 from tarrafa.frontier.store.collections import Collections, LoadedCollection
 from tarrafa.frontier.store.counters import (
@@ -23,11 +23,10 @@ from tarrafa.frontier.store.counters import (
     Counters,
     state_bucket,
 )
-from tarrafa.frontier.store.database import FrontierDatabase
+from tarrafa.frontier.store.database import CLOSED, OPEN, SHOWN, SWEPT, SWEPT_RANK, UNSHOWN, FrontierDatabase
 from tarrafa.frontier.store.page_replacement import PageReplacement
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.store.revisit_queue import RevisitQueue
-from tarrafa.frontier.store.schema import CLOSED, OPEN, SHOWN, SWEPT, SWEPT_RANK, UNSHOWN
+from tarrafa.frontier.store.revisits import RevisitQueue
 from tarrafa.model import GIVEN_UP, HostId, Status, UrlId, UrlRole, UrlState
 from tarrafa.parse.public_suffix import PublicSuffixes
 

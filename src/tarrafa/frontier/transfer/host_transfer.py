@@ -29,7 +29,7 @@ from tarrafa.frontier.store.counters import (
 )
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.store.revisit_queue import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, read_history
+from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, read_history
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.frontier.transfer.host_export import (
     BYTES_MAX,

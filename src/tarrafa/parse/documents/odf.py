@@ -7,11 +7,10 @@ Knows nothing of ZIP or URLs.
 
 import re
 
-from tarrafa.parse.documents.document import ExtractedDocument, LineBuilder
+from tarrafa.parse.documents import document as limits
+from tarrafa.parse.documents.document import ENCRYPTED, ExtractedDocument, LineBuilder, UnreadableDocument
 from tarrafa.parse.documents.zip_xml import ZipXmlPackage, attribute_value
-from tarrafa.parse.errors import ENCRYPTED, UnreadableDocument
 
-CONTENT = "content.xml"
 HEADING_LEVELS = ("", "1", "2", "3")  # as in HTML: h1 to h3
 
 _hyperlink_formula = re.compile(r'HYPERLINK\(\s*"([^"]+)"', re.IGNORECASE).search
@@ -25,7 +24,7 @@ def read(package: ZipXmlPackage, document: ExtractedDocument) -> None:
     package.parse_part_leniently("META-INF/manifest.xml", manifest)
     if manifest.is_encrypted:
         raise UnreadableDocument(ENCRYPTED)
-    package.parse_part(CONTENT, _OdfContentReader(document))
+    package.parse_part(limits.ODF_CONTENT, _OdfContentReader(document))
 
 
 class _OdfContentReader(LineBuilder):

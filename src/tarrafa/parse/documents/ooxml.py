@@ -11,11 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tarrafa.parse.documents import document as limits
-from tarrafa.parse.documents.document import ExtractedDocument, LineBuilder
+from tarrafa.parse.documents.document import DAMAGED, ExtractedDocument, LineBuilder, UnreadableDocument
 from tarrafa.parse.documents.zip_xml import ZipXmlPackage, attribute_value
-from tarrafa.parse.errors import DAMAGED, UnreadableDocument
 
-CONTENT_TYPES = "[content_types].xml"
 HEADING_LEVEL_MAX = 3  # as in HTML: h1 to h3
 
 _heading_style = re.compile(r"heading\s?(\d)|title$", re.IGNORECASE).match

@@ -17,8 +17,7 @@ from functools import cache, partial
 from typing import Any
 
 from tarrafa.parse.documents import document as limits
-from tarrafa.parse.documents.document import ExtractedDocument, LimitReached
-from tarrafa.parse.errors import DAMAGED, ENCRYPTED, UnreadableDocument
+from tarrafa.parse.documents.document import DAMAGED, ENCRYPTED, ExtractedDocument, LimitReached, UnreadableDocument
 
 _LINK_BAND = 0.25  # of a link's height: a band this thin meets its own line of text, and not the neighbouring lines
 _URI_ACTION = 3  # fpdf_doc.h

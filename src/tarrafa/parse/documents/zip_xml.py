@@ -15,8 +15,7 @@ from typing import Protocol
 from xml.parsers import expat
 
 from tarrafa.parse.documents import document as limits
-from tarrafa.parse.documents.document import LimitReached
-from tarrafa.parse.errors import DAMAGED, ENCRYPTED, UnreadableDocument
+from tarrafa.parse.documents.document import DAMAGED, ENCRYPTED, LimitReached, UnreadableDocument
 
 END_BYTES_MAX = 22 + 0xFFFF  # the end record and the longest comment behind it
 END_64_LOCATOR_BYTES = 20

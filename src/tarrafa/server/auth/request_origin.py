@@ -22,10 +22,10 @@ def client_address(connection: HTTPConnection, behind_proxy: bool) -> str:
     peer = connection.client.host if connection.client is not None else ""
     said = connection.headers.getlist(FORWARDED_FOR) if behind_proxy else []
     last = said[-1].rpartition(",")[2] if said else ""
-    return _address_key(last) or _address_key(peer) or UNKNOWN_ADDRESS
+    return address_key(last) or address_key(peer) or UNKNOWN_ADDRESS
 
 
-def _address_key(text: str) -> str:
+def address_key(text: str) -> str:
     """An address without port and zone, an IPv6 one as its network."""
     text = text.strip().strip('"')[:100]
     if text.startswith("["):

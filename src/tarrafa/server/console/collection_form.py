@@ -13,7 +13,8 @@ from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
 
-from tarrafa.config import Collection, Complaint, redact_collection
+from tarrafa.config import Collection, Complaint
+from tarrafa.config.sections import redact_collection
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import collection_edits, form, presets, toml_writer
 from tarrafa.coordinator.definitions import draft as drafts
@@ -24,7 +25,6 @@ from tarrafa.coordinator.definitions.presets import PresetRequest
 from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate
 from tarrafa.coordinator.dry_run.dry_run import DryRun, ScopeCheckResponse
 from tarrafa.coordinator.dry_run.scope_check import URLS_MAX
-from tarrafa.coordinator.monitoring.collection_view import version_changes
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import Translator
 from tarrafa.server.auth.authentication import AccessLevel
@@ -185,12 +185,11 @@ class CollectionFormPages:
 
     async def versions(self, visit: ConsoleRequest) -> Response:
         name = visit.param("name")
-        return self._page(
-            visit, "console/collection_versions.html", name=name, rows=await version_changes(self._coordinator, name)
-        )
+        rows = await self._coordinator.monitor.version_changes(name)
+        return self._page(visit, "console/collection_versions.html", name=name, rows=rows)
 
     async def versions_json(self, visit: ConsoleRequest) -> Response:
-        return visit.json(await version_changes(self._coordinator, visit.param("name")))
+        return visit.json(await self._coordinator.monitor.version_changes(visit.param("name")))
 
     # -- before it starts ---------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from tarrafa.crawl.relay.crawler_result import CrawlerResult
 from tarrafa.crawl.relay.remote_fetch import FetchTask
 from tarrafa.crawl.worker.outcome import user_agent
 from tarrafa.model import Link, UrlId, UrlRole
-from tarrafa.parse.html import robots_meta
+from tarrafa.parse import robots_meta
 from tarrafa.parse.url import canonical, url_id
 from tarrafa.server.crawler_api.errors import MalformedCall
 from tarrafa.server.crawler_api.messages import REPORTABLE_STATUSES, CrawlerTypeRequest, VisitMessage

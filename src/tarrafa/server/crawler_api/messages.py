@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from tarrafa.crawl.relay.relay import HOSTS_MAX
 from tarrafa.model import Status
-from tarrafa.parse.html.link_extractor import LINKS_MAX
+from tarrafa.parse.link_extractor import LINKS_MAX
 
 URL_CHARS_MAX = 16_384
 TEXT_CHARS_MAX = 8 << 20

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tarrafa.i18n import Translator, message
-from tarrafa.parse.rdf.entity import vocabulary_of
-from tarrafa.parse.rdf.prefixes import shorten_iri
+from tarrafa.parse.rdf.prefixes import shorten_iri, vocabulary_of
 from tarrafa.server.entities.params import OPERATORS, EntityParams
 from tarrafa.server.entities.term_names import term_name
 from tarrafa.triples.entity_reader import CONDITIONS_MAX, EntityCondition, EntityReader, TermCount, TermCounts

@@ -26,8 +26,7 @@ from starlette.datastructures import QueryParams
 
 from tarrafa.errors import QueryError
 from tarrafa.i18n import message
-from tarrafa.parse.rdf.entity import normalize_iri, vocabulary_of
-from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, shorten_iri
+from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, normalize_iri, shorten_iri, vocabulary_of
 from tarrafa.server.search.params import VALUE_CHARS_MAX
 from tarrafa.triples.entity_reader import (
     CONDITIONS_MAX,

@@ -7,7 +7,7 @@ ones are translated.
 import re
 
 from tarrafa.i18n import Translator, message
-from tarrafa.parse.rdf.entity import vocabulary_of
+from tarrafa.parse.rdf.prefixes import vocabulary_of
 
 TRANSLATED_TERMS = (
     message("Event"), message("Person"), message("Product"), message("Organization"), message("Offer"),

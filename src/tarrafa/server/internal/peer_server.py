@@ -6,10 +6,8 @@ the token, which is in its environment; it writes its address into a given file,
 anything is indexed it finds nothing.
 """
 
-import argparse
 import asyncio
 import contextlib
-import signal
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -17,8 +15,8 @@ from starlette.routing import Mount
 
 from tarrafa.errors import ConfigError
 from tarrafa.report.distributed import part_wire
+from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
-from tarrafa.runtime.process import die_with_parent, run_child
 from tarrafa.runtime.token import TOKEN_VARIABLE, load_token
 from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.shard_wire import PATH
@@ -33,7 +31,7 @@ async def _serve_peers(data: DataDirectory, host: str, port: int, told: Path) ->
     if not token:
         raise ConfigError(f"{TOKEN_VARIABLE} is not set: this process is started by a supervisor")
     stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    on_sigterm(stop.set)
     listening = bind(host, port)
     counter = ReportPartCounter(data)
     app = Starlette(
@@ -53,17 +51,10 @@ async def _serve_peers(data: DataDirectory, host: str, port: int, told: Path) ->
             told.unlink(missing_ok=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--parent", type=int, required=True)
-    parser.add_argument("--host", required=True)
-    parser.add_argument("--port", type=int, default=0, help="0: any that is free")
-    parser.add_argument("--told", type=Path, required=True, help="the file that it writes its address into")
-    options = parser.parse_args()
-    die_with_parent(options.parent)
-    run_child(lambda: asyncio.run(_serve_peers(DataDirectory(options.data), options.host, options.port, options.told)))
+def main(data: DataDirectory, host: str, told: Path, port: int = 0) -> None:
+    """`told`: the file that it writes its address into. Port 0: any that is free."""
+    asyncio.run(_serve_peers(data, host, port, told))
 
 
 if __name__ == "__main__":
-    main()
+    run_child(main)

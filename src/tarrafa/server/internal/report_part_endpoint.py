@@ -33,8 +33,8 @@ from tarrafa.report.distributed.part_wire import (
     PartKeepAlive,
     encode_frame,
 )
+from tarrafa.runtime.child_process import child_command
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import module_command
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 from tarrafa.server.auth.bearer_token import BearerTokenMiddleware, read_body
 
@@ -102,7 +102,7 @@ class ReportPartCounter:
             self.waiting -= 1
 
     async def _count(self, asked: PartRequest, say: SendFrame) -> None:
-        line = module_command(MODULE, "--data", str(self._data.root), "--parent", str(os.getpid()))
+        line = child_command(MODULE, data=self._data)
         settings = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
         process = await asyncio.create_subprocess_exec(*line, stdin=PIPE, stdout=PIPE, env=settings)
         assert process.stdin is not None

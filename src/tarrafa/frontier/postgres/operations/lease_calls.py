@@ -34,6 +34,7 @@ class LeaseCalls:
         self._session = session
         self._expired_at = 0.0
         self._held: defaultdict[int, set[HostId]] = defaultdict(set)  # by our workers, as far as they know
+        self._given_up: defaultdict[int, set[HostId]] = defaultdict(set)  # while this server was away
         self._unconfirmed: dict[int, float] = {}
         self._losses, self._has_lost_leases = session.connection.losses, False  # see `_release_unacknowledged`
 
@@ -94,7 +95,7 @@ class LeaseCalls:
         work.copy.prefetch("url", handed)
         work.copy.prefetch("page", handed)
         if kept:
-            work.store.hosts.release_hosts(worker, hosts)
+            work.store.hosts.release_hosts(worker, hosts, self._given_up[worker])
             return
         work.store.hosts.release_worker(worker, wait_s)
         work.cursor.execute(RELEASE_SQL, [work.store.clock.now() + wait_s * work.store.clock.scale, worker])
@@ -154,12 +155,19 @@ class LeaseCalls:
         if work.store.visits.needs_sites(known):
             work.store.urls.breadth.choose_sites(known)
 
+    def forget_hosts(self, worker: int, hosts: Iterable[HostId]) -> None:
+        """The worker has given up these hosts while this server was away: the next lease takes them back. Needs no
+        connection."""
+        self._held[worker].difference_update(hosts)
+        self._given_up[worker].update(hosts)
+
     def _release_unacknowledged(self, worker: int) -> None:
-        """Return leases whose answer was lost: their worker does not know them."""
+        """Return leases whose answer was lost, since their worker does not know them, and hosts that it gave up."""
         losses = self._session.connection.losses
-        if self._has_lost_leases or losses != self._losses:
+        if self._has_lost_leases or losses != self._losses or self._given_up[worker]:
             self._has_lost_leases, self._losses = False, losses
             self._session.transact(lambda work: self._release_worker(work, worker, 0.0, self._held[worker] | {-1}))
+            self._given_up[worker].clear()
 
     def held_leases(self, worker: int) -> list[Lease]:
         def work(work: PostgresTransaction) -> list[Lease]:

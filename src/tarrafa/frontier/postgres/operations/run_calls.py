@@ -1,6 +1,6 @@
 """Runs, sweeps and deletions of collections on one PostgreSQL server.
 
-The store does the work (`store/runs.py`, `store/collection_deletion.py`); each call here names the rows that it needs.
+The store does the work (`store/runs.py`, `store/collections.py`); each call here names the rows that it needs.
 Rows to delete, or to sweep, are selected by the database itself.
 """
 
@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE, CollectionRow, DeletedCollection
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
-from tarrafa.frontier.store.collection_deletion import BELOW_COLLECTION, BELOW_HOSTS, DELETIONS_AFTER_SQL
-from tarrafa.frontier.store.collections import DELETING
+from tarrafa.frontier.store.collections import BELOW_COLLECTION, BELOW_HOSTS, DELETING, DELETIONS_AFTER_SQL
 from tarrafa.frontier.store.runs import HOSTS_PER_SWEEP, OF_EARLIER, check_can_begin_run, roots_of
 from tarrafa.i18n import Message
 

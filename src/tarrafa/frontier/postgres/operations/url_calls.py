@@ -7,9 +7,8 @@ change nothing need no lock: known URLs and weights are filtered out before anyt
 from tarrafa.frontier.messages import RANK_STEP, DiscoveredUrl, HostCounts, RetryBatch, UrlStatusFacts, UrlWeight
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.frontier.postgres.working_copy import Cursor
-from tarrafa.frontier.store.database import ALL_ROWS
+from tarrafa.frontier.store.database import ALL_ROWS, SWEPT
 from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor, status_facts
-from tarrafa.frontier.store.schema import SWEPT
 from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import HostId, Status, UrlState, can_be_retried
 

@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from tarrafa import config as configuration
+from tarrafa.config import decode_collection
+from tarrafa.config.sections import ScopeConfig
 from tarrafa.frontier.messages import CollectionRow
 from tarrafa.frontier.postgres.operations.limit_calls import NEAR_LIMIT
 from tarrafa.frontier.postgres.postgres_server import PostgresServer
@@ -26,7 +27,7 @@ class GlobalLimits:
 
     def __init__(self, router: ShardRouter) -> None:
         self._router, self._limiting = router, asyncio.Lock()
-        self._scopes: dict[int, tuple[int, configuration.ScopeConfig]] = {}  # as of a revision
+        self._scopes: dict[int, tuple[int, ScopeConfig]] = {}  # as of a revision
 
     async def call(self, member: PostgresShard, rows: list[CollectionRow], work: Callable[[PostgresServer], T]) -> T:
         """Run a call that hands out visits of these collections."""
@@ -38,15 +39,15 @@ class GlobalLimits:
         async with self._limiting:
             return await self._call_within_limits(member, limits, work)
 
-    def _scope_of(self, row: CollectionRow) -> configuration.ScopeConfig:
+    def _scope_of(self, row: CollectionRow) -> ScopeConfig:
         """Decoded once for each configuration: every lease asks."""
         known = self._scopes.get(row.id)
         if known is None or known[0] != row.revision:
-            known = self._scopes[row.id] = (row.revision, configuration.decode_collection(row.config).scope)
+            known = self._scopes[row.id] = (row.revision, decode_collection(row.config).scope)
         return known[1]
 
     async def _call_within_limits(
-        self, member: PostgresShard, limits: dict[int, configuration.ScopeConfig], work: Callable[[PostgresServer], T]
+        self, member: PostgresShard, limits: dict[int, ScopeConfig], work: Callable[[PostgresServer], T]
     ) -> T:
         tallies = await self._limit_usages()
         near = NEAR_LIMIT * await self._router.first.call(lambda server: server.limits.workers())
@@ -76,7 +77,7 @@ class GlobalLimits:
             await self._router.first.call(lambda server: server.limits.unlock_limits())
 
 
-def _remaining(scope: configuration.ScopeConfig, used: LimitUsage) -> int:
+def _remaining(scope: ScopeConfig, used: LimitUsage) -> int:
     pages = scope.pages_max - used.pages if scope.pages_max is not None else 1 << 30
     requests = scope.requests_max - used.requests if scope.requests_max is not None else 1 << 30
     return min(pages, requests)

@@ -15,6 +15,7 @@ from tarrafa.errors import ConfigError, Unreachable
 from tarrafa.frontier.postgres.database_connection import PATIENCE_S, describe_dsn
 from tarrafa.frontier.postgres.postgres_server import PostgresServer
 from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.model import HostId
 
 RETRY_AFTER_S = 5.0
 PATIENCE_OF_ONE_S = 3.0  # of one of several servers
@@ -96,6 +97,11 @@ class PostgresShard:
             raise ShardUnreachable(str(error)) from None
         self.trouble = ""
         return result
+
+    def forget_hosts(self, worker: int, hosts: list[HostId]) -> None:
+        """Hosts that the worker gave up while this server was away."""
+        if self.server is not None:
+            self.server.leases.forget_hosts(worker, hosts)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._thread.shutdown)

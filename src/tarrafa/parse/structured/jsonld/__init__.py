@@ -20,7 +20,6 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, RdfFormat, Triple, pa
 from pyoxigraph import Literal as RdfLiteral
 from turbohtml import Document, Element
 
-from tarrafa.parse.errors import SandboxRequired
 from tarrafa.parse.rdf.nquads import IRI_LENGTH_MAX, RDF_TYPE, StatementSet, iri, literal
 from tarrafa.parse.structured.jsonld import fast_path, known_contexts
 from tarrafa.parse.structured.jsonld.json_repair import decode_lenient
@@ -52,6 +51,10 @@ _CHECKED = _TEXTS | {"@direction", "@reverse"}
 _VALUE_KEYS = frozenset({"@context", "@value", "@type", "@language", "@direction", "@index"})
 _words = re.compile(r'"([^"\\:\s]{1,64})(?=[":])').findall  # possible terms and prefixes
 _schema_without_slash = re.compile(r"https?://(?:www\.)?schema\.org", re.IGNORECASE).fullmatch
+
+
+class SandboxRequired(Exception):
+    """The page is not at fault, but must be parsed in the sandbox: a library that it needs may crash the process."""
 
 
 class _BlockRefused(ValueError):

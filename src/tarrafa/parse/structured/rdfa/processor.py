@@ -1,12 +1,12 @@
 """Applies the RDFa processing rules (RDFa Core section 7.5, step by step) to the elements of a page.
 
-Implements RDFa Core 1.1 section 7.5 (the step numbers are its own), with the additions of HTML+RDFa 1.1 and XHTML+RDFa
-1.1.
+The step numbers are those of RDFa Core 1.1; the additions of HTML+RDFa 1.1 and XHTML+RDFa 1.1 are included.
 Promises: no recursion; time and memory are linear in the page and bounded by the constants below, and anything beyond
 them is not stated. Elements that were not requested are read only if they enclose a requested one.
 Knows nothing of how elements are found.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final, cast
@@ -23,15 +23,14 @@ from tarrafa.parse.structured.rdfa.evaluation_context import (
     LocalValues,
 )
 from tarrafa.parse.structured.rdfa.initial_context import RDFA, XHV, HostLanguageRules
-from tarrafa.parse.structured.rdfa.literals import LiteralBuilder
-from tarrafa.parse.structured.rdfa.pattern_copy import COPY, Triple, copy_patterns
-from tarrafa.parse.structured.rdfa.xml_literal import element_attributes
+from tarrafa.parse.structured.rdfa.literals import LiteralBuilder, element_attributes
 
 ELEMENTS_MAX = 100_000  # visited
 ATTEMPTS_MAX = 2 * STATEMENTS_MAX  # statements made, duplicates included
 
 _USES_VOCABULARY: Final = f"<{RDFA}usesVocabulary>"
 _ROLE: Final = f"<{XHV}role>"
+_COPY, _PATTERN = f"<{RDFA}copy>", f"<{RDFA}Pattern>"
 _FIRST, _REST, _NIL = f"<{RDF}first>", f"<{RDF}rest>", f"<{RDF}nil>"
 
 _RESOURCEFUL = frozenset({"about", "resource", "href", "src", "typeof", "property", "rel", "rev"})
@@ -41,11 +40,30 @@ _RELEVANT = _RESOURCEFUL | _DECLARING | {"role"}
 _UNUSUAL = (_RELEVANT | {"inlist", "datatype", "datetime", "value"}) - {"property", "resource", "href", "src"}
 _LINKING = frozenset({"resource", "href", "src"})
 # An element with no other attributes declares no namespaces. (Checking the prefix of each name takes longer.)
-_ORDINARY = frozenset(
-    {"alt", "class", "content", "datatype", "datetime", "height", "id", "inlist", "itemprop", "media"}
+_ORDINARY = _RELEVANT.union(
+    [
+        "alt",
+        "class",
+        "content",
+        "datatype",
+        "datetime",
+        "height",
+        "id",
+        "inlist",
+        "itemprop",
+        "media",
+        "name",
+        "style",
+        "target",
+        "title",
+        "type",
+        "value",
+        "width",
+    ]
 )
-_ORDINARY |= {"media", "name", "style", "target", "title", "type", "value", "width"} | _RELEVANT
 _OUTERMOST = ("head", "body")  # they have the same subject as their parent
+
+Triple = tuple[str, str, str]
 
 
 class IncompleteTripleError(Exception):
@@ -337,8 +355,8 @@ class RdfaProcessor:
             for predicate, items in lists.items.items():
                 self._state_list(lists.subject, predicate, items)
         triples: Iterable[Triple] = self._triples
-        if self._rules.html5 and any(predicate == COPY for _, predicate, _ in triples):
-            triples = copy_patterns(triples, ATTEMPTS_MAX)
+        if self._rules.html5 and any(predicate == _COPY for _, predicate, _ in triples):
+            triples = _copy_patterns(triples, ATTEMPTS_MAX)
         add = self._statements.add
         for subject, predicate, value in triples:
             add(subject, predicate, value)
@@ -371,3 +389,49 @@ def _drop_html_rel_words(own: dict[str, str]) -> None:
                 own[name] = kept
             else:
                 del own[name]
+
+
+def _copy_patterns(triples: Iterable[Triple], made_max: int) -> list[Triple]:
+    """HTML+RDFa 1.1 §3.5: a subject that copies (`rdfa:copy`) an `rdfa:Pattern` states everything that the pattern
+    states, including what the pattern copies in turn. Patterns that were copied are then removed. Cyclic patterns end;
+    at most `made_max` statements are made.
+    """
+    triples = list(triples)
+    patterns = {subject for subject, predicate, value in triples if predicate == RDF_TYPE and value == _PATTERN}
+    said: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    copies: dict[str, list[str]] = defaultdict(list)
+    for subject, predicate, value in triples:
+        if predicate == _COPY and value in patterns:
+            copies[subject].append(value)
+        elif subject in patterns and not (predicate == RDF_TYPE and value == _PATTERN):
+            said[subject].append((predicate, value))
+    used = {target for targets in copies.values() for target in targets}
+    kept = [
+        triple for triple in triples if triple[0] not in used and not (triple[1] == _COPY and triple[2] in patterns)
+    ]
+    for subject in copies:
+        if subject not in used:
+            made_max -= _copy_pattern(subject, copies, said, kept, made_max)
+    return kept
+
+
+def _copy_pattern(
+    subject: str,
+    copies: dict[str, list[str]],
+    said: dict[str, list[tuple[str, str]]],
+    kept: list[Triple],
+    made_max: int,
+) -> int:
+    """Add the statements that a subject copies. Returns the amount of work."""
+    waiting, seen, work = list(copies[subject]), set[str](), 0
+    while waiting and work < made_max:
+        pattern = waiting.pop()
+        work += 1
+        if pattern in seen:
+            continue
+        seen.add(pattern)
+        room = made_max - work
+        kept += [(subject, predicate, value) for predicate, value in said.get(pattern, ())[:room]]
+        waiting += copies.get(pattern, ())[: made_max - work]
+        work += len(said.get(pattern, ())[:room]) + len(copies.get(pattern, ()))
+    return work

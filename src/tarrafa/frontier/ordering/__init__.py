@@ -1,1 +1,0 @@
-"""Orders of discovery: which URL is visited first. Pure functions."""

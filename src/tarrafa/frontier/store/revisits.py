@@ -1,0 +1,698 @@
+"""Revisits: keeps the pages of a fresh collection on shelves by policy, takes the due ones, and stores plans and price.
+
+The policy of `revisit/policy.py` decides on which shelf a page stands after a visit; here the shelves are rows. A
+decision compares the heads of one host's shelves, found by one query. Beside the policy's shelves there are shelves of
+our own, with negative numbers, whose pages are due at their key: pages to be tried once more (gone, or failing), URLs
+that a full collection has chosen to take in, and pages that it gives up for them.
+
+Promises: whatever happens to a visit, a kept page is on a shelf or handed out; it leaves only when the Web says twice
+that it is gone, when it is no longer wanted, or when its place is needed. A plan holds when it is complete, not before;
+until then the old one does.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from tarrafa.clock import Clock
+from tarrafa.frontier.messages import PageFreshness, PlannedVisit, RevisitPage, RevisitShelf, VisitReport
+from tarrafa.frontier.store.collections import Collections, LoadedCollection
+from tarrafa.frontier.store.counters import (
+    CHANGES,
+    DISMISSED_WAITING,
+    RATES,
+    REVISITS,
+    REVISITS_OUT,
+    REVISITS_PAID,
+    Counters,
+    state_bucket,
+)
+from tarrafa.frontier.store.database import ALL_ROWS, OLD, FrontierDatabase
+from tarrafa.frontier.store.ready_queue import ReadyQueue
+from tarrafa.model import GONE, HostId, Outcome, UrlId, UrlRole, UrlState, is_inconclusive
+from tarrafa.parse.dates import parse_date
+from tarrafa.revisit import change_rate, date_trust
+from tarrafa.revisit.change_rate import DAY_S
+from tarrafa.revisit.policy import (
+    EXPLORE_EVERY,
+    IndexPolicy,
+    PageHistory,
+    PlannedPolicy,
+    ProportionalPolicy,
+    RateUpdatePolicy,
+    RevisitPolicy,
+    UniformPolicy,
+    choose_shelf,
+    record_first_visit,
+    record_visit,
+)
+
+PLANNED = frozenset({"psp", "mp2", "m-wolf"})
+DISMISSED_SHELF, CHOSEN_SHELF, RETRY_SHELF, LISTING_SHELF = -4, -3, -2, -1  # shelves of our own
+RETRY_S, RETRY_MAX_S = 3600.0, 7 * DAY_S  # a page in trouble is tried again after so long, twice as long each time
+LISTING_WEIGHT = 16.0  # of a sitemap or feed: it tells about many pages at once
+BURST_S = 3600.0  # revisits that were not made may be made up for, but no more than this much of them
+RATE_UNIT = 1000  # rates are counted in thousandths
+HEADS_AT_HAND = 3  # pages per shelf that are fetched ahead
+PRICE_EVERY_S = 600.0  # of the clock
+EXPERIENCE_MIN = 10.0  # revisits to be expected before what was made of them says anything
+SPENT_GOAL = 0.97  # of the budget: at all of it nobody could tell whether the price is too low
+FACTOR_STEP, FACTOR_MIN, FACTOR_MAX = 1.25, 0.01, 10.0
+
+_encode = msgspec.msgpack.Encoder().encode
+read_history = msgspec.msgpack.Decoder(PageHistory).decode
+Key = tuple[HostId, int, UrlId]
+
+
+@dataclass(frozen=True, slots=True)
+class UrlBeforeVisit:
+    """What the frontier knew of a URL when its visit was reported."""
+
+    content_id: str | None
+    role: int
+    in_links: int
+    last_modified: str | None
+    announced: float | None
+    payload: str
+    attempts: int = 0  # failed ones, in a row
+    pagerank: float = 0.0
+    was_listing: bool = False  # so far: this visit found a page
+
+
+def page_weight(known: LoadedCollection, in_links: int, rank: float) -> float:
+    """A page's weight, where the collection weighs pages: in-links and ranks follow a power law, which the square root
+    tames.
+
+    A page without a rank has the mean.
+    """
+    if known.config.revisit.weigh == "rank":
+        return math.sqrt(rank or 1.0)
+    return math.sqrt(1.0 + in_links) if known.config.revisit.weigh == "links" else 1.0
+
+
+def has_changed(outcome: Outcome, before: UrlBeforeVisit) -> bool | None:
+    """Whether this visit saw another text than the one kept before; None where there is nothing to compare."""
+    if outcome.status == 304:
+        return False
+    if before.role != UrlRole.PAGE:
+        return outcome.payload != before.payload if outcome.payload and before.payload else None
+    return outcome.content_id != before.content_id if outcome.kept and before.content_id else None
+
+
+def _limit(known: LoadedCollection) -> tuple[float, float] | None:
+    """How many revisits a second, and how many at once after a pause. A plan keeps to the rate by itself."""
+    rate = known.config.revisit.rate
+    if rate is None or known.config.revisit.policy in PLANNED:
+        return None
+    return rate / DAY_S, max(2.0, rate * BURST_S / DAY_S)
+
+
+class RevisitQueue:
+    """The `page`, `due` and `shelf` rows of one frontier."""
+
+    def __init__(self, db: FrontierDatabase, counters: Counters, ready: ReadyQueue, clock: Clock) -> None:
+        self._db, self._counters, self._ready, self._clock = db, counters, ready, clock
+        self._decisions = 0
+
+    # -- the policy -------------------------------------------------------------------------------------------
+
+    def policy(self, known: LoadedCollection) -> RevisitPolicy:
+        """The collection's policy as its numbers stand now."""
+        chosen, number, least = known.config.revisit, known.row.id, float(known.config.revisit.interval_min)
+        if chosen.policy == "uniform":
+            kept = self._counters.value(number, state_bucket(UrlState.FETCHED))
+            return UniformPolicy(max(least, kept / chosen.rate * DAY_S if chosen.rate else 0.0))
+        if chosen.policy == "proportional":
+            return ProportionalPolicy(least)
+        if chosen.policy == "rateupdate":
+            rates = self._counters.value(number, RATES) / RATE_UNIT
+            return RateUpdatePolicy(max(rates, 1.0) / chosen.rate * DAY_S if chosen.rate else DAY_S, least)
+        if chosen.policy == "index":
+            return IndexPolicy(known.tuning.price, least)
+        end = known.tuning.plan_end or self._clock.now()
+        return PlannedPolicy(known.tuning.plan, end + chosen.horizon)  # new pages wait for the next plan
+
+    def revisits_allowed(self, known: LoadedCollection) -> int:
+        """How many revisits may go out now, by the collection's `rate`."""
+        if not known.config.keeps_fresh:
+            return 0
+        limit = _limit(known)
+        return 1 << 30 if limit is None else known.tokens.available(*limit, self._clock.now())
+
+    def _spend(self, known: LoadedCollection) -> None:
+        self._counters.add(known.row.id, REVISITS_PAID)
+        limit = _limit(known)
+        if limit is not None:  # else one that is set later would begin with a debt
+            known.tokens.spend(*limit, self._clock.now())
+
+    # -- shelves ----------------------------------------------------------------------------------------------
+
+    def prefetch_shelves(self, known: LoadedCollection, hosts: Sequence[HostId]) -> None:
+        """The heads of the hosts' shelves are fetched for all of them together."""
+        if not self._db.is_working_copy:
+            return
+        number = known.row.id
+        self._db.prefetch_first("shelf", [(number, host) for host in hosts], ALL_ROWS)
+        shelves = [
+            (host, number, shelf)
+            for host in hosts
+            for (shelf,) in self._db.rows(
+                "SELECT shelf FROM shelf WHERE collection = ? AND host = ? AND pages > 0", (number, host)
+            )
+        ]
+        self._db.prefetch_first("due", shelves, HEADS_AT_HAND)
+
+    def add(self, host: HostId, number: int, shelf: int, key: float, url: UrlId) -> None:
+        self._db.prefetch("shelf", [(number, host, shelf)])
+        if self._db.run("INSERT OR IGNORE INTO due VALUES (?, ?, ?, ?, ?)", (host, number, shelf, key, url)):
+            self._db.run(
+                "INSERT INTO shelf VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET pages = pages + 1",
+                (number, host, shelf),
+            )
+
+    def remove(self, host: HostId, number: int, shelf: int, key: float, url: UrlId) -> bool:
+        self._db.prefetch("due", [(host, number, shelf, key, url)])
+        self._db.prefetch("shelf", [(number, host, shelf)])
+        there = self._db.run(
+            "DELETE FROM due WHERE host = ? AND collection = ? AND shelf = ? AND key = ? AND id = ?",
+            (host, number, shelf, key, url),
+        )
+        if there:
+            self._db.run(
+                "UPDATE shelf SET pages = pages - 1 WHERE collection = ? AND host = ? AND shelf = ?",
+                (number, host, shelf),
+            )
+        return bool(there)
+
+    def _heads(self, known: LoadedCollection, host: HostId) -> dict[int, float]:
+        number = known.row.id
+        self.prefetch_shelves(known, [host])
+        rows = self._db.rows(
+            "SELECT shelf, (SELECT min(key) FROM due WHERE due.host = ?1 AND due.collection = ?2"
+            " AND due.shelf = shelf.shelf) FROM shelf WHERE collection = ?2 AND host = ?1 AND pages > 0",
+            (host, number),
+        )
+        return {shelf: key for shelf, key in rows if key is not None}
+
+    def pop_due(self, known: LoadedCollection, host: HostId, count: int) -> list[tuple[UrlId, int]]:
+        """The next pages of a host to see again, with their shelves, most urgent first; they are on no shelf now."""
+        number, now, policy = known.row.id, self._clock.now(), self.policy(known)
+        heads, taken = self._heads(known, host), list[tuple[UrlId, int]]()
+        while len(taken) < count and heads:
+            shelf = self._choose(known, policy, heads, now)
+            if shelf is None:
+                break
+            url = self._db.value(
+                "SELECT id FROM due WHERE host = ? AND collection = ? AND shelf = ? AND key = ? ORDER BY id LIMIT 1",
+                (host, number, shelf, heads[shelf]),
+            )
+            self.remove(host, number, shelf, heads[shelf], url)
+            taken.append((url, shelf))
+            self._db.prefetch_first("due", [(host, number, shelf)], 1)
+            key = self._db.value(
+                "SELECT min(key) FROM due WHERE host = ? AND collection = ? AND shelf = ?", (host, number, shelf)
+            )
+            if key is None:
+                del heads[shelf]
+            else:
+                heads[shelf] = key
+        self._set_due(known, policy, host, heads)
+        return taken
+
+    def _choose(
+        self, known: LoadedCollection, policy: RevisitPolicy, heads: dict[int, float], now: float
+    ) -> int | None:
+        own = min((shelf for shelf, key in heads.items() if shelf < 0 and key <= now), default=0)
+        if own in (DISMISSED_SHELF, CHOSEN_SHELF):  # no revisits
+            return own
+        if self.revisits_allowed(known) < 1:
+            return None
+        if own:
+            self._spend(known)
+            return own
+        shelf = choose_shelf(
+            policy,
+            ((shelf, key) for shelf, key in heads.items() if shelf >= 0),
+            now,
+            self._decisions % EXPLORE_EVERY == EXPLORE_EVERY - 1,
+        )
+        if shelf is not None:
+            self._decisions += 1
+            self._spend(known)
+        return shelf
+
+    def _set_due(self, known: LoadedCollection, policy: RevisitPolicy, host: HostId, heads: dict[int, float]) -> None:
+        moments = [key if shelf < 0 else policy.due(shelf, key) for shelf, key in heads.items()]
+        first = min(moments, default=math.inf)
+        self._ready.set_due(known.row.id, host, first if first < math.inf else None)
+
+    def update_due(self, known: LoadedCollection, host: HostId) -> None:
+        """Something on its shelves changed: when is the first of them worth a visit?"""
+        if known.config.keeps_fresh:
+            self._set_due(known, self.policy(known), host, self._heads(known, host))
+
+    # -- one page ---------------------------------------------------------------------------------------------
+
+    def find(self, key: Key) -> tuple[int, float, int, PageHistory] | None:
+        """Shelf, key, times gone, history."""
+        self._db.prefetch("page", [key])
+        row = self._db.row(
+            "SELECT shelf, key, gone, history FROM page WHERE host = ? AND collection = ? AND id = ?", key
+        )
+        return None if row is None else (row[0], row[1], row[2], read_history(row[3]))
+
+    def _save_page(self, key: Key, history: PageHistory, place: tuple[int, float], gone: int = 0) -> None:
+        """Write down what is known of a page, and put it on its shelf."""
+        self._db.run("INSERT OR REPLACE INTO page VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, *place, gone, _encode(history)))
+        self.add(key[0], key[1], *place, key[2])
+
+    def _remove_page(self, key: Key, found: tuple[int, float, int, PageHistory]) -> None:
+        self.remove(key[0], key[1], found[0], found[1], key[2])
+
+    def put_back(self, known: LoadedCollection, host: HostId, url: UrlId) -> bool:
+        """A visit was not made: the page stands where it stood. False: it is none that is kept fresh."""
+        found = self.find((host, known.row.id, url))
+        if found is None:
+            return False
+        self._db.prefetch(
+            "due", [(host, known.row.id, found[0], found[1], url)]
+        )  # it may be planned for just then again
+        self.add(host, known.row.id, found[0], found[1], url)
+        return True
+
+    def end_former_revisit(self, known: LoadedCollection, key: Key) -> bool:
+        """Whether this page was out when its collection ceased to be kept fresh. It is kept then, and from now on like
+        any other; who asks counts it as out again no longer."""
+        if known.config.keeps_fresh or not self._counters.value(known.row.id, REVISITS_OUT):
+            return False
+        self._db.prefetch("page", [key])
+        return bool(self._db.run("DELETE FROM page WHERE host = ? AND collection = ? AND id = ?", key))
+
+    def settle(
+        self, known: LoadedCollection, host: HostId, report: VisitReport, before: UrlBeforeVisit
+    ) -> UrlState | None:
+        """Where a visit leaves a page that is kept fresh; None: it is none, or no longer, and the common rules hold."""
+        outcome, key = report.outcome, (host, known.row.id, report.id)
+        found = self.find(key)
+        if found is not None:
+            self._counters.add(known.row.id, REVISITS)
+        resting = UrlState.FETCHED if before.role == UrlRole.PAGE else UrlState.DROPPED
+        listed = before.role != UrlRole.PAGE and outcome.status == 200
+        same = outcome.status == 304 and (before.content_id is not None or before.role != UrlRole.PAGE)
+        if outcome.kept or listed or same:
+            self._observe(known, key, outcome, before, found)
+            return resting
+        if found is None:
+            return None
+        if outcome.status in GONE and not found[2]:
+            self._remove_page(key, found)
+            self._save_page(key, found[3], (RETRY_SHELF, outcome.at + known.config.revisit.grace), gone=1)
+            return resting
+        if is_inconclusive(outcome.status):
+            self._remove_page(key, found)
+            wait_s = min(RETRY_S * 2.0 ** min(before.attempts, 20), RETRY_MAX_S)
+            self._save_page(key, found[3], (RETRY_SHELF, outcome.at + wait_s), found[2])
+            return resting
+        self.drop_page(known, key)
+        return None
+
+    def _observe(
+        self,
+        known: LoadedCollection,
+        key: Key,
+        outcome: Outcome,
+        before: UrlBeforeVisit,
+        found: tuple[int, float, int, PageHistory] | None,
+    ) -> None:
+        """The page was there: what does that say about it, and about its host's dates?"""
+        changed, at = has_changed(outcome, before), outcome.at
+        claimed = parse_date(outcome.last_modified or "")
+        dates = self._update_date_trust(key[0], outcome, before, changed, found[3].last if found else 0.0)
+        if found is None or changed is None:
+            page = self._first_history(known, key[0], at, before, claimed)
+        else:
+            self._remove_page(key, found)
+            modified = claimed if claimed and dates[0].is_trusted else None
+            announced = before.announced or 0.0
+            if modified is None and dates[1].is_trusted and found[3].last < announced <= at:
+                modified = announced
+            page = record_visit(found[3], at, changed, modified, dates[0].is_trusted)
+            self._counters.add(known.row.id, CHANGES, int(changed))
+        self.update_site_sums(known, key[0], before.role, found[3] if found and not before.was_listing else None, page)
+        self._save_page(key, page, self._shelf_for(known, before.role, page))
+
+    def _shelf_for(self, known: LoadedCollection, role: int, page: PageHistory) -> tuple[int, float]:
+        """No plan knows of sitemaps and feeds: under one they are read once a day."""
+        if role != UrlRole.PAGE and known.config.revisit.policy in PLANNED:
+            return LISTING_SHELF, page.last + DAY_S
+        return self.policy(known).place(page)
+
+    def _first_history(
+        self, known: LoadedCollection, host: HostId, at: float, before: UrlBeforeVisit, claimed: float
+    ) -> PageHistory:
+        if before.role != UrlRole.PAGE:
+            return record_first_visit(at, change_rate.PRIOR_ALPHA, change_rate.PRIOR_BETA, LISTING_WEIGHT, claimed)
+        self._prefetch_site(known, host)
+        sums = self._db.row(
+            "SELECT pages, means, squares FROM site WHERE collection = ?"
+            " AND name = (SELECT site FROM host WHERE id = ?)",
+            (known.row.id, host),
+        )
+        weight = page_weight(known, before.in_links, before.pagerank)
+        return record_first_visit(at, *change_rate.site_prior(*(sums or (0, 0.0, 0.0))), weight, claimed)
+
+    def _update_date_trust(
+        self, host: HostId, outcome: Outcome, before: UrlBeforeVisit, changed: bool | None, last: float
+    ) -> tuple[date_trust.DateTrust, date_trust.DateTrust]:
+        """How far the host's dates are believed, this visit included."""
+        modified, announced = before_visit = self._date_trust(host)
+        if changed is None or before.role != UrlRole.PAGE or not last:
+            return modified, announced
+        if outcome.status == 200:
+            was, claimed = parse_date(before.last_modified or ""), parse_date(outcome.last_modified or "")
+            modified = modified.updated(date_trust.check_last_modified(changed, was, claimed, last, outcome.at))
+        announced = announced.updated(date_trust.check_sitemap_date(changed, before.announced or 0.0, last, outcome.at))
+        if (modified, announced) != before_visit:
+            self._db.run(
+                "UPDATE host SET modified_right = ?, modified_wrong = ?, announced_right = ?, announced_wrong = ?"
+                " WHERE id = ?",
+                (*modified, *announced, host),
+            )
+        return modified, announced
+
+    def _date_trust(self, host: HostId) -> tuple[date_trust.DateTrust, date_trust.DateTrust]:
+        """The records of a host's Last-Modified and of its sitemaps."""
+        row = self._db.required_row(
+            "SELECT modified_right, modified_wrong, announced_right, announced_wrong FROM host WHERE id = ?", (host,)
+        )
+        return date_trust.DateTrust(*row[:2]), date_trust.DateTrust(*row[2:])
+
+    def update_site_sums(
+        self, known: LoadedCollection, host: HostId, role: int, old: PageHistory | None, new: PageHistory | None
+    ) -> None:
+        """What a site's pages have in common is what a new one of them is believed to be like."""
+        if role != UrlRole.PAGE:
+            return
+        pages, means, squares, rates = 0, 0.0, 0.0, 0
+        for page, sign in ((old, -1), (new, +1)):
+            if page is not None:
+                pages += sign
+                means += sign * page.estimate
+                squares += sign * change_rate.second_moment(page.alpha, page.beta)
+                rates += sign * round(RATE_UNIT * page.rate)
+        self._counters.add(known.row.id, RATES, rates)
+        self._prefetch_site(known, host)
+        self._db.run(
+            "UPDATE site SET pages = max(0, pages + ?), means = max(0, means + ?), squares = max(0, squares + ?)"
+            " WHERE collection = ? AND name = (SELECT site FROM host WHERE id = ?)",
+            (pages, means, squares, known.row.id, host),
+        )
+
+    def _prefetch_site(self, known: LoadedCollection, host: HostId) -> None:
+        self._db.prefetch("site", [(known.row.id, self._db.value("SELECT site FROM host WHERE id = ?", (host,)))])
+
+    def drop_page(self, known: LoadedCollection, key: Key) -> None:
+        """It is kept no longer."""
+        found = self.find(key)
+        if found is None:
+            return
+        self._remove_page(key, found)
+        role = self._db.value("SELECT role FROM url WHERE host = ? AND collection = ? AND id = ?", key)
+        self.update_site_sums(known, key[0], role, found[3], None)
+        self._db.run("DELETE FROM page WHERE host = ? AND collection = ? AND id = ?", key)
+        self._db.run(  # whoever comes back must come whole: search has forgotten it too
+            "UPDATE url SET etag = NULL, last_modified = NULL, content_id = NULL"
+            " WHERE host = ? AND collection = ? AND id = ?",
+            key,
+        )
+
+    def move_to_shelf(self, known: LoadedCollection, key: Key, shelf: int, at: float) -> None:
+        """To one of our own shelves, or to where it is due at once."""
+        found = self.find(key)
+        if found is not None:
+            self._remove_page(key, found)
+            self._save_page(key, found[3], (shelf, at), found[2])
+            self.update_due(known, key[0])
+
+    def _revise(
+        self, known: LoadedCollection, key: Key, page: PageHistory, found: tuple[int, float, int, PageHistory]
+    ) -> None:
+        """Something about it was learned without a visit."""
+        waits = self.remove(key[0], key[1], found[0], found[1], key[2])
+        place = self.policy(known).place(page) if found[0] >= 0 else found[:2]  # pages only
+        self._db.run(
+            "UPDATE page SET shelf = ?, key = ?, history = ? WHERE host = ? AND collection = ? AND id = ?",
+            (*place, _encode(page), *key),
+        )
+        if waits:
+            self.add(key[0], key[1], *place, key[2])
+            self.update_due(known, key[0])
+
+    def set_weight(self, known: LoadedCollection, key: Key, in_links: int, rank: float) -> None:
+        """Its in-links or its rank changed. A small change is not worth the move."""
+        found = self.find(key) if known.config.revisit.weigh != "equal" else None
+        weight = page_weight(known, in_links, rank)
+        if found is not None and not 0.7 < weight / found[3].weight < 1.4:
+            self._revise(known, key, msgspec.structs.replace(found[3], weight=weight), found)
+
+    def record_announced_change(self, known: LoadedCollection, key: Key, at: float) -> None:
+        """A sitemap or feed says that it changed; where such dates are believed, that is a reason to go."""
+        found = self.find(key)
+        if found is None or at <= found[3].last or at > self._clock.now() + date_trust.SLACK_S:
+            return
+        if self._date_trust(key[0])[1].is_trusted:
+            self._revise(known, key, msgspec.structs.replace(found[3], announced=at), found)
+
+    def freshness(self, known: LoadedCollection, key: Key) -> PageFreshness | None:
+        """What is believed of a page, for people."""
+        found = self.find(key) if known.config.keeps_fresh else None
+        if found is None:
+            return None
+        policy, dates = self.policy(known), self._date_trust(key[0])
+        due = found[1] if found[0] < 0 else self._next_due(policy, key, found)
+        return PageFreshness(
+            found[3], due if due < math.inf else None, found[2], found[0], known.tuning.price,
+            dates[0].is_trusted, dates[1].is_trusted,
+        )  # fmt: skip
+
+    def _next_due(self, policy: RevisitPolicy, key: Key, found: tuple[int, float, int, PageHistory]) -> float:
+        if not isinstance(policy, PlannedPolicy):
+            return policy.due(found[0], found[1])
+        self._db.prefetch_first("due", [(key[0], key[1], policy.shelf)], ALL_ROWS)
+        planned = self._db.value(
+            "SELECT min(key) FROM due WHERE host = ? AND collection = ? AND shelf = ? AND id = ?",
+            (key[0], key[1], policy.shelf, key[2]),
+        )
+        return math.inf if planned is None else float(planned)
+
+    # -- all pages --------------------------------------------------------------------------------------------
+
+    def begin_policy_change(self, known: LoadedCollection) -> None:
+        """What is counted of the collection as a whole is counted anew, host by host."""
+        for bucket in (RATES, DISMISSED_WAITING, REVISITS_OUT):
+            self._counters.add(known.row.id, bucket, -self._counters.value(known.row.id, bucket))
+
+    def apply_policy_change(self, known: LoadedCollection) -> None:
+        """The collection is to be kept fresh from now on, or in another way, or no longer.
+
+        What the visits made so far say of a page is not lost: its history is read again from them.
+        """
+        number = known.row.id
+        for table in ("due", "shelf"):
+            self._db.run(f"DELETE FROM {table} WHERE collection = ?", (number,))  # noqa: S608 (names of our own)
+        self._db.run("DELETE FROM ready WHERE collection = ? AND kind = ?", (number, OLD))
+        self._db.run("UPDATE work SET due = NULL WHERE collection = ?", (number,))
+        self._db.run("UPDATE site SET pages = 0, means = 0, squares = 0 WHERE collection = ?", (number,))
+        if not known.config.keeps_fresh:
+            self._stop_revisits(known)
+        out = self._db.value(
+            "SELECT count(*) FROM page JOIN url USING (host, collection, id)"
+            " WHERE collection = ? AND state = ? AND role = 0",
+            (number, int(UrlState.HANDED_OUT)),
+        )
+        self._counters.add(number, REVISITS_OUT, out)
+        if not known.config.keeps_fresh:
+            return
+        hosts = set[HostId]()
+        rows = self._db.rows(
+            "SELECT host, id, role, in_links, pagerank, state FROM url WHERE collection = ?"
+            " AND (state = ? OR role > 0 AND state = 3 AND status IN (200, 304) OR EXISTS (SELECT 1 FROM page"
+            " WHERE page.host = url.host AND page.collection = url.collection AND page.id = url.id))",
+            (number, int(UrlState.FETCHED)),
+        )
+        for host, url, role, in_links, rank, state in rows:
+            weight = page_weight(known, in_links, rank) if role == UrlRole.PAGE else LISTING_WEIGHT
+            self._apply_policy_to_page(known, (host, number, url), role, weight, state == UrlState.HANDED_OUT)
+            hosts.add(host)
+        for host in sorted(hosts):
+            self.update_due(known, host)
+
+    def _stop_revisits(self, known: LoadedCollection) -> None:
+        """Nothing is kept fresh any more. A page that is out stays written down until it comes home, or nobody would
+        know that it is kept; what is believed of it is what its visits tell, as of those that are at home."""
+        number = known.row.id
+        out = self._db.rows(
+            "SELECT page.host, page.id, gone FROM page JOIN url USING (host, collection, id)"
+            " WHERE collection = ? AND state = ? AND role = 0",
+            (number, int(UrlState.HANDED_OUT)),
+        )
+        self._db.run("DELETE FROM page WHERE collection = ?", (number,))
+        for host, url, gone in out:
+            key = (host, number, url)
+            page = self._history_of(key)
+            if page is not None:
+                self._db.run("INSERT INTO page VALUES (?, ?, ?, 0, 0, ?, ?)", (*key, gone, _encode(page)))
+
+    def _apply_policy_to_page(self, known: LoadedCollection, key: Key, role: int, weight: float, is_out: bool) -> None:
+        """One page, under the policy as it is now; one that is out is put on its shelf when it comes home."""
+        found, page = self.find(key), self._history_of(key)
+        if page is None:
+            return
+        page = msgspec.structs.replace(page, weight=weight)
+        self.update_site_sums(known, key[0], role, None, page)
+        place, gone = self._shelf_for(known, role, page), 0
+        if found is not None and found[0] == RETRY_SHELF:
+            place, gone = (RETRY_SHELF, found[1]), found[2]
+        self._save_page(key, page, place, gone)
+        if is_out:
+            self.remove(key[0], key[1], *place, key[2])
+
+    def _history_of(self, key: Key) -> PageHistory | None:
+        """A page's history: as it was written down, else as its visits tell it."""
+        found = self.find(key)
+        if found is not None:
+            return found[3]
+        page: PageHistory | None = None
+        self._db.prefetch_first("visit", [key], ALL_ROWS)
+        for at, changed in self._db.rows(
+            "SELECT at, changed FROM visit WHERE host = ? AND collection = ? AND id = ? AND status IN (200, 304)"
+            " ORDER BY number",
+            key,
+        ):
+            if page is None or changed is None:
+                page = record_first_visit(at, change_rate.PRIOR_ALPHA, change_rate.PRIOR_BETA)
+            else:
+                page = record_visit(page, at, bool(changed))
+        return page
+
+
+class RevisitPlans:
+    """The calls of the planner (`frontier/revisit_planner.py`), each of them small: the crawl continues in between.
+
+    Some policies look at a whole collection: the index policy when a budget sets its price, and those that plan a day
+    at once.
+    """
+
+    def __init__(
+        self, db: FrontierDatabase, counters: Counters, collections: Collections, revisits: RevisitQueue, clock: Clock
+    ) -> None:
+        self._db, self._counters, self._collections = db, counters, collections
+        self._revisits, self._clock = revisits, clock
+
+    def collections_to_plan(self) -> list[int]:
+        now = self._clock.now()
+        return [
+            known.row.id for known in self._collections.running() if _needs_plan(known) and known.tuning.plan_end <= now
+        ]
+
+    def revisit_pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
+        known = self._collections.by_id(collection)
+        columns = (
+            "SELECT page.host, page.id, delay_s, modified_right, modified_wrong, history FROM page"
+            " CROSS JOIN host ON host.id = page.host CROSS JOIN url USING (host, collection, id)"
+        )
+        number, rest = known.row.id, -1 if limit < 0 else limit
+        rows = self._db.rows(
+            f"{columns} WHERE page.host = ? AND page.collection = ? AND page.id > ? AND url.role = 0"
+            " ORDER BY page.id LIMIT ?",
+            (host, number, url, rest),
+        )
+        if limit < 0 or len(rows) < limit:
+            rows += self._db.rows(
+                f"{columns} WHERE page.host > ? AND page.collection = ? AND url.role = 0"
+                " ORDER BY page.host, page.id LIMIT ?",
+                (host, number, rest if limit < 0 else limit - len(rows)),
+            )
+        least = float(known.config.politeness.delay)
+        return [
+            RevisitPage(
+                at, page, max(delay, least), date_trust.DateTrust(right, wrong).is_trusted, read_history(content)
+            )
+            for at, page, delay, right, wrong, content in rows
+        ]
+
+    def revisit_shelves(self, collection: int, host: HostId, limit: int) -> list[RevisitShelf]:
+        known = self._collections.by_id(collection)
+        last = self._db.value(
+            "SELECT max(host) FROM (SELECT DISTINCT host FROM shelf WHERE collection = ? AND host > ?"
+            " ORDER BY host LIMIT ?)",
+            (known.row.id, host, limit),
+        )
+        rows = self._db.rows(
+            "SELECT shelf.host, delay_s, shelf, pages FROM shelf JOIN host ON host.id = shelf.host"
+            " WHERE collection = ? AND shelf.host > ? AND shelf.host <= ? AND shelf >= 0 AND pages > 0",
+            (known.row.id, host, last),
+        )
+        least = float(known.config.politeness.delay)
+        return [RevisitShelf(at, max(delay, least), shelf, pages) for at, delay, shelf, pages in rows]
+
+    def set_price(self, collection: int, price: float) -> None:
+        """The price that the classes ask for, times what experience says: while rates are still being learned, fewer
+        visits are made at a price than in the long run, and the budget would not be spent."""
+        known = self._collections.by_id(collection)
+        if known.config.revisit.policy != "index":
+            return  # it changed its mind meanwhile
+        tuning, now = known.tuning, self._clock.now()
+        revisits, factor = self._counters.value(known.row.id, REVISITS_PAID), tuning.factor
+        expected = (known.config.revisit.rate or 0.0) * (now - tuning.priced_at) / DAY_S
+        if tuning.priced_at and expected >= EXPERIENCE_MIN:
+            spent = (revisits - tuning.priced_revisits) / (SPENT_GOAL * expected)
+            factor *= min(max(spent, 1 / FACTOR_STEP), FACTOR_STEP)
+            factor = min(max(factor, FACTOR_MIN), FACTOR_MAX)
+        elif tuning.priced_at:  # too little was to be expected: wait and see
+            now, revisits = tuning.priced_at, tuning.priced_revisits
+        end = self._clock.now() + PRICE_EVERY_S
+        self._collections.set_tuning(
+            known,
+            replace(tuning, price=price * factor, plan_end=end, factor=factor, priced_at=now, priced_revisits=revisits),
+        )
+
+    def recompute_due(self, collection: int, host: HostId, limit: int) -> HostId | None:
+        known = self._collections.by_id(collection)
+        rows = self._db.rows(
+            "SELECT DISTINCT host FROM shelf WHERE collection = ? AND host > ? ORDER BY host LIMIT ?",
+            (known.row.id, host, limit),
+        )
+        for (one,) in rows:
+            self._revisits.update_due(known, one)
+        return rows[-1][0] if rows else None
+
+    def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
+        known = self._collections.by_id(collection)
+        for visit in visits if known.config.revisit.policy in PLANNED else ():
+            self._revisits.add(visit.host, known.row.id, number, visit.at, visit.id)
+
+    def activate_plan(self, collection: int, number: int, end: float) -> None:
+        known = self._collections.by_id(collection)
+        if known.config.revisit.policy in PLANNED:
+            self._collections.set_tuning(known, replace(known.tuning, plan=number, plan_end=end))
+
+    def drop_old_plans(self, collection: int, limit: int) -> int:
+        """Plans are numbered upwards; our own shelves are negative."""
+        known = self._collections.by_id(collection)
+        rows = self._db.rows(
+            "SELECT host, shelf FROM shelf WHERE collection = ? AND shelf >= 0 AND shelf < ? LIMIT ?",
+            (known.row.id, known.tuning.plan, limit),
+        )
+        for host, shelf in rows:
+            key = (known.row.id, host, shelf)
+            self._db.run("DELETE FROM due WHERE collection = ? AND host = ? AND shelf = ?", key)
+            self._db.run("DELETE FROM shelf WHERE collection = ? AND host = ? AND shelf = ?", key)
+        return len(rows)
+
+
+def _needs_plan(known: LoadedCollection) -> bool:
+    revisit = known.config.revisit
+    return revisit.policy in PLANNED or (revisit.policy == "index" and revisit.rate is not None)
