@@ -54,7 +54,6 @@ SHARED_NAMES = {
     "reader": "reads a projection for search",
     "routes": "HTTP routes of a folder",
     "schema": "tables or fields of a store",
-    "status": "how far a projection is behind the archive",
     "store": "the SQLite store of a room",
     "takedown": "takedowns of URLs, hosts and sites: their log, and its commands",
 }
@@ -62,7 +61,6 @@ SHARED_NAMES_MAX = 25
 FILES_PER_FOLDER_MAX = 20
 LARGE_FOLDERS = {
     "simulate": "experiments share one engine",
-    "triples": "one store with its readers",
 }
 
 

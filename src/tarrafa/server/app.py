@@ -37,8 +37,8 @@ from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.search.remote_shard import PATH as SHARD_PATH
 from tarrafa.search.searcher import Searcher
-from tarrafa.search.shard_wire import PATH as SHARD_PATH
 from tarrafa.server.api.problem_details import API_PATH
 from tarrafa.server.assets import StaticAssets
 from tarrafa.server.auth.authentication import AccessLevel, Authenticator

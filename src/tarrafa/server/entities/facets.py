@@ -11,7 +11,8 @@ from tarrafa.i18n import Translator, message
 from tarrafa.parse.rdf.prefixes import shorten_iri, vocabulary_of
 from tarrafa.server.entities.display import term_name
 from tarrafa.server.entities.params import OPERATORS, EntityParams
-from tarrafa.triples.entity_reader import CONDITIONS_MAX, EntityCondition, EntityReader, TermCount, TermCounts
+from tarrafa.triples.entity_query import EntityCondition
+from tarrafa.triples.entity_reader import CONDITIONS_MAX, EntityReader, TermCount, TermCounts
 
 FACET_VALUES_SHOWN = 10  # of a facet, beside the results
 FACET_VALUES_PER_PAGE = 100  # on a page of its own

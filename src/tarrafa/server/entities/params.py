@@ -28,14 +28,8 @@ from tarrafa.errors import QueryError
 from tarrafa.i18n import message
 from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, normalize_iri, shorten_iri, vocabulary_of
 from tarrafa.server.search.params import VALUE_CHARS_MAX
-from tarrafa.triples.entity_reader import (
-    CONDITIONS_MAX,
-    NAMES_MAX,
-    EntityCondition,
-    EntityQuery,
-    EntityReader,
-    TermCounts,
-)
+from tarrafa.triples.entity_query import EntityCondition, EntityQuery
+from tarrafa.triples.entity_reader import CONDITIONS_MAX, NAMES_MAX, EntityReader, TermCounts
 
 Operator = Literal["words", "=", "<", "<=", ">", ">="]
 OPERATORS: tuple[Operator, ...] = ("words", "=", "<", "<=", ">", ">=")

@@ -27,14 +27,8 @@ from tarrafa.server.entities.params import QUOTED_CHARS_MAX, EntityParams
 from tarrafa.server.jinja_environment import PER_PAGE, Pager
 from tarrafa.server.page_responses import PageResponses, UnknownResource, json_response
 from tarrafa.server.search.params import integer_param, page_number_param
-from tarrafa.triples.entity_reader import (
-    OFFSET_MAX,
-    EntityQuery,
-    EntityReader,
-    EntityValue,
-    FoundEntity,
-    TermCount,
-)
+from tarrafa.triples.entity_query import EntityQuery
+from tarrafa.triples.entity_reader import OFFSET_MAX, EntityReader, EntityValue, FoundEntity, TermCount
 
 KEY_CHARS_MAX = 4_000
 FILTER_CHARS_MAX = 200
