@@ -7,7 +7,7 @@ from tarrafa.cli.crawl import resume_command, set_collection_state
 from tarrafa.cli.options import current_user
 from tarrafa.clock import Clock
 from tarrafa.coordinator.node.local_control import ControlAction, ControlRequest, send_control_request
-from tarrafa.crawl.supervisor.delete_collection import delete_collection as delete_it
+from tarrafa.crawl.supervisor.propagation import delete_collection as delete_it
 from tarrafa.errors import Locked, Unreachable
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import Address, connect, local_address

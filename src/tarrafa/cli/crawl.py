@@ -26,10 +26,9 @@ from tarrafa.cli.output import terminal
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.coordinator.store import store_path as ledger_of
-from tarrafa.crawl.eta import expected_pages
+from tarrafa.crawl.supervisor.completion import expected_pages
 from tarrafa.crawl.supervisor.frontier_link import LocalFrontierLink, RemoteFrontierLink
-from tarrafa.crawl.supervisor.submission import submit_collection
-from tarrafa.crawl.supervisor.supervisor import Supervisor
+from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
 from tarrafa.frontier.address import Address, UnixSocket, connect, local_address
 from tarrafa.frontier.clock_sync import sync_clock

@@ -152,8 +152,7 @@ def join_coordinator(
 ) -> int:
     """Work for the coordinating node at that URL; the exit status."""
     from tarrafa.cli.crawl import node_name, run_until_interrupted
-    from tarrafa.coordinator.node.coordinator_client import CoordinatorClient
-    from tarrafa.coordinator.node.worker_node import WorkerNode
+    from tarrafa.coordinator.node.worker_node import CoordinatorClient, WorkerNode
     from tarrafa.crawl.supervisor.frontier_link import print_status_line
     from tarrafa.index import shards
     from tarrafa.runtime.token import load_token

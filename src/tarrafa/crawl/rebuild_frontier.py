@@ -30,7 +30,7 @@ from tarrafa.archive.warc_writer import WarcWriter, recover_archive
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.worker.link_cache import LinkCache
+from tarrafa.crawl.worker.committer import LinkCache
 from tarrafa.crawl.worker.outcome import discovered_urls
 from tarrafa.crawl.worker.robots_fetch import robots_digest
 from tarrafa.errors import ConfigError, DataError, DiskFull, data_error_from_os

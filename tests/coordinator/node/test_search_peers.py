@@ -190,7 +190,7 @@ def test_one_that_was_started_again_at_the_same_port_is_asked_at_once(there, ind
         there.now += NODE_SILENT_AFTER_S + 1
         there.nodes.join(a_joining("um", f"{HERE}0"), there.now)
         there.shards.refresh()
-        assert there.find("peixe")[1] == {"um": "its search does not run"}
+        assert there.find("peixe")[1] == {"um": "its search process does not run"}
         with as_shard(indexes["um"], port) as one:
             there.hear("um", one.address, f"{HERE}0")
             assert there.find("peixe") == ({"casa.test", "um.test"}, {})

@@ -16,19 +16,14 @@ import uvloop
 
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.clock import Clock
-from tarrafa.crawl.worker import registration
+from tarrafa.crawl.worker import lease_fence
 from tarrafa.crawl.worker.collection_state import WorkerCollections
-from tarrafa.crawl.worker.committer import Committer
-from tarrafa.crawl.worker.fetcher import Fetcher
-from tarrafa.crawl.worker.host_resolver import HostResolver
+from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
+from tarrafa.crawl.worker.fetcher import Fetcher, HostResolver, RequestCredentials
 from tarrafa.crawl.worker.host_session import HostSession, SessionTable
 from tarrafa.crawl.worker.lease_fence import LeaseFence
-from tarrafa.crawl.worker.link_cache import LinkCache
-from tarrafa.crawl.worker.overload import OFFLINE_PAUSE_S, OverloadControl
 from tarrafa.crawl.worker.parser import SandboxedParser
-from tarrafa.crawl.worker.recorder import VisitRecorder
-from tarrafa.crawl.worker.request_credentials import RequestCredentials
-from tarrafa.crawl.worker.resource_limits import ResourceShare
+from tarrafa.crawl.worker.resource_limits import OFFLINE_PAUSE_S, OverloadControl, ResourceShare
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
 from tarrafa.crawl.worker.stats import WorkerHeartbeat, WorkerNotices, WorkerStats
 from tarrafa.errors import FrontierError, TarrafaError
@@ -125,7 +120,7 @@ class Worker:
         self._closing.push_async_callback(resolver.close)
         for close in (recorder.close, parser.close, client.close, self._fence.close):
             self._closing.callback(close)
-        self._closing.callback(registration.unregister, data, name)
+        self._closing.callback(lease_fence.unregister, data, name)
         self._closing.push_async_callback(frontier.leave, terms.worker)
 
     async def run(self) -> None:
@@ -213,7 +208,7 @@ async def join(
     workers: int,
 ) -> Worker:
     """Register at the frontier; returns the worker."""
-    joined = await registration.register(frontier, data, name)
+    joined = await lease_fence.register(frontier, data, name)
     return Worker(data, name, address, frontier, agreed, connections_max, workers, joined)
 
 

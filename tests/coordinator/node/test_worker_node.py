@@ -7,9 +7,9 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from tarrafa.coordinator.node import coordinator_client
-from tarrafa.coordinator.node.coordinator_client import CoordinatorClient
+from tarrafa.coordinator.node import worker_node
 from tarrafa.coordinator.node.messages import JoinResponse, NodeOrders
+from tarrafa.coordinator.node.worker_node import CoordinatorClient
 from tarrafa.errors import AccessRefused, ConfigError, NameTaken, TarrafaError, Unreachable
 from tarrafa.fetch import node_client
 from tarrafa.runtime.token import Token
@@ -83,17 +83,17 @@ def test_an_invitation_and_orders_are_understood_and_the_token_is_shown():
         (saying(409, b'{"error": "taken"}'), NameTaken, "taken"),
         (saying(400, b'{"error": "odd"}'), AccessRefused, "same version"),
         (saying(503, b'{"error": "busy"}'), Unreachable, "busy"),
-        (saying(200, b"{}"), Unreachable, "no coordinator of Tarrafa"),
-        (saying(200, b'{"frontier": [], "token": "", "orders": {}}'), Unreachable, "no coordinator of Tarrafa"),
-        (saying(200, b"<html>"), Unreachable, "no coordinator of Tarrafa"),
-        (saying(404, b"not here"), Unreachable, "no coordinator of Tarrafa"),
-        (saying(500, b'["error"]'), Unreachable, "no coordinator of Tarrafa"),
+        (saying(200, b"{}"), Unreachable, "no Tarrafa coordinator"),
+        (saying(200, b'{"frontier": [], "token": "", "orders": {}}'), Unreachable, "no Tarrafa coordinator"),
+        (saying(200, b"<html>"), Unreachable, "no Tarrafa coordinator"),
+        (saying(404, b"not here"), Unreachable, "no Tarrafa coordinator"),
+        (saying(500, b'["error"]'), Unreachable, "no Tarrafa coordinator"),
         (saying(200, b"x" * 200_000), Unreachable, "too long"),
         (lambda line: line.close(), Unreachable, "no answer"),
     ],
 )
 def test_whatever_answers_it_is_one_line(monkeypatch, reply, error, words):
-    monkeypatch.setattr("tarrafa.coordinator.node.coordinator_client.JOIN_RESPONSE_BYTES_MAX", 100_000)
+    monkeypatch.setattr("tarrafa.coordinator.node.worker_node.JOIN_RESPONSE_BYTES_MAX", 100_000)
     with answering(reply) as (url, _), pytest.raises(TarrafaError, match=words) as raised:
         CoordinatorClient(url, TOKEN).join(a_joining())
     assert type(raised.value) is error
@@ -120,7 +120,7 @@ def test_a_proxy_of_the_environment_is_not_asked(monkeypatch):
 
 
 def test_an_answer_that_does_not_come_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(coordinator_client, "TIME_MAX_S", 0.2)
+    monkeypatch.setattr(worker_node, "TIME_MAX_S", 0.2)
     ended = threading.Event()
 
     def keep_waiting(line: socket.socket) -> None:
