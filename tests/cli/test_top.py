@@ -37,7 +37,7 @@ from tarrafa.errors import DataError
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.i18n import ENGLISH
-from tarrafa.index.status import IndexStatus
+from tarrafa.index.follower import IndexStatus
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.testweb.world.world import World
 from tarrafa.triples.status import TriplesStatus

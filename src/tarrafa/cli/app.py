@@ -153,7 +153,7 @@ def status(
     from tarrafa.cli.output import terminal
     from tarrafa.frontier.address import from_command_line
     from tarrafa.i18n import ENGLISH
-    from tarrafa.index.status import index_status
+    from tarrafa.index.follower import index_status
     from tarrafa.triples.status import triples_status
 
     found = asyncio.run(fetch_overview(DataDirectory(data), from_command_line(where, token_file)))

@@ -87,7 +87,7 @@ def check(
     Nothing is fetched. Takedowns of the data directory, if there is one, count as out.
     """
     from tarrafa.cli.output import terminal
-    from tarrafa.coordinator.dry_run import scope_check
+    from tarrafa.coordinator.dry_run import dry_run
     from tarrafa.crawl.scope.collection_loader import load_collection
     from tarrafa.i18n import translator
     from tarrafa.runtime.data_dir import DataDirectory
@@ -97,8 +97,8 @@ def check(
     taken_down, directory = (lambda url: False), DataDirectory(data)
     if directory.version.exists():
         taken_down = CurrentTakedowns(directory).covers
-    verdicts = translator(language).render_all(scope_check.check_urls(collection, urls or sys.stdin, taken_down))
-    notes = translator(language).render_all(scope_check.unknown_before_crawl(collection))
+    verdicts = translator(language).render_all(dry_run.check_urls(collection, urls or sys.stdin, taken_down))
+    notes = translator(language).render_all(dry_run.unknown_before_crawl(collection))
     if as_json:
         terminal.print_json({"verdicts": verdicts, "notes": notes})
         return

@@ -120,12 +120,12 @@ def try_lock(path: Path) -> IO[bytes] | None:
 
 
 def file_fingerprint(path: Path) -> tuple[int, ...]:
-    """A value that differs for each content of a file that is replaced or only grows; empty if there is no file."""
+    """A value that differs for each content and each mode of a file that is replaced or only grows; empty: no file."""
     try:
         found = path.stat()
     except OSError:
         return ()
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return found.st_ino, found.st_ctime_ns, found.st_size
 
 
 def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:

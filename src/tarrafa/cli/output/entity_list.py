@@ -3,7 +3,7 @@
 from rich.markup import escape
 
 from tarrafa.cli.output.terminal import console, printable
-from tarrafa.server.entities.property_summary import display_iri, summarize_properties, truncate
+from tarrafa.server.entities.display import display_iri, summarize_properties, truncate
 from tarrafa.server.entities.routes import EntitySearchResponse, FacetListResponse
 from tarrafa.triples.entity_reader import EntityValue, FoundEntity
 

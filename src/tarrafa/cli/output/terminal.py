@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
-from tarrafa.index.status import IndexStatus
+from tarrafa.index.follower import IndexStatus
 from tarrafa.model import STATUS_MEANING, InAndOutLinks, SearchResult
 from tarrafa.server.search.query_log import QueryReport
 from tarrafa.takedown import TakedownEntry

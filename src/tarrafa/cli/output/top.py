@@ -29,8 +29,8 @@ from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.graph.follower import behind as graph_behind
 from tarrafa.i18n import ENGLISH
-from tarrafa.index.status import IndexStatus
-from tarrafa.index.status import index_status as index_of
+from tarrafa.index.follower import IndexStatus
+from tarrafa.index.follower import index_status as index_of
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.triples.status import TriplesStatus
 from tarrafa.triples.status import triples_status as triples_of

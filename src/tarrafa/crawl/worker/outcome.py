@@ -17,13 +17,12 @@ from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.parser import DecodedBody, ParseJob, ParseJobResult
+from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody
 from tarrafa.fetch.http_message import (
     ACCEPT_ENCODING,
-    DecodedBodyTooLarge,
     FetchRequest,
     FetchResponse,
     ResponseHead,
-    UndecodableBody,
     decode_body,
     header_lines,
     retry_after_s,
