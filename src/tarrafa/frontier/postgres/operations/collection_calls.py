@@ -41,7 +41,6 @@ def open_collection(
         finished = {known.row.id for known in work.store.collections.all() if known.row.state == "finished"}
         known, before = work.store.collections.open(config, number, start=start)
         if before is not None:
-            work.store.is_taken_down = takedowns_in_force(work).covers
             work.store.begin_config_change(known, before)
             _change(work, known.row.id, before, start=start)
             if start and known.row.id in finished and is_over_elsewhere:
@@ -65,13 +64,14 @@ def seed(session: DatabaseSession, collection: int, roots: list[DiscoveredUrl]) 
 
 
 def _change(work: PostgresTransaction, number: int, before: Collection, *, start: bool) -> None:
+    takedowns = takedowns_in_force(work)
     for hosts in _site_by_site(work, number):
         for table in ("url", "pending", "page", "due", "visit"):
             work.db.prefetch_first(table, [(host, number) for host in hosts], ALL_ROWS)
         work.db.prefetch_first("shelf", [(number, host) for host in hosts], ALL_ROWS)
         _prefetch_standing(work, number)
         work.acquire_walks(number)
-        work.store.apply_config_change(work.collection(number), before, start=start)
+        work.store.apply_config_change(work.collection(number), before, takedowns.covers, start=start)
     work.store.end_config_change(work.collection(number), before)
     work.flush()
 
