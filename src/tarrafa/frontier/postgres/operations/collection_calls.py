@@ -20,7 +20,6 @@ from tarrafa.i18n import Message
 from tarrafa.model import HostId
 
 HOSTS_PER_CHANGE = 500
-EARLIER = OF_EARLIER.replace("?", "%b::bigint")
 
 ServerIdOf = Callable[[str], str]  # the server that keeps a host, by the host's key
 
@@ -185,18 +184,8 @@ def sweep(work: PostgresTransaction, name: str, limit: int) -> bool:
     known, runs, most = work.store.collections.by_name(name), work.store.runs, max(1, limit)
     if not runs.needs_sweep(known):
         return False
-    first, after = runs.sweep_position(known)
-    hosts = work.fetch_host_ids(
-        "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
-        " LIMIT %b::bigint",
-        known.row.id, first, HOSTS_PER_SWEEP,
-    )  # fmt: skip
-    rows = work.cursor.execute(
-        f"SELECT host, id FROM url WHERE host = ANY(%b::bigint[]) AND {EARLIER}"
-        " AND (host, id) > (%b::bigint, %b::bytea) ORDER BY host, id LIMIT %b::bigint",
-        [hosts, known.row.id, known.run, first, after, most],
-    ).fetchall()
-    keys = [(host, known.row.id, url) for host, url in rows]
+    position, number = runs.sweep_position(known), known.row.id
+    hosts, keys = work.find_urls(known, position, HOSTS_PER_SWEEP, most, OF_EARLIER, number, known.run)
     work.db.lock_hosts(host for host, _, _ in keys)
     work.db.prefetch("url", keys)
     runs.dismiss(known, keys)
