@@ -414,7 +414,7 @@ EXAMPLE_TITLES = {
     "people": message("People and where they work"),
     "events": message("Events from a date on"),
     "products": message("Products by price"),
-    "page": message("All that the newest page says"),
+    "page": message("All statements of the newest page"),
     "classes": message("Kinds of things, and how many"),
     "collection": message("Pages of each collection"),
     "graph": message("Who works where, as a graph"),
