@@ -146,7 +146,7 @@ BAD = [
     ("politeness.delays", "*.br = soon", "[politeness] delays: not a duration: 'soon'"),
     ("politeness.delays", "a b = 1s", "[politeness] delays: 'a b' is no pattern"),
     ("politeness.delays", "*.br = 1 day", "[politeness] delays.*.br must be 300s at most"),
-    ("politeness.delays", "*.br = 1s\n*.br = 2s", "[politeness] delays: '*.br' stands there twice"),
+    ("politeness.delays", "*.br = 1s\n*.br = 2s", "[politeness] delays: '*.br' occurs twice"),
     ("politeness.delay_factor", "much", "[politeness] delay_factor: expected a number"),
     ("politeness.delay_factor", "nan", "[politeness] delay_factor must be"),
     ("politeness.delay_factor", "-1", "[politeness] delay_factor must be 0 or more"),

@@ -54,5 +54,5 @@ def test_what_a_dry_run_cannot_know_is_said():
 def test_ten_thousand_lines_are_judged_and_one_more_is_refused():
     lines = [f"www.a.br/news/{number}" for number in range(URLS_MAX)]
     assert len(check_urls(COLLECTION, lines)) == URLS_MAX
-    with pytest.raises(ConfigError, match="judge them in parts"):
+    with pytest.raises(ConfigError, match="check them in parts"):
         check_urls(COLLECTION, [*lines, "www.a.br"])
