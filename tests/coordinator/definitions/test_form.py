@@ -106,7 +106,7 @@ BAD = [
     ("roots", "", "roots: at least one URL or host name is needed"),
     ("roots", "a.br\nnot a url", "roots[1]: not an http(s) URL or a host name: 'not a url'"),
     ("roots", "ftp://a.br/", "roots[0]: not an http(s) URL"),
-    ("roots", '"a.br', "roots: '\"a.br': what begins with a quotation mark must end with one"),
+    ("roots", '"a.br', "roots: '\"a.br': a text that begins with a quotation mark must end with one"),
     ("roots", "x" * 20_000, "roots: line 1 has more than the 16,384 characters allowed"),
     ("roots", "a\n" * (ROOTS_MAX + 1), "roots: 1,000,001 lines are more than the 1,000,000 allowed"),
     ("scope.hosts", "a b", "[scope] hosts: 'a b' is no pattern such as"),

@@ -86,7 +86,7 @@ def test_more_hosts_than_places_wait_for_each_other():
     roots = [f"h{n}.br" for n in range(1_000)]
     told = estimate(a_collection(*roots, fetch={"hosts_at_once": 10}), EstimateInputs(hosts, answer_s=0.1, workers=1))
     assert told.seconds.likely == pytest.approx(1_000 * 11 * 1.1 / 10)
-    assert "10 are visited at once" in str(told.bound)
+    assert "hosts visited at once (10)" in str(told.bound)
 
 
 def test_a_host_that_nobody_met_is_guessed_at_and_the_range_says_so():

@@ -46,7 +46,7 @@ def test_what_was_taken_down_is_out():
 
 def test_what_a_dry_run_cannot_know_is_said():
     said = " ".join(map(str, unknown_before_crawl(COLLECTION)))
-    assert "robots.txt is not asked for" in said
+    assert "robots.txt is not fetched" in said
     assert "depth_max = 2" in said
     assert "pages_max = 10" in said
 
