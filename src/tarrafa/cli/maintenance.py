@@ -11,8 +11,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from tarrafa.archive.history import durable_lengths, survey_archive
-from tarrafa.archive.warc_reader import bytes_behind, visit_lengths
+from tarrafa.archive.warc_reader import bytes_behind, durable_lengths, survey_archive, visit_lengths
 from tarrafa.clock import Clock
 from tarrafa.crawl.rebuild_frontier import rebuild
 from tarrafa.crawl.scope.collection_loader import load_collection as read_collection

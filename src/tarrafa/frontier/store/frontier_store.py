@@ -1,7 +1,7 @@
 """FrontierStore: all operations on the frontier's tables, used by the SQLite and the PostgreSQL frontier alike.
 
 Every method runs inside a transaction that the caller commits. The code is the same for both frontiers with tables: one
-SQLite file (`sqlite_frontier.py`), or a working copy of a PostgreSQL database (`postgres/`).
+SQLite file (`sqlite_frontier.py`), or the row cache of a PostgreSQL database (`postgres/`).
 """
 
 from collections.abc import Callable, Sequence
