@@ -32,12 +32,12 @@ from tarrafa.cli.top import (
 )
 from tarrafa.clock import Clock
 from tarrafa.config import collection_from_table
-from tarrafa.crawl.supervisor.submission import submit_collection
+from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.errors import DataError
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.i18n import ENGLISH
-from tarrafa.index.status import IndexStatus
+from tarrafa.index.follower import IndexStatus
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.testweb.world.world import World
 from tarrafa.triples.status import TriplesStatus

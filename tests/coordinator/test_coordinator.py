@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tarrafa import config, credentials
 from tarrafa.coordinator.definitions.versions import BY_COMMAND_LINE
-from tarrafa.crawl.supervisor.submission import ROOTS_PER_CALL, submit_collection
+from tarrafa.crawl.supervisor.supervisor import ROOTS_PER_CALL, submit_collection
 from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER
 from tarrafa.errors import ConfigError, EditConflict, FrontierError, Unreachable
 from tarrafa.frontier.messages import CollectionRow

@@ -9,7 +9,7 @@ import pytest
 from tarrafa.archive.warc_reader import follow
 from tarrafa.cli import explore
 from tarrafa.crawl.explain.page_and_site import describe_page, describe_site
-from tarrafa.graph.outlinks import out_edges
+from tarrafa.graph.graph_writer import out_edges
 from tarrafa.parse.url import host_key
 from tarrafa.testweb.world.world import World
 from tests.graph.test_ranking_process import by_hand

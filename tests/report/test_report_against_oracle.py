@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tarrafa.archive.history import worker_of
-from tarrafa.archive.warc_reader import follow
+from tarrafa.archive.warc_reader import follow, worker_of
 from tarrafa.cli import top
 from tarrafa.clock import boottime
 from tarrafa.fetch.http_message import ACCEPT_ENCODING

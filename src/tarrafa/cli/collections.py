@@ -21,8 +21,8 @@ from tarrafa.config import Collection, encode_collection
 from tarrafa.coordinator.definitions.presets import PresetRequest, preset_titles, preset_toml
 from tarrafa.coordinator.node.local_control import ControlAction, ControlRequest, send_control_request
 from tarrafa.crawl.scope.collection_loader import load_collection
-from tarrafa.crawl.supervisor.delete_collection import delete_collection as delete_from_frontier
-from tarrafa.crawl.supervisor.submission import submit_collection
+from tarrafa.crawl.supervisor.propagation import delete_collection as delete_from_frontier
+from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.errors import ConfigError, Locked, Unreachable, data_error_from_os
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import Address, from_command_line, local_address
@@ -98,14 +98,14 @@ def check(
 
     Nothing is fetched. Takedowns of the data directory, if there is one, count as out.
     """
-    from tarrafa.coordinator.dry_run import scope_check
+    from tarrafa.coordinator.dry_run import dry_run
 
     collection = load_collection(file)
     taken_down, directory, _ = (lambda url: False), DataDirectory(data), translator(language)
     if directory.version.exists():
         taken_down = CurrentTakedowns(directory).covers
-    verdicts = _.render_all(scope_check.check_urls(collection, urls or sys.stdin, taken_down))
-    notes = _.render_all(scope_check.unknown_before_crawl(collection))
+    verdicts = _.render_all(dry_run.check_urls(collection, urls or sys.stdin, taken_down))
+    notes = _.render_all(dry_run.unknown_before_crawl(collection))
     if as_json:
         print_json({"verdicts": verdicts, "notes": notes})
         return

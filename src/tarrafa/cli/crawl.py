@@ -37,11 +37,10 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.config.sections import ScheduleConfig
 from tarrafa.coordinator.store import store_path
-from tarrafa.crawl.eta import expected_pages
 from tarrafa.crawl.scope.collection_loader import load_collection
+from tarrafa.crawl.supervisor.completion import expected_pages
 from tarrafa.crawl.supervisor.frontier_link import LocalFrontierLink, RemoteFrontierLink, print_status_line
-from tarrafa.crawl.supervisor.submission import submit_collection
-from tarrafa.crawl.supervisor.supervisor import Supervisor
+from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
 from tarrafa.frontier.address import (
     FRONTIER_VARIABLE,

@@ -10,8 +10,8 @@ from rich.markup import escape
 
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json, existing_data
 from tarrafa.cli.output import console, print_result, printable
+from tarrafa.server.entities.display import display_iri, summarize_properties, truncate
 from tarrafa.server.entities.params import EntityParams, parse_condition
-from tarrafa.server.entities.property_summary import display_iri, summarize_properties, truncate
 from tarrafa.server.entities.routes import EntitySearchResponse, FacetListResponse, find_entities, list_facet
 from tarrafa.triples.entity_reader import ENTITIES_MAX, EntityReader, EntityValue, FoundEntity
 

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from tarrafa.archive.history import durable_lengths, survey_archive
-from tarrafa.archive.warc_reader import bytes_behind, visit_lengths
+from tarrafa.archive.warc_reader import bytes_behind, durable_lengths, survey_archive, visit_lengths
 from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.cli.crawl import connected
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, TokenFile

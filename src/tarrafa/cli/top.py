@@ -33,7 +33,7 @@ from tarrafa.frontier.address import Address, from_command_line
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.graph.follower import behind as graph_behind
 from tarrafa.i18n import ENGLISH
-from tarrafa.index.status import IndexStatus, index_status
+from tarrafa.index.follower import IndexStatus, index_status
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.triples.status import TriplesStatus, triples_status
 

@@ -17,7 +17,7 @@ from tarrafa.config import Collection
 from tarrafa.coordinator.definitions.versions import CollectionDefinitions
 from tarrafa.coordinator.schedule.run_scheduler import RunHistory
 from tarrafa.coordinator.store import CollectionLifecycle, CollectionRun, CoordinatorStore
-from tarrafa.crawl.supervisor.submission import submit_collection
+from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.i18n import Message

@@ -15,8 +15,7 @@ import msgspec
 from tarrafa.archive.warc_reader import ArchiveEntry, Cursor, bytes_behind, follow
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.collection_loader import load_collection
-from tarrafa.crawl.supervisor.submission import submit_collection
-from tarrafa.crawl.supervisor.supervisor import Supervisor
+from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.errors import Locked
 from tarrafa.frontier.address import connect, local_address
 from tarrafa.frontier.api import Frontier

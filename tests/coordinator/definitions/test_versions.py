@@ -11,8 +11,8 @@ from tarrafa import config
 from tarrafa.config import Collection
 from tarrafa.coordinator.definitions import draft, versions
 from tarrafa.coordinator.definitions.versions import LongListStore, long_lists_digest
-from tarrafa.crawl.supervisor import submission
-from tarrafa.crawl.supervisor.submission import submit_collection
+from tarrafa.crawl.supervisor import supervisor
+from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.errors import DataError, FrontierError
 from tarrafa.frontier.messages import CollectionRow, DiscoveredUrl
 from tarrafa.runtime.data_dir import DataDirectory
@@ -25,7 +25,7 @@ MANY = 2 * PER_CALL + 7
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is long here is not long to wait for."""
-    monkeypatch.setattr(submission, "ROOTS_PER_CALL", PER_CALL)
+    monkeypatch.setattr(supervisor, "ROOTS_PER_CALL", PER_CALL)
     monkeypatch.setattr(versions, "LONG_BYTES", 4_500)
 
 

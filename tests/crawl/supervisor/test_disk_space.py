@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tarrafa.crawl.supervisor.disk_space import DiskSpace
+from tarrafa.crawl.supervisor.node_limits import DiskSpace
 from tarrafa.runtime.data_dir import FREE_BYTES_MIN, DataDirectory
 
 

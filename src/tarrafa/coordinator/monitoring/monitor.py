@@ -31,7 +31,7 @@ from tarrafa.coordinator.node.node_registry import NodeRegistry
 from tarrafa.coordinator.schedule.schedule_executor import ScheduleExecutor
 from tarrafa.coordinator.states import ScheduleStatus
 from tarrafa.coordinator.store import CollectionRun, CollectionSample, CoordinatorStore
-from tarrafa.crawl.eta import expected_pages, time_left_s
+from tarrafa.crawl.supervisor.completion import expected_pages, time_left_s
 from tarrafa.errors import Unreachable
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.i18n import Message

@@ -1,4 +1,4 @@
-"""Propagates take-downs and deletions of collections between the frontier and the archive of each machine.
+"""Deletes collections, and propagates deletions and take-downs between the frontier and the archive of each machine.
 
 A frontier on this machine has its take-down log beside its file, and all local processes read that log. A machine that
 works for a frontier elsewhere has a data directory, and so a log, of its own. `TakedownSync` keeps both logs equal: new
@@ -19,7 +19,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from tarrafa.archive.deletion_log import record_deletions
-from tarrafa.clock import Clock
+from tarrafa.clock import Clock, boottime
 from tarrafa.errors import FrontierError, TarrafaError, Unreachable
 from tarrafa.frontier.address import Address, OpenFrontier, connect
 from tarrafa.frontier.api import Frontier
@@ -27,6 +27,12 @@ from tarrafa.frontier.clock_sync import CLOCK_SKEW_S_MAX
 from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import TakedownEntry, append_entries, read_entries_from
+
+PROPAGATE_EVERY_S = 1.0
+ROWS_AT_ONCE = 5_000
+RUNNING_VISITS_S_MAX, LOOK_EVERY_S = 60.0, 0.2  # running visits are waited for
+
+log = logging.getLogger(__name__)
 
 
 class DeletionSync:
@@ -52,9 +58,31 @@ class DeletionSync:
         self._heard = 0
 
 
-PROPAGATE_EVERY_S = 1.0
+async def delete_collection(frontier: Frontier, data: DataDirectory | None, name: str) -> None:
+    """Delete a collection that does not run. `data` is None if no archive of this machine is concerned.
 
-log = logging.getLogger(__name__)
+    The order is fixed. First no further visit starts, and running visits end. Then the frontier notes the deletion; the
+    archive of every machine learns of it, this machine's at once, so that graph, index and triple store drop the
+    collection. Then the frontier removes its rows, the name last. After a kill, the deletion is simply repeated. So a
+    name is never free before every machine can learn of the deletion. What was archived stays archived.
+    """
+    await frontier.delete_collection(name, 0)
+    await _wait_for_running_visits(frontier, name)
+    if data is not None:
+        await DeletionSync(data, Clock.from_environment()).sync_once(frontier)
+    while await frontier.delete_collection(name, ROWS_AT_ONCE):
+        pass
+
+
+async def _wait_for_running_visits(frontier: Frontier, name: str) -> None:
+    """Wait: a running visit leaves a record, which must come before the note of the deletion."""
+    until = boottime() + RUNNING_VISITS_S_MAX
+    while not await frontier.record_deletion(name):
+        if boottime() > until:
+            raise FrontierError(
+                f"{name}: some visits are still out, or a server does not answer; delete it again when they are home"
+            )
+        await asyncio.sleep(LOOK_EVERY_S)
 
 
 class TakedownSync:

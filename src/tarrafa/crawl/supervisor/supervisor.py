@@ -10,25 +10,27 @@ following and limits can be changed while it runs.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Container
+from itertools import islice
 from typing import IO
 
+from tarrafa import config
 from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
-from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, ChildProcesses, ChildProcessState, terminate
+from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, ChildProcesses, ChildProcessState
 from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
 from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink, print_status_line
 from tarrafa.crawl.supervisor.node_limits import NodeLimits
 from tarrafa.crawl.supervisor.propagation import run_propagation
-from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.crawl.worker.resource_limits import UNLIMITED, ResourceLimits
 from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unreachable
 from tarrafa.frontier.address import OpenFrontier, child_environment
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
-from tarrafa.frontier.messages import FrontierOverview
+from tarrafa.frontier.messages import CollectionRow, DiscoveredUrl, FrontierOverview
 from tarrafa.i18n import Message, message
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory
@@ -37,6 +39,7 @@ STOPPED_REASON = message("stopped; `tarrafa crawl FILE`, or `tarrafa resume` bes
 PAUSE_TIMEOUT_S = 5.0
 WAIT_S = 15.0
 SETTLE_S_MAX = 30.0
+ROOTS_PER_CALL = 4_000
 
 
 class Supervisor:
@@ -78,8 +81,6 @@ class Supervisor:
         )
         self._followers = Followers(data, divided)
         self._workers = [self._worker(number, workers) for number in range(1, workers + 1)]
-        self._others: list[ChildProcess] = []
-        self._leaving: list[ChildProcess] = []
         self._completion = CompletionCheck(self._followers.catch_up_of, self._settle_s())
         self._lock: IO[bytes] | None = None
 
@@ -141,12 +142,12 @@ class Supervisor:
         return [*(self._followers.children if follows else ()), *self._workers]
 
     async def _shut_down(self) -> None:
-        """Stop the workers first, so that they return their hosts; then the followers; the frontier server last."""
+        """Stop workers, which return their hosts, and followers; the frontier server last."""
         self._processes.stop_restarts()
         if not self._lasting:
             with contextlib.suppress(FrontierError, TimeoutError):
                 await asyncio.wait_for(self._pause_running_collections(), PAUSE_TIMEOUT_S)
-        await terminate([*self._workers, *self._others, *self._followers.children])
+        await self._processes.terminate()
         await self.frontier_link.close()
         await self._processes.close()
         if self._lock is not None:
@@ -209,9 +210,7 @@ class Supervisor:
     @property
     def children(self) -> list[ChildProcessState]:
         """The child processes at this moment, for monitoring."""
-        ours = (*self._followers.children, *self._others, *self._workers, *self._leaving)
-        children = (*self.frontier_link.children, *ours)
-        return [child.state for child in children if child.launches and (child.is_running or not child.dismissed)]
+        return [*(child.state for child in self.frontier_link.children), *self._processes.states]
 
     @property
     def troubles(self) -> list[Message | str]:
@@ -252,17 +251,10 @@ class Supervisor:
 
     async def add(self, child: ChildProcess) -> None:
         """Start one more child process, given by the caller."""
-        self._others.append(child)
         await self._processes.start(child)
 
     async def stop_children(self, children: list[ChildProcess]) -> None:
-        for child in children:
-            child.dismissed = True
-            self._processes.forget_problem(child)
-        self._others = [child for child in self._others if not child.dismissed]
-        self._leaving += [child for child in children if child not in self._followers.children]
-        await terminate(children)
-        self._leaving = [child for child in self._leaving if child.is_running]
+        await self._processes.dismiss(children)
 
     def set_limits(self, limits: ResourceLimits) -> None:
         """Set the limits of the workers from now on."""
@@ -292,3 +284,22 @@ class Supervisor:
         while boottime() < until and self._followers.has_anchors_to_refresh():
             self._check()
             await asyncio.sleep(TICK_S)
+
+
+async def submit_collection(
+    frontier: Frontier, collection: Collection, *, start: bool = True, sown: Container[str] = frozenset()
+) -> CollectionRow:
+    """Submit a collection with its roots. `start=False` leaves its state as it is. `sown`: roots that the frontier has
+    already. There may be a million roots: they go in batches, and slow steps run outside the event loop."""
+    roots = (root for root in Admission(collection).admit_roots() if root.url not in sown)
+    content = await asyncio.to_thread(config.encode_collection, collection)
+
+    def next_roots() -> list[DiscoveredUrl]:
+        return list(islice(roots, ROOTS_PER_CALL))
+
+    row = await frontier.open_collection(content, await asyncio.to_thread(next_roots), start)
+    while more := await asyncio.to_thread(next_roots):
+        await frontier.seed(row.id, more)
+        if start and any(one.id == row.id and one.state == "finished" for one in await frontier.collection_states()):
+            row = await frontier.open_collection(content, [], start)  # it had finished with the roots sent so far
+    return row
