@@ -7,8 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tarrafa.config import ROOTS_MAX, Collection, collection_from_table
-from tarrafa.coordinator.definitions.field_labels import CHOICE_LABELS, FIELD_LABELS, SECTION_LABELS
-from tarrafa.coordinator.definitions.fields import FILE_ONLY_FIELDS, collection_fields
+from tarrafa.coordinator.definitions.fields import (
+    CHOICE_LABELS,
+    FIELD_LABELS,
+    FILE_ONLY_FIELDS,
+    SECTION_LABELS,
+    collection_fields,
+)
 from tarrafa.coordinator.definitions.form import FORM_CHARS_MAX, default_form, form_from_collection, table_from_form
 from tarrafa.coordinator.definitions.toml_writer import collection_to_toml, format_duration, format_size
 from tarrafa.crawl.scope.collection_loader import complete_collection, validate_table
@@ -241,15 +246,15 @@ def test_a_megabyte_of_roots_is_read() -> None:
 def test_how_a_date_is_written_is_said_beside_its_field(language):
     for field in collection_fields().values():
         if field.kind == "date":
-            assert re.search(
-                r"\d{4}-\d\d-\d\dT\d\d:\d\d", translator(language).render(FIELD_LABELS[field.name].help)
-            ), field.name
+            assert re.search(r"\d{4}-\d\d-\d\dT\d\d:\d\d", translator(language).render(FIELD_LABELS[field.name][1])), (
+                field.name
+            )
 
 
 def test_every_section_field_and_choice_has_its_label():
     fields = collection_fields().values()
     assert set(FIELD_LABELS) == {one.name for one in fields}
-    assert all(one.label and one.help for one in FIELD_LABELS.values())
+    assert all(label and help_text for label, help_text in FIELD_LABELS.values())
     assert set(CHOICE_LABELS) == {(one.name, value) for one in fields for value in one.choices}
     assert set(SECTION_LABELS) == {one.section for one in fields}
 

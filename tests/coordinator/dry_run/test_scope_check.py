@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarrafa.coordinator.dry_run.scope_check import NOT_A_URL, URLS_MAX, check_urls, unknown_before_crawl
+from tarrafa.coordinator.dry_run.dry_run import NOT_A_URL, URLS_MAX, check_urls, unknown_before_crawl
 from tarrafa.crawl.scope.collection_loader import complete_collection
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import PORTUGUESE

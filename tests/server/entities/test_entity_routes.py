@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from tarrafa.cli import main
 from tarrafa.parse.rdf.prefixes import PREFIXES
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.server.entities.display import display_iri, summarize_properties, truncate
 from tarrafa.server.entities.params import OPERATORS, EntityParams, format_condition, parse_condition
-from tarrafa.server.entities.property_summary import display_iri, summarize_properties, truncate
 from tarrafa.takedown import parse_target, record_action
-from tarrafa.triples.entity_reader import EntityCondition, EntityValue
+from tarrafa.triples.entity_query import EntityCondition
+from tarrafa.triples.entity_reader import EntityValue
 from tests.graph.archived_web import new_data
 from tests.server.conftest import HOSTILE, RunningSite
 from tests.server.entity_pages import ANA, LONG_VALUE, OWN, crawled_entity_pages, records

@@ -19,7 +19,7 @@ from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.index import shards
-from tarrafa.index.anchor_refresh import is_settled
+from tarrafa.index.follower import is_settled
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory

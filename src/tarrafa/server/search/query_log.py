@@ -1,12 +1,11 @@
 """Anonymous log of search queries by day: counts, and queries that found nothing.
 
-`DATA/queries.sqlite`: for each day each text that was asked, how often, and how many pages it found the last time.
-Promises: nothing about whoever asked is written, no address, no session, no time finer than the day; texts that look
-personal (`is_personal`) are counted and not kept; after DAYS_KEPT days a day is forgotten. Noting costs a search some
-microseconds and never fails it: a thread writes every WRITE_EVERY_S, and what cannot be written is dropped and said
-once in the log. Killed, it loses the last of these seconds. A day keeps TEXTS_PER_DAY_MAX different texts and counts
-the others. Several processes may write.
-Knows nothing of HTTP.
+`DATA/queries.sqlite` has for each day each query text, how often it was searched, and how many pages it found the last
+time. Promises: nothing about the client is written, no address, no session, no time finer than the day; texts that look
+personal (`is_personal`) are counted and not kept; a day is deleted after DAYS_KEPT days. Recording costs a search some
+microseconds and never fails it: a thread writes every WRITE_EVERY_S, and what cannot be written is dropped, with one
+warning. A kill loses the last of these seconds. A day keeps TEXTS_PER_DAY_MAX different texts and counts the others.
+Several processes may write. Knows nothing of HTTP.
 """
 
 import logging
@@ -47,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class QueryCount(msgspec.Struct, frozen=True):
-    """A text, how often it was asked, and how many pages it found the last time."""
+    """A query, how often it was searched, and how many pages it found the last time."""
 
     query: str
     times: int
@@ -55,7 +54,7 @@ class QueryCount(msgspec.Struct, frozen=True):
 
 
 class QueryReport(msgspec.Struct, frozen=True):
-    """The last days. `empty`: how many searches found nothing; `unkept`: those whose text was not kept."""
+    """The last days. `empty`: searches without results; `unkept`: searches whose text was not kept."""
 
     days: int
     asked: int
@@ -66,7 +65,7 @@ class QueryReport(msgspec.Struct, frozen=True):
 
 
 class _DayCounts:
-    """What was asked on one day and is not yet written."""
+    """The queries of one day that are not yet written."""
 
     __slots__ = ("empty", "texts", "times", "unkept")
 
@@ -85,7 +84,7 @@ class _DayCounts:
 
 
 class QueryLog:
-    """Notes what is asked; to be closed in the end."""
+    """Records queries; to be closed at the end."""
 
     def __init__(self, data: DataDirectory, now: Callable[[], float] = time.time) -> None:
         self._path, self._now = data.queries, now
@@ -118,7 +117,7 @@ class QueryLog:
                 _delete_old_days(connection, self._now())
         except DataError as error:
             if not self._complained:
-                log.warning("what people ask is not noted: %s", error)
+                log.warning("queries are not logged: %s", error)
             self._complained = True
 
     def close(self) -> None:
@@ -171,22 +170,18 @@ def day_of(now: float) -> str:
 
 
 def normalized_query(text: str) -> str:
-    """The text without what does not matter: case and spaces. Empty where it must not be kept."""
+    """The text in lower case and with single spaces. Empty if it must not be kept."""
     plain = " ".join(unicodedata.normalize("NFC", text).lower().split())
-    if not plain.isprintable() or is_personal(plain):
-        return ""
-    return plain
+    return plain if plain.isprintable() and not is_personal(plain) else ""
 
 
-# An address, or six digits in a row, whatever is customary between them (telephone, CPF, card): but years are no
-# secrets, nor are dates.
+# An e-mail address, or six digits with the usual separators (telephone, CPF, card); years and dates are not personal.
 _mail = re.compile(r"[^\s@]@[^\s@]").search
 _years = re.compile(r"(?<![\d./-])(?:19\d\d|20[0-3]\d)(?:-\d{1,2}){0,2}(?![\d./-])").sub
 _digits = re.compile(r"(?:\d[ ./()-]{0,2}){6}").search
 
 
 def is_personal(text: str) -> bool:
-    """Whether a text looks personal."""
     return len(text) > TEXT_CHARS_MAX or bool(_mail(text)) or bool(_digits(_years("", text)))
 
 

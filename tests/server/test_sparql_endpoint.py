@@ -32,9 +32,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server import http_server
 from tarrafa.server.app import create_app
 from tarrafa.server.security_headers import CONTENT_SECURITY_POLICY
-from tarrafa.server.sparql.content_negotiation import MediaTypeOffer, negotiate
-from tarrafa.server.sparql.endpoint import BODY_BYTES_MAX, GRAPHS, SOLUTIONS
-from tarrafa.server.sparql.example_queries import EXAMPLE_QUERIES
+from tarrafa.server.sparql_endpoint import BODY_BYTES_MAX, EXAMPLE_QUERIES, GRAPHS, SOLUTIONS, MediaTypeOffer, negotiate
 from tarrafa.triples.sparql_check import NO_SERVICE
 from tarrafa.triples.sparql_pool import SparqlLimits, SparqlPool
 from tests.server.conftest import RunningSite

@@ -1,19 +1,19 @@
-"""SPARQL 1.1 Protocol endpoint (/sparql) with its query editor and service description.
+"""SPARQL 1.1 Protocol endpoint (/sparql): content negotiation, query editor, example queries, service description.
 
     GET  /sparql?query=…                                          SPARQL 1.1 Protocol, section 2.1.1
     POST /sparql   application/x-www-form-urlencoded: query=…     section 2.1.2
     POST /sparql   application/sparql-query: the query itself     section 2.1.3
-    GET  /sparql                                                  for a browser the editor, else what is served here
-                                                                  (SPARQL 1.1 Service Description)
+    GET  /sparql                                                  the editor for a browser, else the service description
 
-Also `default-graph-uri` and `named-graph-uri` (any number), `format` instead of an `Accept`, `limit`, and `part`
-where the store is kept in several. Promises: nothing is changed through it; what is wrong is one sentence in plain
-text, with a status that says whose fault it is; whoever goes away is not worked for any longer.
+Also `default-graph-uri` and `named-graph-uri` (any number), `format` instead of an `Accept`, `limit`, and `part` of a
+store in several parts. Promises: nothing can be changed through it; an error is one sentence in plain text, with its
+status; the work for a client that disconnects is stopped.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from pyoxigraph import RdfFormat, parse, serialize
@@ -22,13 +22,12 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tarrafa.errors import Busy, DataError, QueryError, QueryLimitExceeded, TarrafaError
+from tarrafa.i18n import message
 from tarrafa.index.shards import parts
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.auth.bearer_token import read_body
 from tarrafa.server.page_responses import PageResponses
 from tarrafa.server.security_headers import CSP_HEADER, EDITOR_CSP
-from tarrafa.server.sparql.content_negotiation import MediaTypeOffer, negotiate
-from tarrafa.server.sparql.example_queries import sparql_examples
 from tarrafa.triples.snapshots import newest_number
 from tarrafa.triples.sparql_check import QUERY_CHARS_MAX
 from tarrafa.triples.sparql_pool import NoAcceptableFormat, SparqlPool
@@ -40,7 +39,16 @@ FIELDS_MAX = 2_000
 RETRY_AFTER_S = 5
 METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 FORM, QUERY, UPDATE = "application/x-www-form-urlencoded", "application/sparql-query", "application/sparql-update"
+HEADER_CHARS_MAX = 2_000
 NO_UPDATE = "this endpoint only answers queries: nothing can be changed through it"
+
+
+class MediaTypeOffer(NamedTuple):
+    """A form under one of its media types."""
+
+    media_type: str
+    form: str
+
 
 SOLUTIONS = (
     MediaTypeOffer("application/sparql-results+json", "json"),
@@ -63,13 +71,8 @@ GRAPHS = (
 FORMATS = tuple(dict.fromkeys(offer.form for offer in (*SOLUTIONS, *GRAPHS)))
 # What else clients call them (SPARQLWrapper sends a `format` beside its `Accept`); media types are names too.
 FORMAT_ALIASES = {
-    "turtle": "ttl",
-    "n3": "ttl",
-    "n-triples": "nt",
-    "ntriples": "nt",
-    "rdf+xml": "rdf",
-    "json-ld": "jsonld",
-}
+    "turtle": "ttl", "n3": "ttl", "n-triples": "nt", "ntriples": "nt", "rdf+xml": "rdf", "json-ld": "jsonld",
+}  # fmt: skip
 FORMAT_ALIASES |= {offer.media_type: offer.form for offer in (*GRAPHS, *SOLUTIONS)}
 HTML_OFFER = MediaTypeOffer("text/html", "html")
 ERROR_STATUSES: dict[type[TarrafaError], int] = {
@@ -83,7 +86,7 @@ UTF8_MEDIA_TYPES = ("text/csv", "text/tab-separated-values", "text/turtle")
 
 
 class _BadRequest(Exception):
-    """A request that is not answered: a status and a sentence."""
+    """A refused request: a status and a sentence."""
 
     def __init__(self, code: int, sentence: str, **headers: str) -> None:
         super().__init__(sentence)
@@ -92,7 +95,7 @@ class _BadRequest(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _SparqlParams:
-    """The parameters of a request, from wherever the protocol lets them be."""
+    """The parameters of a request, from its address and its body."""
 
     fields: list[tuple[str, str]]
 
@@ -109,8 +112,8 @@ class _SparqlParams:
 class SparqlEndpoint:
     """The endpoint and its editor."""
 
-    def __init__(self, data: DataDirectory, replies: PageResponses, asking: SparqlPool) -> None:
-        self._data, self._replies, self._asking = data, replies, asking
+    def __init__(self, data: DataDirectory, responses: PageResponses, pool: SparqlPool) -> None:
+        self._data, self._responses, self._pool = data, responses, pool
 
     def routes(self) -> list[Route]:
         return [Route("/sparql", self.sparql, methods=list(METHODS))]
@@ -118,14 +121,14 @@ class SparqlEndpoint:
     async def sparql(self, request: Request) -> Response:
         try:
             return await self._respond(request)
-        except _BadRequest as wrong:
-            return PlainTextResponse(f"{wrong}\n", wrong.code, wrong.headers)
+        except _BadRequest as error:
+            return PlainTextResponse(f"{error}\n", error.code, error.headers)
         except TarrafaError as error:
             code = next((code for kind, code in ERROR_STATUSES.items() if isinstance(error, kind)), 0)
             if not code:
                 raise
-            again = {"Retry-After": str(RETRY_AFTER_S)} if isinstance(error, Busy) else None
-            return PlainTextResponse(f"{error}\n", code, again)
+            headers = {"Retry-After": str(RETRY_AFTER_S)} if isinstance(error, Busy) else None
+            return PlainTextResponse(f"{error}\n", code, headers)
 
     async def _respond(self, request: Request) -> Response:
         if request.method == "OPTIONS":
@@ -138,8 +141,8 @@ class SparqlEndpoint:
             if request.method == "POST":
                 raise _BadRequest(400, "there is no parameter `query`")
             return await self._editor_or_description(request, given)
-        question, offers = _sparql_request(text, request.headers.get("accept", ""), given, self._asking.limits.results)
-        return _response(await _until_disconnected(request, self._asking.ask(question)), offers)
+        question, offers = _sparql_request(text, request.headers.get("accept", ""), given, self._pool.limits.results)
+        return _response(await _until_disconnected(request, self._pool.ask(question)), offers)
 
     async def _editor_or_description(self, request: Request, given: _SparqlParams) -> Response:
         accept, form = request.headers.get("accept", ""), _format_name(given)
@@ -148,18 +151,20 @@ class SparqlEndpoint:
             return await asyncio.to_thread(self._editor, request)
         if offer is None:
             raise _BadRequest(406, f"what is served here can be described in {_media_types(GRAPHS)}")
-        body = _service_description(self._replies.site_url(request), offer.form)
+        body = _service_description(self._responses.site_url(request), offer.form)
         return Response(body, media_type=_with_charset(offer.media_type), headers={"Vary": "Accept"})
 
     def _editor(self, request: Request) -> Response:
-        several = [one.part for one in parts(self._data) if one.part]
-        response = self._replies.html(
+        _ = self._responses.translator(request)
+        response = self._responses.html(
             request,
             "sparql.html",
-            examples=sparql_examples(self._replies.translator(request)),
+            examples=[
+                {"title": _.render(EXAMPLE_TITLES[name]), "query": text} for name, text in EXAMPLE_QUERIES.items()
+            ],
             has_triples=any(map(newest_number, parts(self._data))),
-            several=several,
-            limits=self._asking.limits,
+            several=[one.part for one in parts(self._data) if one.part],
+            limits=self._pool.limits,
         )
         response.headers[CSP_HEADER] = EDITOR_CSP
         response.headers["Vary"] = "Accept, Accept-Language, Cookie"
@@ -202,7 +207,7 @@ def _parse_params(text: bytes) -> list[tuple[str, str]]:
 def _sparql_request(
     text: str, accept: str, given: _SparqlParams, most: int
 ) -> tuple[SparqlRequest, dict[str, MediaTypeOffer]]:
-    """What is asked, and under which media type each form is sent."""
+    """The request to the pool, and the media type of each form."""
     form, limit = _format_name(given), given.one("limit") or ""
     if form:
         of_solutions, of_graph = formats_for(form)
@@ -229,9 +234,9 @@ def _sparql_request(
     return question, {offer.form: offer for offer in (solutions, graph) if offer is not None}
 
 
-async def _until_disconnected(request: Request, asked: Coroutine[None, None, SparqlResponse]) -> SparqlResponse:
-    """The answer, as long as somebody waits for it."""
-    working = asyncio.create_task(asked)
+async def _until_disconnected(request: Request, query: Coroutine[None, None, SparqlResponse]) -> SparqlResponse:
+    """The response, as long as the client is connected."""
+    working = asyncio.create_task(query)
     leaving = asyncio.create_task(_wait_for_disconnect(request))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -261,7 +266,7 @@ def _with_charset(media_type: str) -> str:
 
 
 def _format_name(given: _SparqlParams) -> str:
-    """The form that is named; clients name it in several ways at once, in the hope that we know one of them."""
+    """The form that the parameters name; some clients name it in several ways at once."""
     names = [FORMAT_ALIASES.get(name.lower(), name) for name in given.all("format") if name]
     return next((name for name in names if name in FORMATS), names[0] if names else "")
 
@@ -275,7 +280,7 @@ def _media_types(offers: tuple[MediaTypeOffer, ...]) -> str:
 
 
 def _service_description(base: str, form: str) -> bytes:
-    """What is served here, for programs."""
+    """The SPARQL 1.1 Service Description."""
     iris = [one.iri for one in SOLUTION_FORMATS.values()] + [one.iri for one in GRAPH_FORMATS.values()]
     formats = " , ".join(f"<{iri}>" for iri in iris)
     text = f"""
@@ -286,3 +291,131 @@ def _service_description(base: str, form: str) -> bytes:
     triples = [quad.triple for quad in parse(text, RdfFormat.TURTLE)]
     prefixes = {"sd": "http://www.w3.org/ns/sparql-service-description#"}
     return serialize(triples, format=GRAPH_FORMATS[form], prefixes=prefixes) or b""
+
+
+class _MediaRange(NamedTuple):
+    kind: str
+    subkind: str
+    weight: float
+
+    def exactness(self, media_type: str) -> int:
+        """0: the range does not cover this type; 3: it names exactly this type."""
+        kind, _, subkind = media_type.partition("/")
+        if (self.kind, self.subkind) == (kind, subkind):
+            return 3
+        if (self.kind, self.subkind) == (kind, "*"):
+            return 2
+        return int((self.kind, self.subkind) == ("*", "*"))
+
+
+def negotiate(accept: str, offers: Sequence[MediaTypeOffer]) -> MediaTypeOffer | None:
+    """The offer with the greatest weight in `Accept`, where the most exact range counts (RFC 9110, section 12.5.1).
+
+    Among equals the first offer, also without an `Accept`; None: nothing fits. No header is an error.
+    """
+    ranges = _ranges(accept)
+    if not ranges:
+        return offers[0]
+    best, greatest = None, 0.0
+    for offer in offers:
+        weight = _weight(ranges, offer.media_type)
+        if weight > greatest:
+            best, greatest = offer, weight
+    return best
+
+
+def _weight(ranges: list[_MediaRange], media_type: str) -> float:
+    exactness, weight = max((one.exactness(media_type), one.weight) for one in ranges)
+    return weight if exactness else 0.0
+
+
+def _ranges(accept: str) -> list[_MediaRange]:
+    found = []
+    for part in accept[:HEADER_CHARS_MAX].split(","):
+        name, *parameters = part.split(";")
+        kind, slash, subkind = name.strip().lower().partition("/")
+        if slash and kind and subkind:
+            found.append(_MediaRange(kind, subkind, _quality(parameters)))
+    return found
+
+
+def _quality(parameters: list[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "q":
+            try:
+                return min(max(float(value), 0.0), 1.0)
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+# -- example queries: each works on the demo ---------------------------------------------------------------------------
+
+SCHEMA = "PREFIX schema: <https://schema.org/>\n"
+TARRAFA = "PREFIX tarrafa: <urn:tarrafa:>\n"
+XSD = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n"
+
+EXAMPLE_QUERIES = {
+    "people": f"""{SCHEMA}
+SELECT ?name ?job ?employer ?page WHERE {{
+  GRAPH ?page {{
+    ?person a schema:Person ; schema:name ?name .
+    OPTIONAL {{ ?person schema:jobTitle ?job }}
+    OPTIONAL {{ ?person schema:worksFor/schema:name ?employer }}
+  }}
+}}
+LIMIT 100""",
+    "events": f"""{SCHEMA}
+SELECT ?start ?event ?performer ?page WHERE {{
+  GRAPH ?page {{
+    ?it a schema:Event ; schema:name ?event ; schema:startDate ?start .
+    OPTIONAL {{ ?it schema:performer/schema:name ?performer }}
+  }}
+  FILTER (STR(?start) >= "2026-12-01")
+}}
+ORDER BY STR(?start)
+LIMIT 100""",
+    "products": f"""{SCHEMA}{XSD}
+SELECT ?price ?currency ?product ?page WHERE {{
+  GRAPH ?page {{
+    ?it a schema:Product ; schema:name ?product ; schema:offers ?offer .
+    ?offer schema:price ?asked .
+    OPTIONAL {{ ?offer schema:priceCurrency ?currency }}
+  }}
+  BIND (xsd:decimal(STR(?asked)) AS ?price)
+}}
+ORDER BY ?price
+LIMIT 100""",
+    "page": f"""{TARRAFA}
+SELECT ?page ?subject ?property ?value WHERE {{
+  {{ SELECT ?page WHERE {{ ?page tarrafa:fetched ?when }} ORDER BY DESC(?when) LIMIT 1 }}
+  GRAPH ?page {{ ?subject ?property ?value }}
+}}""",
+    "classes": """SELECT ?class (COUNT(*) AS ?things) (COUNT(DISTINCT ?page) AS ?pages) WHERE {
+  GRAPH ?page { ?thing a ?class }
+}
+GROUP BY ?class
+ORDER BY DESC(?things)""",
+    "collection": f"""{TARRAFA}
+SELECT ?collection ?page ?fetched WHERE {{
+  ?page tarrafa:collection ?collection ; tarrafa:fetched ?fetched .
+}}
+ORDER BY ?collection DESC(?fetched)
+LIMIT 100""",
+    "graph": f"""{SCHEMA}
+CONSTRUCT {{ ?person schema:name ?name ; schema:worksFor ?employer }} WHERE {{
+  ?person a schema:Person ; schema:name ?name ; schema:worksFor/schema:name ?employer .
+}}""",
+}
+
+
+EXAMPLE_TITLES = {
+    "people": message("People and where they work"),
+    "events": message("Events from a date on"),
+    "products": message("Products by price"),
+    "page": message("All that the newest page says"),
+    "classes": message("Kinds of things, and how many"),
+    "collection": message("Pages of each collection"),
+    "graph": message("Who works where, as a graph"),
+}
