@@ -23,9 +23,9 @@ from pathlib import Path
 import apsw
 
 from tarrafa import config
-from tarrafa.archive import history
+from tarrafa.archive import warc_reader
 from tarrafa.archive.deletion_log import ArchiveDeletions
-from tarrafa.archive.history import ArchiveEvent, ArchiveSurvey
+from tarrafa.archive.warc_reader import ArchiveEvent, ArchiveSurvey
 from tarrafa.archive.warc_writer import WarcWriter, recover_archive
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
@@ -103,8 +103,8 @@ def rebuild(
             )
         recover_archive(data.archive)
         contents = _inspect_base(base, progress)
-        with progress("looking through the archive", sum(history.durable_lengths(data.archive).values())) as tell:
-            survey = history.survey_archive(data.archive, tell)
+        with progress("looking through the archive", sum(warc_reader.durable_lengths(data.archive).values())) as tell:
+            survey = warc_reader.survey_archive(data.archive, tell)
         _check(data, survey, given, contents)
         scratch = data.frontier.with_name(f"{data.frontier.name}.rebuilding")
         try:
@@ -181,8 +181,8 @@ def _replay_archive(
     try:
         deletions = ArchiveDeletions(data.archive)
         life = HistoryReplay(replay, past, survey, given, since, deletions.latest())
-        with progress("making the frontier again", sum(history.durable_lengths(data.archive).values())) as tell:
-            told = history.read_events(data.archive, survey.starts, tell)
+        with progress("making the frontier again", sum(warc_reader.durable_lengths(data.archive).values())) as tell:
+            told = warc_reader.read_events(data.archive, survey.starts, tell)
             while batch := list(islice(told, BATCH)):
                 with replay.transaction():
                     for happening in batch:
@@ -248,7 +248,7 @@ class HistoryReplay:
         elif isinstance(what, RebuiltNote):
             self._replay.lives += 1
         elif isinstance(what, VisitRecord):
-            self._replay_visit(what, history.worker_of(happening.file))
+            self._replay_visit(what, warc_reader.worker_of(happening.file))
 
     def _is_deleted(self, happening: ArchiveEvent) -> bool:
         """Whether the event belongs to a deleted collection, even if another collection has its name now."""

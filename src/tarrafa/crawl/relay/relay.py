@@ -25,14 +25,14 @@ from tarrafa.crawl.relay.crawler_result import CrawlerResult
 from tarrafa.crawl.relay.remote_fetch import (
     FetchTask,
     FetchTaskBoard,
-    RemoteSessionFactory,
     SettledVisit,
     VisitKey,
+    new_remote_session,
 )
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
 from tarrafa.crawl.worker.fetcher import HostResolver
-from tarrafa.crawl.worker.host_session import HostSession, SessionTable
+from tarrafa.crawl.worker.host_session import SessionTable
 from tarrafa.crawl.worker.parser import SandboxedParser
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
@@ -90,10 +90,6 @@ class RelayLease:
         """Renew at once: with several servers, a server counts only after it has heard from the worker twice."""
         await self._frontier.renew(self.worker, NOTE)
 
-    async def leave(self) -> None:
-        """Return all hosts to the frontier."""
-        await self._frontier.leave(self.worker)
-
     def send_time_left_s(self) -> float:
         """How long a request may still be sent."""
         return max(0.0, self._asked_at + self._lease_s * (1 - MARGIN) - boottime())
@@ -122,15 +118,18 @@ class Relay:
         )
         parser = SandboxedParser()
         resolver = HostResolver(lambda host, address: frontier.claim_address(self._lease.worker, host, address))
-        new_session = partial(
-            HostSession,
+        self._new_session = partial(
+            new_remote_session,
+            name,
+            clock,
+            self._lease,
+            self._board,
+            self._committer,
+            parser,
             resolver=resolver,
             robots=RobotsCache(frontier, self._lease),
             overload=self._overload,
             is_current=self._collections.is_current,
-        )
-        self._factory = RemoteSessionFactory(
-            name, clock, self._lease, self._board, self._committer, parser, new_session
         )
         self._leasing = asyncio.Lock()
         self._background: list[asyncio.Task[None]] = []
@@ -198,7 +197,7 @@ class Relay:
 
     async def leave(self) -> None:
         """Return all hosts to the frontier."""
-        await self._lease.leave()
+        await self._frontier.leave(self._lease.worker)
 
     async def abandon(self) -> None:
         """Close this relay. The frontier holds its hosts for the crawler until the lease ends."""
@@ -233,7 +232,7 @@ class Relay:
         return self._board.open_tasks()
 
     def _start_session(self, lease: Lease) -> None:
-        session = self._factory.build(lease, self._collections[lease.collection])
+        session = self._new_session(lease, self._collections[lease.collection])
         self._sessions.start(session).add_done_callback(self._committer.session_ended)
 
     async def find_fetch_task(self, key: VisitKey) -> FetchTask | None:

@@ -25,7 +25,6 @@ from tarrafa.frontier.address import (
 )
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.revisit_planner import PlannerLauncher
-from tarrafa.runtime.child_process import EXIT_ERROR
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 
@@ -129,8 +128,7 @@ class LocalFrontierLink:
             self._child.note_exit(code)
             if code >= 0 or self._ending:
                 raise DataError(self._child.last_error())
-            if self._child.is_crash_looping():
-                raise DataError(f"the frontier keeps dying ({self._child.cause}); see {self._child.log}")
+            self._child.check_restartable(code)
             await self._start()  # it was killed before it was ready
             return
         if self._listen is not None:  # after a restart it listens on the same port
@@ -155,10 +153,7 @@ class LocalFrontierLink:
                 return
             self._child.note_exit(code)
             try:
-                if code == EXIT_ERROR:
-                    raise DataError(self._child.last_error())
-                if self._child.is_crash_looping():
-                    raise DataError(f"the frontier keeps dying (exit status {code}); see {self._child.log}")
+                self._child.check_restartable(code)
                 await self._start()
             except TarrafaError as error:
                 if self._patient:

@@ -19,7 +19,7 @@ from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, ChildProcesses, ChildProcessState, terminate
+from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, ChildProcesses, ChildProcessState
 from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
 from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink, print_status_line
@@ -81,8 +81,6 @@ class Supervisor:
         )
         self._followers = Followers(data, divided)
         self._workers = [self._worker(number, workers) for number in range(1, workers + 1)]
-        self._others: list[ChildProcess] = []
-        self._leaving: list[ChildProcess] = []
         self._completion = CompletionCheck(self._followers.catch_up_of, self._settle_s())
         self._lock: IO[bytes] | None = None
 
@@ -144,12 +142,12 @@ class Supervisor:
         return [*(self._followers.children if follows else ()), *self._workers]
 
     async def _shut_down(self) -> None:
-        """Stop the workers first, so that they return their hosts; then the followers; the frontier server last."""
+        """Stop workers, which return their hosts, and followers; the frontier server last."""
         self._processes.stop_restarts()
         if not self._lasting:
             with contextlib.suppress(FrontierError, TimeoutError):
                 await asyncio.wait_for(self._pause_running_collections(), PAUSE_TIMEOUT_S)
-        await terminate([*self._workers, *self._others, *self._followers.children])
+        await self._processes.terminate()
         await self.frontier_link.close()
         await self._processes.close()
         if self._lock is not None:
@@ -212,9 +210,7 @@ class Supervisor:
     @property
     def children(self) -> list[ChildProcessState]:
         """The child processes at this moment, for monitoring."""
-        ours = (*self._followers.children, *self._others, *self._workers, *self._leaving)
-        children = (*self.frontier_link.children, *ours)
-        return [child.state for child in children if child.launches and (child.is_running or not child.dismissed)]
+        return [*(child.state for child in self.frontier_link.children), *self._processes.states]
 
     @property
     def troubles(self) -> list[Message | str]:
@@ -255,17 +251,10 @@ class Supervisor:
 
     async def add(self, child: ChildProcess) -> None:
         """Start one more child process, given by the caller."""
-        self._others.append(child)
         await self._processes.start(child)
 
     async def stop_children(self, children: list[ChildProcess]) -> None:
-        for child in children:
-            child.dismissed = True
-            self._processes.forget_problem(child)
-        self._others = [child for child in self._others if not child.dismissed]
-        self._leaving += [child for child in children if child not in self._followers.children]
-        await terminate(children)
-        self._leaving = [child for child in self._leaving if child.is_running]
+        await self._processes.dismiss(children)
 
     def set_limits(self, limits: ResourceLimits) -> None:
         """Set the limits of the workers from now on."""

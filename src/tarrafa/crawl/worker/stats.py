@@ -78,11 +78,7 @@ class WorkerHeartbeat:
     """Makes the heartbeats of a worker."""
 
     def __init__(self, name: str, stats: WorkerStats, notices: WorkerNotices, lag: LoopLag) -> None:
-        self._name, self._stats, self._notices, self._lag = name, stats, notices, lag
-
-    async def measure_lag(self) -> None:
-        """Measure the lag of the event loop until cancelled."""
-        await self._lag.run()
+        self._name, self._stats, self._notices, self.lag = name, stats, notices, lag
 
     def make(self, hosts: int, hosts_max: int, connections: int) -> ProcessHeartbeat:
         newest, failures, slowest = self._stats.take_recent()
@@ -95,7 +91,7 @@ class WorkerHeartbeat:
             hosts=hosts,
             hosts_max=hosts_max,
             connections=connections,
-            lag_s=self._lag.lag_s(boottime() - PROCESS_HEARTBEAT_EVERY_S),
+            lag_s=self.lag.lag_s(boottime() - PROCESS_HEARTBEAT_EVERY_S),
             note=printable_text(self._notices.text()),
             newest=newest,
             failures=failures,

@@ -151,7 +151,7 @@ class RevisitQueue:
 
     def prefetch_shelves(self, known: LoadedCollection, hosts: Sequence[HostId]) -> None:
         """The heads of the hosts' shelves are fetched for all of them together."""
-        if not self._db.is_working_copy:
+        if not self._db.is_row_cache:
             return
         number = known.row.id
         self._db.prefetch_first("shelf", [(number, host) for host in hosts], ALL_ROWS)
