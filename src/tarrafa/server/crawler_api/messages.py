@@ -9,7 +9,6 @@ CrawlerApiError: one sentence, and an HTTP status
 ├── UnknownVisit      404   the visit was never assigned to the crawler
 ├── ConflictingCall   409   the call contradicts an earlier one
 ├── LostVisit         410   the visit is no longer the crawler's
-├── CallTooLarge      413   the call exceeds a maximum
 └── TooManyCrawlers   503   no room for another crawler; retry later
 """
 
@@ -216,10 +215,6 @@ class ConflictingCall(CrawlerApiError):
 
 class LostVisit(CrawlerApiError):
     code = 410
-
-
-class CallTooLarge(CrawlerApiError):
-    code = 413
 
 
 class TooManyCrawlers(CrawlerApiError):
