@@ -40,7 +40,7 @@ RETRY_AFTER_S = 5
 METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 FORM, QUERY, UPDATE = "application/x-www-form-urlencoded", "application/sparql-query", "application/sparql-update"
 HEADER_CHARS_MAX = 2_000
-NO_UPDATE = "this endpoint only answers queries: nothing can be changed through it"
+NO_UPDATE = "this endpoint only answers queries: updates are refused"
 SOLUTIONS = {  # media type -> form
     "application/sparql-results+json": "json",
     "application/sparql-results+xml": "xml",
@@ -95,7 +95,7 @@ class _SparqlParams:
     def one(self, name: str) -> str | None:
         values = self.all(name)
         if len(values) > 1:
-            raise _BadRequest(400, f"there are {len(values)} parameters `{name}`; one is answered")
+            raise _BadRequest(400, f"there are {len(values)} parameters `{name}`; one is allowed")
         return values[0] if values else None
 
 
@@ -141,7 +141,7 @@ class SparqlEndpoint:
         if media_type == HTML:
             return await asyncio.to_thread(self._editor, request)
         if media_type is None:
-            raise _BadRequest(406, f"what is served here can be described in {', '.join(GRAPHS)}")
+            raise _BadRequest(406, f"the service description is available in {', '.join(GRAPHS)}")
         body = _service_description(self._responses.site_url(request), GRAPHS[media_type])
         return Response(body, media_type=_with_charset(media_type), headers={"Vary": "Accept"})
 
@@ -172,7 +172,7 @@ async def _read_params(request: Request) -> _SparqlParams:
     if kind not in (FORM, QUERY):
         raise _BadRequest(
             415,
-            f"a query is sent as {FORM} or as {QUERY}, not as {kind[:60] or 'nothing in particular'}",
+            f"a query is sent as {FORM} or as {QUERY}, not as {kind[:60] or 'an unnamed type'}",
             Accept_Post=f"{FORM}, {QUERY}",
         )
     body = await read_body(request, BODY_BYTES_MAX)
@@ -206,7 +206,7 @@ def _sparql_request(text: str, accept: str, given: _SparqlParams, most: int) -> 
     else:
         solutions, graph = negotiate(accept, SOLUTIONS), negotiate(accept, GRAPHS)
     if solutions is None and graph is None:
-        raise _BadRequest(406, f"answers can be had in {', '.join(SOLUTIONS)}; statements in {', '.join(GRAPHS)}")
+        raise _BadRequest(406, f"results are available in {', '.join(SOLUTIONS)}; statements in {', '.join(GRAPHS)}")
     if limit and not (limit.isascii() and limit.isdigit() and len(limit) < 10):
         raise _BadRequest(400, f"limit must be a whole number, not {limit[:20]!r}")
     default, named = given.all("default-graph-uri"), given.all("named-graph-uri")
@@ -230,7 +230,7 @@ async def _until_disconnected(request: Request, query: Coroutine[None, None, Spa
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise _BadRequest(499, "nobody waits for the answer")
+            raise _BadRequest(499, "the client has disconnected")
         return working.result()
     finally:
         working.cancel()

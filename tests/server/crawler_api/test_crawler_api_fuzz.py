@@ -154,7 +154,7 @@ COMPLAINTS: list[tuple[str, Json, str]] = [
         {"crawler": "ana", "from": "ftp://x/", "visit": 1, "to": []},
         "from: neither an http(s) URL nor an id",
     ),
-    ("type", {"crawler": "ana", "url": A, "visit": 1}, 'say either what the server answered, or "gone": true'),
+    ("type", {"crawler": "ana", "url": A, "visit": 1}, 'give either the status of the response, or "gone": true'),
     ("type", {"crawler": "ana", "url": A, "visit": 1, "status": 404, "gone": True}, "say either"),
     ("type", {"crawler": "ana", "url": A, "visit": 1, "status": 100}, "status: 100 is neither"),
     ("type", {"crawler": "ana", "url": A, "visit": 1, "status": -7}, "nor one of -1, -3, -4"),

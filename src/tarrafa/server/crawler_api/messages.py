@@ -241,7 +241,7 @@ def parse_url_id(text: str, where: str) -> UrlId:
 
 def reported_status(call: CrawlerTypeRequest) -> int:
     if call.gone == (call.status is not None):
-        raise MalformedCall('status: say either what the server answered, or "gone": true')
+        raise MalformedCall('status: give either the status of the response, or "gone": true')
     if call.status is None:
         return GONE
     if call.status >= 200 or call.status in REPORTABLE_STATUSES:

@@ -79,7 +79,7 @@ def _changes_handler(service: CrawlerService) -> Callable[[Request], Awaitable[R
         try:
             call = msgspec.convert(dict(request.query_params), CrawlerChangesRequest, strict=False)
         except (msgspec.MsgspecError, UnicodeError) as error:
-            raise MalformedCall(f"the question cannot be understood: {error}") from None
+            raise MalformedCall(f"the request cannot be understood: {error}") from None
         return _json_response(await service.changes(call))
 
     return handle

@@ -51,7 +51,7 @@ def create_node_app(
     """To be mounted at PATH. `invite` returns the address of the frontier, for a node with these orders; `now` is real
     time; `secrets_version` changes with the credentials."""
     if not token:
-        raise ValueError("without a token nobody may join")
+        raise ValueError("nodes need a token to join")
 
     async def join(request: Request) -> Response:
         joining = await _read_message(request, JoinRequest)

@@ -50,7 +50,7 @@ SendFrame = Callable[[bytes], Awaitable[None]]
 def create_report_part_app(counter: "ReportPartCounter", token: Token) -> Starlette:
     """To be mounted at `part_wire.PATH`."""
     if not token:
-        raise ValueError("without a token nobody may ask")
+        raise ValueError("reports need a token")
 
     async def handle(request: Request) -> Response:
         if request.path_params["version"] != VERSION:
@@ -59,7 +59,7 @@ def create_report_part_app(counter: "ReportPartCounter", token: Token) -> Starle
         try:
             part = msgspec.msgpack.decode(body, type=PartRequest)
         except (msgspec.MsgspecError, RecursionError) as error:
-            return _refuse(400, f"the question cannot be understood: {error}")
+            return _refuse(400, f"the request cannot be understood: {error}")
         if counter.waiting >= WAITING_MAX:
             return _refuse(503, "too many reports are being made")
         return _ReportPartResponse(counter, part)

@@ -40,7 +40,7 @@ def create_shard_app(shard: Shard, token: Token) -> Starlette:
         try:
             arguments = method.arguments.decode(body)
         except DECODE_ERRORS as error:
-            return _message_response(remote_shard.STATUS_BAD_QUERY, f"the question cannot be understood: {error}")
+            return _message_response(remote_shard.STATUS_BAD_QUERY, f"the request cannot be understood: {error}")
         for argument in arguments:
             if isinstance(argument, SearchRequest):
                 argument.check()
