@@ -233,11 +233,7 @@ def _bounded(offset: int, n: int, most: int) -> tuple[int, int]:
 def _check(query: EntityQuery) -> None:
     if len(query.conditions) > CONDITIONS_MAX:
         raise QueryError(
-            message(
-                "at most {most} conditions, got {count}",
-                most=CONDITIONS_MAX,
-                count=len(query.conditions),
-            )
+            message("at most {most} conditions, got {count}", most=CONDITIONS_MAX, count=len(query.conditions))
         )
     texts = [query.of_class, query.not_class, query.vocabulary, query.collection]
     for one in query.conditions:

@@ -10,7 +10,7 @@ import asyncio
 
 import msgspec
 
-from tarrafa.errors import Busy, DataError, QueryError, QueryLimitExceeded
+from tarrafa.errors import Busy, DataError, QueryError, QueryLimitExceeded, TarrafaError
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sandbox import SandboxProcess
 from tarrafa.triples.sparql_process import MEMORY_BYTES, SparqlFailure, SparqlRequest, SparqlResponse
@@ -114,7 +114,7 @@ class SparqlPool:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise Busy("no more queries are answered: whoever answers them is being stopped")
+            raise Busy("no more queries are answered: the server is being stopped")
 
     def close(self) -> None:
         """Answer no more queries; running ones end with an error."""
@@ -129,18 +129,18 @@ class SparqlPool:
         self.close()
 
 
-def _raise_failure(answer: SparqlResponse) -> SparqlResponse:
-    match answer.trouble:
-        case None:
-            return answer
-        case SparqlFailure.MALFORMED:
-            raise QueryError(answer.sentence)
-        case SparqlFailure.UNWANTED:
-            raise NoAcceptableFormat(answer.sentence)
-        case SparqlFailure.COSTLY:
-            raise QueryLimitExceeded(answer.sentence)
-        case SparqlFailure.DATA:
-            raise DataError(answer.sentence)
+_ERRORS: dict[SparqlFailure, type[TarrafaError]] = {
+    SparqlFailure.MALFORMED: QueryError,
+    SparqlFailure.UNWANTED: NoAcceptableFormat,
+    SparqlFailure.COSTLY: QueryLimitExceeded,
+    SparqlFailure.DATA: DataError,
+}
+
+
+def _raise_failure(response: SparqlResponse) -> SparqlResponse:
+    if response.trouble is None:
+        return response
+    raise _ERRORS[response.trouble](response.sentence)
 
 
 def ask_sparql(data: DataDirectory, question: SparqlRequest, limits: SparqlLimits | None = None) -> SparqlResponse:
