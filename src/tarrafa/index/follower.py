@@ -287,7 +287,7 @@ class AnchorRefresher:
 
 
 def follow(data: DataDirectory, stop: threading.Event) -> None:
-    """Follow the archive until told to stop; all records read are committed at the end. Idle time is used to refresh
+    """Follow the archive until `stop` is set; all records read are committed at the end. Idle time is used to refresh
     pages whose in-links or rank have changed.
     """
     read_at = 0.0

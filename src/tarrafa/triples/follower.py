@@ -27,24 +27,9 @@ from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.runtime.sqlite import rows
 from tarrafa.triples import ontology, status, storage
-from tarrafa.triples.construct_rules import RuleRunner
-from tarrafa.triples.construct_rules import write_rule_graph as write_rules
+from tarrafa.triples.construct_rules import RuleRunner, write_rule_graph
 from tarrafa.triples.named_graphs import RULES_GRAPH, PageWriter, StoredVersion, changed_at, page_versions
 from tarrafa.triples.snapshots import newest_number, publish
-from tarrafa.triples.status import behind, cursor
-
-__all__ = [
-    "TriplesFollower",
-    "apply_takedowns",
-    "behind",
-    "build_part",
-    "catch_up",
-    "cursor",
-    "drop_deleted",
-    "follow",
-    "rebuild",
-    "remove_part",
-]
 
 log = logging.getLogger(__name__)
 POLL_S = 0.2
@@ -63,7 +48,7 @@ class TriplesFollower:
 
     def __init__(self, data: DataDirectory, report: OnProgress = lambda size: None) -> None:
         self._data, self._report = data, report
-        self._news: dict[UrlId, str] = {}  # pages to write
+        self._changed: dict[UrlId, str] = {}  # pages to write
         self._texts: dict[tuple[UrlId, str], str] = {}  # their statements, if they were just read
         self._held = 0
         self._published_at = 0.0
@@ -125,14 +110,14 @@ class TriplesFollower:
         with self._errors:
             self._state.begin()
             if self.projection.takedowns.covers(record.url):
-                self._news[key] = record.url  # a killed follower may have written it just before
+                self._changed[key] = record.url  # a killed follower may have written it just before
                 return
             if record.visit <= visits.newest(name, key):
                 return
             outcome = record.outcome
             visits.record(entry, key, (outcome.at, changed_at(outcome)) if meaning is IndexAction.WRITE else None)
         text = record.page.statements if record.page is not None else ""
-        self._news[key] = record.url
+        self._changed[key] = record.url
         self._texts[key, name] = text
         self._held += len(text)
         if self._held > HELD_CHARS_MAX:
@@ -142,11 +127,11 @@ class TriplesFollower:
 
     def _write(self) -> None:
         """Write the changed pages."""
-        news, texts = self._news, self._texts
-        self._news, self._texts, self._held = {}, {}, 0
+        changed, texts = self._changed, self._texts
+        self._changed, self._texts, self._held = {}, {}, 0
         with self._errors:
             self._state.begin()
-            for key, url in news.items():
+            for key, url in changed.items():
                 versions = [] if self.projection.takedowns.covers(url) else page_versions(self._state, key)
                 text = self._text(key, versions[0], texts) if versions else ""
                 self._turned += self._pages.write(key, url, versions, text)
@@ -221,7 +206,7 @@ class TriplesFollower:
         with self._errors:
             outdated = self._pages.outdated(REWRITTEN_AT_ONCE)
         if outdated:
-            self._news.update(outdated)
+            self._changed.update(outdated)
             self._write()
             self.projection.pace.touch(now)
         return bool(outdated)
@@ -234,7 +219,7 @@ class TriplesFollower:
         found = self._rules.wait() if at_once else self._rules.result()
         if found is not None:
             with self._errors:
-                if write_rules(self._store, found):
+                if write_rule_graph(self._store, found):
                     self.projection.pace.touch(now)
 
     # -- deletions and takedowns -----------------------------------------------------------------------------------
@@ -245,7 +230,7 @@ class TriplesFollower:
             with self._errors:
                 self._state.begin()
                 keys = self.projection.visits.drop_some(name, keys[-1], DROPPED_AT_ONCE)
-                self._news.update(self._pages.urls(keys))
+                self._changed.update(self._pages.urls(keys))
                 if not keys:
                     self._state.note_dropped(name, at)
             self.projection.pace.touch(boottime())
@@ -255,7 +240,7 @@ class TriplesFollower:
         with self._errors:
             self._state.begin()
             taken = dict(self._taken_down_pages())
-            self._news.update(taken)
+            self._changed.update(taken)
             if taken:  # rules may have used their statements
                 self._rules.stop()
                 self._store.remove_graph(RULES_GRAPH)
@@ -275,7 +260,7 @@ class TriplesFollower:
 
 
 def follow(data: DataDirectory, stop: threading.Event) -> None:
-    """Follow the archive until told to stop; all records read are committed and published at the end, and then the
+    """Follow the archive until `stop` is set; all records read are committed and published at the end, and then the
     results of the rules, if the time allows.
     """
     with TriplesFollower(data) as follower:

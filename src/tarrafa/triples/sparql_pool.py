@@ -52,11 +52,11 @@ class SparqlPool:
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(SparqlResponse)
 
-    async def ask(self, question: SparqlRequest) -> SparqlResponse:
+    async def ask(self, request: SparqlRequest) -> SparqlResponse:
         """The response; its errors are raised. `results_max` of the request can only lower the limit."""
-        most = max(0, min(question.results_max, self.limits.results))
+        most = max(0, min(request.results_max, self.limits.results))
         try:
-            content = self._encode(msgspec.structs.replace(question, results_max=most))
+            content = self._encode(msgspec.structs.replace(request, results_max=most))
         except UnicodeEncodeError:
             raise QueryError("the query holds what is no text: it must be UTF-8") from None
         await self._wait_for_slot()
@@ -75,10 +75,10 @@ class SparqlPool:
             await process.ensure_started()  # the time to start does not count for the query
             self._check_open()  # a process killed while it started has been started again
             async with asyncio.timeout(self.limits.time_s):
-                answer = self._decoder.decode(await process.request(content))
-            if answer.is_spent:
+                response = self._decoder.decode(await process.request(content))
+            if response.is_spent:
                 process.kill()
-            return answer
+            return response
         except TimeoutError:
             process.kill()
             raise QueryLimitExceeded(
@@ -143,11 +143,11 @@ def _raise_failure(response: SparqlResponse) -> SparqlResponse:
     raise _ERRORS[response.trouble](response.sentence)
 
 
-def ask_sparql(data: DataDirectory, question: SparqlRequest, limits: SparqlLimits | None = None) -> SparqlResponse:
+def ask_sparql(data: DataDirectory, request: SparqlRequest, limits: SparqlLimits | None = None) -> SparqlResponse:
     """One query, for callers without an event loop."""
 
     async def once() -> SparqlResponse:
-        with SparqlPool(data, limits) as asking:
-            return await asking.ask(question)
+        with SparqlPool(data, limits) as pool:
+            return await pool.ask(request)
 
     return asyncio.run(once())
