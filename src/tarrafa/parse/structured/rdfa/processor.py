@@ -22,7 +22,7 @@ from tarrafa.parse.structured.rdfa.evaluation_context import (
     ListMapping,
     LocalValues,
 )
-from tarrafa.parse.structured.rdfa.initial_context import RDFA, XHV, HostLanguageRules
+from tarrafa.parse.structured.rdfa.initial_context import PREFIXES, RDFA, XHV, HostLanguageRules
 from tarrafa.parse.structured.rdfa.literals import LiteralBuilder, element_attributes
 
 ELEMENTS_MAX = 100_000  # visited
@@ -40,26 +40,10 @@ _RELEVANT = _RESOURCEFUL | _DECLARING | {"role"}
 _UNUSUAL = (_RELEVANT | {"inlist", "datatype", "datetime", "value"}) - {"property", "resource", "href", "src"}
 _LINKING = frozenset({"resource", "href", "src"})
 # An element with no other attributes declares no namespaces. (Checking the prefix of each name takes longer.)
-_ORDINARY = _RELEVANT.union(
-    [
-        "alt",
-        "class",
-        "content",
-        "datatype",
-        "datetime",
-        "height",
-        "id",
-        "inlist",
-        "itemprop",
-        "media",
-        "name",
-        "style",
-        "target",
-        "title",
-        "type",
-        "value",
-        "width",
-    ]
+_ORDINARY = (
+    {"alt", "class", "content", "datatype", "datetime", "height", "id", "inlist", "itemprop", "media", "name", "style"}
+    | {"target", "title", "type", "value", "width"}
+    | _RELEVANT
 )
 _OUTERMOST = ("head", "body")  # they have the same subject as their parent
 
@@ -92,7 +76,7 @@ class RdfaProcessor:
         self._values = LiteralBuilder(rules)
         self._all_lists: list[ListMapping] = []
         self._inside: dict[Element, EvaluationContext] = {}
-        scope = CurieScope(TermCache(statements, BaseIri(location)), BaseIri(base), rules.terms)
+        scope = CurieScope(TermCache(statements, BaseIri(location)), BaseIri(base), rules.terms, PREFIXES, {})
         self._page = scope.iri("") or statements.blank_node()
         self._outside = EvaluationContext.initial(self._page, scope, "")
 
