@@ -122,9 +122,7 @@ class CurieScope:
         return list(dict.fromkeys(found for token in tokens[:TERMS_MAX] if (found := self.term(token))))
 
     def predicates(self, text: str) -> list[str]:
-        """Like `all_terms`, without blank nodes, which cannot be predicates. The list is cached: callers must not
-        change it.
-        """
+        """Like `all_terms`, without blank nodes. The list is cached: callers must not change it."""
         known = self._predicates.get(text)
         if known is None:
             known = [found for found in self.all_terms(text) if found[0] == "<"]
@@ -153,9 +151,7 @@ class CurieScope:
         return self if base.whole == self.base.whole else self._changed(None, base=base)
 
     def with_prefixes(self, namespaces: Mapping[str, str], prefix: str) -> "CurieScope":
-        """The same scope with further prefixes: those of xmlns, overridden by those of @prefix (RDFa Core §7.5 step
-        3).
-        """
+        """The same scope with the prefixes of xmlns, overridden by those of @prefix (RDFa Core §7.5 step 3)."""
         key = ("prefix", prefix) if not namespaces and len(prefix) <= _CACHED_LENGTH_MAX else None
         if key and (before := self._within.get(key)):
             return before
@@ -182,9 +178,7 @@ class CurieScope:
 
 
 def _parse_prefixes(prefix: str) -> dict[str, str]:
-    """The prefixes in `dc: http://purl.org/dc/terms/ ...`. A word that is no prefix is skipped, not taken for
-    an IRI.
-    """
+    """The prefixes in `dc: http://purl.org/dc/terms/ ...`. A word that is no prefix is skipped."""
     found: dict[str, str] = {}
     words = iter(prefix.split(maxsplit=TOKENS_MAX)[:TOKENS_MAX])
     for word in words:
@@ -194,7 +188,5 @@ def _parse_prefixes(prefix: str) -> dict[str, str]:
 
 
 def is_valid_prefix(name: str, meant: str) -> bool:
-    """Whether this may be a prefix. `_` is for blank nodes, and the empty one may not be declared (RDFa Core §7.5 step
-    3).
-    """
+    """RDFa Core §7.5 step 3: `_` is for blank nodes, and the empty prefix may not be declared."""
     return name != "_" and len(name) + len(meant) <= IRI_LENGTH_MAX and _ncname(name) is not None

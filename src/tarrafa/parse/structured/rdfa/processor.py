@@ -93,9 +93,7 @@ class RdfaProcessor:
             inside[element] = self._process_element(element, outer)
 
     def _process_ancestors(self, element: Element) -> EvaluationContext | None:
-        """Process the ancestors of an element, from the outermost on. None inside a template, of which nothing is
-        read.
-        """
+        """Process the ancestors, from the outermost on. None inside a template, of which nothing is read."""
         inside, waiting = self._inside, []
         node = element.parent
         context = None
@@ -137,9 +135,7 @@ class RdfaProcessor:
         return self._state_element(LocalValues(element, own, scope, language, outer))
 
     def _process_simple_property(self, place: LocalValues) -> EvaluationContext:
-        """Steps 5, 11 and 13 for the usual element, faster: a @property with a @content, a link or nothing beside it,
-        and no incomplete triple.
-        """
+        """Steps 5, 11 and 13, faster, for a @property with a @content, a link or nothing, and no incomplete triple."""
         own, outer = place.own, place.outer
         links = not _LINKING.isdisjoint(own)
         content = own.get("content")
@@ -360,9 +356,7 @@ class RdfaProcessor:
 
 
 def _attributes(element: Element) -> dict[str, str]:
-    """All attributes, with @rel and @rev as texts. Other token lists that the tree makes, such as @class, are not
-    needed.
-    """
+    """All attributes, with @rel and @rev as texts; other token lists, such as @class, are not needed."""
     own = cast("dict[str, str]", element_attributes(element))
     for name in ("rel", "rev"):
         if name in own:
