@@ -129,16 +129,15 @@ BAD = [
     (
         "scope.languages",
         "portuguese",
-        "[scope] languages: 'portuguese' is no language that can be told; write the two "
-        "letters of its code, such as pt",
+        "[scope] languages: 'portuguese' is not a known language; write the two letters of its code, such as pt",
     ),
     (
         "scope.languages",
         "pt\nPT-br",
-        "'PT-br' is no language that can be told; write the two letters of its code, such as pt",
+        "'PT-br' is not a known language; write the two letters of its code, such as pt",
     ),
-    ("scope.languages", "nn", "'nn' is no language that can be told; write the two letters of its code, such as no"),
-    ("scope.languages", "xx", "'xx' is no language"),
+    ("scope.languages", "nn", "'nn' is not a known language; write the two letters of its code, such as no"),
+    ("scope.languages", "xx", "'xx' is not a known language"),
     ("scope.keep", "some", "[scope] keep: invalid enum value 'some' (allowed: all, structured)"),
     ("scope.vocabularies", "schema", "[scope] vocabularies are those of keep"),
     ("politeness.delay", "soon", "[politeness] delay: not a duration: 'soon'"),
