@@ -169,10 +169,10 @@ def _remove_cause(rest: dict[str, Any], error: msgspec.ValidationError) -> Compl
     match = PATH.match(str(error))
     assert match is not None
     steps = [step.partition("[")[0] for step in _steps(match["path"])]
-    said = _explain(error, rest)
-    if said == NAME_MISSING:
+    complaint = _explain(error, rest)
+    if complaint == NAME_MISSING:
         rest["name"] = "a"
-        return Complaint("", "name", said)
+        return Complaint("", "name", complaint)
     held = rest
     for step in steps if UNKNOWN.match(match["what"]) else steps[:-1]:
         held[step] = held = dict(held[step])
@@ -181,7 +181,7 @@ def _remove_cause(rest: dict[str, Any], error: msgspec.ValidationError) -> Compl
         steps.append(next(key for key in held if key not in known))
     del held[steps[-1]]
     section, key = (steps[0], ".".join(steps[1:])) if len(steps) > 1 else ("", steps[0])
-    return Complaint(section, key[:KEY_CHARS_SHOWN], said)
+    return Complaint(section, key[:KEY_CHARS_SHOWN], complaint)
 
 
 def _steps(path: str | None) -> list[str]:

@@ -26,8 +26,7 @@ from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import CollectionRow, HostCollectionCounts, HostFacts, PastVisit, SiteFacts, UrlFacts
 from tarrafa.frontier.ordering import FRUITLESS_VISITS_MAX, continues_walk
 from tarrafa.i18n import ENGLISH, Message, Translator, message, messages
-from tarrafa.i18n.collection_states import collection_state
-from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState
+from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState, collection_state
 from tarrafa.parse.url import canonical, name_and_port
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.searcher import exact_copies

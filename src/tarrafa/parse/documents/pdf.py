@@ -129,11 +129,8 @@ def _text(library: Any, text: Any, length: int) -> str:
     to = (ctypes.c_ushort * (length + 1))()
     written = library.FPDFText_GetText(text, 0, length, to)
     raw = memoryview(to).cast("B")[: 2 * max(0, written - 1)]
-    said = bytes(raw).decode("utf-16-le", "ignore").replace("\r\n", "\n")
-    said = _cut_word.sub("", said)
-    if _surely_apart(said):
-        said = _accent_apart.sub(_compose_accent, said)
-    return said
+    plain = _cut_word.sub("", bytes(raw).decode("utf-16-le", "ignore").replace("\r\n", "\n"))
+    return _accent_apart.sub(_compose_accent, plain) if _surely_apart(plain) else plain
 
 
 def _compose_accent(found: re.Match[str]) -> str:

@@ -51,8 +51,8 @@ def extract(body: bytes, url: str, content_type: str, *, only: Syntax | None = N
     host: HostLanguage = "html" if document is None else "xhtml"
     if document is None:
         document = parse_html(markup, positions=False)
-    said = document.select_one("base[href]")
-    base = (said.attr("href") or "") if said is not None else ""
+    element = document.select_one("base[href]")
+    base = (element.attr("href") or "") if element is not None else ""
     url, _, fragment = url.partition("#")
     named = only == "jsonld" or any(script.attr("id") == fragment for script in document.select("script[id]"))
     return _extract_statements(document, url, base, host, only, target=fragment if named else "")[0].to_nquads()

@@ -133,12 +133,12 @@ class JsonLdReader:
         """Add the statements of a block. Returns whether it could be read."""
         if not isinstance(block, dict | list):
             return False
-        told = fast_path.extract_plain_block(block, self._base)
-        if told is None:
+        triples = fast_path.extract_plain_block(block, self._base)
+        if triples is None:
             if self._careful:
                 raise SandboxRequired("a block of JSON-LD that is not plain")
             return self.parse_block(number, block)
-        self._add(number, told)
+        self._add(number, triples)
         return True
 
     def parse_block(self, number: int, block: dict[str, Any] | list[Any]) -> bool:
@@ -152,9 +152,9 @@ class JsonLdReader:
             return False
         return len(self._statements) > before or not prepared.lacks_context or self._statements.is_full
 
-    def _add(self, number: int, told: fast_path.PlainTriples) -> None:
+    def _add(self, number: int, triples: fast_path.PlainTriples) -> None:
         blank, add = self._statements.blank_node, self._statements.add
-        for subject, predicate, value in told:
+        for subject, predicate, value in triples:
             add(
                 subject if isinstance(subject, str) else blank(("jsonld", number, subject)),
                 predicate,
@@ -333,8 +333,8 @@ class _BlockSanitizer:
         return found
 
     def _count(self, term: str, meaning: object) -> None:
-        said = meaning.values() if isinstance(meaning, dict) else (meaning,)
-        self._own_length -= len(term) + sum(len(value) for value in said if isinstance(value, str))
+        values = meaning.values() if isinstance(meaning, dict) else (meaning,)
+        self._own_length -= len(term) + sum(len(value) for value in values if isinstance(value, str))
         if self._own_terms < 0 or self._own_length < 0:
             raise _BlockRefused("too many terms")
 

@@ -74,11 +74,17 @@ class RdfaProcessor:
     """Reads the elements of one page."""
 
     def __init__(
-        self, base: str, location: str, statements: StatementSet, rules: HostLanguageRules, *, may_hang: bool = False
+        self,
+        base: str,
+        location: str,
+        statements: StatementSet,
+        rules: HostLanguageRules,
+        *,
+        allow_incomplete: bool = False,
     ) -> None:
         self._statements = statements
         self._rules = rules
-        self._allow_incomplete = may_hang
+        self._allow_incomplete = allow_incomplete
         self._triples: dict[Triple, None] = {}
         self._attempts = 0
         self._room = STATEMENTS_LENGTH_MAX  # characters; more could not be stated
@@ -131,7 +137,7 @@ class RdfaProcessor:
         if not namespaces:
             if _RELEVANT.isdisjoint(own):
                 return outer
-            if "property" in own and outer.hanging is None and _UNUSUAL.isdisjoint(own):
+            if "property" in own and outer.incomplete is None and _UNUSUAL.isdisjoint(own):
                 return self._process_simple_property(LocalValues(element, own, outer.scope, outer.language, outer))
         scope, language = outer.scope, outer.language
         if namespaces or not _DECLARING.isdisjoint(own):
@@ -255,16 +261,16 @@ class RdfaProcessor:
             for kind in place.scope.all_terms(own["typeof"]):
                 self._add(place.typed, RDF_TYPE, kind)
         lists = outer.lists if outer.lists.subject == subject else ListMapping(subject)
-        hanging = self._state_links(place, lists) if links else None
+        incomplete = self._state_links(place, lists) if links else None
         literals = outer.literals
         if "property" in own and self._property(place, lists):
             literals += 1
-        if outer.hanging:
+        if outer.incomplete:
             self._complete(outer, subject)
         inner = place.object or subject
         if lists.subject != inner:
             lists = ListMapping(inner)
-        return EvaluationContext(subject, inner, place.scope, place.language, lists, hanging, literals)
+        return EvaluationContext(subject, inner, place.scope, place.language, lists, incomplete, literals)
 
     def _state_links(self, place: LocalValues, lists: ListMapping) -> list[IncompleteTriple] | None:
         """Steps 9 and 10: the triples of @rel and @rev, or incomplete triples that a descendant completes."""
@@ -286,15 +292,15 @@ class RdfaProcessor:
         if not self._allow_incomplete:
             raise IncompleteTripleError
         place.object = self._statements.blank_node()
-        hanging: list[IncompleteTriple] = [
+        incomplete: list[IncompleteTriple] = [
             (name, True, self._list(lists, name) if in_list else None) for name in forward
         ]
-        hanging += [(name, False, None) for name in backward]
-        return hanging
+        incomplete += [(name, False, None) for name in backward]
+        return incomplete
 
     def _complete(self, outer: EvaluationContext, found: str) -> None:
         """Step 12: complete the incomplete triples of the enclosing elements with this element's subject."""
-        for predicate, forward, gathered in outer.hanging or ():
+        for predicate, forward, gathered in outer.incomplete or ():
             if gathered is not None:
                 self._append(gathered, found)
             elif forward:
@@ -398,27 +404,27 @@ def _copy_patterns(triples: Iterable[Triple], made_max: int) -> list[Triple]:
     """
     triples = list(triples)
     patterns = {subject for subject, predicate, value in triples if predicate == RDF_TYPE and value == _PATTERN}
-    said: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    stated: dict[str, list[tuple[str, str]]] = defaultdict(list)
     copies: dict[str, list[str]] = defaultdict(list)
     for subject, predicate, value in triples:
         if predicate == _COPY and value in patterns:
             copies[subject].append(value)
         elif subject in patterns and not (predicate == RDF_TYPE and value == _PATTERN):
-            said[subject].append((predicate, value))
+            stated[subject].append((predicate, value))
     used = {target for targets in copies.values() for target in targets}
     kept = [
         triple for triple in triples if triple[0] not in used and not (triple[1] == _COPY and triple[2] in patterns)
     ]
     for subject in copies:
         if subject not in used:
-            made_max -= _copy_pattern(subject, copies, said, kept, made_max)
+            made_max -= _copy_pattern(subject, copies, stated, kept, made_max)
     return kept
 
 
 def _copy_pattern(
     subject: str,
     copies: dict[str, list[str]],
-    said: dict[str, list[tuple[str, str]]],
+    stated: dict[str, list[tuple[str, str]]],
     kept: list[Triple],
     made_max: int,
 ) -> int:
@@ -431,7 +437,7 @@ def _copy_pattern(
             continue
         seen.add(pattern)
         room = made_max - work
-        kept += [(subject, predicate, value) for predicate, value in said.get(pattern, ())[:room]]
+        kept += [(subject, predicate, value) for predicate, value in stated.get(pattern, ())[:room]]
         waiting += copies.get(pattern, ())[: made_max - work]
-        work += len(said.get(pattern, ())[:room]) + len(copies.get(pattern, ()))
+        work += len(stated.get(pattern, ())[:room]) + len(copies.get(pattern, ()))
     return work
