@@ -11,7 +11,7 @@ status; the work for a client that disconnects is stopped.
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import parse_qsl
@@ -41,40 +41,30 @@ METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 FORM, QUERY, UPDATE = "application/x-www-form-urlencoded", "application/sparql-query", "application/sparql-update"
 HEADER_CHARS_MAX = 2_000
 NO_UPDATE = "this endpoint only answers queries: nothing can be changed through it"
-
-
-class MediaTypeOffer(NamedTuple):
-    """A form under one of its media types."""
-
-    media_type: str
-    form: str
-
-
-SOLUTIONS = (
-    MediaTypeOffer("application/sparql-results+json", "json"),
-    MediaTypeOffer("application/sparql-results+xml", "xml"),
-    MediaTypeOffer("text/csv", "csv"),
-    MediaTypeOffer("text/tab-separated-values", "tsv"),
-    MediaTypeOffer("application/json", "json"),
-    MediaTypeOffer("application/xml", "xml"),
-    MediaTypeOffer("text/xml", "xml"),
-)
-GRAPHS = (
-    MediaTypeOffer("text/turtle", "ttl"),
-    MediaTypeOffer("application/n-triples", "nt"),
-    MediaTypeOffer("application/rdf+xml", "rdf"),
-    MediaTypeOffer("application/ld+json", "jsonld"),
-    MediaTypeOffer("application/json", "jsonld"),
-    MediaTypeOffer("application/xml", "rdf"),
-    MediaTypeOffer("text/xml", "rdf"),
-)
-FORMATS = tuple(dict.fromkeys(offer.form for offer in (*SOLUTIONS, *GRAPHS)))
-# What else clients call them (SPARQLWrapper sends a `format` beside its `Accept`); media types are names too.
+SOLUTIONS = {  # media type -> form
+    "application/sparql-results+json": "json",
+    "application/sparql-results+xml": "xml",
+    "text/csv": "csv",
+    "text/tab-separated-values": "tsv",
+    "application/json": "json",
+    "application/xml": "xml",
+    "text/xml": "xml",
+}
+GRAPHS = {
+    "text/turtle": "ttl",
+    "application/n-triples": "nt",
+    "application/rdf+xml": "rdf",
+    "application/ld+json": "jsonld",
+    "application/json": "jsonld",
+    "application/xml": "rdf",
+    "text/xml": "rdf",
+}
+HTML = "text/html"
+FORMATS = tuple(dict.fromkeys((*SOLUTIONS.values(), *GRAPHS.values())))
+# Other names that clients use (SPARQLWrapper sends a `format` beside its `Accept`); media types are names too.
 FORMAT_ALIASES = {
     "turtle": "ttl", "n3": "ttl", "n-triples": "nt", "ntriples": "nt", "rdf+xml": "rdf", "json-ld": "jsonld",
-}  # fmt: skip
-FORMAT_ALIASES |= {offer.media_type: offer.form for offer in (*GRAPHS, *SOLUTIONS)}
-HTML_OFFER = MediaTypeOffer("text/html", "html")
+} | GRAPHS | SOLUTIONS  # fmt: skip
 ERROR_STATUSES: dict[type[TarrafaError], int] = {
     NoAcceptableFormat: 406,
     QueryError: 400,
@@ -141,18 +131,19 @@ class SparqlEndpoint:
             if request.method == "POST":
                 raise _BadRequest(400, "there is no parameter `query`")
             return await self._editor_or_description(request, given)
-        question, offers = _sparql_request(text, request.headers.get("accept", ""), given, self._pool.limits.results)
-        return _response(await _until_disconnected(request, self._pool.ask(question)), offers)
+        accept = request.headers.get("accept", "")
+        question, media_types = _sparql_request(text, accept, given, self._pool.limits.results)
+        return _response(await _until_disconnected(request, self._pool.ask(question)), media_types)
 
     async def _editor_or_description(self, request: Request, given: _SparqlParams) -> Response:
         accept, form = request.headers.get("accept", ""), _format_name(given)
-        offer = _offer_of_format(form, GRAPHS) if form else negotiate(accept, (*GRAPHS, HTML_OFFER))
-        if offer is HTML_OFFER:
+        media_type = _media_type_of(form, GRAPHS) if form else negotiate(accept, (*GRAPHS, HTML))
+        if media_type == HTML:
             return await asyncio.to_thread(self._editor, request)
-        if offer is None:
-            raise _BadRequest(406, f"what is served here can be described in {_media_types(GRAPHS)}")
-        body = _service_description(self._responses.site_url(request), offer.form)
-        return Response(body, media_type=_with_charset(offer.media_type), headers={"Vary": "Accept"})
+        if media_type is None:
+            raise _BadRequest(406, f"what is served here can be described in {', '.join(GRAPHS)}")
+        body = _service_description(self._responses.site_url(request), GRAPHS[media_type])
+        return Response(body, media_type=_with_charset(media_type), headers={"Vary": "Accept"})
 
     def _editor(self, request: Request) -> Response:
         _ = self._responses.translator(request)
@@ -204,34 +195,32 @@ def _parse_params(text: bytes) -> list[tuple[str, str]]:
         raise _BadRequest(400, f"there are too many parameters: at most {FIELDS_MAX:,} are read") from None
 
 
-def _sparql_request(
-    text: str, accept: str, given: _SparqlParams, most: int
-) -> tuple[SparqlRequest, dict[str, MediaTypeOffer]]:
+def _sparql_request(text: str, accept: str, given: _SparqlParams, most: int) -> tuple[SparqlRequest, dict[str, str]]:
     """The request to the pool, and the media type of each form."""
     form, limit = _format_name(given), given.one("limit") or ""
     if form:
         of_solutions, of_graph = formats_for(form)
-        solutions, graph = _offer_of_format(of_solutions, SOLUTIONS), _offer_of_format(of_graph, GRAPHS)
+        solutions, graph = _media_type_of(of_solutions, SOLUTIONS), _media_type_of(of_graph, GRAPHS)
         if solutions is None and graph is None:
             raise _BadRequest(400, f"format must be one of {', '.join(FORMATS)}, not {form[:40]!r}")
     else:
         solutions, graph = negotiate(accept, SOLUTIONS), negotiate(accept, GRAPHS)
     if solutions is None and graph is None:
-        raise _BadRequest(406, f"answers can be had in {_media_types(SOLUTIONS)}; statements in {_media_types(GRAPHS)}")
+        raise _BadRequest(406, f"answers can be had in {', '.join(SOLUTIONS)}; statements in {', '.join(GRAPHS)}")
     if limit and not (limit.isascii() and limit.isdigit() and len(limit) < 10):
         raise _BadRequest(400, f"limit must be a whole number, not {limit[:20]!r}")
     default, named = given.all("default-graph-uri"), given.all("named-graph-uri")
     chosen = bool(default or named)
     question = SparqlRequest(
         text,
-        solutions.form if solutions else "",
-        graph.form if graph else "",
+        SOLUTIONS[solutions] if solutions else "",
+        GRAPHS[graph] if graph else "",
         int(limit) if limit else most,
         default if chosen else None,
         named if chosen else None,
         given.one("part") or "",
     )
-    return question, {offer.form: offer for offer in (solutions, graph) if offer is not None}
+    return question, {question.solutions_as: solutions or "", question.graph_as: graph or ""}
 
 
 async def _until_disconnected(request: Request, query: Coroutine[None, None, SparqlResponse]) -> SparqlResponse:
@@ -254,11 +243,11 @@ async def _wait_for_disconnect(request: Request) -> None:
         pass
 
 
-def _response(answer: SparqlResponse, offers: dict[str, MediaTypeOffer]) -> Response:
+def _response(answer: SparqlResponse, media_types: dict[str, str]) -> Response:
     headers = {"Vary": "Accept"}
     if answer.is_cut:
         headers["X-Tarrafa-Limit"] = str(answer.count)
-    return Response(answer.body, media_type=_with_charset(offers[answer.form].media_type), headers=headers)
+    return Response(answer.body, media_type=_with_charset(media_types[answer.form]), headers=headers)
 
 
 def _with_charset(media_type: str) -> str:
@@ -271,12 +260,8 @@ def _format_name(given: _SparqlParams) -> str:
     return next((name for name in names if name in FORMATS), names[0] if names else "")
 
 
-def _offer_of_format(form: str, offers: tuple[MediaTypeOffer, ...]) -> MediaTypeOffer | None:
-    return next((offer for offer in offers if offer.form == form), None)
-
-
-def _media_types(offers: tuple[MediaTypeOffer, ...]) -> str:
-    return ", ".join(dict.fromkeys(offer.media_type for offer in offers))
+def _media_type_of(form: str, offers: dict[str, str]) -> str | None:
+    return next((media_type for media_type, offered in offers.items() if offered == form), None)
 
 
 def _service_description(base: str, form: str) -> bytes:
@@ -308,17 +293,17 @@ class _MediaRange(NamedTuple):
         return int((self.kind, self.subkind) == ("*", "*"))
 
 
-def negotiate(accept: str, offers: Sequence[MediaTypeOffer]) -> MediaTypeOffer | None:
-    """The offer with the greatest weight in `Accept`, where the most exact range counts (RFC 9110, section 12.5.1).
+def negotiate(accept: str, offers: Iterable[str]) -> str | None:
+    """The media type with the greatest weight in `Accept`; the most exact range counts (RFC 9110, section 12.5.1).
 
-    Among equals the first offer, also without an `Accept`; None: nothing fits. No header is an error.
+    Among equals the first one, also without an `Accept`; None: nothing fits. No header is an error.
     """
     ranges = _ranges(accept)
     if not ranges:
-        return offers[0]
+        return next(iter(offers))
     best, greatest = None, 0.0
     for offer in offers:
-        weight = _weight(ranges, offer.media_type)
+        weight = _weight(ranges, offer)
         if weight > greatest:
             best, greatest = offer, weight
     return best
@@ -414,7 +399,7 @@ EXAMPLE_TITLES = {
     "people": message("People and where they work"),
     "events": message("Events from a date on"),
     "products": message("Products by price"),
-    "page": message("All that the newest page says"),
+    "page": message("All statements of the newest page"),
     "classes": message("Kinds of things, and how many"),
     "collection": message("Pages of each collection"),
     "graph": message("Who works where, as a graph"),

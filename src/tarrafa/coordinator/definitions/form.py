@@ -97,7 +97,7 @@ def _is_long(field: CollectionField, value: Any) -> bool:
 
 def _kept_list(kept: Mapping[str, tuple[str, ...]], name: str) -> list[str]:
     if name not in kept:
-        raise ValueError(message("the list that was to stay as it is is not there any more; load the form again"))
+        raise ValueError(message("the list that was to be kept no longer exists; load the form again"))
     return list(kept[name])
 
 
@@ -198,7 +198,7 @@ def _pairs(field: CollectionField, texts: Sequence[str]) -> dict[str, str] | Non
     for entry in _entries(texts):
         key, value = _pair(entry, PAIRS.get(field.name, PAIR))
         if key in found:
-            raise ValueError(message("{key!r} stands there twice", key=key[:KEY_CHARS_SHOWN]))
+            raise ValueError(message("{key!r} occurs twice", key=key[:KEY_CHARS_SHOWN]))
         found[key] = value
     return found or None
 
@@ -234,7 +234,7 @@ def _unquoted(entry: str) -> str:
     if not isinstance(found, str) or _has_surrogates(found):
         raise ValueError(
             message(
-                "{entry!r}: what begins with a quotation mark must end with one, as in JSON",
+                "{entry!r}: a text that begins with a quotation mark must end with one, as in JSON",
                 entry=entry[:KEY_CHARS_SHOWN],
             )
         )

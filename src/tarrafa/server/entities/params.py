@@ -84,7 +84,7 @@ class EntityParams(msgspec.Struct, frozen=True):
             found = _resolve_name(name, [*looks, lambda text: reader.classes(n=NAMES_MAX, holding=text)])
             if found is None:
                 raise QueryError(
-                    message("No crawled page speaks of a class called {name}.", name=repr(name[:QUOTED_CHARS_MAX]))
+                    message("No crawled page has a class called {name}.", name=repr(name[:QUOTED_CHARS_MAX]))
                 )
             return found
 
@@ -159,7 +159,7 @@ def _resolve_condition(one: EntityCondition, reader: EntityReader, of_class: str
     found = _resolve_name(one.property, [*looks, lambda text: reader.properties(n=NAMES_MAX, holding=text)])
     if found is None:
         raise QueryError(
-            message("No crawled page speaks of a property called {name}.", name=repr(one.property[:QUOTED_CHARS_MAX]))
+            message("No crawled page has a property called {name}.", name=repr(one.property[:QUOTED_CHARS_MAX]))
         )
     return replace(one, property=found)
 

@@ -175,7 +175,7 @@ class EntityRoutes:
             raise UnknownResource(message("Which thing? The address needs ?key= with its IRI."))
         found = describe_entity(self._reader, key) if len(key) <= KEY_CHARS_MAX else None
         if found is None:
-            raise UnknownResource(message("No crawled page speaks of such a thing."))
+            raise UnknownResource(message("No crawled page describes such a thing."))
         return found
 
     def _collections(self) -> list[str]:
