@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 import msgspec
 import tantivy
 
-from tarrafa.archive.history import first_notes
-from tarrafa.archive.warc_reader import ArchiveEntry
+from tarrafa.archive.warc_reader import ArchiveEntry, first_notes
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.graph.reader import GraphReader

@@ -53,7 +53,7 @@ from tarrafa.server.search.query_log import QueryLog, query_report
 from tarrafa.server.search.result_cache import index_version
 from tarrafa.server.search.routes import SearchRoutes
 from tarrafa.server.security_headers import SecurityHeadersMiddleware
-from tarrafa.server.sparql.endpoint import SparqlEndpoint
+from tarrafa.server.sparql_endpoint import SparqlEndpoint
 from tarrafa.triples.sparql_pool import SparqlPool
 
 StatusSource = Callable[[], Awaitable[FrontierOverview]]

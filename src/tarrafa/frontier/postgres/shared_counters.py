@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.clock import Clock
-from tarrafa.frontier.store.collections import Collections, LoadedCollection, TokenBucket
+from tarrafa.frontier.store.collections import Collections, LimitUsage, LoadedCollection, TokenBucket
 from tarrafa.frontier.store.counters import (
     CHOSEN_WAITING,
     DISMISSED_WAITING,
@@ -124,7 +124,7 @@ class SharedCollections(Collections):
             for number, at, count in cursor.execute("SELECT collection, at, count FROM token").fetchall():
                 tokens[int(str(number))] = TokenBucket(float(str(at)), float(str(count)))
         for known in self.all():
-            known.tokens = tokens.get(known.row.id, TokenBucket())
+            known.tokens = tokens.get(known.row.id) or TokenBucket(0.0)  # none was spent yet
 
     def _decode(self, content: bytes) -> config.Collection:
         """A configuration with this server's share of the revisits and of the site table."""
@@ -144,6 +144,10 @@ class SharedCollections(Collections):
     def start_sequence(self, first: int) -> None:
         """Use the reserved numbers from `first` on for the next call."""
         self._next_in_sequence = first
+
+    def count_elsewhere(self, usage: dict[int, LimitUsage]) -> None:
+        """Take the usage of other servers, which counts towards the limits too."""
+        self.elsewhere = usage
 
     def flush(self) -> None:
         """Subtract the tokens spent, in parallel with other processes, from the present number."""

@@ -190,7 +190,7 @@ class CollectionRoutes:
     async def create(self, call: ApiCall) -> CollectionSnapshot:
         asked: CreateCollectionRequest = call.body
         who, draft = call.visit.principal.name, await asked.draft()
-        call.visit.detail = collection_edits.complaints_for_audit(draft.complaints)
+        call.visit.detail = collection_edits.keys_for_audit(draft.complaints)
         made = await collection_edits.create_collection(self._coordinator, draft, who, start=asked.start)
         call.visit.audit_note(made.name, "and start it" if asked.start else "")
         return self._collection(made.name)
@@ -219,9 +219,9 @@ class CollectionRoutes:
         asked: DefinitionRequest = call.body
         before = await self._coordinator.definitions.in_force(call.param("name"))
         draft = await asked.draft(before)
-        call.visit.detail = collection_edits.complaints_for_audit(draft.complaints)
+        call.visit.detail = collection_edits.keys_for_audit(draft.complaints)
         changes = await collection_edits.edit_collection(self._coordinator, before, draft, call.visit.principal.name)
-        call.visit.audit_note(before.name, collection_edits.changes_for_audit(changes))
+        call.visit.audit_note(before.name, collection_edits.keys_for_audit(changes))
         return CollectionEditResponse(before.name, changes)
 
     async def act(self, call: ApiCall) -> CollectionActionResponse:

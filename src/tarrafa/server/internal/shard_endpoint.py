@@ -2,9 +2,9 @@
 
     POST /shard/VERSION/METHOD    see search/remote_shard.py
 
-Promises: nobody without the token gets an answer where there is a token, and no page in somebody's browser gets one
-where there is none; whatever cannot be understood, is too long or of another version is refused in one sentence and
-changes nothing. The loop never waits for a disk. Knows nothing of tantivy, of ranking, or of who asks.
+Promises: if there is a token, requests without it are refused; if there is none, requests from a page in a browser are
+refused; a request that is invalid, too long or of another version is refused in one sentence and changes nothing. The
+event loop never waits for a disk. Knows nothing of tantivy or of ranking.
 """
 
 import logging
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 def create_shard_app(shard: Shard, token: Token) -> Starlette:
     """To be mounted at `remote_shard.PATH`."""
 
-    async def converse(request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         version, name = request.path_params["version"], request.path_params["method"]
         if version != VERSION:
             return _message_response(remote_shard.STATUS_OTHER_VERSION, remote_shard.other_version(VERSION, version))
@@ -54,14 +54,13 @@ def create_shard_app(shard: Shard, token: Token) -> Starlette:
 
     kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, ClientDisconnect, Exception)
     return Starlette(
-        routes=[Route("/{version}/{method}", converse, methods=["POST"])],
+        routes=[Route("/{version}/{method}", handle, methods=["POST"])],
         middleware=[Middleware(BearerTokenMiddleware, token=token.secret, refuse=_message_response)] if token else [],
         exception_handlers=dict.fromkeys(kinds, _error_response),
     )
 
 
 async def _error_response(request: Request, error: Exception) -> Response:
-    """Every error ends here."""
     if isinstance(error, HTTPException):
         return _message_response(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
     if isinstance(error, QueryError):
