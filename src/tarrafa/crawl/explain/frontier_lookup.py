@@ -57,7 +57,6 @@ class FrontierLookup:
 
 @asynccontextmanager
 async def open_frontier_lookup(data: DataDirectory, address: Address | None = None) -> AsyncIterator[FrontierLookup]:
-    """Open a lookup for the duration of the context."""
     if address is None:
         data.check_version()
     try:

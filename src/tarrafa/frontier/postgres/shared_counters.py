@@ -124,7 +124,7 @@ class SharedCollections(Collections):
             for number, at, count in cursor.execute("SELECT collection, at, count FROM token").fetchall():
                 tokens[int(str(number))] = TokenBucket(float(str(at)), float(str(count)))
         for known in self.all():
-            known.tokens = tokens.get(known.row.id, TokenBucket())
+            known.tokens = tokens.get(known.row.id) or TokenBucket(0.0)  # none was spent yet
 
     def _decode(self, content: bytes) -> config.Collection:
         """A configuration with this server's share of the revisits and of the site table."""
