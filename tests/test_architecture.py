@@ -47,7 +47,6 @@ SHARED_NAMES = {
     "app": "builds an application of commands or routes",
     "collections": "collections: their commands, and their rows in the frontier",
     "credentials": "credentials for crawled sites: their store, and its commands",
-    "curation": "the search curation file: its rules, and its command",
     "follower": "keeps a projection of the archive up to date",
     "messages": "the structs of a protocol",
     "params": "query parameters of a page",

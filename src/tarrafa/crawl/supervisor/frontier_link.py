@@ -76,7 +76,7 @@ class LocalFrontierLink:
         clock: Clock,
         listen: tuple[str, int] | None = None,
         token: Token | None = None,
-        tell: Callable[[str], None] = print_status_line,
+        print_line: Callable[[str], None] = print_status_line,
         *,
         patient: bool = False,
     ) -> None:
@@ -84,7 +84,7 @@ class LocalFrontierLink:
         self.trouble, self._patient = "", patient
         self.is_shared = listen is not None
         self.failure: TarrafaError | None = None
-        self._clock, self._listen, self._token, self._tell = clock, listen, token or Token(), tell
+        self._clock, self._listen, self._token, self._print_line = clock, listen, token or Token(), print_line
         self._child = ChildProcess.for_module(data, "frontier", "tarrafa.frontier.server_process")
         self._plain = list(self._child.arguments)
         self._body: OpenFrontier | None = None
@@ -108,7 +108,7 @@ class LocalFrontierLink:
         self._watcher = asyncio.create_task(self._watch())
         if self._listen is not None:
             open_to = "" if self._token else "   (without a token: every user of this machine may use it)"
-            self._tell(f"URL server: {TcpServer(*self._listen)}{open_to}")
+            self._print_line(f"URL server: {TcpServer(*self._listen)}{open_to}")
 
     async def _start(self) -> None:
         if self._listen is not None:
@@ -146,7 +146,7 @@ class LocalFrontierLink:
             assert process is not None
             assert process.stdout is not None
             while line := await process.stdout.readline():
-                self._tell(line.decode(errors="replace").rstrip())
+                self._print_line(line.decode(errors="replace").rstrip())
             code = await process.wait()
             self._up.clear()
             if self._ending:
@@ -164,7 +164,7 @@ class LocalFrontierLink:
                 return
 
     async def _try_again(self, error: TarrafaError) -> None:
-        self._tell(f"the frontier: {error}; it is tried again")
+        self._print_line(f"the frontier: {error}; it is tried again")
         while True:
             self.trouble = f"the frontier: {error}"
             await terminate([self._child])
@@ -175,7 +175,7 @@ class LocalFrontierLink:
             except TarrafaError as again:
                 error = again
         self.trouble = ""
-        self._tell("the frontier is back; going on")
+        self._print_line("the frontier is back; going on")
 
     async def wait_until_reachable(self) -> None:
         while True:
@@ -202,10 +202,10 @@ class RemoteFrontierLink:
 
     is_shared = True
 
-    def __init__(self, address: Address, clock: Clock, tell: Callable[[str], None] = print_status_line) -> None:
+    def __init__(self, address: Address, clock: Clock, print_line: Callable[[str], None] = print_status_line) -> None:
         self.address = address
         self.failure: TarrafaError | None = None
-        self._clock, self._tell = clock, tell
+        self._clock, self._print_line = clock, print_line
         self._body: OpenFrontier | None = None
         self._asking, self.trouble = asyncio.Lock(), ""
         self._steward: asyncio.Task[None] | None = None
@@ -233,11 +233,11 @@ class RemoteFrontierLink:
                     break
                 except Unreachable as error:
                     if not self.trouble:
-                        self._tell(f"waiting for the frontier: {error}")
+                        self._print_line(f"waiting for the frontier: {error}")
                     self.trouble = f"waiting for the frontier: {error}"
                     await asyncio.sleep(LOOK_AGAIN_S)
             if self.trouble:
-                self._tell(f"{self.address}: the frontier answers; going on")
+                self._print_line(f"{self.address}: the frontier answers; going on")
             self.trouble = ""
 
     async def _check_or_reconnect(self) -> None:

@@ -99,7 +99,7 @@ class SharedCollections(Collections):
             rows = cursor.execute("SELECT collection, at, count FROM token").fetchall()
             tokens = {number: TokenBucket(at, count) for number, at, count in rows}
         for known in self.all():
-            known.tokens = tokens.get(known.row.id, TokenBucket())
+            known.tokens = tokens.get(known.row.id) or TokenBucket(0.0)  # none was spent yet
 
     def reserve_sequence(self, known: LoadedCollection, count: int) -> int:
         self._next_in_sequence += count

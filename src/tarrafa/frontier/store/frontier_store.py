@@ -144,8 +144,8 @@ class FrontierStore:
 
     def expire(self) -> None:
         """Take back the hosts of workers that are dead or silent."""
-        for worker, wait_s in self.hosts.expired_workers():
-            self.hosts.release_worker(worker, wait_s)
+        for worker, is_silent in self.hosts.expired_workers():
+            (self.hosts.release_silent_worker if is_silent else self.hosts.release_worker)(worker)
 
     def release_process(self, process: ProcessId) -> None:
         for worker in self.hosts.workers_of_process(process):

@@ -68,7 +68,7 @@ class LeaseCalls:
         return worker not in self._unconfirmed
 
     def leave(self, worker: int) -> None:
-        self._session.transact(lambda work: self._release_worker(work, worker, 0.0))
+        self._session.transact(lambda work: self._release_worker(work, worker))
         self._held.pop(worker, None)
 
     def expire(self) -> None:
@@ -76,18 +76,18 @@ class LeaseCalls:
         for worker, _ in self._session.transact(lambda work: work.store.hosts.expired_workers()):
 
             def change(work: PostgresTransaction, worker: int = worker) -> None:
-                wait_s = dict(work.store.hosts.expired_workers()).get(worker)
-                if wait_s is not None:
-                    # The database's clock may have been set: by its own clock, the worker may have one lease left.
-                    lease_s = self._session.lease_clock.lease_s
-                    self._release_worker(work, worker, max(wait_s, lease_s) if wait_s else 0.0)
+                expired = dict(work.store.hosts.expired_workers())
+                if worker in expired:
+                    self._release_worker(work, worker, silent=expired[worker])
 
             self._session.transact(change)
 
     def _release_worker(
-        self, work: PostgresTransaction, worker: int, wait_s: float, keep: Iterable[HostId] = ()
+        self, work: PostgresTransaction, worker: int, *, silent: bool = False, keep: Iterable[HostId] = ()
     ) -> None:
-        """Take hosts back; without `keep`, all of them, and then the worker is removed."""
+        """Take hosts back; without `keep`, all of them, and then the worker is removed. A silent worker may still wait
+        for responses; and the database's clock may have been set: by its own clock, the worker may have one lease
+        left."""
         question = "SELECT id FROM host WHERE worker = %b::bigint ORDER BY id"
         kept = set(keep)
         hosts = [host for host in work.fetch_host_ids(question, worker) if host not in kept]
@@ -98,8 +98,14 @@ class LeaseCalls:
         if kept:
             work.store.hosts.release_hosts(worker, hosts, self._given_up[worker])
             return
-        work.store.hosts.release_worker(worker, wait_s)
-        work.cursor.execute(RELEASE_SQL, [work.store.clock.now() + wait_s * work.store.clock.scale, worker])
+        rest_s = 0.0
+        if silent:
+            lease_s = self._session.lease_clock.lease_s
+            rest_s = max([lease_s, *map(work.store.hosts.request_s_max, hosts)])
+            work.store.hosts.release_silent_worker(worker, lease_s)
+        else:
+            work.store.hosts.release_worker(worker)
+        work.cursor.execute(RELEASE_SQL, [work.store.clock.now() + rest_s * work.store.clock.scale, worker])
         work.flush()
         if work.fetch_host_ids(question, worker):
             raise StaleRow("it leased one more host meanwhile")
@@ -157,7 +163,7 @@ class LeaseCalls:
         losses = self._session.connection.losses
         if self._has_lost_leases or losses != self._losses or self._given_up[worker]:
             self._has_lost_leases, self._losses = False, losses
-            self._session.transact(lambda work: self._release_worker(work, worker, 0.0, self._held[worker] | {-1}))
+            self._session.transact(lambda work: self._release_worker(work, worker, keep=self._held[worker] | {-1}))
             self._given_up[worker].clear()
 
     def held_leases(self, worker: int) -> list[Lease]:
