@@ -464,7 +464,7 @@ class PostgresFrontier:
     sweep = _on_all(lambda server: server.runs.sweep, any, all_of_them=True)
     retry_by_status = _on_all(lambda server: server.urls.retry_by_status, shard_totals.merge_retries, all_of_them=True)
     host_counts = _on_all(lambda server: server.urls.host_counts, shard_totals.sum_host_counts)
-    look_up = _on_all(lambda server: server.store_call(lambda store: store.look_up), shard_totals.choose_lookup)
+    look_up = _on_all(lambda server: server.store_call(lambda store: store.lookup.look_up), shard_totals.choose_lookup)
     robots_text = _on_all(
         lambda server: server.store_call(lambda store: store.hosts.robots_text), shard_totals.choose_text
     )

@@ -12,30 +12,15 @@ from msgspec.structs import replace
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.frontier.store.collections import Collections, LoadedCollection, TokenBucket
-from tarrafa.frontier.store.counters import (
-    CHOSEN_WAITING,
-    DISMISSED_WAITING,
-    LEFT_OVER,
-    OLD_PAGES,
-    RATES,
-    REQUESTS,
-    REQUESTS_BEFORE,
-    REVISITS,
-    REVISITS_OUT,
-    REVISITS_PAID,
-    SHOWN_PAGES,
-    TABLE_SITES,
-    WAS_FULL,
-    Counters,
-    state_bucket,
-)
+from tarrafa.frontier.store.counters import Bucket, Counters
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.model import UrlState
 
 PARTS = 32
 HOT_COUNTERS = (
-    *map(state_bucket, UrlState), REQUESTS, REQUESTS_BEFORE, REVISITS, RATES, REVISITS_PAID, REVISITS_OUT,
-    CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL, TABLE_SITES, OLD_PAGES, SHOWN_PAGES, LEFT_OVER,
+    *map(Bucket.state, UrlState), Bucket.REQUESTS, Bucket.REQUESTS_BEFORE, Bucket.REVISITS, Bucket.RATES,
+    Bucket.REVISITS_PAID, Bucket.REVISITS_OUT, Bucket.CHOSEN_WAITING, Bucket.DISMISSED_WAITING, Bucket.WAS_FULL,
+    Bucket.TABLE_SITES, Bucket.OLD_PAGES, Bucket.SHOWN_PAGES, Bucket.LEFT_OVER,
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from tarrafa.frontier import ordering
 from tarrafa.frontier.messages import SiteFacts
 from tarrafa.frontier.ordering import FRUITLESS_VISITS_MAX, SiteStage
 from tarrafa.frontier.store.collections import LoadedCollection
-from tarrafa.frontier.store.counters import PASSED_OVER, REVISITS_OUT, SITES_CHOSEN, TABLE_SITES, Counters, state_bucket
+from tarrafa.frontier.store.counters import Bucket, Counters
 from tarrafa.frontier.store.database import CLOSED, OPEN, OUT, FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.model import HostId, Outcome, UrlId, UrlState
@@ -60,7 +60,7 @@ class BreadthSites:
             return
         site = self._site(known, host)
         if site.stage == SiteStage.OVER:
-            self._counters.add(known.row.id, PASSED_OVER, added)
+            self._counters.add(known.row.id, Bucket.PASSED_OVER, added)
         if site.stage >= SiteStage.CHOSEN:
             return
         # In a working copy too: what is not at hand is no better than the best that the row names.
@@ -79,7 +79,7 @@ class BreadthSites:
             return
         site = self._site(known, host)
         if site.stage == SiteStage.OVER:
-            self._counters.add(known.row.id, PASSED_OVER, -count)
+            self._counters.add(known.row.id, Bucket.PASSED_OVER, -count)
         self._update_site(known, site)
 
     def rank_changed(self, known: LoadedCollection, host: HostId) -> None:
@@ -166,7 +166,7 @@ class BreadthSites:
             self._set_gate(known, site.host, CLOSED)
         self._set_best_url(known, site.name, (None, None, None))
         self._set_stage(known, site, SiteStage.OVER)
-        self._counters.add(known.row.id, PASSED_OVER, self._waiting(known, site.name))
+        self._counters.add(known.row.id, Bucket.PASSED_OVER, self._waiting(known, site.name))
 
     # -- the table --------------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class BreadthSites:
         self._db.acquire_walks(number, [site.name for site in sites])
         for site in sites:
             self._set_stage(known, site, SiteStage.CHOSEN)
-            self._counters.add(number, SITES_CHOSEN)
+            self._counters.add(number, Bucket.SITES_CHOSEN)
             self._db.run(
                 "UPDATE site SET walked = 0, vain = 0, links = 0 WHERE collection = ? AND name = ?", (number, site.name)
             )
@@ -198,14 +198,12 @@ class BreadthSites:
     def _under_way(self, known: LoadedCollection) -> int:
         """How many new URLs are out, or could be at once. Who waits for a delay or in back-off keeps nobody waiting."""
         number, cycle = known.row.id, known.config.strategy.cycle
-        out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT)) - self._counters.value(
-            number, REVISITS_OUT
-        )
+        out = self._counters.state(number, UrlState.HANDED_OUT) - self._counters.value(number, Bucket.REVISITS_OUT)
         return out + self._ready.count_new(number, self._clock.now(), cycle)
 
     def _room(self, known: LoadedCollection, most: int = MOVED_MAX) -> int:
         """How many may come into the table at once, or have to leave it."""
-        room = known.config.strategy.table_max - self._counters.value(known.row.id, TABLE_SITES)
+        room = known.config.strategy.table_max - self._counters.value(known.row.id, Bucket.TABLE_SITES)
         return max(-most, min(room, most))
 
     def _fill(self, known: LoadedCollection, most: int = MOVED_MAX) -> int:
@@ -242,7 +240,7 @@ class BreadthSites:
     def begin_order_change(self, known: LoadedCollection, before: str) -> None:
         """The strategy was changed: what was counted of the sites is counted anew, or no longer."""
         if known.order.is_breadth != (before == "breadth"):
-            for bucket in (TABLE_SITES, PASSED_OVER, SITES_CHOSEN):
+            for bucket in (Bucket.TABLE_SITES, Bucket.PASSED_OVER, Bucket.SITES_CHOSEN):
                 self._counters.add(known.row.id, bucket, -self._counters.value(known.row.id, bucket))
 
     def apply_order_change(self, known: LoadedCollection, before: str) -> None:
@@ -298,9 +296,9 @@ class BreadthSites:
     def is_over(self, known: LoadedCollection) -> bool:
         """Whether nothing is out, and nothing waits but what is passed over."""
         number = known.row.id
-        waiting = self._counters.value(number, state_bucket(UrlState.PENDING))
-        out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
-        return not out and waiting == self._counters.value(number, PASSED_OVER)
+        waiting = self._counters.state(number, UrlState.PENDING)
+        out = self._counters.state(number, UrlState.HANDED_OUT)
+        return not out and waiting == self._counters.value(number, Bucket.PASSED_OVER)
 
     def restart(self, known: LoadedCollection) -> None:
         """Somebody starts a collection whose run is over: another one, in which every site may be chosen. For the
@@ -310,7 +308,7 @@ class BreadthSites:
                 self._restart_site(known, self._named(known, name))
 
     def _restart_site(self, known: LoadedCollection, site: BreadthSite) -> None:
-        self._counters.add(known.row.id, PASSED_OVER, -self._waiting(known, site.name))
+        self._counters.add(known.row.id, Bucket.PASSED_OVER, -self._waiting(known, site.name))
         self._set_stage(known, site, SiteStage.UNHEARD)
         self._update_best_url(known, site._replace(stage=SiteStage.UNHEARD))
 
@@ -327,7 +325,7 @@ class BreadthSites:
             "SELECT url FROM url WHERE host = ? AND collection = ? AND id = ?", (site.host, known.row.id, site.url)
         )
         stage = SiteStage(site.stage).name.lower()
-        in_table = self._counters.value(known.row.id, TABLE_SITES)
+        in_table = self._counters.value(known.row.id, Bucket.TABLE_SITES)
         return SiteFacts(site.name, stage, site.mentions, best or "", site.walked, site.links, site.vain, in_table)
 
     def _site(self, known: LoadedCollection, host: HostId) -> BreadthSite:
@@ -355,7 +353,9 @@ class BreadthSites:
         ]
 
     def _set_stage(self, known: LoadedCollection, site: BreadthSite, stage: SiteStage) -> None:
-        self._counters.add(known.row.id, TABLE_SITES, (stage == SiteStage.LISTED) - (site.stage == SiteStage.LISTED))
+        self._counters.add(
+            known.row.id, Bucket.TABLE_SITES, (stage == SiteStage.LISTED) - (site.stage == SiteStage.LISTED)
+        )
         self._db.run(
             "UPDATE site SET stage = ? WHERE collection = ? AND name = ?", (int(stage), known.row.id, site.name)
         )

@@ -25,29 +25,7 @@ from tarrafa.frontier.messages import (
     FrontierCollectionState,
 )
 from tarrafa.frontier.ordering import QueueOrder, order_of
-from tarrafa.frontier.store.counters import (
-    BYTES,
-    CHANGES,
-    CHOSEN_WAITING,
-    EVENT_KINDS,
-    EVENTS,
-    HOSTS,
-    KNOWN,
-    LEFT_OVER,
-    OLD_PAGES,
-    PASSED_OVER,
-    REQUESTS,
-    REQUESTS_BEFORE,
-    REVISITS,
-    REVISITS_OUT,
-    SEQUENCE,
-    SHOWN_PAGES,
-    SITES_CHOSEN,
-    TABLE_SITES,
-    VISITS,
-    Counters,
-    state_bucket,
-)
+from tarrafa.frontier.store.counters import EVENT_KINDS, EVENTS, Bucket, Counters
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.transfer.host_export import CollectionExport
@@ -55,6 +33,7 @@ from tarrafa.i18n import Message, message
 from tarrafa.model import HostId, UrlId, UrlState
 
 STATES = ("ready", "waiting", "running", "paused", "stopped", "finished")
+SEQUENCE = "sequence of "  # with the number of a collection: its discovered URLs, in the table `number`
 NOT_STARTED = message("created; not started yet")
 DELETING = "deleting"  # some of what hangs below it is gone already: see `CollectionDeleter`
 IMPORTING = "importing"  # some of its hosts may still be missing: nobody may visit the others yet
@@ -324,9 +303,9 @@ class Collections:
             (run, known.run_progress.started, number),
         )
         for bucket, now in (
-            (OLD_PAGES, value(number, state_bucket(UrlState.FETCHED))),
-            (LEFT_OVER, value(number, state_bucket(UrlState.PENDING))),
-            (REQUESTS_BEFORE, value(number, REQUESTS)),
+            (Bucket.OLD_PAGES, self._counters.state(number, UrlState.FETCHED)),
+            (Bucket.LEFT_OVER, self._counters.state(number, UrlState.PENDING)),
+            (Bucket.REQUESTS_BEFORE, value(number, Bucket.REQUESTS)),
         ):
             self._counters.add(number, bucket, now - value(number, bucket))
 
@@ -428,8 +407,8 @@ class Collections:
         free = self.requests_left(known)
         if scope.pages_max is not None:
             kept = self._kept_now(number)
-            out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
-            taken = kept + out + self._counters.value(number, CHOSEN_WAITING)
+            out = self._counters.state(number, UrlState.HANDED_OUT)
+            taken = kept + out + self._counters.value(number, Bucket.CHOSEN_WAITING)
             free = min(free, scope.pages_max - taken - self.elsewhere.get(number, NO_USAGE).pages)
         return max(0, free)
 
@@ -438,25 +417,25 @@ class Collections:
         number, most = known.row.id, known.config.scope.requests_max
         if most is None:
             return 1 << 30
-        out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
+        out = self._counters.state(number, UrlState.HANDED_OUT)
         elsewhere = self.elsewhere.get(number, NO_USAGE).requests
         return max(0, most - self._requested_now(number) - out - elsewhere)
 
     def _kept_now(self, number: int) -> int:
         """Pages of this run."""
-        return self._counters.value(number, state_bucket(UrlState.FETCHED)) - self._counters.value(number, OLD_PAGES)
+        return self._counters.state(number, UrlState.FETCHED) - self._counters.value(number, Bucket.OLD_PAGES)
 
     def _requested_now(self, number: int) -> int:
-        return self._counters.value(number, REQUESTS) - self._counters.value(number, REQUESTS_BEFORE)
+        return self._counters.value(number, Bucket.REQUESTS) - self._counters.value(number, Bucket.REQUESTS_BEFORE)
 
     def limit_usage(self) -> dict[int, "LimitUsage"]:
         """What counts towards the collections' limits."""
         value = self._counters.value
         return {
             number: LimitUsage(
-                self._kept_now(number) + value(number, state_bucket(UrlState.HANDED_OUT))
-                + value(number, CHOSEN_WAITING),
-                self._requested_now(number) + value(number, state_bucket(UrlState.HANDED_OUT)),
+                self._kept_now(number) + self._counters.state(number, UrlState.HANDED_OUT)
+                + value(number, Bucket.CHOSEN_WAITING),
+                self._requested_now(number) + self._counters.state(number, UrlState.HANDED_OUT),
             )
             for number in self._by_id
         }  # fmt: skip
@@ -478,47 +457,50 @@ class Collections:
         number = known.row.id
 
         def state(which: UrlState) -> int:
-            return self._counters.value(number, state_bucket(which))
+            return self._counters.value(number, Bucket.state(which))
 
-        again, revisits = self._counters.value(number, REVISITS_OUT), self._counters.value(number, REVISITS)
-        passed_over = self._counters.value(number, PASSED_OVER)
-        shown, old = self._counters.value(number, SHOWN_PAGES), self._counters.value(number, OLD_PAGES)
-        left_over = self._counters.value(number, LEFT_OVER)
+        again, revisits = (
+            self._counters.value(number, Bucket.REVISITS_OUT),
+            self._counters.value(number, Bucket.REVISITS),
+        )
+        passed_over = self._counters.value(number, Bucket.PASSED_OVER)
+        shown, old = self._counters.value(number, Bucket.SHOWN_PAGES), self._counters.value(number, Bucket.OLD_PAGES)
+        left_over = self._counters.value(number, Bucket.LEFT_OVER)
         fetched = state(UrlState.FETCHED) + again + shown  # no less kept while somebody looks at it again
         old_out = again if known.config.keeps_fresh else 0  # else nothing is over before they are home
         return CollectionStatus(
             name=known.row.name,
             state=known.row.state,
             reason=known.row.reason,
-            known=self._counters.value(number, KNOWN),
+            known=self._counters.value(number, Bucket.KNOWN),
             fetched=fetched,
             pending=state(UrlState.PENDING) - passed_over - left_over,
             failed=state(UrlState.FAILED),
-            hosts=self._counters.value(number, HOSTS),
+            hosts=self._counters.value(number, Bucket.HOSTS),
             pages_per_s=round(self._rate(number, self._kept_now(number) + again + revisits), 2),
             handed_out=state(UrlState.HANDED_OUT) - old_out,
             dropped=state(UrlState.DROPPED),
             excluded=state(UrlState.EXCLUDED),
             too_deep=state(UrlState.TOO_DEEP),
-            visits=self._counters.value(number, VISITS),
-            requests=self._counters.value(number, REQUESTS),
-            bytes=self._counters.value(number, BYTES),
+            visits=self._counters.value(number, Bucket.VISITS),
+            requests=self._counters.value(number, Bucket.REQUESTS),
+            bytes=self._counters.value(number, Bucket.BYTES),
             pages_max=known.config.scope.pages_max,
             requests_max=known.config.scope.requests_max,
             keeps_fresh=known.config.keeps_fresh,
             revisits=revisits,
-            changes=self._counters.value(number, CHANGES),
+            changes=self._counters.value(number, Bucket.CHANGES),
             statuses=self._counters.with_prefix(number, "status:"),
             types=self._counters.with_prefix(number, "type:"),
             passed_over=passed_over,
-            table=self._counters.value(number, TABLE_SITES),
-            sites_chosen=self._counters.value(number, SITES_CHOSEN),
+            table=self._counters.value(number, Bucket.TABLE_SITES),
+            sites_chosen=self._counters.value(number, Bucket.SITES_CHOSEN),
             run=known.run,
             started=known.run_progress.started,
             created=known.created,
             revision=known.row.revision,
             earlier=shown + old,
-            requests_before=self._counters.value(number, REQUESTS_BEFORE),
+            requests_before=self._counters.value(number, Bucket.REQUESTS_BEFORE),
             aside=state(UrlState.ASIDE) + left_over,
             to_sweep=known.has_runs and known.run > 1 and known.run_progress.phase != SWEPT_OUT,
             sweeping=known.has_runs and known.run_progress.phase == SWEEPING,
@@ -618,7 +600,7 @@ class CollectionDeleter:
         """Nothing of it is out, nor will ever be."""
         if known.row.state != DELETING:
             raise FrontierError(f"{known.row.name}: is not being deleted")
-        return not self._counters.value(known.row.id, state_bucket(UrlState.HANDED_OUT))
+        return not self._counters.state(known.row.id, UrlState.HANDED_OUT)
 
     def record_deletion(self, known: LoadedCollection) -> bool:
         """Everybody may hear of it. False: something of it is out."""
@@ -649,7 +631,7 @@ class CollectionDeleter:
         """Some of what a host has; how many more rows may go."""
         for table, key in BELOW_HOSTS.items():
             gone = self._delete_rows(table, key, "host = ? AND collection = ?", (host, number), left)
-            self._counters.add(number, KNOWN, -gone if table == "url" else 0)
+            self._counters.add(number, Bucket.KNOWN, -gone if table == "url" else 0)
             left -= gone
             if left <= 0:
                 return 0

@@ -14,7 +14,6 @@ from tarrafa.frontier.messages import (
     DiscoveredUrl,
     FrontierOverview,
     Lease,
-    UrlLookup,
     UrlWeight,
     WorkerRegistration,
 )
@@ -29,15 +28,14 @@ from tarrafa.frontier.store.counters import Counters
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.dispatch import VisitDispatcher
 from tarrafa.frontier.store.leases import HostLeases, LeaseClock
-from tarrafa.frontier.store.lookup import look_up
+from tarrafa.frontier.store.lookup import FrontierLookup
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.store.retries import HostRetries, StatusRetries
+from tarrafa.frontier.store.retries import Retries
 from tarrafa.frontier.store.revisits import RevisitPlans
 from tarrafa.frontier.store.runs import Runs, check_can_begin_run, has_runs, roots_of
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.frontier.transfer.host_transfer import HostTransfer
 from tarrafa.i18n import Message
-from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.process import ProcessId
 
 CLOCK_RECORDED_EVERY_S = 2.0  # how exactly the file knows when it was last open
@@ -66,8 +64,8 @@ class FrontierStore:
         self.planning = RevisitPlans(self.db, self.counters, self.collections, self.urls.revisits, clock)
         self.deletion_log = CollectionDeletionLog(self.db, self.collections, clock)
         self.deleter = CollectionDeleter(self.db, self.counters, self.collections, ready, self.deletion_log)
-        self.host_retries = HostRetries(self.db, self.counters, self.collections, self.urls, ready, clock)
-        self.status_retries = StatusRetries(self.db, self.collections, self.urls, self.host_retries)
+        self.lookup = FrontierLookup(self.db, self.counters, self.collections, self.urls, clock)
+        self.retries = Retries(self.db, self.counters, self.collections, self.urls, ready, self.lookup, clock)
         self.transfer = HostTransfer(self.db, self.counters, self.collections, self.urls, ready, clock)
 
     def open_collection(self, config: bytes, roots: Sequence[DiscoveredUrl] = (), start: bool = True) -> CollectionRow:
@@ -112,15 +110,15 @@ class FrontierStore:
         if has_runs(before) and not has_runs(known.config) and known.run > 1:
             self.runs.end_runs(known)
         if start:
-            self.urls.retry_failed(known)
-        self.urls.requeue_lifted_takedowns(known, self.is_taken_down)
+            self.retries.retry_failed(known)
+        self.retries.requeue_lifted_takedowns(known, self.is_taken_down)
         old, new = before.scope.depth_max, known.config.scope.depth_max
         if old is not None and (new is None or new > old):
-            self.urls.reopen_depth(known)
+            self.retries.reopen_depth(known)
         if before.strategy != known.config.strategy:
             self.urls.reorder(known, before.strategy)
         if before.scope != known.config.scope:
-            self.urls.recheck_scope(known)
+            self.retries.recheck_scope(known)
         if _revisits_changed(known, before):
             self.visits.unchoose(known)
             self.urls.revisits.apply_policy_change(known)
@@ -130,9 +128,6 @@ class FrontierStore:
         """What is left to do when it is done for all of them."""
         if before.strategy != known.config.strategy:
             self.urls.breadth.end_order_change(known, before.strategy.order)
-
-    def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
-        return look_up(self.db, host, url, self.collections, self.urls.revisits, self.urls.breadth)
 
     def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
         """An archive may be older than its frontier: what belongs to no collection here is nobody's business."""

@@ -36,7 +36,7 @@ from tarrafa.frontier.messages import (
 from tarrafa.frontier.store.database import FrontierDatabase, check_schema, open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.store.retries import status_facts
+from tarrafa.frontier.store.lookup import status_facts
 from tarrafa.frontier.transfer.host_export import (
     ExportBatch,
     ExportCatalogue,
@@ -184,7 +184,7 @@ class SqliteFrontier:
         return self._store.time()
 
     async def retry_host(self, host: HostId, host_key: str) -> None:
-        await self._call(lambda store: store.host_retries.retry_host(host))
+        await self._call(lambda store: store.retries.retry_host(host))
 
     async def urls_by_status(self, name: str, status: int) -> UrlStatusFacts:
         """By a connection of its own, so that no other call waits."""
@@ -205,8 +205,8 @@ class SqliteFrontier:
     delete_collection = _on_store(lambda store: store.delete_collection)
     record_deletion = _on_store(lambda store: store.record_deletion)
     deletions = _on_store(lambda store: store.deletion_log.deletions)
-    retry_by_status = _on_store(lambda store: store.status_retries.retry_by_status)
-    host_counts = _on_store(lambda store: store.host_retries.host_counts)
+    retry_by_status = _on_store(lambda store: store.retries.retry_by_status)
+    host_counts = _on_store(lambda store: store.lookup.host_counts)
     collections = _on_store(lambda store: store.collections.rows)
     collection = _on_store(lambda store: store.collections.row)
     collection_states = _on_store(lambda store: store.collections.collection_states)
@@ -223,7 +223,7 @@ class SqliteFrontier:
     claim_address = _on_store(lambda store: store.hosts.claim_address)
     finish = _on_store(lambda store: store.hosts.finish)
     update_weights = _on_store(lambda store: store.update_weights)
-    look_up = _on_store(lambda store: store.look_up)
+    look_up = _on_store(lambda store: store.lookup.look_up)
     overview = _on_store(lambda store: store.overview)
     collections_to_plan = _on_store(lambda store: store.planning.collections_to_plan)
     revisit_pages = _on_store(lambda store: store.planning.revisit_pages)
@@ -306,7 +306,7 @@ def read_collections(path: Path) -> list[CollectionRow]:
 
 def read_url_lookup(path: Path, host: HostId, url: UrlId) -> UrlLookup:
     """What is known of a URL while no process owns the frontier."""
-    return _read(path, lambda store: store.look_up(host, url))
+    return _read(path, lambda store: store.lookup.look_up(host, url))
 
 
 def read_status_facts(path: Path, name: str, status: int, clock: Clock) -> UrlStatusFacts:

@@ -16,21 +16,11 @@ import msgspec
 from tarrafa.clock import Clock
 from tarrafa.errors import FrontierError
 from tarrafa.frontier.store.collections import Collections, LoadedCollection
-from tarrafa.frontier.store.counters import (
-    CHOSEN_WAITING,
-    DISMISSED_WAITING,
-    HOSTS,
-    KNOWN,
-    LEFT_OVER,
-    OLD_PAGES,
-    SHOWN_PAGES,
-    Counters,
-    state_bucket,
-)
-from tarrafa.frontier.store.database import FrontierDatabase
+from tarrafa.frontier.store.counters import Bucket, Counters
+from tarrafa.frontier.store.database import FrontierDatabase, UrlKey
 from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, read_history
-from tarrafa.frontier.store.urls import FrontierUrls
+from tarrafa.frontier.store.urls import FrontierUrls, Queued
 from tarrafa.frontier.transfer.host_export import (
     BYTES_MAX,
     URLS_MAX,
@@ -49,16 +39,16 @@ from tarrafa.frontier.transfer.host_export import (
 )
 from tarrafa.model import HostId, UrlId, UrlRole, UrlState
 
-AFTER_PAGE = 3  # fields of a URL's image that stand behind `page`
+AFTER_PAGE = 3  # fields of `UrlExport` after `page`
 URL_COLUMNS = tuple(field.name for field in msgspec.structs.fields(UrlExport) if field.name not in ("history", "page"))
 HOST_COLUMNS = tuple(field.name for field in msgspec.structs.fields(HostRowExport))[:-1]
 VISIT_COLUMNS = tuple(field.name for field in msgspec.structs.fields(VisitExport))
 BELOW_HOSTS = ("url", "visit", "pending", "page", "due", "work")
 
-EARLIER = {  # what is counted of what earlier runs left: see runs.py
-    OLD_PAGES: f"run < ? AND state = {UrlState.FETCHED:d}",
-    LEFT_OVER: f"run < ? AND state = {UrlState.PENDING:d}",
-    SHOWN_PAGES: "shown > 0",
+EARLIER = {  # counters of what earlier runs left: see runs.py
+    Bucket.OLD_PAGES: f"run < ? AND state = {UrlState.FETCHED:d}",
+    Bucket.LEFT_OVER: f"run < ? AND state = {UrlState.PENDING:d}",
+    Bucket.SHOWN_PAGES: "shown > 0",
 }
 _encode = msgspec.msgpack.Encoder().encode
 Rows = list[tuple[Any, ...]]
@@ -68,7 +58,7 @@ def _placeholders(count: int) -> str:
     return ", ".join("?" * count)
 
 
-# Names of our own only: nothing that came from anywhere stands in these.
+# These contain names of our own only.
 _URLS = f"SELECT collection, {', '.join(URL_COLUMNS)} FROM url WHERE host = ?"  # noqa: S608
 _VISITS = f"SELECT id, {', '.join(VISIT_COLUMNS)} FROM visit WHERE host = ? AND collection = ?"  # noqa: S608
 _HOST = f"SELECT {', '.join(HOST_COLUMNS)}, worker, robots_status, robots_digest, robots_expires FROM host"  # noqa: S608
@@ -87,7 +77,7 @@ _INSERT_VISIT = (
 
 
 class HostTransfer:
-    """What goes out of one frontier and comes in."""
+    """Export and import of one frontier's hosts."""
 
     def __init__(
         self,
@@ -102,7 +92,7 @@ class HostTransfer:
         self._ready, self._clock = ready, clock
 
     def export_catalogue(self) -> ExportCatalogue:
-        """Plans do not travel: who has one is to make it again."""
+        """Plans are not exported: the importer computes its own."""
         suffixes = str(self._db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
         images = [
             msgspec.structs.replace(image, plan_end=0.0)
@@ -115,7 +105,7 @@ class HostTransfer:
     # -- out --------------------------------------------------------------------------------------------------
 
     def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
-        """The hosts behind a place, with up to so many URLs in all; the last one may go on in the next album."""
+        """The hosts after a cursor, with up to `limit` URLs in all; the last host may continue in the next batch."""
         images: list[HostExport] = []
         left, size, place = max(1, min(limit, URLS_MAX)), 0, after
         while True:
@@ -131,7 +121,7 @@ class HostTransfer:
             place = FrontierCursor(host)
 
     def export_host(self, place: FrontierCursor, limit: int) -> tuple[HostExport | None, FrontierCursor]:
-        """One host, or what of it lies behind a place; and how far that goes. None: there is no such host."""
+        """One host, or its part after a cursor, and the cursor behind it. None: there is no such host."""
         host = place.host
         row = self._db.row("SELECT key, site FROM host WHERE id = ?", (host,))
         if row is None:
@@ -147,7 +137,7 @@ class HostTransfer:
         return image, FrontierCursor(host, *rows[-1][:2]) if rows else place
 
     def _export_row(self, host: HostId) -> HostRowExport:
-        """With somebody, its last request may be going out just now."""
+        """A worker that holds the host may be sending a request just now: its delay counts from now."""
         *facts, worker, status, digest, expires = self._db.required_row(f"{_HOST} WHERE id = ?", (host,))
         robots = None
         if status is not None:
@@ -198,7 +188,8 @@ class HostTransfer:
                 self._ready.add(image.id)
 
     def _import_host(self, image: HostExport) -> None:
-        """Of two rows the one that is there stays, but for what politeness asks, and for what it does not know."""
+        """An existing row stays, except that politeness counts for both, and that robots.txt and memory may be
+        missing."""
         row = image.row
         if row is None:
             self._db.run(
@@ -223,21 +214,15 @@ class HostTransfer:
         )
 
     def _import_collection(self, host: HostId, key: str, share: HostCollectionExport) -> None:
-        known, waiting = self._collections.by_name(share.collection), dict[HostId, int]()
+        known, queued = self._collections.by_name(share.collection), Queued()
         number = known.row.id
+        gate = self._urls.gate_of(known, f"{key}/")
         if self._db.run(
             "INSERT OR IGNORE INTO work (host, collection, pending, visited, refused, gate, favoured, run)"
             " VALUES (?, ?, 0, ?, ?, ?, ?, ?)",
-            (
-                host,
-                number,
-                share.visited,
-                share.refused,
-                *self._urls.gate_of(known, f"{key}/"),
-                min(share.run, known.run),
-            ),
+            (host, number, share.visited, share.refused, *gate, min(share.run, known.run)),
         ):
-            self._counters.add(number, HOSTS)
+            self._counters.add(number, Bucket.HOSTS)
         self._db.run(
             "UPDATE work SET visited = max(visited, ?) WHERE host = ? AND collection = ?", (share.visited, host, number)
         )
@@ -246,51 +231,46 @@ class HostTransfer:
             " ON CONFLICT DO UPDATE SET hosts = max(hosts, excluded.hosts)",
             (number, share.site_hosts, host),
         )
-        mentions = sum(url.in_links for url in share.urls if self._import_url(known, host, url, waiting))
+        mentions = sum(url.in_links for url in share.urls if self._import_url(known, host, url, queued))
         self._urls.breadth.add_mentions(known, {host: mentions})
-        self._urls.add_pending(number, waiting)
+        self._urls.add_pending(number, queued)
         self._urls.revisits.update_due(known, host)
 
-    def _import_url(self, known: LoadedCollection, host: HostId, url: UrlExport, waiting: dict[HostId, int]) -> bool:
-        """False: it was here already."""
+    def _import_url(self, known: LoadedCollection, host: HostId, url: UrlExport, queued: Queued) -> bool:
+        """False: the URL is known here."""
         number, key = known.row.id, (host, known.row.id, url.id)
         url = msgspec.structs.replace(url, run=min(url.run, known.run))
         if not self._db.run(_INSERT_URL, (*key[:2], *(getattr(url, column) for column in URL_COLUMNS))):
-            self._db.run(
-                "UPDATE url SET visits = max(visits, ?) WHERE host = ? AND collection = ? AND id = ?",
-                (url.visits, *key),
-            )
+            self._db.update_url(key, "visits = max(visits, ?)", url.visits)
             return False
         known.sequence = max(known.sequence, url.sequence + 1)
-        self._counters.add(number, KNOWN)
-        self._counters.add(number, state_bucket(url.state))
-        self._counters.add(number, OLD_PAGES, int(url.state == UrlState.FETCHED and url.run < known.run))
-        self._counters.add(number, SHOWN_PAGES, int(url.shown > 0))
+        self._counters.add(number, Bucket.KNOWN)
+        self._counters.add(number, Bucket.state(url.state))
+        self._counters.add(number, Bucket.OLD_PAGES, int(url.state == UrlState.FETCHED and url.run < known.run))
+        self._counters.add(number, Bucket.SHOWN_PAGES, int(url.shown > 0))
         self._db.many(_INSERT_VISIT, [(*key, *msgspec.structs.astuple(visit)) for visit in url.history])
         if url.state == UrlState.PENDING:
-            self._urls.requeue_counted(known, host, url.id, waiting)
+            self._urls.requeue_counted(known, key, queued)
         if url.page is not None and known.config.keeps_fresh:
             self._import_page(known, key, url, url.page)
         return True
 
-    def _import_page(
-        self, known: LoadedCollection, key: tuple[HostId, int, UrlId], url: UrlExport, page: PageExport
-    ) -> None:
+    def _import_page(self, known: LoadedCollection, key: UrlKey, url: UrlExport, page: PageExport) -> None:
         self._db.run(
             "INSERT INTO page VALUES (?, ?, ?, ?, ?, ?, ?)",
             (*key, page.shelf, page.key, page.gone, _encode(page.history)),
         )
-        self._urls.revisits.add(key[0], key[1], page.shelf, page.key, url.id)
+        self._urls.revisits.add(key, page.shelf, page.key)
         self._urls.revisits.update_site_sums(known, key[0], url.role, None, page.history)
         if page.shelf == DISMISSED_SHELF:
-            self._counters.add(known.row.id, DISMISSED_WAITING)
+            self._counters.add(known.row.id, Bucket.DISMISSED_WAITING)
         else:
-            self._urls.page_replacement.add(known, True, url.in_links, key[0], url.id)
+            self._urls.page_replacement.add(known, True, url.in_links, key)
 
     # -- away -------------------------------------------------------------------------------------------------
 
     def forget_host(self, host: HostId) -> None:
-        """A host that was moved is no longer known here, nor counted."""
+        """Remove a host that another frontier has from now on, and its counts."""
         row = self._db.row("SELECT worker, site FROM host WHERE id = ?", (host,))
         if row is None:
             return
@@ -298,7 +278,7 @@ class HostTransfer:
             raise FrontierError("a host that is with a worker cannot be moved or forgotten; wait until it comes back")
         for number, refused in self._db.rows("SELECT collection, refused FROM work WHERE host = ?", (host,)):
             self._forget_collection(self._collections.by_id(number), host)
-            self._counters.add(number, HOSTS, -1)
+            self._counters.add(number, Bucket.HOSTS, -1)
             self._db.run(
                 "UPDATE site SET hosts = max(0, hosts - ?) WHERE collection = ? AND name = ?",
                 (not refused, number, row[1]),
@@ -314,15 +294,15 @@ class HostTransfer:
         number, key = known.row.id, (host, known.row.id)
         mentions = self._db.value("SELECT coalesce(sum(in_links), 0) FROM url WHERE host = ? AND collection = ?", key)
         self._urls.breadth.add_mentions(known, {host: -mentions})
-        self._ready.remove(host)  # each time anew: breadth puts it back, for all collections, when a gate moves
-        waiting = self._db.run("DELETE FROM pending WHERE host = ? AND collection = ?", key)
+        self._ready.remove(host)  # again: breadth adds it, for all collections, when a gate changes
+        pending = self._db.run("DELETE FROM pending WHERE host = ? AND collection = ?", key)
         self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", key)
-        self._urls.breadth.urls_removed(known, host, waiting)
+        self._urls.breadth.urls_removed(known, host, pending)
         for state, count in self._db.rows(
             "SELECT state, count(*) FROM url WHERE host = ? AND collection = ? GROUP BY 1", key
         ):
-            self._counters.add(number, state_bucket(state), -count)
-            self._counters.add(number, KNOWN, -count)
+            self._counters.add(number, Bucket.state(state), -count)
+            self._counters.add(number, Bucket.KNOWN, -count)
         for bucket, condition in EARLIER.items():
             count = self._db.value(
                 f"SELECT count(*) FROM url WHERE host = ? AND collection = ? AND {condition}",  # noqa: S608
@@ -332,22 +312,22 @@ class HostTransfer:
         chosen = self._db.value(
             "SELECT count(*) FROM due WHERE host = ? AND collection = ? AND shelf = ?", (*key, CHOSEN_SHELF)
         )
-        self._counters.add(number, CHOSEN_WAITING, -chosen)
+        self._counters.add(number, Bucket.CHOSEN_WAITING, -chosen)
         for shelf, history, role in self._db.rows(
             "SELECT shelf, history, role FROM page JOIN url USING (host, collection, id)"
             " WHERE page.host = ? AND page.collection = ?",
             key,
         ):
             self._urls.revisits.update_site_sums(known, host, role, read_history(history), None)
-            self._counters.add(number, DISMISSED_WAITING, -int(shelf == DISMISSED_SHELF))
+            self._counters.add(number, Bucket.DISMISSED_WAITING, -int(shelf == DISMISSED_SHELF))
         if known.config.replaces_pages:
             for url, in_links in self._db.rows("SELECT id, in_links FROM url WHERE host = ? AND collection = ?", key):
                 for kept in (True, False):
-                    self._urls.page_replacement.remove(known, kept, in_links, host, url)
+                    self._urls.page_replacement.remove(known, kept, in_links, (host, number, url))
 
 
 def _not_handed_out(url: UrlExport) -> UrlExport:
-    """What was handed out is kept as it was, or waits again."""
+    """A URL that was handed out is a kept page, or pending again."""
     if url.state != UrlState.HANDED_OUT:
         return url
     kept = UrlState.FETCHED if url.role == UrlRole.PAGE else UrlState.DROPPED

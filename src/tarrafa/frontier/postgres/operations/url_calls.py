@@ -8,7 +8,8 @@ from tarrafa.frontier.messages import RANK_STEP, DiscoveredUrl, HostCounts, Retr
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.frontier.postgres.working_copy import Cursor
 from tarrafa.frontier.store.database import ALL_ROWS, SWEPT
-from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor, status_facts
+from tarrafa.frontier.store.lookup import status_facts
+from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor
 from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import HostId, Status, UrlState, can_be_retried
 
@@ -64,7 +65,7 @@ class UrlCalls:
         work.copy.lock_walks([(number, host) for number in work.breadth_collections()], [host])
         for known in work.store.collections.all():
             work.copy.prefetch_first("url", [(host, known.row.id)], ALL_ROWS)
-        work.store.host_retries.retry_host(host)
+        work.store.retries.retry_host(host)
 
     @in_transaction
     def urls_by_status(self, work: PostgresTransaction, name: str, status: int) -> UrlStatusFacts:
@@ -94,13 +95,11 @@ class UrlCalls:
         work.copy.lock_walks([(one, host) for one in work.breadth_collections() for host in found], found)
         work.copy.prefetch("url", keys)
         work.copy.prefetch("page", keys)
-        return RetryBatch(work.store.status_retries.requeue(known, keys), next_cursor(keys, most, hosts))
+        return RetryBatch(work.store.retries.requeue(known, keys), next_cursor(keys, most, hosts))
 
     @in_transaction
     def host_counts(self, work: PostgresTransaction, name: str) -> HostCounts:
-        return work.store.host_retries.host_counts(
-            name, lambda sql: work.cursor.execute(sql.encode()).fetchone() or (0, 0)
-        )
+        return work.store.lookup.host_counts(name, lambda sql: work.cursor.execute(sql.encode()).fetchone() or (0, 0))
 
 
 def _filter_new_urls(cursor: Cursor, collection: int, offers: list[DiscoveredUrl]) -> list[DiscoveredUrl]:
