@@ -42,7 +42,7 @@ CLOCK_RECORDED_EVERY_S = 2.0  # how exactly the file knows when it was last open
 
 
 class FrontierStore:
-    """The tables and what can happen to them; every method runs inside a transaction that the caller commits."""
+    """All parts of the store, and the operations that concern several of them."""
 
     def __init__(
         self,
@@ -52,21 +52,23 @@ class FrontierStore:
         counters: Counters | None = None,
         catalogue: Collections | None = None,
     ) -> None:
-        self.db, self.clock, self._marked = db, clock, 0.0
-        self.is_taken_down: Callable[[str], bool] = lambda url: False  # who opens the store knows
-        self.counters = counters or Counters(db)
-        self.collections = catalogue or Collections(db, self.counters, clock)
-        self.ready = ready = ReadyQueue(self.db)
-        self.urls = FrontierUrls(self.db, self.counters, self.collections, ready, clock)
-        self.runs = Runs(self.db, self.counters, self.collections, self.urls)
-        self.visits = VisitDispatcher(self.db, self.counters, self.collections, self.urls, self.runs, ready)
-        self.hosts = HostLeases(self.db, self.collections, self.urls, self.visits, ready, clock, lease_clock)
-        self.planning = RevisitPlans(self.db, self.counters, self.collections, self.urls.revisits, clock)
-        self.deletion_log = CollectionDeletionLog(self.db, self.collections, clock)
-        self.deleter = CollectionDeleter(self.db, self.counters, self.collections, ready, self.deletion_log)
-        self.lookup = FrontierLookup(self.db, self.counters, self.collections, self.urls, clock)
-        self.retries = Retries(self.db, self.counters, self.collections, self.urls, ready, self.lookup, clock)
-        self.transfer = HostTransfer(self.db, self.counters, self.collections, self.urls, ready, clock)
+        self.db, self.clock, self._clock_recorded_at = db, clock, 0.0
+        self.is_taken_down: Callable[[str], bool] = lambda url: False  # set by the opener of the store
+        self.counters = counters = counters or Counters(db)
+        self.collections = collections = catalogue or Collections(db, counters, clock)
+        self.ready = ready = ReadyQueue(db)
+        self.urls = urls = FrontierUrls(db, counters, collections, ready, clock)
+        self.runs = Runs(db, counters, collections, urls)
+        self.visits = VisitDispatcher(db, counters, collections, urls, self.runs, ready)
+        self.hosts = HostLeases(db, collections, urls, self.visits, ready, clock, lease_clock)
+        self.planning = RevisitPlans(db, counters, collections, urls.revisits, clock)
+        self.deletion_log = CollectionDeletionLog(db, collections, clock)
+        self.deleter = CollectionDeleter(db, counters, collections, ready, self.deletion_log)
+        self.lookup = FrontierLookup(db, counters, collections, urls, clock)
+        self.retries = Retries(db, counters, collections, urls, ready, self.lookup, clock)
+        self.transfer = HostTransfer(db, counters, collections, urls, ready, clock)
+
+    # -- collections ------------------------------------------------------------------------------------------
 
     def open_collection(self, config: bytes, roots: Sequence[DiscoveredUrl] = (), start: bool = True) -> CollectionRow:
         finished = {known.row.id for known in self.collections.all() if known.row.state == "finished"}
@@ -81,7 +83,7 @@ class FrontierStore:
         return known.row
 
     def begin_config_change(self, known: LoadedCollection, before: Collection) -> None:
-        """What a new configuration means for the collection as a whole."""
+        """Apply a new configuration to the collection as a whole."""
         if _revisits_changed(known, before):
             self.collections.set_tuning(known, RevisitTuning())
             self.urls.revisits.begin_policy_change(known)
@@ -89,24 +91,8 @@ class FrontierStore:
         if before.strategy != known.config.strategy:
             self.urls.breadth.begin_order_change(known, before.strategy.order)
 
-    def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
-        known = self.collections.by_name(name)
-        check_can_begin_run(known)
-        self.runs.begin(known, reason, known.run + 1, roots_of(known))
-        return known.row
-
-    def sweep(self, name: str, limit: int) -> bool:
-        return self.runs.sweep(self.collections.by_name(name), limit)
-
-    def delete_collection(self, name: str, limit: int) -> bool:
-        return self.deleter.delete(self.collections.by_name(name), limit)
-
-    def record_deletion(self, name: str) -> bool:
-        self.expire()
-        return self.deleter.record_deletion(self.collections.by_name(name))
-
     def apply_config_change(self, known: LoadedCollection, before: Collection, *, start: bool = True) -> None:
-        """What it means for each of its hosts: for those that are at hand. Scans them, once per change."""
+        """Apply it to the hosts that are at hand. Scans them, once per change."""
         if has_runs(before) and not has_runs(known.config) and known.run > 1:
             self.runs.end_runs(known)
         if start:
@@ -125,15 +111,33 @@ class FrontierStore:
             self.urls.page_replacement.rebuild(known)
 
     def end_config_change(self, known: LoadedCollection, before: Collection) -> None:
-        """What is left to do when it is done for all of them."""
+        """Finish the change when all hosts are done."""
         if before.strategy != known.config.strategy:
             self.urls.breadth.end_order_change(known, before.strategy.order)
 
+    def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
+        known = self.collections.by_name(name)
+        check_can_begin_run(known)
+        self.runs.begin(known, reason, known.run + 1, roots_of(known))
+        return known.row
+
+    def sweep(self, name: str, limit: int) -> bool:
+        return self.runs.sweep(self.collections.by_name(name), limit)
+
+    def delete_collection(self, name: str, limit: int) -> bool:
+        return self.deleter.delete(self.collections.by_name(name), limit)
+
+    def record_deletion(self, name: str) -> bool:
+        self.expire()
+        return self.deleter.record_deletion(self.collections.by_name(name))
+
     def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
-        """An archive may be older than its frontier: what belongs to no collection here is nobody's business."""
+        """Weights of an unknown collection are ignored: an archive may be older than its frontier."""
         known = self.collections.find(collection)
         if known is not None:
             self.urls.update_weights(known, weights)
+
+    # -- workers ----------------------------------------------------------------------------------------------
 
     def expire(self) -> None:
         """Take back the hosts of workers that are dead or silent."""
@@ -144,21 +148,11 @@ class FrontierStore:
         for worker in self.hosts.workers_of_process(process):
             self.hosts.release_worker(worker)
 
-    def record_clock(self) -> None:
-        """Write down now and then what time it is: see `last_seen`."""
-        now = self.clock.now()
-        if abs(now - self._marked) > CLOCK_RECORDED_EVERY_S * self.clock.scale:
-            self.db.run("INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (now,))
-            self._marked = now
-
-    def time(self) -> ClockReading:
-        return ClockReading(self.clock.now(), self.clock.scale)
-
     def join(self, name: str, process: ProcessId) -> WorkerRegistration:
         self.expire()
-        ghost = self.hosts.find_rejoining(name, process)
-        if ghost is not None:
-            self.hosts.release_worker(ghost)
+        former = self.hosts.find_rejoining(name, process)
+        if former is not None:
+            self.hosts.release_worker(former)
         return self.hosts.join(name, process)
 
     def lease(self, worker: int, hosts: int) -> list[Lease]:
@@ -168,6 +162,16 @@ class FrontierStore:
     def overview(self) -> FrontierOverview:
         self.expire()
         return FrontierOverview(self.collections.status(), self.hosts.worker_statuses())
+
+    def time(self) -> ClockReading:
+        return ClockReading(self.clock.now(), self.clock.scale)
+
+    def record_clock(self) -> None:
+        """Store the time now and then, for `last_clock_reading`."""
+        now = self.clock.now()
+        if abs(now - self._clock_recorded_at) > CLOCK_RECORDED_EVERY_S * self.clock.scale:
+            self.db.run("INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (now,))
+            self._clock_recorded_at = now
 
 
 def _revisits_changed(known: LoadedCollection, before: Collection) -> bool:
