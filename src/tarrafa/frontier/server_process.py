@@ -43,25 +43,25 @@ async def _main(data: DataDirectory, where: str | None) -> None:
         loop.call_soon_threadsafe(ended.set)
 
     loop.add_signal_handler(signal.SIGTERM, ended.set)
-    going = resume_clock(Clock.from_environment(), last_clock_reading(data.frontier))
-    clock = going.clock
+    resumed = resume_clock(Clock.from_environment(), last_clock_reading(data.frontier))
+    clock = resumed.clock
     frontier = await _open(data, clock, on_fatal)
     server = await serve_unix(frontier, data.socket)
     ready = "ready"
     if where is not None:
         token = load_token(None)
-        doors = await serve_tcp(frontier, *parse_listen_address(where, token), token, _print_line)
-        ready = f"ready {doors.sockets[0].getsockname()[1]}"
-    steward = asyncio.create_task(PlannerLauncher(frontier, local_address(data), clock).run())
-    pulsing = asyncio.create_task(_send_heartbeats(data))
+        tcp_server = await serve_tcp(frontier, *parse_listen_address(where, token), token, _print_line)
+        ready = f"ready {tcp_server.sockets[0].getsockname()[1]}"
+    planning = asyncio.create_task(PlannerLauncher(frontier, local_address(data), clock).run())
+    heartbeats = asyncio.create_task(_send_heartbeats(data))
     _print_line(ready)
-    if going.notice():
-        _print_line(f"{going.notice()} (it was set back since the frontier was last open)")
+    if resumed.notice():
+        _print_line(f"{resumed.notice()} (it was set back since the frontier was last open)")
     await ended.wait()
-    pulsing.cancel()
-    steward.cancel()
+    heartbeats.cancel()
+    planning.cancel()
     with contextlib.suppress(asyncio.CancelledError, TarrafaError):
-        await steward
+        await planning
     server.close()
     await frontier.close()
     if fatal:
@@ -87,7 +87,7 @@ def _print_line(line: str) -> None:
 
 async def _open(data: DataDirectory, clock: Clock, on_fatal: Callable[[TarrafaError], None]) -> SqliteFrontier:
     if not data.frontier.exists() and visit_lengths(data.archive):
-        # An empty one would give the numbers of visits again that the archive holds already: nobody would follow them.
+        # An empty frontier would assign visit numbers that the archive has already, and the followers ignore those.
         raise DataError(
             f"{data.frontier}: is missing, but the archive holds visits; `tarrafa rebuild frontier` makes it again"
         )

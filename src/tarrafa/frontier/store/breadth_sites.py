@@ -13,14 +13,12 @@ whole.
 
 from typing import NamedTuple
 
-from tarrafa.clock import Clock
 from tarrafa.frontier import ordering
 from tarrafa.frontier.messages import SiteFacts
 from tarrafa.frontier.ordering import FRUITLESS_VISITS_MAX, SiteStage
-from tarrafa.frontier.store.collections import LoadedCollection
-from tarrafa.frontier.store.counters import Bucket, Counters
-from tarrafa.frontier.store.database import CLOSED, OPEN, OUT, FrontierDatabase
-from tarrafa.frontier.store.ready_queue import ReadyQueue
+from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
+from tarrafa.frontier.store.counters import Bucket
+from tarrafa.frontier.store.database import CLOSED, OPEN, OUT
 from tarrafa.model import HostId, Outcome, UrlId, UrlState
 
 SITE_OF = "(SELECT site FROM host WHERE id = ?)"
@@ -49,8 +47,9 @@ COLUMNS = ", ".join(BreadthSite._fields)
 class BreadthSites:
     """The sites of one frontier."""
 
-    def __init__(self, db: FrontierDatabase, counters: Counters, ready: ReadyQueue, clock: Clock) -> None:
-        self._db, self._counters, self._ready, self._clock = db, counters, ready, clock
+    def __init__(self, context: StoreContext) -> None:
+        self._db, self._counters, self._ready = context.db, context.counters, context.ready
+        self._clock = context.clock
 
     # -- changes of URLs --------------------------------------------------------------------------------------
 

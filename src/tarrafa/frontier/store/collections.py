@@ -508,12 +508,23 @@ def _check_usable(known: LoadedCollection) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class StoreContext:
+    """What the parts of the store share."""
+
+    db: FrontierDatabase
+    counters: Counters
+    collections: Collections
+    ready: ReadyQueue
+    clock: Clock
+
+
 class CollectionDeletionLog:
     """Log of deleted collections: one row per name, for the last one of that name. That suffices to tell its pages from
     those of its namesake. Of several servers the first one keeps the log."""
 
-    def __init__(self, db: FrontierDatabase, collections: Collections, clock: Clock) -> None:
-        self._db, self._collections, self._clock = db, collections, clock
+    def __init__(self, context: StoreContext) -> None:
+        self._db, self._collections, self._clock = context.db, context.collections, context.clock
 
     def record(self, known: LoadedCollection) -> None:
         """Note that a collection is deleted as of now, unless that is noted already."""
@@ -557,16 +568,9 @@ class CollectionDeleter:
     """Deletes a collection host by host, some rows at a time, the row of the host's work last; then the rows below no
     host; the collection's own row, and with it its name, at the very end."""
 
-    def __init__(
-        self,
-        db: FrontierDatabase,
-        counters: Counters,
-        collections: Collections,
-        ready: ReadyQueue,
-        deletions: CollectionDeletionLog,
-    ) -> None:
-        self._db, self._counters, self._collections, self._ready = db, counters, collections, ready
-        self._deletions = deletions
+    def __init__(self, context: StoreContext, log: CollectionDeletionLog) -> None:
+        self._db, self._counters, self._collections = context.db, context.counters, context.collections
+        self._ready, self._log = context.ready, log
 
     def begin(self, known: LoadedCollection) -> bool:
         """From now on the collection can only be deleted. Returns whether the deletion may begin."""
@@ -586,7 +590,7 @@ class CollectionDeleter:
     def record_deletion(self, known: LoadedCollection) -> bool:
         """False: a visit of it is handed out."""
         if self.has_no_visits_out(known):
-            self._deletions.record(known)
+            self._log.record(known)
             return True
         return False
 
@@ -594,7 +598,7 @@ class CollectionDeleter:
         """Delete about `limit` rows; True: there are more."""
         if not self.begin(known) or limit < 1:
             return True
-        self._deletions.record(known)
+        self._log.record(known)
         number, left = known.row.id, limit
         while left > 0:
             host = self._db.value("SELECT min(host) FROM work WHERE collection = ?", (number,))

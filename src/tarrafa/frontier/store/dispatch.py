@@ -14,10 +14,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from tarrafa.frontier.messages import VISITS_PER_LEASE, VisitReport
-from tarrafa.frontier.store.collections import Collections, LoadedCollection
-from tarrafa.frontier.store.counters import Bucket, Counters
-from tarrafa.frontier.store.database import ALL_ROWS, SWEPT, SWEPT_RANK, UNSHOWN, FrontierDatabase, UrlKey
-from tarrafa.frontier.store.ready_queue import ReadyQueue
+from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
+from tarrafa.frontier.store.counters import Bucket
+from tarrafa.frontier.store.database import ALL_ROWS, SWEPT, SWEPT_RANK, UNSHOWN, UrlKey
 from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, UrlBeforeVisit, has_changed
 from tarrafa.frontier.store.runs import Runs
 from tarrafa.frontier.store.urls import RANK_COLUMNS, FrontierUrls, Queued, rank_of
@@ -52,17 +51,9 @@ VISIT_COLUMNS = (
 class VisitDispatcher:
     """The visits that one frontier hands out."""
 
-    def __init__(
-        self,
-        db: FrontierDatabase,
-        counters: Counters,
-        collections: Collections,
-        urls: FrontierUrls,
-        runs: Runs,
-        ready: ReadyQueue,
-    ) -> None:
-        self._db, self._counters, self._collections = db, counters, collections
-        self._urls, self._runs, self._ready = urls, runs, ready
+    def __init__(self, context: StoreContext, urls: FrontierUrls, runs: Runs) -> None:
+        self._db, self._counters, self._collections = context.db, context.counters, context.collections
+        self._ready, self._urls, self._runs = context.ready, urls, runs
         self._revisits, self._replacement, self._breadth = urls.revisits, urls.page_replacement, urls.breadth
         self._random = random.Random(0)
 

@@ -23,6 +23,7 @@ from tarrafa.frontier.store.collections import (
     Collections,
     LoadedCollection,
     RevisitTuning,
+    StoreContext,
 )
 from tarrafa.frontier.store.counters import Counters
 from tarrafa.frontier.store.database import FrontierDatabase
@@ -54,19 +55,20 @@ class FrontierStore:
     ) -> None:
         self.db, self.clock, self._clock_recorded_at = db, clock, 0.0
         self.is_taken_down: Callable[[str], bool] = lambda url: False  # set by the opener of the store
-        self.counters = counters = counters or Counters(db)
-        self.collections = collections = catalogue or Collections(db, counters, clock)
-        self.ready = ready = ReadyQueue(db)
-        self.urls = urls = FrontierUrls(db, counters, collections, ready, clock)
-        self.runs = Runs(db, counters, collections, urls)
-        self.visits = VisitDispatcher(db, counters, collections, urls, self.runs, ready)
-        self.hosts = HostLeases(db, collections, urls, self.visits, ready, clock, lease_clock)
-        self.planning = RevisitPlans(db, counters, collections, urls.revisits, clock)
-        self.deletion_log = CollectionDeletionLog(db, collections, clock)
-        self.deleter = CollectionDeleter(db, counters, collections, ready, self.deletion_log)
-        self.lookup = FrontierLookup(db, counters, collections, urls, clock)
-        self.retries = Retries(db, counters, collections, urls, ready, self.lookup, clock)
-        self.transfer = HostTransfer(db, counters, collections, urls, ready, clock)
+        self.counters = counters or Counters(db)
+        self.collections = catalogue or Collections(db, self.counters, clock)
+        self.ready = ReadyQueue(db)
+        context = StoreContext(db, self.counters, self.collections, self.ready, clock)
+        self.urls = FrontierUrls(context)
+        self.runs = Runs(context, self.urls)
+        self.visits = VisitDispatcher(context, self.urls, self.runs)
+        self.hosts = HostLeases(context, self.urls, self.visits, lease_clock)
+        self.planning = RevisitPlans(context, self.urls.revisits)
+        self.deletion_log = CollectionDeletionLog(context)
+        self.deleter = CollectionDeleter(context, self.deletion_log)
+        self.lookup = FrontierLookup(context, self.urls)
+        self.retries = Retries(context, self.urls, self.lookup)
+        self.transfer = HostTransfer(context, self.urls)
 
     # -- collections ------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from math import ceil
 from typing import NamedTuple
 
-from tarrafa.clock import Clock, boot_id, boottime
+from tarrafa.clock import boot_id, boottime
 from tarrafa.errors import LeaseLost, NameTaken
 from tarrafa.frontier.messages import (
     LEASE_S,
@@ -24,10 +24,9 @@ from tarrafa.frontier.messages import (
     WorkerLeaseStatus,
     WorkerRegistration,
 )
-from tarrafa.frontier.store.collections import Collections, LoadedCollection
-from tarrafa.frontier.store.database import NEW, OLD, OPEN, FrontierDatabase
+from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
+from tarrafa.frontier.store.database import NEW, OLD, OPEN
 from tarrafa.frontier.store.dispatch import VisitDispatcher
-from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.model import HostId, Visit
 from tarrafa.parse.url import name_and_port
@@ -99,18 +98,11 @@ class HostLeases:
     """The host and worker rows of one frontier."""
 
     def __init__(
-        self,
-        db: FrontierDatabase,
-        collections: Collections,
-        urls: FrontierUrls,
-        visits: VisitDispatcher,
-        ready: ReadyQueue,
-        clock: Clock,
-        lease_clock: LeaseClock,
+        self, context: StoreContext, urls: FrontierUrls, visits: VisitDispatcher, lease_clock: LeaseClock
     ) -> None:
-        self._db, self._collections, self._urls, self._visits = db, collections, urls, visits
-        self._ready, self._clock, self._lease_clock = ready, clock, lease_clock
-        self._revisits = urls.revisits
+        self._db, self._collections, self._ready = context.db, context.collections, context.ready
+        self._clock, self._lease_clock = context.clock, lease_clock
+        self._urls, self._revisits, self._visits = urls, urls.revisits, visits
         self._turn = 0
 
     def find_rejoining(self, name: str, process: ProcessId) -> int | None:
@@ -385,4 +377,4 @@ class HostLeases:
     def worker_statuses(self) -> list[WorkerLeaseStatus]:
         now = self._lease_clock.now()
         rows = self._db.rows("SELECT name, pid, hosts, deadline, note FROM worker ORDER BY name")
-        return [WorkerLeaseStatus(*row[:3], round(row[3] - now, 1), row[4]) for row in rows]
+        return [WorkerLeaseStatus(name, pid, hosts, round(at - now, 1), note) for name, pid, hosts, at, note in rows]

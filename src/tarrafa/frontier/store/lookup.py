@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.clock import Clock
 from tarrafa.frontier.messages import (
     HostCollectionCounts,
     HostCounts,
@@ -23,9 +22,9 @@ from tarrafa.frontier.messages import (
     UrlSample,
     UrlStatusFacts,
 )
-from tarrafa.frontier.store.collections import Collections, LoadedCollection
-from tarrafa.frontier.store.counters import Bucket, Counters
-from tarrafa.frontier.store.database import ALL_ROWS, FrontierDatabase, UrlKey
+from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
+from tarrafa.frontier.store.counters import Bucket
+from tarrafa.frontier.store.database import ALL_ROWS, UrlKey
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.model import HostId, UrlId, UrlRole, UrlState
 
@@ -75,11 +74,9 @@ NEWEST_URLS_SQL = (
 class FrontierLookup:
     """Lookups in one frontier."""
 
-    def __init__(
-        self, db: FrontierDatabase, counters: Counters, collections: Collections, urls: FrontierUrls, clock: Clock
-    ) -> None:
-        self._db, self._counters, self._collections = db, counters, collections
-        self._urls, self._clock = urls, clock
+    def __init__(self, context: StoreContext, urls: FrontierUrls) -> None:
+        self._db, self._counters, self._collections = context.db, context.counters, context.collections
+        self._clock, self._urls = context.clock, urls
         self._host_counts: dict[int, tuple[float, HostCounts]] = {}
 
     def look_up(self, host: HostId, url: UrlId) -> UrlLookup:

@@ -13,10 +13,9 @@ linking pages were visited.
 
 from typing import Any
 
-from tarrafa.clock import Clock
-from tarrafa.frontier.store.collections import NO_USAGE, Collections, LoadedCollection
-from tarrafa.frontier.store.counters import Bucket, Counters
-from tarrafa.frontier.store.database import FrontierDatabase, UrlKey
+from tarrafa.frontier.store.collections import NO_USAGE, LoadedCollection, StoreContext
+from tarrafa.frontier.store.counters import Bucket
+from tarrafa.frontier.store.database import UrlKey
 from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, RevisitQueue
 from tarrafa.model import HostId, UrlId, UrlRole, UrlState
 
@@ -28,11 +27,9 @@ SOON_S = 60.0
 class PageReplacement:
     """The `standing` rows of one frontier: pending URLs and kept pages, by in-links."""
 
-    def __init__(
-        self, db: FrontierDatabase, counters: Counters, collections: Collections, revisits: RevisitQueue, clock: Clock
-    ) -> None:
-        self._db, self._counters, self._collections = db, counters, collections
-        self._revisits, self._clock = revisits, clock
+    def __init__(self, context: StoreContext, revisits: RevisitQueue) -> None:
+        self._db, self._counters, self._collections = context.db, context.counters, context.collections
+        self._clock, self._revisits = context.clock, revisits
 
     def add(self, known: LoadedCollection, kept: bool, in_links: int, key: UrlKey) -> None:
         """Pages only: sitemaps and feeds do not compete with pages."""

@@ -8,13 +8,10 @@ passed since their last response.
 
 from collections.abc import Callable, Iterable
 
-from tarrafa.clock import Clock
 from tarrafa.frontier.messages import RetryBatch
-from tarrafa.frontier.store.collections import Collections, LoadedCollection
-from tarrafa.frontier.store.counters import Counters
-from tarrafa.frontier.store.database import ALL_ROWS, FrontierDatabase, UrlKey
+from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
+from tarrafa.frontier.store.database import ALL_ROWS, UrlKey
 from tarrafa.frontier.store.lookup import FrontierLookup
-from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.store.urls import FrontierUrls, Queued
 from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import HostId, Status, UrlState, can_be_retried
@@ -28,18 +25,10 @@ REFUSED_BY_SCOPE = (Status.TRAP, Status.HOST_FULL, Status.OUT_OF_SCOPE, Status.L
 class Retries:
     """Retries in one frontier."""
 
-    def __init__(
-        self,
-        db: FrontierDatabase,
-        counters: Counters,
-        collections: Collections,
-        urls: FrontierUrls,
-        ready: ReadyQueue,
-        lookup: FrontierLookup,
-        clock: Clock,
-    ) -> None:
-        self._db, self._counters, self._collections, self._urls = db, counters, collections, urls
-        self._ready, self._lookup, self._clock = ready, lookup, clock
+    def __init__(self, context: StoreContext, urls: FrontierUrls, lookup: FrontierLookup) -> None:
+        self._db, self._counters, self._collections = context.db, context.counters, context.collections
+        self._ready, self._clock = context.ready, context.clock
+        self._urls, self._lookup = urls, lookup
 
     # -- on request -------------------------------------------------------------------------------------------
 

@@ -17,12 +17,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from tarrafa.clock import Clock
 from tarrafa.frontier.messages import PageFreshness, PlannedVisit, RevisitPage, RevisitShelf
-from tarrafa.frontier.store.collections import Collections, LoadedCollection
-from tarrafa.frontier.store.counters import Bucket, Counters
-from tarrafa.frontier.store.database import ALL_ROWS, OLD, FrontierDatabase, UrlKey
-from tarrafa.frontier.store.ready_queue import ReadyQueue
+from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
+from tarrafa.frontier.store.counters import Bucket
+from tarrafa.frontier.store.database import ALL_ROWS, OLD, UrlKey
 from tarrafa.model import GONE, HostId, Outcome, UrlId, UrlRole, UrlState, is_inconclusive
 from tarrafa.parse.text.dates import parse_date
 from tarrafa.revisit import change_rate, date_trust
@@ -109,8 +107,9 @@ def _limit(known: LoadedCollection) -> tuple[float, float] | None:
 class RevisitQueue:
     """The `page`, `due` and `shelf` rows of one frontier."""
 
-    def __init__(self, db: FrontierDatabase, counters: Counters, ready: ReadyQueue, clock: Clock) -> None:
-        self._db, self._counters, self._ready, self._clock = db, counters, ready, clock
+    def __init__(self, context: StoreContext) -> None:
+        self._db, self._counters, self._ready = context.db, context.counters, context.ready
+        self._clock = context.clock
         self._decisions = 0
 
     # -- the policy -------------------------------------------------------------------------------------------
@@ -577,11 +576,9 @@ class RevisitPlans:
     at once.
     """
 
-    def __init__(
-        self, db: FrontierDatabase, counters: Counters, collections: Collections, revisits: RevisitQueue, clock: Clock
-    ) -> None:
-        self._db, self._counters, self._collections = db, counters, collections
-        self._revisits, self._clock = revisits, clock
+    def __init__(self, context: StoreContext, revisits: RevisitQueue) -> None:
+        self._db, self._counters, self._collections = context.db, context.counters, context.collections
+        self._clock, self._revisits = context.clock, revisits
 
     def collections_to_plan(self) -> list[int]:
         now = self._clock.now()

@@ -27,12 +27,12 @@ from tarrafa.frontier.store.collections import (
     IMPORTING,
     SWEEPING,
     SWEPT_OUT,
-    Collections,
     LoadedCollection,
     RunProgress,
+    StoreContext,
 )
-from tarrafa.frontier.store.counters import Bucket, Counters
-from tarrafa.frontier.store.database import SWEPT, SWEPT_RANK, FrontierDatabase, UrlKey
+from tarrafa.frontier.store.counters import Bucket
+from tarrafa.frontier.store.database import SWEPT, SWEPT_RANK, UrlKey
 from tarrafa.frontier.store.urls import FrontierUrls, Queued
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId, UrlState
@@ -47,8 +47,9 @@ OF_EARLIER = (
 class Runs:
     """The runs of one frontier's collections."""
 
-    def __init__(self, db: FrontierDatabase, counters: Counters, collections: Collections, urls: FrontierUrls) -> None:
-        self._db, self._counters, self._collections, self._urls = db, counters, collections, urls
+    def __init__(self, context: StoreContext, urls: FrontierUrls) -> None:
+        self._db, self._counters, self._collections = context.db, context.counters, context.collections
+        self._urls = urls
 
     def begin(self, known: LoadedCollection, reason: Message | str, run: int, roots: list[DiscoveredUrl]) -> None:
         self._collections.begin_run(known, run)

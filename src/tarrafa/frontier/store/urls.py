@@ -7,16 +7,14 @@ that pending URLs are never searched for by scanning.
 from collections.abc import Sequence
 from typing import Any
 
-from tarrafa.clock import Clock
 from tarrafa.config import StrategyConfig
 from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight, is_significant_rank_change
 from tarrafa.frontier.ordering import order_of
 from tarrafa.frontier.store.breadth_sites import BreadthSites
-from tarrafa.frontier.store.collections import Collections, LoadedCollection
-from tarrafa.frontier.store.counters import Bucket, Counters
-from tarrafa.frontier.store.database import CLOSED, OPEN, SHOWN, SWEPT, SWEPT_RANK, UNSHOWN, FrontierDatabase, UrlKey
+from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
+from tarrafa.frontier.store.counters import Bucket
+from tarrafa.frontier.store.database import CLOSED, OPEN, SHOWN, SWEPT, SWEPT_RANK, UNSHOWN, UrlKey
 from tarrafa.frontier.store.page_replacement import PageReplacement
-from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.store.revisits import RevisitQueue
 from tarrafa.model import GIVEN_UP, HostId, Status, UrlId, UrlRole, UrlState
 from tarrafa.parse.public_suffix import PublicSuffixes
@@ -28,15 +26,13 @@ Queued = dict[HostId, int]  # URLs put into the queues and not yet counted in `w
 class FrontierUrls:
     """The URL rows of one frontier."""
 
-    def __init__(
-        self, db: FrontierDatabase, counters: Counters, collections: Collections, ready: ReadyQueue, clock: Clock
-    ) -> None:
-        self._db, self._counters, self._collections, self._clock = db, counters, collections, clock
-        self._ready = ready
-        self.revisits = RevisitQueue(db, counters, ready, clock)
-        self.page_replacement = PageReplacement(db, counters, collections, self.revisits, clock)
-        self.breadth = BreadthSites(db, counters, ready, clock)
-        self._suffix_text = str(db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
+    def __init__(self, context: StoreContext) -> None:
+        self._db, self._counters, self._collections = context.db, context.counters, context.collections
+        self._ready, self._clock = context.ready, context.clock
+        self.revisits = RevisitQueue(context)
+        self.page_replacement = PageReplacement(context, self.revisits)
+        self.breadth = BreadthSites(context)
+        self._suffix_text = str(self._db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
         self._suffixes: dict[tuple[str, ...], PublicSuffixes] = {}
 
     # -- discovery --------------------------------------------------------------------------------------------

@@ -13,12 +13,10 @@ from typing import Any
 
 import msgspec
 
-from tarrafa.clock import Clock
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.store.collections import Collections, LoadedCollection
-from tarrafa.frontier.store.counters import Bucket, Counters
-from tarrafa.frontier.store.database import FrontierDatabase, UrlKey
-from tarrafa.frontier.store.ready_queue import ReadyQueue
+from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
+from tarrafa.frontier.store.counters import Bucket
+from tarrafa.frontier.store.database import UrlKey
 from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, read_history
 from tarrafa.frontier.store.urls import FrontierUrls, Queued
 from tarrafa.frontier.transfer.host_export import (
@@ -79,17 +77,9 @@ _INSERT_VISIT = (
 class HostTransfer:
     """Export and import of one frontier's hosts."""
 
-    def __init__(
-        self,
-        db: FrontierDatabase,
-        counters: Counters,
-        collections: Collections,
-        urls: FrontierUrls,
-        ready: ReadyQueue,
-        clock: Clock,
-    ) -> None:
-        self._db, self._counters, self._collections, self._urls = db, counters, collections, urls
-        self._ready, self._clock = ready, clock
+    def __init__(self, context: StoreContext, urls: FrontierUrls) -> None:
+        self._db, self._counters, self._collections = context.db, context.counters, context.collections
+        self._ready, self._clock, self._urls = context.ready, context.clock, urls
 
     def export_catalogue(self) -> ExportCatalogue:
         """Plans are not exported: the importer computes its own."""
@@ -102,7 +92,7 @@ class HostTransfer:
         ]
         return ExportCatalogue(images, suffixes, dict(self._db.rows("SELECT name, at FROM deleted")))
 
-    # -- out --------------------------------------------------------------------------------------------------
+    # -- export -----------------------------------------------------------------------------------------------
 
     def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
         """The hosts after a cursor, with up to `limit` URLs in all; the last host may continue in the next batch."""
@@ -175,7 +165,7 @@ class HostTransfer:
         name = self._collections.by_id(number).row.name
         return HostCollectionExport(name, visited, refused, site_hosts, [_not_handed_out(url) for url in urls], run)
 
-    # -- in ---------------------------------------------------------------------------------------------------
+    # -- import -----------------------------------------------------------------------------------------------
 
     def import_hosts(self, images: list[HostExport]) -> None:
         for image in images:
@@ -267,7 +257,7 @@ class HostTransfer:
         else:
             self._urls.page_replacement.add(known, True, url.in_links, key)
 
-    # -- away -------------------------------------------------------------------------------------------------
+    # -- removal ----------------------------------------------------------------------------------------------
 
     def forget_host(self, host: HostId) -> None:
         """Remove a host that another frontier has from now on, and its counts."""
