@@ -42,13 +42,19 @@ CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a host whose address is refused
 class LeaseClock:
     """The clock of lease deadlines: this machine's boot clock, which cannot be set. It begins anew at each boot."""
 
-    def __init__(self, lease_s: float = LEASE_S) -> None:
-        self.lease_s = lease_s  # how long a lease lasts
+    def __init__(self, lease_s: float | None = None) -> None:
+        self._lease_s = lease_s
 
     @classmethod
     def from_environment(cls) -> "LeaseClock":
         """Tests that wait for leases to end make them short."""
-        return cls(float(os.environ.get(LEASE_VARIABLE) or LEASE_S))
+        text = os.environ.get(LEASE_VARIABLE)
+        return cls(float(text) if text else None)
+
+    @property
+    def lease_s(self) -> float:
+        """How long a lease lasts."""
+        return LEASE_S if self._lease_s is None else self._lease_s
 
     @property
     def era(self) -> str:
