@@ -263,7 +263,7 @@ class RevisitQueue:
         )
         return None if row is None else KeptPage(row[0], row[1], row[2], read_history(row[3]))
 
-    def _save_page(self, key: UrlKey, history: PageHistory, place: tuple[int, float], gone: int = 0) -> None:
+    def save_page(self, key: UrlKey, history: PageHistory, place: tuple[int, float], gone: int = 0) -> None:
         """Store the history of a page, and put the page on its shelf."""
         self._db.run("INSERT OR REPLACE INTO page VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, *place, gone, _encode(history)))
         self.add(key, *place)
@@ -302,12 +302,12 @@ class RevisitQueue:
             return None
         if outcome.status in GONE and not page.gone:
             self.remove(key, page.shelf, page.key)
-            self._save_page(key, page.history, (RETRY_SHELF, outcome.at + known.config.revisit.grace), gone=1)
+            self.save_page(key, page.history, (RETRY_SHELF, outcome.at + known.config.revisit.grace), gone=1)
             return resting
         if is_inconclusive(outcome.status):
             self.remove(key, page.shelf, page.key)
             wait_s = min(RETRY_S * 2.0 ** min(before.attempts, 20), RETRY_MAX_S)
-            self._save_page(key, page.history, (RETRY_SHELF, outcome.at + wait_s), page.gone)
+            self.save_page(key, page.history, (RETRY_SHELF, outcome.at + wait_s), page.gone)
             return resting
         self.drop_page(known, key)
         return None
@@ -336,7 +336,7 @@ class RevisitQueue:
             new = record_visit(page.history, at, changed, modified, dates[0].is_trusted)
             self._counters.add(known.row.id, Bucket.CHANGES, int(changed))
         self.update_site_sums(known, key[0], before.role, None if before.was_listing else old, new)
-        self._save_page(key, new, self._shelf_for(known, before.role, new))
+        self.save_page(key, new, self._shelf_for(known, before.role, new))
 
     def _shelf_for(self, known: LoadedCollection, role: int, page: PageHistory) -> tuple[int, float]:
         """Plans do not include sitemaps and feeds: with a plan these are read once a day."""
@@ -425,7 +425,7 @@ class RevisitQueue:
         page = self.find(key)
         if page is not None:
             self.remove(key, page.shelf, page.key)
-            self._save_page(key, page.history, (shelf, at), page.gone)
+            self.save_page(key, page.history, (shelf, at), page.gone)
             self.update_due(known, key[0])
 
     def _revise(self, known: LoadedCollection, key: UrlKey, page: KeptPage, **changes: float) -> None:
@@ -546,7 +546,7 @@ class RevisitQueue:
         place, gone = self._shelf_for(known, role, history), 0
         if page is not None and page.shelf == RETRY_SHELF:
             place, gone = (RETRY_SHELF, page.key), page.gone
-        self._save_page(key, history, place, gone)
+        self.save_page(key, history, place, gone)
         if is_out:
             self.remove(key, *place)
 

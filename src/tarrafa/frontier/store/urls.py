@@ -5,7 +5,7 @@ that pending URLs are never searched for by scanning.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tarrafa.config import StrategyConfig
 from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight, is_significant_rank_change
@@ -21,6 +21,13 @@ from tarrafa.parse.public_suffix import PublicSuffixes
 
 RANK_COLUMNS = "url, sequence, in_links, attempts, role"  # that the rank of a URL depends on, with its id
 Queued = dict[HostId, int]  # URLs put into the queues and not yet counted in `work`, per host
+
+
+class _Discovery(NamedTuple):
+    """State of one call of `discover`."""
+
+    queued: Queued
+    closed: dict[HostId, int]  # `closed_status` of the hosts so far
 
 
 class FrontierUrls:
@@ -43,19 +50,19 @@ class FrontierUrls:
         if self._collections.is_deleted(collection):
             return  # the sender was away for long
         known = self._collections.by_id(collection)
-        queued: Queued = {}
-        closed: dict[HostId, int] = {}
+        queued = Queued()
+        batch = _Discovery(queued, {})
         first = self._collections.reserve_sequence(known, len(offers))
         self._db.prefetch("url", [(offer.host, collection, offer.id) for offer in offers])
         for sequence, offer in sorted(enumerate(offers, first), key=lambda one: (one[1].host, one[1].id)):
             key = (offer.host, collection, offer.id)
             row = self._db.find_url("depth, redirects, state, announced, status, role, run, shown", key)
             if row is None:
-                self._insert(known, offer, sequence, queued, closed)
+                self._insert(known, offer, sequence, batch)
                 continue
             depth, redirects, state, announced, status, role, run, shown = row
             if run < known.run or _was_swept(state, status, shown):
-                self._rediscover(known, offer, sequence, queued, closed)
+                self._rediscover(known, offer, sequence, batch)
                 continue
             if (offer.depth, offer.redirects) < (depth, redirects):
                 self._lower(known, key, offer.depth, offer.redirects, state, queued)
@@ -118,19 +125,12 @@ class FrontierUrls:
         self.revisits.drop_page(known, key)
         self.requeue(known, key, state, queued)
 
-    def _insert(
-        self,
-        known: LoadedCollection,
-        offer: DiscoveredUrl,
-        sequence: int,
-        queued: Queued,
-        closed: dict[HostId, int],
-    ) -> None:
+    def _insert(self, known: LoadedCollection, offer: DiscoveredUrl, sequence: int, batch: _Discovery) -> None:
         number = known.row.id
-        if offer.host not in queued:
+        if offer.host not in batch.queued:
             self._ensure_host(known, offer)
-            queued[offer.host] = 0
-        state, status = self._first_state(known, offer, closed)
+            batch.queued[offer.host] = 0
+        state, status = self._first_state(known, offer, batch)
         self._db.run(
             "INSERT INTO url (host, collection, id, url, depth, redirects, state, status, sequence, discovered,"
             " role, announced, parent, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -141,14 +141,12 @@ class FrontierUrls:
         self._counters.add(number, Bucket.state(state))
         if state == UrlState.PENDING:
             key = (offer.host, number, offer.id)
-            self.enqueue(known, key, (offer.url, sequence, 0, 0, offer.role), queued)
+            self.enqueue(known, key, (offer.url, sequence, 0, 0, offer.role), batch.queued)
 
-    def _first_state(
-        self, known: LoadedCollection, offer: DiscoveredUrl, closed: dict[HostId, int]
-    ) -> tuple[UrlState, int]:
+    def _first_state(self, known: LoadedCollection, offer: DiscoveredUrl, batch: _Discovery) -> tuple[UrlState, int]:
         """State of a URL that this run finds for the first time, and the status for which it is not pending."""
         limit = known.config.scope.depth_max
-        status = offer.status or self._cached_closed_status(known, offer.host, closed)
+        status = offer.status or self._cached_closed_status(known, offer.host, batch)
         if limit is not None and offer.depth > limit:
             return UrlState.TOO_DEEP, 0
         if not status:
@@ -156,15 +154,15 @@ class FrontierUrls:
         self._counters.add(known.row.id, f"status:{status}")
         return UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED, status
 
-    def _cached_closed_status(self, known: LoadedCollection, host: HostId, closed: dict[HostId, int]) -> int:
-        if host not in closed:
+    def _cached_closed_status(self, known: LoadedCollection, host: HostId, batch: _Discovery) -> int:
+        if host not in batch.closed:
             if known.run > 1:  # visits to a host are counted anew in each run
                 self._db.run(
                     "UPDATE work SET visited = 0, run = ? WHERE host = ? AND collection = ? AND run < ?",
                     (known.run, host, known.row.id, known.run),
                 )
-            closed[host] = self.closed_status(known, host)
-        return closed[host]
+            batch.closed[host] = self.closed_status(known, host)
+        return batch.closed[host]
 
     def closed_status(self, known: LoadedCollection, host: HostId) -> int:
         """The status for which no new URL of this host is pending; 0: new URLs are."""
@@ -179,14 +177,7 @@ class FrontierUrls:
             return Status.HOST_GIVEN_UP  # it failed too often, and its back-off is not over
         return 0
 
-    def _rediscover(
-        self,
-        known: LoadedCollection,
-        offer: DiscoveredUrl,
-        sequence: int,
-        queued: Queued,
-        closed: dict[HostId, int],
-    ) -> None:
+    def _rediscover(self, known: LoadedCollection, offer: DiscoveredUrl, sequence: int, batch: _Discovery) -> None:
         """A link of this run leads to a URL of an earlier run: it is like a new URL, except for its history.
 
         A URL that is handed out stays so. A kept page is pending, even if it would be refused now: only its visit tells
@@ -200,10 +191,10 @@ class FrontierUrls:
         self._counters.add(number, Bucket.REVISITS_OUT, -int(is_revisit_out))
         is_kept = state == UrlState.FETCHED or shown != UNSHOWN or is_revisit_out
         if is_kept:
-            is_closed = self._cached_closed_status(known, offer.host, closed)
+            is_closed = self._cached_closed_status(known, offer.host, batch)
             after, why = UrlState.FETCHED if is_closed else UrlState.PENDING, 0
         else:
-            after, why = self._first_state(known, offer, closed)
+            after, why = self._first_state(known, offer, batch)
         if state == UrlState.HANDED_OUT:
             after, why = UrlState.HANDED_OUT, 0
         elif state == UrlState.PENDING:
@@ -227,7 +218,7 @@ class FrontierUrls:
         )  # fmt: skip
         self._counters.move(number, state, after)
         if after == UrlState.PENDING:
-            counted = Queued() if state == UrlState.PENDING else queued  # it was counted as pending before
+            counted = Queued() if state == UrlState.PENDING else batch.queued  # it was counted as pending before
             self.enqueue(known, key, (offer.url, sequence, in_links, 0, role), counted)
 
     # -- hosts and sites --------------------------------------------------------------------------------------

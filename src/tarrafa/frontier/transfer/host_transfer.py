@@ -41,37 +41,31 @@ AFTER_PAGE = 3  # fields of `UrlExport` after `page`
 URL_COLUMNS = tuple(field.name for field in msgspec.structs.fields(UrlExport) if field.name not in ("history", "page"))
 HOST_COLUMNS = tuple(field.name for field in msgspec.structs.fields(HostRowExport))[:-1]
 VISIT_COLUMNS = tuple(field.name for field in msgspec.structs.fields(VisitExport))
-BELOW_HOSTS = ("url", "visit", "pending", "page", "due", "work")
+TABLES_BELOW_HOST = ("url", "visit", "pending", "page", "due", "work")
 
 EARLIER = {  # counters of what earlier runs left: see runs.py
     Bucket.OLD_PAGES: f"run < ? AND state = {UrlState.FETCHED:d}",
     Bucket.LEFT_OVER: f"run < ? AND state = {UrlState.PENDING:d}",
     Bucket.SHOWN_PAGES: "shown > 0",
 }
-_encode = msgspec.msgpack.Encoder().encode
 Rows = list[tuple[Any, ...]]
 
 
-def _placeholders(count: int) -> str:
-    return ", ".join("?" * count)
+def _insert_sql(table: str, *columns: str) -> str:
+    places = ", ".join("?" * len(columns))
+    return f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({places})"  # noqa: S608 (names of our own)
 
 
-# These contain names of our own only.
-_URLS = f"SELECT collection, {', '.join(URL_COLUMNS)} FROM url WHERE host = ?"  # noqa: S608
-_VISITS = f"SELECT id, {', '.join(VISIT_COLUMNS)} FROM visit WHERE host = ? AND collection = ?"  # noqa: S608
-_HOST = f"SELECT {', '.join(HOST_COLUMNS)}, worker, robots_status, robots_digest, robots_expires FROM host"  # noqa: S608
-_INSERT_HOST = (
-    f"INSERT OR IGNORE INTO host (id, key, site, {', '.join(HOST_COLUMNS)}, robots_status, robots_digest,"  # noqa: S608
-    f" robots_expires) VALUES ({_placeholders(len(HOST_COLUMNS) + 6)})"
+ROBOTS_COLUMNS = ("robots_status", "robots_digest", "robots_expires")
+INSERT_HOST_SQL = _insert_sql("host", "id", "key", "site", *HOST_COLUMNS, *ROBOTS_COLUMNS)
+INSERT_URL_SQL = _insert_sql("url", "host", "collection", *URL_COLUMNS)
+INSERT_VISIT_SQL = _insert_sql("visit", "host", "collection", "id", *VISIT_COLUMNS)
+URLS_SQL = f"SELECT collection, {', '.join(URL_COLUMNS)} FROM url WHERE host = ?"  # noqa: S608
+VISITS_SQL = (
+    f"SELECT id, {', '.join(VISIT_COLUMNS)} FROM visit WHERE host = ? AND collection = ?"  # noqa: S608
+    " AND id BETWEEN ? AND ? ORDER BY id, number"
 )
-_INSERT_URL = (
-    f"INSERT OR IGNORE INTO url (host, collection, {', '.join(URL_COLUMNS)})"  # noqa: S608
-    f" VALUES ({_placeholders(len(URL_COLUMNS) + 2)})"
-)
-_INSERT_VISIT = (
-    f"INSERT OR IGNORE INTO visit (host, collection, id, {', '.join(VISIT_COLUMNS)})"  # noqa: S608
-    f" VALUES ({_placeholders(len(VISIT_COLUMNS) + 3)})"
-)
+HOST_SQL = f"SELECT {', '.join((*HOST_COLUMNS, 'worker', *ROBOTS_COLUMNS))} FROM host WHERE id = ?"  # noqa: S608
 
 
 class HostTransfer:
@@ -117,7 +111,7 @@ class HostTransfer:
         if row is None:
             return None, place
         rows = self._db.rows(
-            f"{_URLS} AND (collection, id) > (?, ?) ORDER BY collection, id LIMIT ?",
+            f"{URLS_SQL} AND (collection, id) > (?, ?) ORDER BY collection, id LIMIT ?",
             (host, place.collection, place.url, limit),
         )
         shares = [
@@ -128,7 +122,7 @@ class HostTransfer:
 
     def _export_row(self, host: HostId) -> HostRowExport:
         """A worker that holds the host may be sending a request just now: its delay counts from now."""
-        *facts, worker, status, digest, expires = self._db.required_row(f"{_HOST} WHERE id = ?", (host,))
+        *facts, worker, status, digest, expires = self._db.required_row(HOST_SQL, (host,))
         robots = None
         if status is not None:
             text = self._db.value("SELECT text FROM robots WHERE digest = ?", (digest,))
@@ -149,7 +143,7 @@ class HostTransfer:
         )
         key, (first, last) = (host, number), (rows[0][1], rows[-1][1])
         history: defaultdict[UrlId, list[VisitExport]] = defaultdict(list)
-        for url, *visit in self._db.rows(f"{_VISITS} AND id BETWEEN ? AND ? ORDER BY id, number", (*key, first, last)):
+        for url, *visit in self._db.rows(VISITS_SQL, (*key, first, last)):
             history[url].append(VisitExport(*visit))
         pages = {
             url: PageExport(shelf, at, gone, read_history(content))
@@ -170,12 +164,10 @@ class HostTransfer:
     def import_hosts(self, images: list[HostExport]) -> None:
         for image in images:
             check_host_export(image)
-            self._ready.remove(image.id)
-            self._import_host(image)
-            for share in image.shares:
-                self._import_collection(image.id, image.key, share)
-            if self._db.value("SELECT worker FROM host WHERE id = ?", (image.id,)) is None:
-                self._ready.add(image.id)
+            with self._ready.suspended(image.id):
+                self._import_host(image)
+                for share in image.shares:
+                    self._import_collection(image.id, image.key, share)
 
     def _import_host(self, image: HostExport) -> None:
         """An existing row stays, except that politeness counts for both, and that robots.txt and memory may be
@@ -191,7 +183,7 @@ class HostTransfer:
             self._db.run("INSERT OR IGNORE INTO robots VALUES (?, ?)", (robots.digest, robots.text))
         rules = (robots.status, robots.digest, robots.expires) if robots is not None else (None, None, None)
         facts = [getattr(row, column) for column in HOST_COLUMNS]
-        self._db.run(_INSERT_HOST, (image.id, image.key, image.site, *facts, *rules))
+        self._db.run(INSERT_HOST_SQL, (image.id, image.key, image.site, *facts, *rules))
         self._db.run(
             "UPDATE host SET next_at = max(next_at, ?), ended_at = max(ended_at, ?), delay_s = max(delay_s, ?),"
             " memory = coalesce(memory, ?) WHERE id = ?",
@@ -230,7 +222,7 @@ class HostTransfer:
         """False: the URL is known here."""
         number, key = known.row.id, (host, known.row.id, url.id)
         url = msgspec.structs.replace(url, run=min(url.run, known.run))
-        if not self._db.run(_INSERT_URL, (*key[:2], *(getattr(url, column) for column in URL_COLUMNS))):
+        if not self._db.run(INSERT_URL_SQL, (*key[:2], *(getattr(url, column) for column in URL_COLUMNS))):
             self._db.update_url(key, "visits = max(visits, ?)", url.visits)
             return False
         known.sequence = max(known.sequence, url.sequence + 1)
@@ -238,7 +230,7 @@ class HostTransfer:
         self._counters.add(number, Bucket.state(url.state))
         self._counters.add(number, Bucket.OLD_PAGES, int(url.state == UrlState.FETCHED and url.run < known.run))
         self._counters.add(number, Bucket.SHOWN_PAGES, int(url.shown > 0))
-        self._db.many(_INSERT_VISIT, [(*key, *msgspec.structs.astuple(visit)) for visit in url.history])
+        self._db.many(INSERT_VISIT_SQL, [(*key, *msgspec.structs.astuple(visit)) for visit in url.history])
         if url.state == UrlState.PENDING:
             self._urls.requeue_counted(known, key, queued)
         if url.page is not None and known.config.keeps_fresh:
@@ -246,11 +238,7 @@ class HostTransfer:
         return True
 
     def _import_page(self, known: LoadedCollection, key: UrlKey, url: UrlExport, page: PageExport) -> None:
-        self._db.run(
-            "INSERT INTO page VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*key, page.shelf, page.key, page.gone, _encode(page.history)),
-        )
-        self._urls.revisits.add(key, page.shelf, page.key)
+        self._urls.revisits.save_page(key, page.history, (page.shelf, page.key), page.gone)
         self._urls.revisits.update_site_sums(known, key[0], url.role, None, page.history)
         if page.shelf == DISMISSED_SHELF:
             self._counters.add(known.row.id, Bucket.DISMISSED_WAITING)
@@ -275,7 +263,7 @@ class HostTransfer:
             )
             self._db.run("DELETE FROM shelf WHERE collection = ? AND host = ?", (number, host))
         self._ready.remove(host)
-        for table in BELOW_HOSTS:
+        for table in TABLES_BELOW_HOST:
             self._db.run(f"DELETE FROM {table} WHERE host = ?", (host,))  # noqa: S608 (names of our own)
         self._db.run("UPDATE address SET host = NULL WHERE host = ?", (host,))
         self._db.run("DELETE FROM host WHERE id = ?", (host,))
