@@ -209,45 +209,45 @@ class Collections:
         it had before. Without `start`, an existing collection keeps its state."""
         same = next((one for one in self._by_id.values() if one.row.config == content), None)
         wanted = self._decode(content) if same is None else same.config
-        known = self.find(wanted.name)
-        now = self._clock.now()
-        if known is None:
-            number = self._next_number() if number is None else number
-            state: str = "running" if start else "ready"
-            reason: Message | str = "" if start else NOT_STARTED
-            started = now if start else 0.0
-            self._db.run(
-                "INSERT INTO collection (id, name, state, reason, config, created, started)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (number, wanted.name, state, reason_to_text(reason), content, now, started),
-            )
-            row = CollectionRow(number, wanted.name, state, reason, content)
-            known = LoadedCollection(row, wanted, 0, run_progress=RunProgress(started), created=now)
-            self._by_id[number] = known
-            return known, None
+        former = self.find(wanted.name)
+        if former is None:
+            known = self._create(wanted, content, number, start)
+        else:
+            known = self._reconfigure(former, wanted, content, start)
+        self._by_id[known.row.id] = known
+        return known, None if former is None else former.config
+
+    def _create(self, wanted: config.Collection, content: bytes, number: int | None, start: bool) -> LoadedCollection:
+        number, now = self._next_number() if number is None else number, self._clock.now()
+        state, reason, started = ("running", "", now) if start else ("ready", NOT_STARTED, 0.0)
+        self._db.run(
+            "INSERT INTO collection (id, name, state, reason, config, created, started) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (number, wanted.name, state, reason_to_text(reason), content, now, started),
+        )
+        row = CollectionRow(number, wanted.name, state, reason, content)
+        return LoadedCollection(row, wanted, 0, run_progress=RunProgress(started), created=now)
+
+    def _reconfigure(
+        self, known: LoadedCollection, wanted: config.Collection, content: bytes, start: bool
+    ) -> LoadedCollection:
         _check_usable(known)
-        before = known.config
-        if before.identity != wanted.identity:
+        fixed, row = known.config.identity, known.row
+        if fixed != wanted.identity:
             raise ConfigError(
                 f"{wanted.name}: [identity] is fixed when a collection is created "
-                f"(fold_case = {before.identity.fold_case}, strip_slash = {before.identity.strip_slash}); "
+                f"(fold_case = {fixed.fold_case}, strip_slash = {fixed.strip_slash}); "
                 "use another name"
             )
-        state, reason = ("running", "") if start else (known.row.state, known.row.reason)
-        started = known.run_progress.started or (now if start else 0.0)
-        revision = known.row.revision + (content != known.row.config)
+        state, reason = ("running", "") if start else (row.state, row.reason)
+        started = known.run_progress.started or (self._clock.now() if start else 0.0)
+        revision = row.revision + (content != row.config)
         self._db.run(
             "UPDATE collection SET state = ?, reason = ?, config = ?, revision = ?, started = ? WHERE id = ?",
-            (state, reason_to_text(reason), content, revision, started, known.row.id),
+            (state, reason_to_text(reason), content, revision, started, row.id),
         )
-        known = dataclasses.replace(
-            known,
-            row=msgspec.structs.replace(known.row, state=state, reason=reason, config=content, revision=revision),
-            config=wanted,
-            run_progress=dataclasses.replace(known.run_progress, started=started),
-        )
-        self._by_id[known.row.id] = known
-        return known, before
+        row = msgspec.structs.replace(row, state=state, reason=reason, config=content, revision=revision)
+        progress = dataclasses.replace(known.run_progress, started=started)
+        return dataclasses.replace(known, row=row, config=wanted, run_progress=progress)
 
     def _next_number(self) -> int:
         """A number that no collection ever had, deleted ones included: workers know collections by it."""

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -284,78 +284,73 @@ def last_clock_reading(path: Path) -> float:
     if not path.exists():
         return 0.0
     try:
-        db = FrontierDatabase(open_sqlite_readonly(path))
-        try:
-            return float(db.value("SELECT value FROM meta WHERE key = 'clock'") or 0.0)
-        finally:
-            db.connection.close()
+        with contextlib.closing(open_sqlite_readonly(path)) as connection:
+            sql = "SELECT value FROM meta WHERE key = 'clock'"
+            return float(FrontierDatabase(connection).value(sql) or 0.0)
     except apsw.Error:  # reported when the file is opened for writing
         return 0.0
 
 
-def read_overview(path: Path) -> FrontierOverview:
-    return _read(path, lambda store: FrontierOverview(store.collections.status(), []))
-
-
-def read_collections(path: Path) -> list[CollectionRow]:
-    return _read(path, lambda store: store.collections.rows())
-
-
-def read_url_lookup(path: Path, host: HostId, url: UrlId) -> UrlLookup:
-    return _read(path, lambda store: store.lookup.look_up(host, url))
-
-
-def read_status_facts(path: Path, name: str, status: int, clock: Clock) -> UrlStatusFacts:
-    return _read(path, lambda store: status_facts(store.collections.by_name(name), status, clock.now(), store.db.rows))
-
-
-def read_revisit_pages(path: Path, name: str) -> tuple[CollectionRow, list[RevisitPage]]:
-    """A collection and its pages that are kept fresh."""
-
-    def read(store: FrontierStore) -> tuple[CollectionRow, list[RevisitPage]]:
-        row = store.collections.by_name(name).row
-        return row, store.planning.revisit_pages(row.id, FIRST_HOST, b"", -1)
-
-    return _read(path, read)
-
-
-def for_each_revisit_page(path: Path, name: str, take: Callable[[list[RevisitPage]], None]) -> None:
-    """Pass a collection's pages that are kept fresh to `take`, some at a time."""
-
-    def read(store: FrontierStore) -> None:
-        number, host, url = store.collections.by_name(name).row.id, FIRST_HOST, b""
-        while some := store.planning.revisit_pages(number, host, url, PAGES_PER_READ):
-            take(some)
-            host, url = some[-1].host, some[-1].id
-
-    _read(path, read)
-
-
-def read_statuses_by_host(path: Path, collection: str) -> list[tuple[str, int | None, int]]:
-    """Host key, status and number of URLs. Scans the collection."""
-    sql = (
-        "SELECT key, url.status, count(*) FROM url JOIN host ON host.id = url.host"
-        " WHERE collection = (SELECT id FROM collection WHERE name = ?) GROUP BY 1, 2"
-    )
-    rows = _read(path, lambda store: store.db.rows(sql, (collection,)))
-    return [(str(key), status, int(count)) for key, status, count in rows]
-
-
-def _read(path: Path, read: Callable[[FrontierStore], T]) -> T:
+@contextlib.contextmanager
+def _reader(path: Path) -> Iterator[FrontierStore]:
     if not path.exists():
         raise DataError(
             f"{path}: is missing; of a frontier that is elsewhere ask with --frontier ADDRESS; if it was here and got"
             " lost, `tarrafa rebuild frontier` makes it again"
         )
     try:
-        db = FrontierDatabase(open_sqlite_readonly(path))
-        try:
-            check_schema(db, path)
-            return read(FrontierStore(db, Clock.real(), LeaseClock()))
-        finally:
-            db.connection.close()
+        with contextlib.closing(open_sqlite_readonly(path)) as connection:
+            check_schema(FrontierDatabase(connection), path)
+            yield FrontierStore(FrontierDatabase(connection), Clock.real(), LeaseClock())
     except apsw.Error as error:
         raise translate_error(path, error) from None
+
+
+def read_overview(path: Path) -> FrontierOverview:
+    with _reader(path) as store:
+        return FrontierOverview(store.collections.status(), [])
+
+
+def read_collections(path: Path) -> list[CollectionRow]:
+    with _reader(path) as store:
+        return store.collections.rows()
+
+
+def read_url_lookup(path: Path, host: HostId, url: UrlId) -> UrlLookup:
+    with _reader(path) as store:
+        return store.lookup.look_up(host, url)
+
+
+def read_status_facts(path: Path, name: str, status: int, clock: Clock) -> UrlStatusFacts:
+    with _reader(path) as store:
+        return status_facts(store.collections.by_name(name), status, clock.now(), store.db.rows)
+
+
+def read_revisit_pages(path: Path, name: str) -> tuple[CollectionRow, list[RevisitPage]]:
+    """A collection and its pages that are kept fresh."""
+    with _reader(path) as store:
+        row = store.collections.by_name(name).row
+        return row, store.planning.revisit_pages(row.id, FIRST_HOST, b"", -1)
+
+
+def for_each_revisit_page(path: Path, name: str, take: Callable[[list[RevisitPage]], None]) -> None:
+    """Pass a collection's pages that are kept fresh to `take`, some at a time."""
+    with _reader(path) as store:
+        number, host, url = store.collections.by_name(name).row.id, FIRST_HOST, b""
+        while some := store.planning.revisit_pages(number, host, url, PAGES_PER_READ):
+            take(some)
+            host, url = some[-1].host, some[-1].id
+
+
+def read_statuses_by_host(path: Path, collection: str) -> list[tuple[str, int | None, int]]:
+    """Host key, status and number of URLs. Scans the collection."""
+    with _reader(path) as store:
+        rows = store.db.rows(
+            "SELECT key, url.status, count(*) FROM url JOIN host ON host.id = url.host"
+            " WHERE collection = (SELECT id FROM collection WHERE name = ?) GROUP BY 1, 2",
+            (collection,),
+        )
+        return [(str(key), status, int(count)) for key, status, count in rows]
 
 
 def translate_error(path: Path, error: apsw.Error) -> DataError:
