@@ -50,8 +50,8 @@ from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.index.text_analysis import analyze, words
 from tarrafa.model import Outcome, Page, VisitRecord
+from tarrafa.parse import fingerprint
 from tarrafa.parse.page import parse
-from tarrafa.parse.text import fingerprint
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.request import SearchRequest
 from tarrafa.search.searcher import Searcher

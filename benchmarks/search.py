@@ -53,7 +53,7 @@ from tarrafa.index import schema, shards
 from tarrafa.index.document_fields import LinkStanding, document
 from tarrafa.index.text_analysis import analyze, analyzer_for, covering_pairs, words
 from tarrafa.model import Link, Outcome, Page, VisitRecord
-from tarrafa.parse.text.fingerprint import content_id, fold, simhash
+from tarrafa.parse.fingerprint import content_id, fold, simhash
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.query_builder import COMMON_SHARE

@@ -29,7 +29,7 @@ from tarrafa.graph import follower as graph
 from tarrafa.index import shards
 from tarrafa.index.parallel_rebuild import rebuild_in_parallel
 from tarrafa.model import Link, Outcome, Page, VisitRecord
-from tarrafa.parse.text.fingerprint import content_id, fold, simhash
+from tarrafa.parse.fingerprint import content_id, fold, simhash
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 from tarrafa.search.local_shard import LocalShard

@@ -36,7 +36,7 @@ LEVEL = {room: len(FLOORS) - number for number, floor in enumerate(FLOORS) for r
 TOUCHES_THE_WORLD = {
     "asyncio", "os", "pathlib", "socket", "time", "datetime", "subprocess", "threading", "io", "shutil", "tempfile",
     "pycurl", "aiodns", "apsw", "uvloop", "urllib.request", "random", "tarrafa.clock", "tarrafa.runtime.data_dir",
-    "tarrafa.runtime.process",
+    "tarrafa.runtime.child_process", "tarrafa.runtime.process",
 }  # fmt: skip
 PURE = ["parse", "revisit", "frontier/ordering.py"]
 
@@ -47,15 +47,12 @@ SHARED_NAMES = {
     "app": "builds an application of commands or routes",
     "collections": "collections: their commands, and their rows in the frontier",
     "credentials": "credentials for crawled sites: their store, and its commands",
-    "curation": "the search curation file: its rules, and its command",
-    "errors": "exceptions of a room",
     "follower": "keeps a projection of the archive up to date",
     "messages": "the structs of a protocol",
     "params": "query parameters of a page",
     "reader": "reads a projection for search",
     "routes": "HTTP routes of a folder",
     "schema": "tables or fields of a store",
-    "status": "how far a projection is behind the archive",
     "store": "the SQLite store of a room",
     "takedown": "takedowns of URLs, hosts and sites: their log, and its commands",
 }
@@ -63,7 +60,6 @@ SHARED_NAMES_MAX = 25
 FILES_PER_FOLDER_MAX = 20
 LARGE_FOLDERS = {
     "simulate": "experiments share one engine",
-    "triples": "one store with its readers",
 }
 
 
@@ -100,7 +96,9 @@ def test_a_room_imports_only_rooms_below_it(path):
 
 
 def test_processes_of_ours_are_started_in_one_way():
-    assert [path for path in modules() if "sys.executable" in path.read_text()] == [SOURCE / "runtime" / "process.py"]
+    assert [path for path in modules() if "sys.executable" in path.read_text()] == [
+        SOURCE / "runtime" / "child_process.py"
+    ]
 
 
 def test_every_room_has_its_floor():

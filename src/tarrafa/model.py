@@ -78,7 +78,23 @@ STATUS_MEANING: dict[int, Message] = {
     Status.STARVED: message("our own machine was too slow"),
 }
 
+COLLECTION_STATES = {
+    "ready": message("ready"),
+    "waiting": message("waiting"),
+    "running": message("running"),
+    "paused": message("paused"),
+    "stopped": message("stopped"),
+    "finished": message("finished"),
+    "deleting": message("being deleted"),
+    "importing": message("being imported"),
+}
+
 _trouble = re.compile(r"(robots\.txt: )?(-?\d+)\b ?(.*)", re.DOTALL).fullmatch
+
+
+def collection_state(state: str) -> Message | str:
+    """The name of a collection's state for people; the state itself if it has no name."""
+    return COLLECTION_STATES.get(state, state)
 
 
 def host_trouble(trouble: str) -> Message | str:

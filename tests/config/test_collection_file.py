@@ -6,7 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.config import Collection, HostMatcher, PolitenessConfig, UrlScoreWeights
+from tarrafa.config import Collection
+from tarrafa.config.formats import parse_name_server
+from tarrafa.config.patterns import HostMatcher
+from tarrafa.config.sections import PolitenessConfig, UrlScoreWeights
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import ConfigError
 
@@ -205,7 +208,7 @@ def test_whoever_names_languages_looks_beyond_the_hosts_unless_told_not_to(scope
     ],
 )
 def test_a_name_server_is_an_address_with_or_without_a_port(text, expected):
-    assert config.parse_name_server(text) == expected
+    assert parse_name_server(text) == expected
 
 
 PROXIED = """

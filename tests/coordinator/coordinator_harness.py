@@ -74,7 +74,7 @@ async def coordinator_harness(path: Path) -> AsyncIterator[CoordinatorHarness]:
     clock = MovedClock(0, 0)
     clock.moment[0] = START
     frontier = SqliteFrontier(data.frontier, clock, SUFFIXES, lease_clock=FalseLeaseClock())
-    ledger = CoordinatorStore.open(data)
+    ledger = CoordinatorStore(data)
     try:
         yield CoordinatorHarness(frontier, ledger, clock)
     finally:

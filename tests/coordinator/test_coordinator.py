@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tarrafa import config, credentials
 from tarrafa.coordinator.definitions.versions import BY_COMMAND_LINE
-from tarrafa.crawl.supervisor.submission import ROOTS_PER_CALL, submit_collection
+from tarrafa.crawl.supervisor.supervisor import ROOTS_PER_CALL, submit_collection
 from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER
 from tarrafa.errors import ConfigError, EditConflict, FrontierError, Unreachable
 from tarrafa.frontier.messages import CollectionRow
@@ -26,7 +26,7 @@ from tests.coordinator.node.sample_messages import a_beat
 
 async def test_what_is_created_waits_until_somebody_starts_it(harness: CoordinatorHarness) -> None:
     await harness.coordinator.actions.create(a_collection(), "ana", start=False)
-    assert await harness.state() == ("ready", "starts when somebody starts it")
+    assert await harness.state() == ("ready", "starts when a person starts it")
     await harness.coordinator.actions.act("news", "start", "rui")
     state, reason = await harness.state()
     assert state == "running"
@@ -56,7 +56,7 @@ async def test_pause_resume_and_stop_say_who_and_the_state_stays(harness: Coordi
 
 async def test_what_cannot_be_done_now_changes_nothing(harness: CoordinatorHarness) -> None:
     await harness.coordinator.actions.create(a_collection(), "ana", start=True)
-    with pytest.raises(ConfigError, match=r"news is running: delete is for"):
+    with pytest.raises(ConfigError, match=r"news is running: delete needs the state"):
         await harness.coordinator.actions.act("news", "delete", "ana")
     assert (await harness.state())[0] == "running"
 
@@ -186,7 +186,7 @@ async def test_numbers_become_curves_and_a_picture(harness: CoordinatorHarness) 
     one = harness.coordinator.monitor.snapshot().collections[0]
     assert (one.name, one.state, one.sample.pending, one.status.known) == ("news", "running", 2, 2)
     assert one.actions == ["pause", "retry", "stop"]
-    assert [(run.number, run.ended, run.known) for run in harness.coordinator.run_log.runs("news")] == [(1, None, 2)], (
+    assert [(run.number, run.ended, run.known) for run in harness.coordinator.runs.all_of("news")] == [(1, None, 2)], (
         "so far"
     )
 
@@ -197,9 +197,9 @@ async def test_one_that_runs_while_all_nodes_are_paused_says_why_nothing_comes(h
     harness.coordinator.nodes.receive_heartbeat(a_beat("home", trouble=PAUSED_BY_ORDER, is_paused=True), soon)
     one = harness.coordinator.monitor.snapshot().collections[0]
     assert one.state == "running"
-    assert str(one.standstill) == "nobody works for it: paused by order"
+    assert str(one.standstill) == "no worker works for it: paused by order"
     assert one.standstill is not None
-    assert PORTUGUESE.render(one.standstill) == "ninguém trabalha para ela: pausado por ordem"
+    assert PORTUGUESE.render(one.standstill) == "nenhum trabalhador trabalha para ela: pausado por ordem"
     await harness.coordinator.actions.act("news", "pause", "ana")
     assert harness.coordinator.monitor.snapshot().collections[0].standstill is None
 
@@ -251,7 +251,7 @@ async def test_an_edit_of_what_somebody_else_has_changed_is_refused(harness: Coo
     await harness.coordinator.actions.create(a_collection(), "ana", start=False)
     read = (await harness.look())["news"].revision
     await harness.coordinator.actions.edit("news", a_collection(scope={"exclude": ["*/a*"]}), "bia", read)
-    with pytest.raises(EditConflict, match="changed by somebody else meanwhile"):
+    with pytest.raises(EditConflict, match="changed by another user meanwhile"):
         await harness.coordinator.actions.edit("news", a_collection(), "ana", read)
     (row,) = await harness.frontier.collections()
     assert config.decode_collection(row.config).scope.exclude == ("*/a*",)
@@ -324,9 +324,9 @@ async def test_a_schedule_is_paused_between_two_runs_and_says_so_until_somebody_
     await harness.coordinator.actions.act("news", "pause", "rui")
     state, reason = await harness.state()
     assert state == "paused"
-    assert reason.endswith("; its schedule rests until somebody resumes it")
+    assert reason.endswith("; its schedule is paused until it is resumed")
     picture = harness.coordinator.monitor.snapshot().collections[0]
-    assert PORTUGUESE.render(picture.reason).endswith("; sua agenda espera até que alguém a retome")
+    assert PORTUGUESE.render(picture.reason).endswith("; sua agenda está pausada até ser retomada")
     assert (picture.actions, picture.next) == (["resume", "delete"], None)
     assert await harness.coordinator.schedule.upcoming_runs("news", 3) == []
     for day in (1, 2):
@@ -372,7 +372,7 @@ async def test_what_is_finished_and_has_no_next_run_cannot_be_paused(harness: Co
     await harness.coordinator.actions.create(a_collection(), "ana", start=True)
     await harness.frontier.set_state("news", "finished", DONE)
     await harness.look()
-    with pytest.raises(ConfigError, match=r"^news is finished: pause is for what is running; possible now: again, de"):
+    with pytest.raises(ConfigError, match=r"^news is finished: pause needs the state running; possible now: again, de"):
         await harness.coordinator.actions.act("news", "pause", "ana")
 
 
@@ -385,10 +385,10 @@ async def test_a_limit_that_is_raised_lets_what_it_ended_go_on(harness: Coordina
     assert (await harness.state())[0] == "finished", "which changes nothing about that"
     await harness.coordinator.actions.edit("news", a_collection(scope={"pages_max": 2}), "rui")
     state, reason = await harness.state()
-    assert (state, reason[:35]) == ("running", "goes on since it was edited by rui ")
+    assert (state, reason[:37]) == ("running", "continues since it was edited by rui ")
     picture = harness.coordinator.monitor.snapshot().collections[0]
     assert PORTUGUESE.render(picture.reason).startswith("continua desde que foi editada por rui às ")
-    assert [(run.number, run.state) for run in harness.coordinator.run_log.runs("news")] == [(1, "running")]
+    assert [(run.number, run.state) for run in harness.coordinator.runs.all_of("news")] == [(1, "running")]
     assert len(await visit(harness, 2)) == 1
     assert await is_over(harness)
 

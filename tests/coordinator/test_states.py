@@ -51,7 +51,7 @@ def test_what_is_possible_where_there_is_a_schedule(state, rest, actions):
 
 def test_what_runs_is_never_deleted_or_started_twice():
     for action in ("start", "delete", "again", "resume"):
-        said = rf"^news is running: {action} is for what is .*; possible now: pause, retry, stop$"
+        said = rf"^news is running: {action} needs the state .*; possible now: pause, retry, stop$"
         with pytest.raises(ConfigError, match=said):
             check_action("news", action, "running")
 

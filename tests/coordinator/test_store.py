@@ -27,7 +27,7 @@ def data(tmp_path):
 
 @pytest.fixture
 def ledger(data):
-    kept = CoordinatorStore.open(data)
+    kept = CoordinatorStore(data)
     yield kept
     kept.close()
 
@@ -47,7 +47,7 @@ def test_a_ledger_that_has_fewer_tables_than_today_gets_them_and_keeps_what_it_h
     older.execute("CREATE TABLE version (name TEXT, number INTEGER, at REAL, who TEXT, config BLOB);"
                   " INSERT INTO version VALUES ('a', 1, 10.0, 'ana', x'7b7d')")  # fmt: skip
     older.close()
-    with contextlib.closing(CoordinatorStore.open(data)) as ledger:
+    with contextlib.closing(CoordinatorStore(data)) as ledger:
         assert [(one.number, one.who, bytes(one.config)) for one in ledger.versions("a")] == [(1, "ana", b"{}")]
         assert ledger.add_version("a", b'{"x":2}', 20.0, "rui") == 2
         assert ledger.runs("a") == []
@@ -60,13 +60,13 @@ def test_the_same_once_more_is_no_new_version(ledger):
 
 
 def test_what_was_written_is_there_after_a_restart_and_for_this_user_only(data):
-    first = CoordinatorStore.open(data)
+    first = CoordinatorStore(data)
     first.put_lifecycle("a", CollectionLifecycle(created=5.0, creator="ana", held=True))
     first.put_run("a", CollectionRun(1, 6.0))
     first.put_run("a", CollectionRun(2, 9.0))
     first.put_run("a", CollectionRun(1, 6.0, ended=8.0, state="finished"))
     first.close()
-    second = CoordinatorStore.open(data)
+    second = CoordinatorStore(data)
     assert second.lifecycle("a") == CollectionLifecycle(created=5.0, creator="ana", held=True)
     assert [(run.number, run.state) for run in second.runs("a")] == [(2, "running"), (1, "finished")]
     assert store_path(data).stat().st_mode & 0o777 == 0o600
@@ -92,7 +92,7 @@ def test_a_collection_that_was_deleted_leaves_no_history(ledger):
 def test_what_is_no_ledger_is_said_to_be_none(data):
     store_path(data).write_bytes(b"no database at all, and long enough to be looked at" * 100)
     with pytest.raises(DataError, match=r"coordinator\.sqlite: cannot be used"):
-        CoordinatorStore.open(data)
+        CoordinatorStore(data)
 
 
 def test_seconds_are_in_memory_and_minutes_survive(ledger):

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.fetch.dns import ADDRESSES_MAX, DNS_CACHE_S, DnsAnswer, DnsResolver, is_forbidden_address
+from tarrafa.fetch.address_guard import is_forbidden_address
+from tarrafa.fetch.dns import ADDRESSES_MAX, DNS_CACHE_S, DnsAnswer, DnsResolver
 from tests.fetch.fake_name_server import NameServer, a_name_server
 
 

@@ -10,17 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody
 from tarrafa.fetch.http_client import HttpClient, same_address
-from tarrafa.fetch.http_message import (
-    DecodedBodyTooLarge,
-    FetchRequest,
-    FetchResponse,
-    ResponseHead,
-    UndecodableBody,
-    decode_body,
-    parse_head,
-    retry_after_s,
-)
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead, decode_body, parse_head, retry_after_s
 from tarrafa.model import Status
 from tests.fetch.raw_server import Answer, RawServer, a_server
 from tests.ports import reserved_port

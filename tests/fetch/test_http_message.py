@@ -115,7 +115,7 @@ async def test_interim_answers_without_end_are_cut():
             await writer.drain()
 
     response = await answer_to(early_hints)
-    assert (response.status, response.error) == (Status.INVALID_RESPONSE, f"more than {INTERIM_MAX} interim answers")
+    assert (response.status, response.error) == (Status.INVALID_RESPONSE, f"more than {INTERIM_MAX} interim responses")
     assert (await answer_to(b"HTTP/1.1 103 Early Hints\r\n\r\n" * INTERIM_MAX + OK)).status == 200
 
 

@@ -66,7 +66,7 @@ class Pool:
         self.body = bytes(size)
 
 
-def filled(basin: BodyMemory[Pool], *sizes: int) -> list[Pool]:
+def filled(basin: BodyMemory, *sizes: int) -> list[Pool]:
     pools = [Pool(size) for size in sizes]
     for pool in pools:
         basin.take(len(pool.body))
@@ -74,7 +74,7 @@ def filled(basin: BodyMemory[Pool], *sizes: int) -> list[Pool]:
 
 
 def test_a_full_basin_lets_the_fullest_go_on_and_nobody_else():
-    basin: BodyMemory[Pool] = BodyMemory(100, Time())
+    basin = BodyMemory(100, Time())
     small, large, middle = filled(basin, 10, 60, 30)
     assert not basin.has_room(small, 1, [large, middle])
     assert not basin.has_room(middle, 1, [large, small])
@@ -84,7 +84,7 @@ def test_a_full_basin_lets_the_fullest_go_on_and_nobody_else():
 
 
 def test_when_the_foremost_has_left_the_next_one_goes_on():
-    basin: BodyMemory[Pool] = BodyMemory(50, Time())
+    basin = BodyMemory(50, Time())
     small, large, middle = filled(basin, 30, 60, 40)
     assert basin.has_room(large, 1, [small, middle])
     basin.release(large)
@@ -94,7 +94,7 @@ def test_when_the_foremost_has_left_the_next_one_goes_on():
 
 def test_a_foremost_that_brings_nothing_gives_its_turn_away():
     time = Time()
-    basin: BodyMemory[Pool] = BodyMemory(50, time)
+    basin = BodyMemory(50, time)
     small, large = filled(basin, 10, 60)
     assert basin.has_room(large, 1, [])
     assert not basin.has_room(small, 1, [])
@@ -175,7 +175,7 @@ async def test_memory_is_bounded_and_everybody_is_served_in_the_end():
         def watched(transfer, size):
             nonlocal most
             admitted = admits(transfer, size)
-            most = max(most, intake.buffered)
+            most = max(most, intake.memory.held)
             return admitted
 
         intake.admit = watched  # type: ignore[method-assign]
@@ -184,7 +184,7 @@ async def test_memory_is_bounded_and_everybody_is_served_in_the_end():
     responses, client = await with_servers([400_000] * 12, work, buffered_max=200_000)
     assert [len(response.raw_body) for response in responses] == [400_000] * 12
     assert 200_000 < most <= 600_000
-    assert client._backpressure.buffered == 0
+    assert client._backpressure.memory.held == 0
 
 
 async def test_a_body_that_is_larger_than_all_memory_is_still_read():
@@ -204,7 +204,7 @@ async def test_who_misses_a_time_limit_because_we_held_it_back_was_starved():
     assert response.status == Status.STARVED
     assert "held back" in response.error
     assert 0 < len(response.raw_body) < 500_000
-    assert client._backpressure.buffered == 0
+    assert client._backpressure.memory.held == 0
 
 
 async def test_waiting_for_us_is_no_stall():
@@ -226,7 +226,7 @@ async def test_a_body_that_turns_out_too_large_while_it_waits_is_cut():
 
     (response,), client = await with_servers([200_000], work)
     assert response.status == Status.TOO_LARGE
-    assert client._backpressure.buffered == 0
+    assert client._backpressure.memory.held == 0
 
 
 async def test_one_that_is_cancelled_while_it_waits_makes_room_for_the_next():
@@ -241,7 +241,7 @@ async def test_one_that_is_cancelled_while_it_waits_makes_room_for_the_next():
 
     (response,), client = await with_servers([100_000, 100_000], work, buffered_max=10_000)
     assert len(response.raw_body) == 100_000
-    assert client._backpressure.buffered == 0
+    assert client._backpressure.memory.held == 0
 
 
 async def test_a_client_may_be_closed_while_transfers_wait():

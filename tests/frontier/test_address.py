@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tarrafa.clock import Clock
-from tarrafa.crawl.supervisor.child_process import ChildProcess, child_environment, terminate
+from tarrafa.crawl.supervisor.child_processes import ChildProcess, terminate
 from tarrafa.errors import ConfigError, FrontierError, Unreachable
 from tarrafa.frontier.address import (
     FRONTIER_VARIABLE,
@@ -17,13 +17,13 @@ from tarrafa.frontier.address import (
     TcpServer,
     UnixSocket,
     address_from_supervisor,
+    child_environment,
     connect,
     connect_blocking,
     from_command_line,
     from_environment,
     parse_address,
     redact_address,
-    to_environment,
 )
 from tarrafa.frontier.rpc import frontier_server
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
@@ -156,7 +156,7 @@ def test_the_environment_may_hold_whole_addresses(monkeypatch):
     ],
 )
 def test_a_child_finds_what_its_supervisor_meant(address, monkeypatch):
-    for name, value in to_environment(address).items():
+    for name, value in child_environment(address, Clock.real()).items():
         monkeypatch.setenv(name, value)
     assert address_from_supervisor() == address
 
@@ -197,7 +197,7 @@ def test_listening_beyond_this_machine_needs_a_token():
         assert frontier_server.parse_listen_address(text, token)[1] == 8070
     for text in ("127.0.0.1:0", "127.9.9.9:8070", "[::1]:8070", "localhost:8070"):
         assert frontier_server.parse_listen_address(text, Token())
-    with pytest.raises(ConfigError, match=r"no-such-host\.invalid is no address of this machine"):
+    with pytest.raises(ConfigError, match=r"no-such-host\.invalid is not an address of this machine"):
         frontier_server.parse_listen_address("no-such-host.invalid:8070", Token())
 
 
@@ -205,14 +205,14 @@ async def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
     """What `ps` shows to everybody, of a real child that was given a password and a token."""
     data = DataDirectory(tmp_path / "data")
     data.create()
-    child = ChildProcess.for_module(data, "index", "tarrafa.crawl.supervisor.follower_process", "index")
+    child = ChildProcess.for_module(data, "index", "tarrafa.crawl.supervisor.followers", projection="index")
 
     async def look(address: Address) -> None:
         process = await child.start(child_environment(address, Clock.real()))
         try:
             await wait_until(Path(f"/proc/{process.pid}/cmdline").read_bytes, "exec is through")
             shown = Path(f"/proc/{process.pid}/cmdline").read_bytes()
-            assert b"tarrafa.crawl.supervisor.follower_process" in shown or b"python" in shown
+            assert b"tarrafa.crawl.supervisor.followers" in shown or b"python" in shown
             assert SECRET.encode() not in shown
             kept = Path(f"/proc/{process.pid}/environ")
             assert not stat.S_IMODE(kept.stat().st_mode) & 0o077, "only we can read this"
@@ -240,7 +240,7 @@ def test_any_body_serves_a_thread_as_a_blocking_line(tmp_path):
     assert blocking.call("collections") == []
     with pytest.raises(FrontierError, match="no collection is named 'x'"):
         blocking.call("set_state", "x", "paused", "")
-    with pytest.raises(FrontierError, match="knows no 'nonsense'"):
+    with pytest.raises(FrontierError, match="has no call 'nonsense'"):
         blocking.call("nonsense")
     blocking.close()
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarrafa.config import StrategyConfig, UrlScoreWeights
+from tarrafa.config.sections import StrategyConfig, UrlScoreWeights
 from tarrafa.frontier.ordering import QueueOrder, continues_walk, is_cycle_due, order_of, plain_rank, url_score
 from tarrafa.model import UrlRole
 from tarrafa.parse.url import url_id

@@ -18,9 +18,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tarrafa.fetch import http_message, robots
+from tarrafa.fetch import content_encoding, http_message, robots
 from tarrafa.model import Listing, Page
-from tarrafa.parse.errors import UnreadableDocument
+from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.page import parse
 from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
 from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical, host_id, host_key, split, url_id
@@ -62,7 +62,7 @@ def read_answer(data: bytes, rng: random.Random) -> Hashable:
             decoded = http_message.decode_body(head, body, BODY_BYTES_MAX, prefix=prefix)
             assert len(decoded) <= BODY_BYTES_MAX
             kind.append(scale(len(decoded)))
-        except (http_message.UndecodableBody, http_message.DecodedBodyTooLarge) as error:
+        except (content_encoding.UndecodableBody, content_encoding.DecodedBodyTooLarge) as error:
             kind.append(f"{type(error).__name__} {str(error)[:8]}")
     return tuple(kind)
 

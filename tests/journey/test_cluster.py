@@ -12,8 +12,7 @@ import pytest
 from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.warc_reader import visit_lengths
 from tarrafa.clock import CLOCK_VARIABLE, Clock
-from tarrafa.crawl.supervisor.child_process import child_environment
-from tarrafa.frontier.address import TcpServer
+from tarrafa.frontier.address import TcpServer, child_environment
 from tarrafa.index.follower import behind
 from tarrafa.model import Status
 from tarrafa.runtime.data_dir import DataDirectory

@@ -120,7 +120,9 @@ def test_killed_five_times_at_random_moments_and_resumed_nothing_is_lost(forty):
     assert finished_visits(forty) <= set(numbers), "every finished visit has its record"
 
 
-LATER = [pytest.param(f"follower_process {role}", marks=pytest.mark.long) for role in ("graph", "index")]
+LATER = [
+    pytest.param(f"supervisor.followers --projection {role}", marks=pytest.mark.long) for role in ("graph", "index")
+]
 
 
 @pytest.mark.parametrize("victim", ["worker.worker --name w1", "frontier.server_process", *LATER])

@@ -30,7 +30,7 @@ def test_every_part_is_followed_and_any_follower_may_be_killed(tmp_path):
     with journey.web:
         process = journey.start(journey.write_collection(), "--index-shards", "3")
         wait_until_kept(journey, process, 30)
-        first = killed_once(process, "--part=2-of-3")
+        first = killed_once(process, "--part 2-of-3")
         wait_until_kept(journey, process, 100)
         assert first not in pids_of(process.pid)
         said = process.communicate(timeout=300)[1]

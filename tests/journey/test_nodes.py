@@ -52,7 +52,7 @@ def the_truth(journey: Journey) -> ExpectedRequests:
 async def a_node(journey: Journey, workers: int = 2) -> AsyncIterator[tuple[Supervisor, NodeAgent]]:
     """As the coordinator itself lives, with a collection that runs."""
     said: list[str] = []
-    supervisor = Supervisor(journey.data, workers, patient=True, lasting=True, tell=said.append)
+    supervisor = Supervisor(journey.data, workers, patient=True, lasting=True, print_line=said.append)
     journey.data.create()
     vitals = NodeHealth(journey.data, "here", "w")
     async with supervisor, NodeAgent(supervisor, vitals, workers, NodeOrders(), said.append) as living:
@@ -268,7 +268,7 @@ def test_two_machines_that_join_share_the_crawl_and_are_both_seen_and_no_secret_
         assert SECRET not in str(state)
     taken = cluster.join("two", "--data", str(cluster.folder / "elsewhere"))
     assert taken.popen.wait(60) == 2
-    assert "another node of that name is at work; choose another with --name" in taken.said()
+    assert "another node of that name is running; choose another with --name" in taken.said()
     assert one.stop() == 130
     assert "Traceback" not in one.said() + two.said() + coordinator.said()
     assert cluster.overview().nodes[0].name == "two-1"
@@ -308,14 +308,14 @@ def test_a_coordinator_that_is_killed_is_missed_once_and_found_again_and_the_wor
     cluster.order("one", NodeOrders(workers=2))
     wait_for(lambda: len(cluster.processes_of("one")) == 2 and is_running(cluster, "one"), one)
     coordinator.kill()
-    wait_until_said("working on without the coordinator", one)
+    wait_until_said("working without the coordinator", one)
     cluster.submit(cluster.journey.write_collection())
     cluster.wait_until_visited(100, one)
     coordinator = cluster.coordinate()
     assert cluster.states()["one"].is_silent, "it is known, and missed, before it is heard"
-    wait_until_said("the coordinator answers; going on", one)
+    wait_until_said("the coordinator answers again", one)
     wait_for(lambda: not cluster.states()["one"].is_silent, one)
-    assert one.said().count("working on without the coordinator") == 1
+    assert one.said().count("working without the coordinator") == 1
     assert len(cluster.processes_of("one")) == 2, "its orders outlived the coordinator"
     cluster.wait_until_exhausted(one)
     assert set(cluster.kept("one")) == the_truth(cluster.journey).kept
@@ -360,7 +360,7 @@ def test_a_frontier_that_has_moved_is_found_when_the_coordinator_says_where(clus
     cluster.wait_until_visited(20, one)
     coordinator.kill()
     server.kill()
-    wait_until_said("working on without the coordinator", one)
+    wait_until_said("working without the coordinator", one)
     before, cluster.port = cluster.address, 0
     cluster.serve()
     assert cluster.address != before

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tarrafa.model import Page, RobotsMeta
 from tarrafa.parse import page as limits
-from tarrafa.parse.errors import UnreadableDocument
-from tarrafa.parse.html.link_extractor import ANCHOR_LENGTH_MAX, LINKS_MAX
+from tarrafa.parse.documents.document import UnreadableDocument
+from tarrafa.parse.link_extractor import ANCHOR_LENGTH_MAX, LINKS_MAX
 from tarrafa.parse.page import PARSER, parse
 from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical
 
@@ -106,6 +106,12 @@ def test_the_text_is_what_a_reader_reads(markup, text):
 )
 def test_a_meta_refresh_is_noted(markup, expected):
     assert html(markup).refresh == expected
+
+
+@pytest.mark.parametrize("markup", ["<noscript>{}</noscript>", "<body><noscript><p>{}</p></noscript>"])
+def test_a_meta_refresh_for_browsers_without_scripts_is_a_link_and_no_redirect(markup):
+    page = html(markup.format("<meta http-equiv=refresh content='0; url=/next'>"))
+    assert (page.refresh, [link.url for link in page.links]) == ("", ["http://h.test/next"])
 
 
 @pytest.mark.parametrize(

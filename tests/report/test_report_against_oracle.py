@@ -9,9 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tarrafa.archive.history import worker_of
-from tarrafa.archive.warc_reader import follow
-from tarrafa.cli import app
+from tarrafa.archive.warc_reader import follow, worker_of
+from tarrafa.cli import top
 from tarrafa.clock import boottime
 from tarrafa.fetch.http_message import ACCEPT_ENCODING
 from tarrafa.parse.url import host_key, split
@@ -100,7 +99,7 @@ def test_statuses_are_those_of_the_truth_and_of_the_status_command(report, crawl
     listings = sum(entry.status == 200 and "sitemap" in entry.path for entry in requests)
     assert found[200] == told[200] + listings
 
-    app.status(crawled.data.root, as_json=True)
+    top.status(crawled.data.root, as_json=True)
     (status,) = json.loads(capsys.readouterr().out)["collections"]
     everything = Counter(found) + Counter({one.status: one.count for one in report.unvisited})
     assert {str(code): count for code, count in everything.items()} == status["statuses"]
@@ -193,9 +192,11 @@ def test_depths_and_time_add_up(report, truth, crawled):
     assert report.waits.least >= crawled.delay_s - 0.005, "never sooner than the delay"
 
 
-def test_storage_is_that_of_the_files(report, crawled):
+def test_storage_is_that_of_the_files_and_hard_links_count_once(report, crawled):
     parts = {part.name: part.bytes for part in report.storage}
-    everything = sum(path.stat().st_size for path in Path(crawled.data.root).rglob("*") if path.is_file())
+    files = [path.lstat() for path in Path(crawled.data.root).rglob("*") if not path.is_dir()]
+    everything = sum({(file.st_dev, file.st_ino): file.st_size for file in files}.values())
+    assert everything < sum(file.st_size for file in files), "snapshots of the triple store are hard links"
     assert sum(parts.values()) == pytest.approx(everything, rel=0.01)
     assert parts["metadata"] == sum(path.stat().st_size for path in crawled.data.archive.glob("*.meta.warc.gz"))
     assert min(parts[name] for name in ("archive", "frontier", "index", "graph", "triples")) > 0

@@ -9,7 +9,7 @@ from tarrafa.graph import follower as graph
 from tarrafa.graph.ranking_process import compute_rankings
 from tarrafa.index import follower as index
 from tarrafa.model import Link, SearchResult, VisitRecord
-from tarrafa.parse.text.fingerprint import content_id, fold, simhash
+from tarrafa.parse.fingerprint import content_id, fold, simhash
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search import scatter_gather
 from tarrafa.search.request import SearchRequest

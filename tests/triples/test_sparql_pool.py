@@ -17,11 +17,11 @@ import msgspec
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
-from tarrafa.cli.sparql import RESULTS_MAX, TIME_MAX_S
 from tarrafa.errors import Busy, QueryError, QueryLimitExceeded
 from tarrafa.index.shards import shard_number
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import SOCKET_CALLS, start_ticks
+from tarrafa.runtime.process import start_ticks
+from tarrafa.runtime.sandbox import SOCKET_CALLS
 from tarrafa.triples.snapshots import folder, publish, remove_published
 from tarrafa.triples.sparql_check import NO_SERVICE
 from tarrafa.triples.sparql_pool import PROCESS_MODULE, NoAcceptableFormat, SparqlLimits, SparqlPool, ask_sparql
@@ -350,12 +350,12 @@ async def test_the_process_itself_has_no_network(pool: SparqlPool) -> None:
 
 GIVEN_UP = """
 import ctypes, socket
-from tarrafa.runtime import process
+from tarrafa.runtime import sandbox
 class NoNamespaces:  # a system that does not let anybody leave the network
     def __init__(self, libc): self.prctl, self.unshare = libc.prctl, lambda flags: -1
 real = ctypes.CDLL
 ctypes.CDLL = lambda *given, **more: NoNamespaces(real(*given, **more))
-process.drop_privileges()
+sandbox.drop_privileges()
 for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
     try:
         socket.socket(family)
@@ -437,10 +437,6 @@ def test_one_part_can_be_asked_and_one_that_is_not_there_is_named(divided, data)
     assert sum(counted) == 40
     assert "1-of-3, 2-of-3, 3-of-3" in direct(divided, COUNT, part="4-of-3").sentence
     assert "only one" in direct(data, COUNT, part="1-of-2").sentence
-
-
-def test_the_command_line_knows_the_same_limits():
-    assert (SparqlLimits().time_s, SparqlLimits().results) == (TIME_MAX_S, RESULTS_MAX)
 
 
 @pytest.mark.parametrize("form", ["json", "xml", "csv", "tsv"])

@@ -17,7 +17,8 @@ from tarrafa.model import RobotsMeta, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import parse_target, record_action
 from tarrafa.triples import snapshots, storage
-from tarrafa.triples.entity_reader import EntityQuery, EntityReader
+from tarrafa.triples.entity_query import EntityQuery
+from tarrafa.triples.entity_reader import EntityReader
 from tarrafa.triples.follower import TriplesFollower, apply_takedowns, behind, catch_up, follow, rebuild
 from tests.graph.archived_web import FIRST_AT, new_data, write
 from tests.triples.sample_statements import (

@@ -1,19 +1,53 @@
-"""Reads a collection file with its roots file, and encodes a collection for the frontier."""
+"""Reads a collection from a file, a table or its stored form, and lists every error with its section and key.
+
+An error has the same words wherever the table came from.
+"""
 
 import re
 import tomllib
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from tarrafa.config.sections import Collection
-from tarrafa.config.table_decoder import Complaint, decode_stored, validate_table
-from tarrafa.config.units import encode_quantity
+from tarrafa.config.formats import decode_quantity, encode_quantity
+from tarrafa.config.sections import Collection, UrlScoreWeights
+from tarrafa.config.validation import find_complaints
 from tarrafa.errors import ConfigError
+from tarrafa.i18n import Message, message
 
 ROOTS_MAX = 1_000_000
 COMMENT = re.compile(r"(?:^|\s)#")  # a fragment has no space before it
+COMPLAINTS_MAX = 100  # in one table
+KEY_CHARS_SHOWN = 80
+COMPLAINT_LOCATION = re.compile(r"(?:\[(?P<section>\w+)\] )?(?P<key>\w+(?:\.\w+)?)?")
+NESTED_KEYS = {f"weights.{field.name}" for field in msgspec.structs.fields(UrlScoreWeights)}
+PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
+EXPECTED = re.compile(r"Expected `(.+?)(?: \| null)?`, got `(\w+)`$")
+INVALID_CHOICE = re.compile(r"Invalid enum value (.+)$")
+EXPECTED_MESSAGES = {
+    "int": message("expected a whole number such as 10, got {got}"),
+    "float": message("expected a number such as 1.5, got {got}"),
+    "bool": message("expected true or false, got {got}"),
+    "array": message('expected a list such as ["a", "b"], got {got}'),
+    "object": message("expected a table, got {got}"),
+    "str": message("expected a text in quotation marks, got {got}"),
+}
+SECRET_KEYS = frozenset({"webhook", "proxy"})  # keys whose values may hold secrets
+NAME_MISSING = message("name is missing")
+UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
+
+
+class Complaint(msgspec.Struct, frozen=True):
+    """One error, with its section and key, for a form to show it there. Without `key`: about the section or the whole
+    table.
+    """
+
+    section: str
+    key: str
+    message: Message | str
 
 
 class CollectionFile(NamedTuple):
@@ -63,6 +97,9 @@ def read_user_file(path: Path) -> str:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
 
 
+_STORED_DECODER = msgspec.json.Decoder(Collection, dec_hook=decode_quantity)
+
+
 def encode_collection(collection: Collection) -> bytes:
     """The collection as the frontier stores it."""
     return msgspec.json.encode(collection, enc_hook=encode_quantity)
@@ -72,4 +109,148 @@ def decode_collection(content: bytes) -> Collection:
     """Decode the result of `encode_collection`. With a million roots it takes a second: then do not call it on an event
     loop.
     """
-    return decode_stored(content)
+    try:
+        collection = _STORED_DECODER.decode(content)
+        complaint = next(find_complaints(collection, is_stored=True), None)
+    except msgspec.ValidationError as error:
+        complaint = _explain(error)
+    if complaint is not None:
+        raise ConfigError(message("{where}: {complaint}", where="stored collection", complaint=complaint))
+    return collection
+
+
+def validate_table(table: dict[str, Any]) -> tuple[Collection | None, list[Complaint]]:
+    """All errors of a table: the first error of each key, then the broken rules; and the collection without the keys of
+    wrong types. None if too much is wrong.
+    """
+    rest = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
+    found: list[Complaint] = []
+    while len(found) < COMPLAINTS_MAX:
+        try:
+            collection = msgspec.convert(rest, Collection, dec_hook=decode_quantity)
+        except msgspec.ValidationError as error:
+            found.append(_remove_cause(rest, error))
+            continue
+        return collection, merge_complaints(found, map(complaint_from_message, find_complaints(collection)))
+    return None, found
+
+
+def collection_from_table(table: dict[str, Any], where: str) -> Collection:
+    """A valid collection from a TOML or JSON table; `where` precedes the message of the first error."""
+    collection, complaints = validate_table(table)
+    if collection is None or complaints:
+        raise ConfigError(message("{where}: {complaint}", where=where, complaint=complaints[0].message))
+    return collection
+
+
+def merge_complaints(found: list[Complaint], more: Iterable[Complaint]) -> list[Complaint]:
+    """The complaints, and further ones about other keys."""
+    named = {(one.section, one.key) for one in found}
+    others = (one for one in more if (one.section, one.key) not in named)
+    return [*found, *islice(others, max(0, COMPLAINTS_MAX - len(found)))]
+
+
+def complaint_from_message(complaint: Message | str) -> Complaint:
+    """Split the location from a message: `[section] key: what`, or `key: what`."""
+    match = COMPLAINT_LOCATION.match(str(complaint))
+    section, key = (match["section"] or "", match["key"] or "") if match else ("", "")
+    holder = _section_of(section) if section else Collection
+    keys = {field.name for field in msgspec.structs.fields(holder)} if holder is not None else set()
+    first, _, second = key.partition(".")
+    return Complaint(section, key if f"{first}.{second}" in NESTED_KEYS else first if first in keys else "", complaint)
+
+
+def _section_of(name: str) -> Any:
+    return next((field.type for field in msgspec.structs.fields(Collection) if field.name == name), None)
+
+
+def _remove_cause(rest: dict[str, Any], error: msgspec.ValidationError) -> Complaint:
+    """msgspec's error; the wrong value is removed from the table, so that the next error can be found."""
+    match = PATH.match(str(error))
+    assert match is not None
+    steps = [step.partition("[")[0] for step in _steps(match["path"])]
+    complaint = _explain(error, rest)
+    if complaint == NAME_MISSING:
+        rest["name"] = "a"
+        return Complaint("", "name", complaint)
+    held = rest
+    for step in steps if UNKNOWN.match(match["what"]) else steps[:-1]:
+        held[step] = held = dict(held[step])
+    if UNKNOWN.match(match["what"]):
+        known = {field.name for field in msgspec.structs.fields(_holder(steps))}
+        steps.append(next(key for key in held if key not in known))
+    del held[steps[-1]]
+    section, key = (steps[0], ".".join(steps[1:])) if len(steps) > 1 else ("", steps[0])
+    return Complaint(section, key[:KEY_CHARS_SHOWN], complaint)
+
+
+def _steps(path: str | None) -> list[str]:
+    """The steps of a path such as `.scope.hosts[0]`. msgspec does not name free keys, as in
+    `.politeness.delays[...]`.
+    """
+    return [step for step in (path or "").replace("[...]", "").split(".") if step]
+
+
+def _explain(error: msgspec.ValidationError, table: Any = None) -> Message:
+    """msgspec's error with section and key in front, as written in the file, and with the wrong value, if the `table`
+    is given.
+    """
+    match = PATH.match(str(error))
+    assert match is not None
+    what, steps = match["what"], _steps(match["path"])
+    if unknown := UNKNOWN.match(what):
+        allowed = ", ".join(field.name for field in msgspec.structs.fields(_holder(steps)))
+        section = f"[{steps[0]}] {''.join(f'{step}: ' for step in steps[1:])}" if steps else ""
+        key = unknown["key"][:KEY_CHARS_SHOWN]
+        return message("{section}unknown key {key!r} (allowed: {allowed})", section=section, key=key, allowed=allowed)
+    if what.startswith("Object missing required field"):  # the only required field
+        return NAME_MISSING
+    place = f"[{steps[0]}] {'.'.join(steps[1:])}" if len(steps) > 1 else "".join(steps)
+    complaint = _explain_value(error, what, steps, _written_value(table, match["path"] or ""))
+    return message("{place}: {complaint}", place=place, complaint=complaint) if place else complaint
+
+
+def _explain_value(error: msgspec.ValidationError, what: str, steps: list[str], written: str | None) -> Message:
+    """The error of one value: in our own words for our own types, else msgspec's message."""
+    cause = error.__cause__
+    if isinstance(cause, ValueError) and cause.args and isinstance(cause.args[0], Message):
+        return cause.args[0]
+    if (expected := EXPECTED.match(what)) and expected[1] in EXPECTED_MESSAGES:
+        return Message(EXPECTED_MESSAGES[expected[1]].text, {"got": written or expected[2]})
+    if invalid := INVALID_CHOICE.match(what):
+        allowed = ", ".join(get_args(_holder(steps)))
+        return message("invalid enum value {value} (allowed: {allowed})", value=invalid[1], allowed=allowed)
+    return Message("{what}", {"what": plain_message(what)})
+
+
+def _written_value(table: Any, path: str) -> str | None:
+    """The value at a path such as `.scope.hosts[0]`, as JSON, which is nearly TOML; None if it is unknown."""
+    value, steps = table, re.findall(r"[^.\[\]]+", path)
+    if not SECRET_KEYS.isdisjoint(steps):
+        return None
+    for step in steps:
+        try:
+            value = value[int(step) if isinstance(value, list | tuple) else step]
+        except (KeyError, IndexError, TypeError, ValueError):
+            return None
+    if value is None or isinstance(value, bytes) or table is None:
+        return None
+    text = value.isoformat() if hasattr(value, "isoformat") else msgspec.json.encode(value, enc_hook=str).decode()
+    return text if len(text) <= KEY_CHARS_SHOWN else f"{text[:KEY_CHARS_SHOWN]}…"
+
+
+def plain_message(what: str) -> str:
+    """msgspec's message about a value, in the words of people who write configuration files."""
+    what = what[0].lower() + what[1:].replace("`", "").replace(" | null", "")
+    what = what.replace("expected int", "expected a whole number").replace("expected array", "expected a list")
+    return what.replace("expected float", "expected a number").replace("expected object", "expected a table")
+
+
+def _holder(steps: list[str]) -> Any:
+    """The type of the value at this path."""
+    holder: Any = Collection
+    for step in steps:
+        name = step.partition("[")[0]
+        holder = next(field.type for field in msgspec.structs.fields(holder) if field.name == name)
+        holder = get_args(holder)[0] if name != step else holder
+    return holder

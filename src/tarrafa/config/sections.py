@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
+from tarrafa.config.formats import ByteSize, LocalDateTime, Seconds, redact_url
 from tarrafa.config.patterns import HostMatcher, HostPatternTable, compile_url_patterns
-from tarrafa.config.units import ByteSize, LocalDateTime, Seconds
 
 
 class _ConfigSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -221,3 +222,19 @@ class Collection(_ConfigSection, frozen=True, dict=True):
             if HostMatcher([pattern]).matches(name, ""):
                 return target
         return None
+
+
+def redact_collection(collection: Collection) -> Collection:
+    """The collection for readers who may not change it: the webhook, which often holds a token, is shortened."""
+    return _with_webhook(collection, redact_url(collection.notify.webhook))
+
+
+def redact_for_archive(collection: Collection) -> Collection:
+    """The collection for the archive, which may be passed on to others: without the webhook."""
+    return _with_webhook(collection, "")
+
+
+def _with_webhook(collection: Collection, webhook: str) -> Collection:
+    if collection.notify.webhook == webhook:
+        return collection
+    return replace(collection, notify=replace(collection.notify, webhook=webhook))

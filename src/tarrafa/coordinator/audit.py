@@ -1,11 +1,10 @@
 """The audit log: one line for every action of a person or program, done or refused.
 
-`DATA/coordinator.sqlite`, table `audit`: a line for every action of a person or a program, and for every one that was
-refused. Promises: lines are only added, and what was done is never pushed out by what was refused: of that,
-REFUSED_PER_MINUTE_MAX lines a minute are written (the next one says how many were not) and the latest
-REFUSED_KEPT_MAX are kept. Every line is also told at once, as one JSON object on one line. Any number of threads and
+DATA/coordinator.sqlite, table `audit`. Promises: lines are only added; refused actions never push out done ones: at
+most REFUSED_PER_MINUTE_MAX of them are written a minute (the next line says how many were not), and the latest
+REFUSED_KEPT_MAX are kept. Every line is also written to stderr at once, as JSON. Safe for any number of threads and
 processes.
-Knows nothing of HTTP, and is never told a secret.
+Knows nothing of HTTP, and never receives a secret.
 """
 
 import sys
@@ -35,12 +34,12 @@ INSERT = "INSERT INTO audit (at, who, action, subject, detail, refused) VALUES (
 FORGET = """DELETE FROM audit WHERE refused = ?1 AND number <= (
     SELECT number FROM audit WHERE refused = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)"""
 
-_Row = tuple[int, float, str, str, str, str, bool]
+_Row = tuple[int, float, str, str, str, str]
 WriteLine = Callable[[str], None]
 
 
 class AuditLine(msgspec.Struct, frozen=True):
-    """One action. `number` grows; `refused`: it was tried and not done."""
+    """One action. `number` grows; `refused`: it was tried, and not done."""
 
     number: int
     at: float
@@ -52,7 +51,7 @@ class AuditLine(msgspec.Struct, frozen=True):
 
 
 class AuditPage(msgspec.Struct, frozen=True):
-    """The latest lines first. `next` is what to ask `before`, to go on; 0: there are no more."""
+    """The latest lines first. `next` is the `before` of the next page; 0: there is none."""
 
     lines: list[AuditLine]
     next: int
@@ -64,23 +63,23 @@ def to_stderr(line: str) -> None:
 
 
 class AuditLog:
-    """Writes lines and reads them again. It waits for the disk: not to be called by a loop."""
+    """Writes and reads lines. Blocks on the disk: do not call it in an event loop."""
 
-    def __init__(self, data: DataDirectory, now: Callable[[], float], tell: WriteLine = to_stderr) -> None:
-        self._path, self._now, self._tell = store_path(data), now, tell
+    def __init__(self, data: DataDirectory, now: Callable[[], float], write_line: WriteLine = to_stderr) -> None:
+        self._path, self._now, self._write_line = store_path(data), now, write_line
         self._lock = threading.Lock()
-        self._minute, self._refused, self._unsaid = 0, 0, 0
+        self._minute, self._refused, self._unwritten = 0, 0, 0
 
     def record(self, who: str, action: str, subject: str = "", detail: str = "", *, refused: bool = False) -> None:
-        """Add a line; none where too many were refused this minute."""
+        """Add a line, unless too many actions were refused this minute."""
         at = self._now()
         with self._lock:
             if refused:
                 if not self._may_record_refusal(at):
                     return
-                if self._unsaid:
-                    detail = f"{detail} (and {self._unsaid:,} more were refused, without a line)".strip()
-                    self._unsaid = 0
+                if self._unwritten:
+                    detail = f"{detail} (and {self._unwritten:,} more were refused, without a line)".strip()
+                    self._unwritten = 0
             values = (
                 at,
                 _one_line(who, WHO_CHARS_MAX),
@@ -94,24 +93,22 @@ class AuditLog:
                 if number % 100 == 0 or refused:
                     connection.execute(FORGET, (int(refused), REFUSED_KEPT_MAX if refused else DONE_KEPT_MAX))
         line = AuditLine(number, *values[:-1], refused=refused)
-        self._tell(msgspec.json.encode(line).decode())
+        self._write_line(msgspec.json.encode(line).decode())
 
     def read(self, before: int = 0, n: int = LINES_PER_PAGE, who: str = "", subject: str = "") -> AuditPage:
-        """The lines before that number; 0: the latest. `who` and `subject` narrow it to these."""
+        """The lines before that number; 0: the latest. `who` and `subject` are filters."""
         n = min(max(n, 1), LINES_PER_PAGE_MAX)
         if not self._path.exists():
             return AuditPage([], 0)
-        asked = (before, before, who, who, subject, subject, n + 1)
         with store_file(self._path).reading() as connection:
             if not connection.table_exists(None, "audit"):
                 return AuditPage([], 0)
             rows = connection.execute(
                 "SELECT number, at, who, action, subject, detail, refused FROM audit WHERE (? = 0 OR number < ?) "
                 "AND (? = '' OR who = ?) AND (? = '' OR subject = ?) ORDER BY number DESC LIMIT ?",
-                asked,
+                (before, before, who, who, subject, subject, n + 1),
             ).fetchall()
-        lines = [AuditLine(*cast(_Row, row)) for row in rows]
-        lines = [msgspec.structs.replace(line, refused=bool(line.refused)) for line in lines]
+        lines = [AuditLine(*cast(_Row, row[:-1]), refused=bool(row[-1])) for row in rows]
         return AuditPage(lines[:n], lines[n - 1].number if len(lines) > n else 0)
 
     def _may_record_refusal(self, at: float) -> bool:
@@ -121,11 +118,11 @@ class AuditLog:
         self._refused += 1
         if self._refused <= REFUSED_PER_MINUTE_MAX:
             return True
-        self._unsaid += 1
+        self._unwritten += 1
         return False
 
 
 def _one_line(text: str, chars_max: int) -> str:
-    """One line, no longer than it may be: whatever a stranger typed must not look like another line."""
+    """The text as one line of limited length: typed text must not look like another line."""
     shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text[: chars_max + 1])
     return shown if len(shown) <= chars_max else shown[: chars_max - 1] + "…"

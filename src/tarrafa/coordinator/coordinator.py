@@ -1,6 +1,6 @@
 """The coordinator: holds people's actions on collections, their schedules, and the monitor.
 
-Promises: the frontier decides on states and configurations; a collection that came by another way
+Promises: the frontier decides on states and configurations; a collection that was started without the coordinator
 (`tarrafa crawl FILE`) is adopted as it is.
 """
 
@@ -9,15 +9,13 @@ from collections.abc import Callable
 
 from tarrafa.clock import Clock
 from tarrafa.coordinator.actions import CollectionActions
+from tarrafa.coordinator.collection_runs import CollectionRuns, LatestOverview, NotifyFunction
 from tarrafa.coordinator.definitions.versions import CollectionDefinitions
-from tarrafa.coordinator.monitor import Monitor
-from tarrafa.coordinator.monitoring.latest_overview import LatestOverview
+from tarrafa.coordinator.monitoring.monitor import Monitor
 from tarrafa.coordinator.monitoring.problems import CollectionProblems, DeliveryProblems
 from tarrafa.coordinator.monitoring.timeseries import CollectionSampler, CollectionTimeSeries
 from tarrafa.coordinator.node.messages import NodeHeartbeat
 from tarrafa.coordinator.node.node_registry import NodeRegistry
-from tarrafa.coordinator.run_control import RunControl
-from tarrafa.coordinator.run_log import NotifyFunction, RunLog
 from tarrafa.coordinator.schedule.schedule_executor import ScheduleExecutor
 from tarrafa.coordinator.store import CoordinatorStore
 from tarrafa.frontier.api import Frontier
@@ -38,23 +36,20 @@ class Coordinator:
         own: str = "",
         delivery_problems: DeliveryProblems = lambda name, notify: [],
     ) -> None:
-        self.store, self.clock = store, clock
+        self.store, self.frontier, self.clock = store, frontier, clock
         self.definitions = definitions = CollectionDefinitions(store, frontier, clock)
         self.nodes = NodeRegistry(store.connection, own, self._on_heartbeat)
         self.overview = overview = LatestOverview(frontier)
-        self.run_log = run_log = RunLog(store, definitions, overview, clock, notify)
-        timeseries, run_control = CollectionTimeSeries(store), RunControl(frontier, definitions, run_log)
-        problems = CollectionProblems(run_log, timeseries, clock, delivery_problems)
+        runs = CollectionRuns(store, frontier, definitions, overview, clock, notify)
+        timeseries = CollectionTimeSeries(store)
+        problems = CollectionProblems(runs, timeseries, clock, delivery_problems)
         sampler = CollectionSampler(timeseries, definitions, frontier, clock)
-        self.schedule = ScheduleExecutor(
-            frontier, clock, definitions, overview, run_log, run_control, sampler, problems
-        )
+        self.runs = runs
+        self.schedule = ScheduleExecutor(frontier, clock, definitions, overview, runs, sampler, problems)
         self.monitor = Monitor(
-            store, clock, definitions, self.nodes, overview, timeseries, run_log, self.schedule, problems
+            store, clock, definitions, self.nodes, overview, timeseries, runs, self.schedule, problems
         )
-        self.actions = CollectionActions(
-            store.data, frontier, clock, definitions, run_log, run_control, self.schedule, self.monitor
-        )
+        self.actions = CollectionActions(store.data, frontier, clock, definitions, runs, self.schedule, self.monitor)
         self._ticked_at = 0.0
 
     def _on_heartbeat(self, beat: NodeHeartbeat) -> None:

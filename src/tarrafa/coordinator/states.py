@@ -1,7 +1,6 @@
 """Collection states: what each means, which actions it allows, and the messages that give reasons.
 
-The frontier has the state; this says what it means to people, which actions are open, and why the others are not.
-Pure.
+The frontier holds the state. Pure.
 """
 
 from datetime import UTC, datetime, tzinfo
@@ -9,11 +8,11 @@ from enum import Enum
 
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import Message, joined, message
-from tarrafa.i18n.collection_states import collection_state
+from tarrafa.model import collection_state
 
-DELETING = "deleting"  # somebody began to: it can only be brought to its end
+DELETING = "deleting"  # it has begun, and can only be finished
 
-# action -> the states from which it can be taken; for collections at rest see `Rest`
+# Action -> the states that allow it; between two runs see also `_states_for`.
 ACTIONS: dict[str, frozenset[str]] = {
     "start": frozenset({"ready", "waiting"}),
     "pause": frozenset({"running"}),
@@ -23,17 +22,15 @@ ACTIONS: dict[str, frozenset[str]] = {
     "again": frozenset({"finished", "stopped"}),
     "delete": frozenset({"ready", "waiting", "paused", "stopped", "finished", DELETING}),
 }
-
-
 BETWEEN_RUNS = frozenset({"waiting", "stopped", "finished"})
 
 
 class ScheduleStatus(Enum):
-    """How a collection stands with its schedule when none of its runs is under way."""
+    """The schedule of a collection while no run is open."""
 
-    UNPLANNED = "none of its runs is to come"
-    PLANNED = "its next run is to come"
-    HELD = "its schedule rests, because somebody paused it"
+    UNPLANNED = "no run is planned"
+    PLANNED = "the next run is planned"
+    HELD = "a person has paused the schedule"
 
 
 def allowed_actions(state: str, rest: ScheduleStatus = ScheduleStatus.UNPLANNED) -> list[str]:
@@ -41,14 +38,14 @@ def allowed_actions(state: str, rest: ScheduleStatus = ScheduleStatus.UNPLANNED)
 
 
 def check_action(name: str, action: str, state: str, rest: ScheduleStatus = ScheduleStatus.UNPLANNED) -> None:
-    """Raise why that cannot be done now."""
+    """Raise `ConfigError` if the state does not allow the action."""
     allowed = _states_for(action, rest)
     if state in allowed:
         return
     possible = allowed_actions(state, rest)
     raise ConfigError(
         message(
-            "{name} is {state}: {action} is for what is {allowed}; possible now: {possible}",
+            "{name} is {state}: {action} needs the state {allowed}; possible now: {possible}",
             name=name,
             state=collection_state(state),
             action=action,
@@ -59,7 +56,7 @@ def check_action(name: str, action: str, state: str, rest: ScheduleStatus = Sche
 
 
 def _states_for(action: str, rest: ScheduleStatus) -> frozenset[str]:
-    """Between its runs a schedule can be paused, and then there is no run that could be stopped."""
+    """Between two runs a schedule can be paused; a paused schedule has no run to stop."""
     if action == "pause" and rest is ScheduleStatus.PLANNED:
         return ACTIONS[action] | BETWEEN_RUNS
     if action == "stop" and rest is ScheduleStatus.HELD:
@@ -68,22 +65,15 @@ def _states_for(action: str, rest: ScheduleStatus) -> frozenset[str]:
 
 
 def reason_by_person(who: str, at: float, zone: tzinfo | None = None) -> Message:
-    """`by ana at 14:02 on 2026-11-30`; the state stands in front of it."""
-    day, time = local_day_and_time(at, zone)
-    return message("by {who} at {time} on {day}", who=who, time=time, day=day)
+    """`by ana at 14:02 on 2026-11-30`, in the local time of this machine; it follows the name of the state."""
+    shown = datetime.fromtimestamp(at, UTC).astimezone(zone)
+    return message("by {who} at {time} on {day}", who=who, time=f"{shown:%H:%M}", day=f"{shown:%Y-%m-%d}")
 
 
 def reason_schedule_paused(by: Message) -> Message:
-    """Paused between two runs."""
-    return message("{by}; its schedule rests until somebody resumes it", by=by)
+    return message("{by}; its schedule is paused until it is resumed", by=by)
 
 
 def reason_edited(by: Message) -> Message:
-    """It was over, and by an edit there is more to visit."""
-    return message("goes on since it was edited {by}", by=by)
-
-
-def local_day_and_time(at: float, zone: tzinfo | None = None) -> tuple[str, str]:
-    """Day and time, as the clock on the wall of this machine shows them."""
-    shown = datetime.fromtimestamp(at, UTC).astimezone(zone)
-    return shown.strftime("%Y-%m-%d"), shown.strftime("%H:%M")
+    """A finished collection has more to visit after an edit."""
+    return message("continues since it was edited {by}", by=by)

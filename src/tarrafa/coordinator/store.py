@@ -1,24 +1,24 @@
 """The SQLite store of the coordinator: collection versions, lifecycles, runs and samples.
 
-One SQLite file, DATA/coordinator.sqlite, written by whoever coordinates and by nobody else: every version of what
-people defined, every run, what a collection looked like minute by minute. Others keep tables of their own in it
-(`open_store`). Promises: what a call returned for is on the disk, whatever happens to this process; a lost file
-costs history, never a crawl.
+DATA/coordinator.sqlite, written only by the coordinator; other modules keep tables of their own in it (`open_store`).
+Promises: when a call returns, its data are on the disk; a lost file costs history, never a crawl.
 """
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import apsw
 import msgspec
 
 from tarrafa.i18n import Message
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.sqlite import SqliteFile
+from tarrafa.runtime.sqlite import SqliteFile, open_sqlite_readonly
 
-SAMPLES_MAX = 2_000  # that are read at once: more than a screen has points
+T = TypeVar("T")
+SAMPLES_MAX = 2_000  # read at once: more than a screen has points
 RUNS_MAX = 1_000
 TABLES = """
 CREATE TABLE IF NOT EXISTS version (
@@ -37,8 +37,7 @@ CREATE TABLE IF NOT EXISTS sample (
 
 
 class CollectionVersion(msgspec.Struct, frozen=True):
-    """What a collection was to be, from a moment on, and who said so. `config` is the frontier's JSON, without long
-    lists: see definitions.py."""
+    """A version of a definition. `config` is the frontier's JSON, without long lists: see definitions/versions.py."""
 
     number: int
     at: float
@@ -47,19 +46,19 @@ class CollectionVersion(msgspec.Struct, frozen=True):
 
 
 class CollectionLifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the coordinator remembers of a collection, beyond what the frontier knows."""
+    """What the coordinator stores about a collection, beyond the frontier's state."""
 
     created: float
     creator: str = ""
     scheduled: float | None = None  # when its schedule was last changed
-    held: bool = False  # paused or stopped by a person, and the schedule respects that
+    held: bool = False  # paused or stopped by a person; the schedule respects it
     acted: float | None = None  # when a person last started, paused, resumed or stopped it
-    sowing: bool = False  # its roots are being handed over; who finds it so hands them over again
-    left_out: float | None = None  # the last time of its schedule that nothing came of, and that was told
+    sowing: bool = False  # its roots are being submitted; after a crash they are submitted again
+    left_out: float | None = None  # the last skipped time of its schedule that was logged
 
 
 class CollectionRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One run from the roots on."""
+    """One run, from the roots on."""
 
     number: int
     began: float
@@ -75,7 +74,7 @@ class CollectionRun(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CollectionSample(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A collection at one moment, as its curves show it."""
+    """The numbers of a collection at one moment, for its charts."""
 
     at: float
     pages: int = 0  # kept
@@ -90,7 +89,7 @@ class CollectionSample(msgspec.Struct, frozen=True, omit_defaults=True):
     active: int = 0  # hosts
     waiting: int = 0
     backed_off: int = 0
-    fresh: float | None = None  # estimated share of kept pages that are as we have them
+    fresh: float | None = None  # estimated share of kept pages that have not changed since
 
     @property
     def is_idle(self) -> bool:
@@ -98,7 +97,7 @@ class CollectionSample(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def open_store(data: DataDirectory) -> apsw.Connection:
-    """The file, for whoever has tables in it."""
+    """A connection, for modules with tables of their own."""
     return store_file(store_path(data)).open(TABLES, sync="full", owner_only=True)
 
 
@@ -107,123 +106,121 @@ def store_path(data: DataDirectory) -> Path:
 
 
 def store_file(path: Path) -> SqliteFile:
-    return SqliteFile(path, remedy="moved away, it is made anew, without its history")
+    return SqliteFile(path, remedy="move it away; a new one is created, without its history")
 
 
 def store_transaction(path: Path, schema: str = "") -> AbstractContextManager[apsw.Connection]:
-    """One transaction on tables of another module; only the owner of the file may read who did what."""
+    """One transaction on tables of another module. Only the owner may read the file: it says who did what."""
     return store_file(path).writing(schema, sync="full", owner_only=True)
 
 
-@dataclass(slots=True)
+def read_store(data: DataDirectory, read: Callable[[apsw.Connection], T]) -> T | None:
+    """Read tables from another process than the coordinator's. None: there is no store, it lacks the tables (an older
+    version), or it may not be read."""
+    path = store_path(data)
+    if not path.exists():
+        return None
+    try:
+        with contextlib.closing(open_sqlite_readonly(path)) as connection:
+            return read(connection)
+    except (apsw.SQLError, apsw.CantOpenError):
+        return None
+    except apsw.Error as error:
+        raise store_file(path).errors().translate(error) from None
+
+
 class CoordinatorStore:
     """The coordinator's own tables."""
 
-    data: DataDirectory
-    _db: apsw.Connection
-
-    @classmethod
-    def open(cls, data: DataDirectory) -> "CoordinatorStore":
-        return cls(data, open_store(data))
-
-    @property
-    def connection(self) -> apsw.Connection:
-        return self._db
+    def __init__(self, data: DataDirectory) -> None:
+        self.data, self.connection = data, open_store(data)
 
     def close(self) -> None:
-        self._db.close()
+        self.connection.close()
 
-    # -- what people defined
+    # -- versions of definitions
 
     def add_version(self, name: str, config: bytes, at: float, who: str) -> int:
-        """Note a version; the number of the one that holds now. The same as before is no new one."""
-        last = self._db.execute(
-            "SELECT number, config FROM version WHERE name = ? ORDER BY number DESC LIMIT 1", (name,)
-        ).fetchone()
-        if last is not None and bytes(last[1]) == config:
-            return int(last[0])
-        number = 1 if last is None else int(last[0]) + 1
-        self._execute("INSERT INTO version VALUES (?, ?, ?, ?, ?)", (name, number, at, who, config))
+        """Add a version, unless it equals the newest one; the number of the newest."""
+        last = self.newest_version(name)
+        if last is not None and bytes(last.config) == config:
+            return last.number
+        number = 1 if last is None else last.number + 1
+        self.execute("INSERT INTO version VALUES (?, ?, ?, ?, ?)", (name, number, at, who, config))
         return number
 
     def newest_version(self, name: str) -> CollectionVersion | None:
-        """The newest."""
-        row = self._db.execute(
-            "SELECT number, at, who, config FROM version WHERE name = ? ORDER BY number DESC LIMIT 1", (name,)
-        ).fetchone()
-        return None if row is None else CollectionVersion(row[0], row[1], row[2], msgspec.Raw(row[3]))
+        return next(iter(self.versions(name, 1)), None)
 
     def versions(self, name: str, most: int = -1) -> list[CollectionVersion]:
         """The newest first."""
-        rows = self._db.execute(
+        rows = self.connection.execute(
             "SELECT number, at, who, config FROM version WHERE name = ? ORDER BY number DESC LIMIT ?", (name, most)
         )
         return [CollectionVersion(number, at, who, msgspec.Raw(config)) for number, at, who, config in rows]
 
-    # -- what became of it
+    # -- lifecycles and runs
 
     def lifecycle(self, name: str) -> CollectionLifecycle | None:
-        row = self._db.execute("SELECT content FROM life WHERE name = ?", (name,)).fetchone()
+        row = self.connection.execute("SELECT content FROM life WHERE name = ?", (name,)).fetchone()
         return None if row is None else msgspec.json.decode(row[0], type=CollectionLifecycle)
 
     def put_lifecycle(self, name: str, life: CollectionLifecycle) -> None:
-        self._execute("INSERT OR REPLACE INTO life VALUES (?, ?)", (name, msgspec.json.encode(life)))
+        self.execute("INSERT OR REPLACE INTO life VALUES (?, ?)", (name, msgspec.json.encode(life)))
 
     def put_run(self, name: str, run: CollectionRun) -> None:
-        self._execute(
+        self.execute(
             "INSERT OR REPLACE INTO run VALUES (?, ?, ?, ?, ?)",
             (name, run.number, run.began, run.ended, msgspec.json.encode(run)),
         )
 
     def runs(self, name: str) -> list[CollectionRun]:
-        """The newest first; of very many, the newest RUNS_MAX."""
-        rows = self._db.execute("SELECT content FROM run WHERE name = ? ORDER BY number DESC LIMIT ?", (name, RUNS_MAX))
-        return [msgspec.json.decode(content, type=CollectionRun) for (content,) in rows]
+        """The newest first, at most RUNS_MAX."""
+        return self._newest_runs(name, RUNS_MAX)
 
     def last_run(self, name: str) -> CollectionRun | None:
-        row = self._db.execute(
-            "SELECT content FROM run WHERE name = ? ORDER BY number DESC LIMIT 1", (name,)
-        ).fetchone()
-        return None if row is None else msgspec.json.decode(row[0], type=CollectionRun)
+        return next(iter(self._newest_runs(name, 1)), None)
 
-    # -- what it looked like
+    def _newest_runs(self, name: str, most: int) -> list[CollectionRun]:
+        rows = self.connection.execute(
+            "SELECT content FROM run WHERE name = ? ORDER BY number DESC LIMIT ?", (name, most)
+        )
+        return [msgspec.json.decode(content, type=CollectionRun) for (content,) in rows]
+
+    # -- samples
 
     def put_sample(self, name: str, sample: CollectionSample) -> None:
-        self._execute(
+        self.execute(
             "INSERT OR REPLACE INTO sample VALUES (?, ?, ?)", (name, int(sample.at), msgspec.json.encode(sample))
         )
 
     def samples(self, name: str, since: float, until: float) -> list[CollectionSample]:
-        """At most SAMPLES_MAX, evenly taken."""
+        """At most SAMPLES_MAX, evenly spread."""
         bounds = (name, int(since), int(until) + 1)
         where = "FROM sample WHERE name = ? AND at >= ? AND at < ?"
-        (count,) = self._db.execute(f"SELECT count(*) {where}", bounds).fetchone() or (0,)
+        (count,) = self.connection.execute(f"SELECT count(*) {where}", bounds).fetchone() or (0,)
         step = max(1, -(-int(count) // SAMPLES_MAX))
         thinned = f"SELECT content FROM (SELECT content, row_number() OVER (ORDER BY at) AS place {where})"  # noqa: S608
-        rows = self._db.execute(f"{thinned} WHERE place % ? = 0", (*bounds, step))
+        rows = self.connection.execute(f"{thinned} WHERE place % ? = 0", (*bounds, step))
         return [msgspec.json.decode(content, type=CollectionSample) for (content,) in rows]
 
-    def execute(self, statement: str, values: tuple[object, ...]) -> None:
-        """For those who have tables of their own here."""
-        self._execute(statement, values)
-
     def all_version_configs(self) -> list[bytes]:
-        """All versions of all collections."""
-        return [bytes(config) for (config,) in self._db.execute("SELECT config FROM version")]
+        return [bytes(config) for (config,) in self.connection.execute("SELECT config FROM version")]
 
     def delete_collection(self, name: str) -> list[bytes]:
-        """A collection was deleted: its name may be somebody else's tomorrow. Its versions, for the last time."""
+        """Delete all rows of a collection; the configurations of its versions."""
         versions = [bytes(one.config) for one in self.versions(name)]
         with self._transaction():
             for table in ("version", "life", "run", "sample"):
-                self._db.execute(f"DELETE FROM {table} WHERE name = ?", (name,))  # noqa: S608 (ours)
+                self.connection.execute(f"DELETE FROM {table} WHERE name = ?", (name,))  # noqa: S608 (ours)
         return versions
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with store_file(store_path(self.data)).errors(self._db), self._db:
+        with store_file(store_path(self.data)).errors(self.connection), self.connection:
             yield
 
-    def _execute(self, statement: str, values: tuple[object, ...]) -> None:
+    def execute(self, statement: str, values: tuple[object, ...]) -> None:
+        """Run one statement in a transaction, also on tables of another module."""
         with self._transaction():
-            self._db.execute(statement, values)
+            self.connection.execute(statement, values)

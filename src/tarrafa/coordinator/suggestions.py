@@ -1,10 +1,10 @@
 """Site suggestions of visitors: a store of URLs that wait for a decision.
 
-`DATA/coordinator.sqlite`, tables `suggestion` and `suggesting`. Promises: nothing is kept but the URL, the day it was
-first suggested, and how often: nothing of whoever did; a URL stands here once, and once decided it does not come
-back; at most WAITING_MAX wait for a decision, and the latest DECIDED_KEPT_MAX decisions are remembered. Suggestions
-are taken only while somebody has switched that on. Any number of threads; it waits for the disk: not to be called by
-a loop. Knows nothing of HTTP.
+DATA/coordinator.sqlite, tables `suggestion` and `suggesting`. Promises: only the URL, the day of its first suggestion
+and the number of suggestions are stored, nothing about the visitor; a URL is listed once, and not again after a
+decision; at most WAITING_MAX URLs wait, and the latest DECIDED_KEPT_MAX decisions are kept. Suggestions are accepted
+only while an admin has switched them on. Safe for threads; blocks on the disk: do not call it in an event loop.
+Knows nothing of HTTP.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ SuggestionDecision = Literal["accepted", "rejected"]
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    """A URL, the day on which it was first suggested (its beginning, in UTC), and how often it was."""
+    """A URL, the beginning of the day (UTC) of its first suggestion, and the number of suggestions."""
 
     url: str
     day: float
@@ -48,7 +48,7 @@ class Suggestion(msgspec.Struct, frozen=True):
 
 
 class SuggestionsResponse(msgspec.Struct, frozen=True):
-    """Whether the form is open, how many suggestions wait, and the first of them: those that came most often."""
+    """Whether suggestions are on, how many wait, and the most frequent of them."""
 
     is_on: bool
     waiting: int
@@ -56,8 +56,6 @@ class SuggestionsResponse(msgspec.Struct, frozen=True):
 
 
 class Suggestions:
-    """Those of one data directory."""
-
     def __init__(self, data: DataDirectory) -> None:
         self._path = store_path(data)
         with store_transaction(self._path, SCHEMA) as connection:
@@ -66,7 +64,7 @@ class Suggestions:
 
     @property
     def is_on(self) -> bool:
-        """Costs nothing: every page of the search asks."""
+        """Kept in memory: every search page asks."""
         return self._is_on
 
     def set_enabled(self, *, on: bool) -> None:
@@ -76,7 +74,7 @@ class Suggestions:
         self._is_on = on
 
     def suggest(self, typed: str, now: float) -> str:
-        """Somebody suggests a site; its canonical URL."""
+        """Count a suggestion; its canonical URL."""
         url = parse_root(typed.strip()[:INPUT_LENGTH_MAX], UrlIdentity())
         if url is None:
             raise ConfigError(message("not an http(s) URL or a host name: {typed!r}", typed=typed[:200]))
@@ -87,7 +85,7 @@ class Suggestions:
             if connection.changes():
                 return url
             if _count_waiting(connection) >= WAITING_MAX:
-                raise Busy(message("too many suggestions wait to be read; come again in a few days"))
+                raise Busy(message("too many suggestions wait for a decision; try again in a few days"))
             new = "INSERT INTO suggestion (url, day, count, state) VALUES (?, ?, 1, 'waiting')"
             connection.execute(new, (url, day))
         return url
@@ -105,13 +103,13 @@ class Suggestions:
         )
 
     def filter_waiting(self, urls: Sequence[str]) -> list[str]:
-        """Those of them that wait."""
+        """The URLs among these that wait for a decision."""
         with store_transaction(self._path, SCHEMA) as connection:
             found = "SELECT 1 FROM suggestion WHERE url = ? AND state = 'waiting'"
             return [url for url in dict.fromkeys(urls) if connection.execute(found, (url,)).fetchone() is not None]
 
     def decide(self, urls: Sequence[str], decision: SuggestionDecision, collection: str = "") -> int:
-        """How many of them waited; the others stay what they are."""
+        """Decide on the URLs that wait; their number. The others are unchanged."""
         with store_transaction(self._path, SCHEMA) as connection:
             (last,) = connection.execute("SELECT coalesce(max(decided), 0) FROM suggestion").fetchone() or (0,)
             count = 0

@@ -15,8 +15,7 @@ import msgspec
 from tarrafa.archive.warc_reader import ArchiveEntry, Cursor, bytes_behind, follow
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.collection_loader import load_collection
-from tarrafa.crawl.supervisor.submission import submit_collection
-from tarrafa.crawl.supervisor.supervisor import Supervisor
+from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.errors import Locked
 from tarrafa.frontier.address import connect, local_address
 from tarrafa.frontier.api import Frontier
@@ -56,8 +55,6 @@ async def pages(
 
 
 class _PageCursor:
-    """Cursor of one reader of the archive."""
-
     def __init__(self, data: DataDirectory, name: str) -> None:
         self._archive, self._name, self._taken_down = data.archive, name, CurrentTakedowns(data)
         self._path = data.cursors / f"pages-{name}.json"

@@ -17,8 +17,6 @@ import pycares
 from tarrafa.clock import boottime
 from tarrafa.fetch.address_guard import is_forbidden_address
 
-__all__ = ["DnsAnswer", "DnsResolver", "is_forbidden_address"]
-
 NAMES_CACHED_MAX = 50_000
 ADDRESSES_MAX = 64  # of one name
 DNS_CACHE_S, DNS_FAILURE_CACHE_S = 60.0, 30.0
@@ -69,10 +67,8 @@ class DnsResolver:
             life, error = DNS_CACHE_S, ""
         except (aiodns.error.DNSError, UnicodeError, ValueError) as failure:
             addresses, life, error = (), DNS_FAILURE_CACHE_S, f"{name} does not resolve: {failure}"
-            unsure = isinstance(failure, aiodns.error.DNSError) and failure.args[:1] not in (
-                (NO_DATA,),
-                (NO_SUCH_NAME,),
-            )
+            is_certain = failure.args[:1] in ((NO_DATA,), (NO_SUCH_NAME,))
+            unsure = isinstance(failure, aiodns.error.DNSError) and not is_certain
         if len(self._cache) >= NAMES_CACHED_MAX:
             self._cache.clear()
         # IPv4 first: the more common path, and one address per host keeps its connection

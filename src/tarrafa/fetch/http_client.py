@@ -1,7 +1,6 @@
 """HTTP client: runs many transfers at once with libcurl's multi interface on the event loop.
 
-libcurl's multi interface runs on the event loop: curl names the sockets that it watches and the time when it wants to
-be called.
+libcurl names the sockets that it watches and the time when it wants to be called.
 Promises: no request is sent after the lease fence has fallen or to an address that was not vetted (both are checked at
 the last moment, when the connection is open and before the first byte is sent). libcurl follows no redirect, decodes
 nothing, uses no proxy of the environment and keeps no cookies. A connection whose certificate does not verify serves
@@ -19,10 +18,9 @@ from typing import Any
 import pycurl
 
 from tarrafa.clock import boottime
-from tarrafa.fetch.backpressure import Backpressure
 from tarrafa.fetch.certificates import DistrustedHosts, ca_bundle, verify_error_text
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, header_lines
-from tarrafa.fetch.throttling import BandwidthLimiter
+from tarrafa.fetch.throttling import Backpressure, BandwidthLimiter
 from tarrafa.fetch.transfer import CurlResult, Transfer, build_response
 from tarrafa.model import Status
 from tarrafa.parse.url import host_key, split
@@ -74,9 +72,8 @@ class HttpClient:
 
     async def fetch(self, request: FetchRequest) -> FetchResponse:
         """Fetch one request. Cancelling the caller cuts the transfer."""
-        if (
-            request.connect_to is None and request.address is None and request.proxy is None
-        ):  # otherwise libcurl would resolve the name itself
+        if request.connect_to is None and request.address is None and request.proxy is None:
+            # libcurl would resolve the name itself
             return FetchResponse(Status.ADDRESS_REFUSED, error="no vetted address")
         if request.tls == "accept" and request.url.startswith("https:"):
             return await self._fetch_accepting_any_certificate(request)
@@ -154,8 +151,8 @@ class HttpClient:
         curl.setopt(pycurl.HTTP_TRANSFER_DECODING, 0)
         curl.setopt(pycurl.PATH_AS_IS, 1)
         curl.setopt(pycurl.NOSIGNAL, 1)
-        curl.setopt(pycurl.TIMEOUT_MS, _milliseconds(request.time_max_s * 1000))
-        curl.setopt(pycurl.CONNECTTIMEOUT_MS, _milliseconds(request.connect_timeout_s * 1000))
+        curl.setopt(pycurl.TIMEOUT_MS, _milliseconds(request.time_max_s))
+        curl.setopt(pycurl.CONNECTTIMEOUT_MS, _milliseconds(request.connect_timeout_s))
         curl.setopt(pycurl.HEADERFUNCTION, transfer.take_header)
         curl.setopt(pycurl.WRITEFUNCTION, transfer.take_body)
         curl.setopt(pycurl.PREREQFUNCTION, lambda *where: self._check_before_send(transfer, str(where[0])))
@@ -173,7 +170,7 @@ class HttpClient:
             machine = None
         if request.limiter is not None or request.host_bandwidth is not None or machine is not None:
             own = None if request.host_bandwidth is None else BandwidthLimiter(request.host_bandwidth)
-            transfer.limiters = tuple(valve for valve in (own, request.limiter, machine) if valve is not None)
+            transfer.limiters = tuple(limiter for limiter in (own, request.limiter, machine) if limiter is not None)
 
     def _on_new_socket(self, fd: int, _: int) -> int:
         borrowed = socket.socket(fileno=fd)
@@ -203,7 +200,7 @@ class HttpClient:
         elif not self._may_send():
             transfer.refuse(Status.NOT_SENT, "the fence is down")
         elif not transfer.request.is_wanted():
-            transfer.refuse(Status.NOT_SENT, "nobody wants it any more")
+            transfer.refuse(Status.NOT_SENT, "it is no longer wanted")
         transfer.sent = True
         return int(pycurl.PREREQFUNC_ABORT if transfer.refused else pycurl.PREREQFUNC_OK)
 
@@ -266,16 +263,13 @@ class HttpClient:
             return
         address = "" if transfer.request.proxy else curl.getinfo(pycurl.PRIMARY_IP) or ""
         ending = CurlResult(code, message, address, curl.getinfo(pycurl.OS_ERRNO) if code else 0)
-        distrust = (
-            verify_error_text(curl.getinfo(pycurl.SSL_VERIFYRESULT))
-            if code == pycurl.E_PEER_FAILED_VERIFICATION
-            else ""
-        )
+        is_distrusted = code == pycurl.E_PEER_FAILED_VERIFICATION
+        tls = verify_error_text(curl.getinfo(pycurl.SSL_VERIFYRESULT)) if is_distrusted else ""
         self._end(curl)
         if not transfer.future.done():
             late_s = self._lag(transfer.started) if code == pycurl.E_OPERATION_TIMEDOUT and self._lag else 0.0
             response = build_response(transfer, ending, boottime() - transfer.started, late_s)
-            response.tls = distrust
+            response.tls = tls
             transfer.future.set_result(response)
 
     def _end(self, curl: pycurl.Curl) -> None:
@@ -289,8 +283,8 @@ class HttpClient:
             curl.close()
 
 
-def _milliseconds(number: float) -> int:
-    return max(1, min(int(number), MILLISECONDS_MAX))
+def _milliseconds(seconds: float) -> int:
+    return max(1, min(int(seconds * 1000), MILLISECONDS_MAX))
 
 
 def same_address(one: str, other: str) -> bool:

@@ -12,24 +12,9 @@ from typing import Literal
 
 import msgspec
 
-from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody, decode, decode_chunked
+from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, decode, decode_chunked
 from tarrafa.fetch.throttling import BandwidthLimiter
 from tarrafa.model import Status
-
-__all__ = [
-    "ACCEPT_ENCODING",
-    "HEADER_BYTES_MAX",
-    "DecodedBodyTooLarge",
-    "FetchRequest",
-    "FetchResponse",
-    "ResponseHead",
-    "UndecodableBody",
-    "decode_body",
-    "header_lines",
-    "parse_head",
-    "retry_after_s",
-    "warc_truncation",
-]
 
 ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 HEADER_BYTES_MAX = 256 << 10

@@ -1,6 +1,5 @@
 """HTTP client for other nodes of this installation: POST with a bearer token, bounded in time and size.
 
-Sends a POST with a secret that both nodes know.
 Promises: a response, or a one-line reason for its absence, within the time limit; nothing is read beyond its bound. The
 secret goes only to the named address: no redirect is followed, no proxy is used, certificates are verified, and with
 `private` it is never sent without TLS to a public address. Connections are kept and reused until `close`. If a kept
@@ -8,12 +7,14 @@ connection is dead, libcurl repeats the request, so send only requests that may 
 Knows nothing of the content of the messages. Blocking, in any number of threads.
 """
 
+import json
 import os
 import threading
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pycurl
+from xxhash import xxh3_64_hexdigest
 
 from tarrafa.errors import ConfigError, TarrafaError
 from tarrafa.fetch.address_guard import is_forbidden_address
@@ -23,8 +24,8 @@ from tarrafa.runtime.heartbeat import printable_text
 
 IDLE_MAX = 16  # connections that are kept
 ERROR_CHARS_MAX = 300
-TOO_LONG = message("what it answers is too long")
-CLOSED = message("it is asked no more")
+TOO_LONG = message("its response is too long")
+CLOSED = message("the connection is closed")
 NO_TLS = message(
     "without TLS a token is sent to no public address; use https://, or a private network, a VPN, or a tunnel "
     "(ssh -L 8080:localhost:8080 HOST, then http://localhost:8080)"
@@ -68,8 +69,8 @@ class NodeHttpClient:
             taken.extend(part)
             return len(part) if len(taken) <= bytes_max else -1
 
-        def may_speak(connected: str, *_: object) -> int:
-            """Called when the connection is open and nothing has been sent yet."""
+        def check_address(connected: str, *_: object) -> int:
+            """libcurl calls this when the connection is open and nothing has been sent yet."""
             nonlocal refused
             refused = self._private and not may_send_secret(self.url, str(connected))
             return int(pycurl.PREREQFUNC_ABORT if refused else pycurl.PREREQFUNC_OK)
@@ -78,19 +79,20 @@ class NodeHttpClient:
         curl.setopt(pycurl.POSTFIELDS, body)
         curl.setopt(pycurl.TIMEOUT_MS, int(self.timeout_s * 1000))
         curl.setopt(pycurl.WRITEFUNCTION, take)
-        curl.setopt(pycurl.PREREQFUNCTION, may_speak)
+        curl.setopt(pycurl.PREREQFUNCTION, check_address)
         try:
             curl.perform()
         except pycurl.error as error:
             code, why = error.args
-            unheard = NodeRequestRefused(NO_TLS) if refused else self._failure(code, why, curl.getinfo(pycurl.OS_ERRNO))
+            failure = NodeRequestRefused(NO_TLS) if refused else self._failure(code, why, curl.getinfo(pycurl.OS_ERRNO))
             curl.close()
-            raise unheard from None
+            raise failure from None
+        code, local = curl.getinfo(pycurl.RESPONSE_CODE), curl.getinfo(pycurl.LOCAL_IP)
         kind = (curl.getinfo(pycurl.CONTENT_TYPE) or "").partition(";")[0].strip().lower()
-        answer = NodeHttpResponse(curl.getinfo(pycurl.RESPONSE_CODE), kind, bytes(taken), curl.getinfo(pycurl.LOCAL_IP))
+        response = NodeHttpResponse(code, kind, bytes(taken), local)
         taken.clear()  # the handle keeps the data until it is used again
         self._keep(curl)
-        return answer
+        return response
 
     def close(self) -> None:
         """Make no more requests. Idle connections close now, those in use after their response."""
@@ -157,8 +159,22 @@ def check_node_url(url: str, option: str) -> str:
     except ValueError:
         parts = urlsplit("")
     if parts.username or parts.password:
-        raise ConfigError(f"{option}: everybody on this machine can read a command line: no password in it, please")
+        raise ConfigError(f"{option}: no password here: every user of this machine can read a command line")
     is_plain = url.isascii() and url.isprintable()
     if not is_plain or parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ConfigError(f"{option} {printable_text(url, 200)}: http://HOST:PORT or https://HOST is wanted")
+        raise ConfigError(f"{option} {printable_text(url, 200)}: expected http://HOST:PORT or https://HOST")
     return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
+
+
+def wire_version(*parts: object) -> str:
+    """The version of a protocol between nodes: a hash of all that both ends must agree on, such as the JSON schemas of
+    its structs. Descriptions in a schema are docstrings, and do not count.
+    """
+    return xxh3_64_hexdigest(json.dumps(_without_descriptions(parts), sort_keys=True).encode())[:8]
+
+
+def _without_descriptions(part: object) -> object:
+    if isinstance(part, dict):
+        kept = ((key, value) for key, value in part.items() if key != "description" or not isinstance(value, str))
+        return {key: _without_descriptions(value) for key, value in kept}
+    return [_without_descriptions(one) for one in part] if isinstance(part, list | tuple) else part

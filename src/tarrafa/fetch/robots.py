@@ -60,7 +60,7 @@ class RobotsRule(NamedTuple):
 
 
 @dataclass(slots=True)
-class _AgentDelays:
+class _DelayGroup:
     """The delays and other requests of one group."""
 
     delays: list[float] = field(default_factory=list)
@@ -70,21 +70,19 @@ class _AgentDelays:
 
 @dataclass(slots=True)
 class _AgentGroups:
-    """All rules and delays for one robot, or for all robots; the parts belong to its groups, shared with other robots
-    there.
-    """
+    """All rules and delays for one robot, or for all robots. Robots that a group names together share its lists."""
 
     rules: list[list[RobotsRule]] = field(default_factory=list)
-    paces: list[_AgentDelays] = field(default_factory=list)
+    delay_groups: list[_DelayGroup] = field(default_factory=list)
 
 
 class RobotsTxt:
     """The rules of one host. `sitemaps` are the URLs announced, as written."""
 
-    __slots__ = ("_asked", "_hints", "_matchers", "sitemaps")
+    __slots__ = ("_groups", "_hints", "_matchers", "sitemaps")
 
-    def __init__(self, asked: dict[str, _AgentGroups], sitemaps: tuple[str, ...], hints: tuple[str, ...] = ()) -> None:
-        self._asked = asked
+    def __init__(self, groups: dict[str, _AgentGroups], sitemaps: tuple[str, ...], hints: tuple[str, ...] = ()) -> None:
+        self._groups = groups
         self._hints = hints
         self._matchers: dict[str, _Matcher] = {}
         self.sitemaps = sitemaps
@@ -104,14 +102,14 @@ class RobotsTxt:
 
         A Request-rate counts where there is no Crawl-delay, and at all times of the day: the slowest one.
         """
-        paces = self._groups_for(user_agent).paces
-        slowest = max((delay for pace in paces for delay in pace.delays), default=None)
-        return slowest if slowest is not None else max((rate for pace in paces for rate in pace.rates), default=None)
+        groups = self._groups_for(user_agent).delay_groups
+        delays = [delay for group in groups for delay in group.delays]
+        return max(delays or [rate for group in groups for rate in group.rates], default=None)
 
     def hints(self, user_agent: str) -> tuple[str, ...]:
         """Other requests to the robot, as written: rates, times of the day, the main host, idle parameters."""
-        of_it = (hint for pace in self._groups_for(user_agent).paces for hint in pace.hints)
-        return tuple(islice(dict.fromkeys(chain(of_it, self._hints)), HINTS_MAX))
+        own = (hint for group in self._groups_for(user_agent).delay_groups for hint in group.hints)
+        return tuple(islice(dict.fromkeys(chain(own, self._hints)), HINTS_MAX))
 
     def disallows_anything(self, user_agent: str) -> bool:
         """Whether any line forbids the robot a part of the host."""
@@ -133,8 +131,8 @@ class RobotsTxt:
     def _groups_for(self, user_agent: str) -> _AgentGroups:
         """RFC 9309 §2.2.1: all groups that name the robot, else all groups for `*`."""
         product = _product(user_agent)
-        named = self._asked.get(product[0].lower()) if product else None
-        return named or self._asked.get(ANY_AGENT) or _AgentGroups()
+        named = self._groups.get(product[0].lower()) if product else None
+        return named or self._groups.get(ANY_AGENT) or _AgentGroups()
 
 
 def parse(text: bytes) -> RobotsTxt:
@@ -144,36 +142,36 @@ def parse(text: bytes) -> RobotsTxt:
     applies to the robots named just before it: a user-agent line after a delay begins a new group of delays.
     """
     text = text[:ROBOTS_BYTES_MAX].removeprefix(b"\xef\xbb\xbf")
-    asked: dict[str, _AgentGroups] = {}
+    groups: dict[str, _AgentGroups] = {}
     sitemaps: list[str] = []
     hints: list[str] = []
     rules: list[RobotsRule] = []
-    pace = _AgentDelays()
-    ruled = paced = False
+    delay_group = _DelayGroup()
+    has_rules = has_delays = False
     for number, raw in enumerate(text.splitlines(), start=1):
         key, value = _key_and_value(raw[:LINE_BYTES_MAX])
         if key == _AGENT:
-            if ruled:
+            if has_rules:
                 rules = []
-            if ruled or paced:
-                pace = _AgentDelays()
-            ruled = paced = False
-            _name(asked, value, rules, pace)
+            if has_rules or has_delays:
+                delay_group = _DelayGroup()
+            has_rules = has_delays = False
+            _name(groups, value, rules, delay_group)
         elif key in (_ALLOW, _DISALLOW):
-            ruled = True
+            has_rules = True
             rules += _rules(key == _ALLOW, value, number, f"{key.capitalize()}: {_readable(value)}")
         elif key == _DELAY:
-            paced = True
-            pace.delays += _seconds(_readable(value))
+            has_delays = True
+            delay_group.delays += _seconds(_readable(value))
         elif key in (_RATE, _TIME):
-            paced = True
-            pace.rates += _seconds_between(_readable(value)) if key == _RATE else ()
-            _hint(pace.hints, key, value)
+            has_delays = True
+            delay_group.rates += _seconds_between(_readable(value)) if key == _RATE else ()
+            _hint(delay_group.hints, key, value)
         elif key in (_HOST, _CLEAN):
             _hint(hints, key, value)
         elif key == _SITEMAP and value and len(sitemaps) < SITEMAPS_MAX:
             sitemaps.append(_readable(value))
-    return RobotsTxt(asked, tuple(sitemaps), tuple(hints))
+    return RobotsTxt(groups, tuple(sitemaps), tuple(hints))
 
 
 def _key_and_value(line: bytes) -> tuple[str, bytes]:
@@ -192,7 +190,7 @@ def _readable(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-def _name(asked: dict[str, _AgentGroups], value: bytes, rules: list[RobotsRule], pace: _AgentDelays) -> None:
+def _name(groups: dict[str, _AgentGroups], value: bytes, rules: list[RobotsRule], delay_group: _DelayGroup) -> None:
     """Apply the following rules and delays to the robot that this line names."""
     name = _readable(value)
     if name.split(maxsplit=1)[:1] == [ANY_AGENT]:
@@ -201,11 +199,11 @@ def _name(asked: dict[str, _AgentGroups], value: bytes, rules: list[RobotsRule],
         agent = product[0].lower()
     else:
         return
-    of_it = asked.setdefault(agent, _AgentGroups())
-    if not of_it.rules or of_it.rules[-1] is not rules:
-        of_it.rules.append(rules)
-    if not of_it.paces or of_it.paces[-1] is not pace:
-        of_it.paces.append(pace)
+    named = groups.setdefault(agent, _AgentGroups())
+    if not named.rules or named.rules[-1] is not rules:
+        named.rules.append(rules)
+    if not named.delay_groups or named.delay_groups[-1] is not delay_group:
+        named.delay_groups.append(delay_group)
 
 
 def _hint(hints: list[str], key: str, value: bytes) -> None:

@@ -111,17 +111,17 @@ class Transfer:
     def _judge_head(self) -> int:
         """The block is complete: check whether it is a response and is wanted. 0: continue."""
         head = self.parsed = parse_head(bytes(self.head))
-        for valve in self.limiters:
-            valve.take(len(self.head))
+        for limiter in self.limiters:
+            limiter.take(len(self.head))
         if head is None:
             line = bytes(self.head[:60]).partition(b"\n")[0].decode("latin-1").strip()
             return self.refuse(Status.INVALID_RESPONSE, f"status line {line!r}")
         if head.code < 200:
             self.interim += 1
             if head.code == 101:
-                return self.refuse(Status.INVALID_RESPONSE, "switches to a protocol that nobody asked for")
+                return self.refuse(Status.INVALID_RESPONSE, "switches to another protocol, unasked")
             if self.interim > INTERIM_MAX:
-                return self.refuse(Status.INVALID_RESPONSE, f"more than {INTERIM_MAX} interim answers")
+                return self.refuse(Status.INVALID_RESPONSE, f"more than {INTERIM_MAX} interim responses")
             return 0
         verdict = self.request.check_head(head)
         return self.refuse(verdict, "") if verdict else 0
@@ -143,9 +143,8 @@ def build_response(transfer: Transfer, ending: CurlResult, elapsed_s: float, lat
     """The response of a finished transfer. `late_s` is how late our own machine was meanwhile."""
     head = transfer.parsed
     status = _status(transfer, ending)
-    error = (
-        transfer.why if transfer.refused or transfer.head_is_enough else ending.message
-    )  # libcurl's own message is only that we refused
+    # Where we refused, libcurl's own message is only that.
+    error = transfer.why if transfer.refused or transfer.head_is_enough else ending.message
     if not error and status < 0 and not transfer.refused:
         error = f"libcurl error {ending.code}" if ending.code else "the header block ends too soon"
     if status == Status.TOO_SLOW and transfer.held_s + late_s >= STARVED_SHARE * elapsed_s:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
-from tarrafa.clock import Clock
+from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.errors import ConfigError, FrontierError
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier, SocketClient
@@ -215,9 +215,9 @@ def address_from_supervisor() -> Address:
     return address
 
 
-def to_environment(address: Address) -> dict[str, str]:
-    """Environment variables through which a child finds the frontier."""
-    settings = {FRONTIER_VARIABLE: " ".join(address.texts())}
+def child_environment(address: Address, clock: Clock) -> dict[str, str]:
+    """Environment variables through which a child finds the frontier, and its clock."""
+    settings = {FRONTIER_VARIABLE: " ".join(address.texts()), CLOCK_VARIABLE: clock.to_environment()}
     if isinstance(address, TcpServer):
         settings[TOKEN_VARIABLE] = address.token.secret.decode()
     return settings
@@ -232,9 +232,10 @@ async def connect(
         return await RemoteFrontier.connect(address.path)
     if isinstance(address, TcpServer):
         return await RemoteFrontier.connect_tcp(address.host, address.port, address.token)
-    module, own = import_postgres_module("postgres_frontier"), clock or Clock.from_environment()
-    frontier: OpenFrontier = await module.open_postgres_frontier(list(address.dsns), own, outbox, suffixes)
-    return frontier
+    cluster = import_postgres_module("postgres_frontier")
+    own = clock or Clock.from_environment()
+    body: OpenFrontier = await cluster.open_postgres_frontier(list(address.dsns), own, outbox, suffixes)
+    return body
 
 
 def import_postgres_module(name: str) -> Any:
@@ -270,7 +271,7 @@ class EventLoopClient:
     def call(self, method: str, *arguments: Any) -> Any:
         api_call = getattr(self._frontier, method, None)
         if api_call is None:
-            raise FrontierError(f"the URL server knows no {method!r}")
+            raise FrontierError(f"the URL server has no call {method!r}")
         return self._runner.run(api_call(*arguments))
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ hosts that their delay limits. It follows from the classes of pages alone, whate
 get their plan: the number of visits to each page within the horizon, and their times.
 """
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -18,16 +17,16 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from tarrafa import config
-from tarrafa.clock import CLOCK_VARIABLE, Clock
+from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.errors import FrontierError, Unreachable
-from tarrafa.frontier.address import Address, address_from_supervisor, connect, to_environment
+from tarrafa.frontier.address import Address, address_from_supervisor, child_environment, connect
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import FIRST_HOST, CollectionRow, PlannedVisit, RevisitPage, RevisitShelf
 from tarrafa.model import HostId
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.policy import class_of
-from tarrafa.runtime.process import die_with_parent, module_command, run_child
+from tarrafa.runtime.child_process import child_command, run_child
 
 LOOK_EVERY_S = 1.0
 PLAN_S_MAX = 3600.0
@@ -63,12 +62,9 @@ class PlannerLauncher:
 
     async def _run_planner(self, number: int) -> None:
         """Run one planner. Its output goes into the frontier server's log; a failure is tried again."""
-        line = module_command(
-            "tarrafa.frontier.revisit_planner", "--collection", str(number), "--parent", str(os.getpid())
-        )
         process = await asyncio.create_subprocess_exec(
-            *line,
-            env=os.environ | to_environment(self._address) | {CLOCK_VARIABLE: self._clock.to_environment()},
+            *child_command("tarrafa.frontier.revisit_planner", collection=number),
+            env=os.environ | child_environment(self._address, self._clock),
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:
@@ -176,7 +172,7 @@ def _planned_visits(pages: list[RevisitPage], collection: Collection, now: float
     ]
 
 
-async def _main(number: int) -> None:
+async def _plan(number: int) -> None:
     clock = Clock.from_environment()
     frontier = await connect(address_from_supervisor(), clock)
     try:
@@ -188,15 +184,10 @@ async def _main(number: int) -> None:
         await frontier.close()
 
 
-def main() -> None:
+def main(collection: int) -> None:
     """Started by a `PlannerLauncher`."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--collection", type=int, required=True)
-    parser.add_argument("--parent", type=int, required=True)
-    options = parser.parse_args()
-    die_with_parent(options.parent)
-    run_child(lambda: asyncio.run(_main(options.collection)))
+    asyncio.run(_plan(collection))
 
 
 if __name__ == "__main__":
-    main()
+    run_child(main)

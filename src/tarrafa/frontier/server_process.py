@@ -5,14 +5,12 @@ from other machines too. It prints `ready` on its standard output, with the port
 file can no longer be written it prints the reason in one line and ends: the supervisor decides what follows.
 """
 
-import argparse
 import asyncio
 import contextlib
 import os
-import signal
 import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import uvloop
 
@@ -23,18 +21,18 @@ from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import local_address
 from tarrafa.frontier.clock_sync import resume_clock
 from tarrafa.frontier.revisit_planner import PlannerLauncher
-from tarrafa.frontier.rpc.frontier_server import RpcStats, parse_listen_address, serve_tcp, serve_unix
+from tarrafa.frontier.rpc.frontier_server import RpcSession, parse_listen_address, serve_tcp, serve_unix
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier, last_clock_reading
+from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, HeartbeatSender, ProcessHeartbeat
-from tarrafa.runtime.process import die_with_parent, run_child
+from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, ProcessHeartbeat, send_heartbeats
 from tarrafa.runtime.token import load_token
 
 OPEN_TRIES, OPEN_WAIT_S = 50, 0.1  # a predecessor that was killed a moment ago may still hold the lock
 
 
-async def _main(data: DataDirectory, where: str | None) -> None:
+async def _serve(data: DataDirectory, listen: str) -> None:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     fatal: list[TarrafaError] = []
 
@@ -42,42 +40,41 @@ async def _main(data: DataDirectory, where: str | None) -> None:
         fatal.append(error)
         loop.call_soon_threadsafe(ended.set)
 
-    loop.add_signal_handler(signal.SIGTERM, ended.set)
+    on_sigterm(ended.set)
     resumed = resume_clock(Clock.from_environment(), last_clock_reading(data.frontier))
     clock = resumed.clock
     frontier = await _open(data, clock, on_fatal)
     server = await serve_unix(frontier, data.socket)
     ready = "ready"
-    if where is not None:
+    if listen:
         token = load_token(None)
-        tcp_server = await serve_tcp(frontier, *parse_listen_address(where, token), token, _print_line)
-        ready = f"ready {tcp_server.sockets[0].getsockname()[1]}"
-    planning = asyncio.create_task(PlannerLauncher(frontier, local_address(data), clock).run())
-    heartbeats = asyncio.create_task(_send_heartbeats(data))
+        tcp = await serve_tcp(frontier, *parse_listen_address(listen, token), token, _print_line)
+        ready = f"ready {tcp.sockets[0].getsockname()[1]}"
+    planners = asyncio.create_task(PlannerLauncher(frontier, local_address(data), clock).run())
+    heartbeats = asyncio.create_task(send_heartbeats(data, partial(next, _heartbeats())))
     _print_line(ready)
     if resumed.notice():
         _print_line(f"{resumed.notice()} (it was set back since the frontier was last open)")
     await ended.wait()
     heartbeats.cancel()
-    planning.cancel()
+    planners.cancel()
     with contextlib.suppress(asyncio.CancelledError, TarrafaError):
-        await planning
+        await planners
     server.close()
     await frontier.close()
     if fatal:
         raise fatal[0]
 
 
-async def _send_heartbeats(data: DataDirectory) -> None:
-    """Send a heartbeat once a second, with the number of calls."""
-    sender = HeartbeatSender(data)
-    answers, at = RpcStats.responses, boottime()
+def _heartbeats() -> Iterator[ProcessHeartbeat]:
+    """The heartbeat of each second, with the number of calls."""
+    answers, at = RpcSession.responses, boottime()
     while True:
-        await asyncio.sleep(PROCESS_HEARTBEAT_EVERY_S)
-        before, since, answers, at = answers, at, RpcStats.responses, boottime()
-        late_s = max(0.0, at - since - PROCESS_HEARTBEAT_EVERY_S)
-        note = f"{(answers - before) / (at - since):,.0f} questions/s"
-        sender.send(ProcessHeartbeat("frontier", os.getpid(), connections=RpcStats.sessions, lag_s=late_s, note=note))
+        before, since, answers, at = answers, at, RpcSession.responses, boottime()
+        elapsed_s = max(at - since, PROCESS_HEARTBEAT_EVERY_S)
+        note = f"{(answers - before) / elapsed_s:,.0f} questions/s"
+        lag_s = elapsed_s - PROCESS_HEARTBEAT_EVERY_S
+        yield ProcessHeartbeat("frontier", os.getpid(), connections=RpcSession.open_sessions, lag_s=lag_s, note=note)
 
 
 def _print_line(line: str) -> None:
@@ -101,16 +98,10 @@ async def _open(data: DataDirectory, clock: Clock, on_fatal: Callable[[TarrafaEr
     raise AssertionError
 
 
-def main() -> None:
-    """`python -m tarrafa.frontier.server_process`: started by the supervisor."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--parent", type=int, required=True)
-    parser.add_argument("--listen", help="HOST:PORT; the token is in the environment")
-    options = parser.parse_args()
-    die_with_parent(options.parent)
-    run_child(lambda: uvloop.run(_main(DataDirectory(options.data), options.listen)))
+def main(data: DataDirectory, listen: str = "") -> None:
+    """`listen`: HOST:PORT for other machines; the token is in the environment."""
+    uvloop.run(_serve(data, listen))
 
 
 if __name__ == "__main__":
-    main()
+    run_child(main)

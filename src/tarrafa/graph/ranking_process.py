@@ -8,7 +8,6 @@ was computed from, is written last, so that an interrupted ranking is repeated. 
 of schedules: see `ranking_schedule`.
 """
 
-import argparse
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -25,16 +24,15 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.errors import data_error_from_os
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.graph import rank_file, sites
-from tarrafa.graph.adjacency import NO_LINKS, GraphArrays, read_graph, status_counts
-from tarrafa.graph.host_graph import HostGraph, host_graph, site_pairs
+from tarrafa.graph.adjacency import NO_LINKS, GraphArrays, HostGraph, host_graph, read_graph, site_pairs, status_counts
 from tarrafa.graph.pagerank import pagerank
 from tarrafa.graph.rank_file import RankFile, RankFileHeader
 from tarrafa.graph.sites import SiteRow
 from tarrafa.graph.store import graph_file, open_reader
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.url import host_key, host_name
+from tarrafa.runtime.child_process import run_child
 from tarrafa.runtime.data_dir import DataDirectory, sync_directory, try_lock
-from tarrafa.runtime.process import die_with_parent, run_child
 from tarrafa.runtime.sqlite import rows
 
 NICENESS = 10
@@ -169,20 +167,11 @@ def _figures(statuses: dict[int, int], rank: float) -> tuple[int, int, int, floa
     )
 
 
-def main() -> None:
+def main(data: DataDirectory) -> None:
     """Started by `RankingScheduler`."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--parent", type=int, required=True)
-    options = parser.parse_args()
-    die_with_parent(options.parent)
     os.nice(NICENESS)
-
-    def once() -> None:
-        compute_rankings(DataDirectory(options.data))
-
-    run_child(once)
+    compute_rankings(data)
 
 
 if __name__ == "__main__":
-    main()
+    run_child(main)

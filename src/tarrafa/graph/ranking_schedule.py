@@ -8,15 +8,14 @@ ranking computes.
 """
 
 import math
-import os
 import subprocess
 from contextlib import suppress
 
 from tarrafa.clock import boottime
 from tarrafa.errors import DataError
 from tarrafa.graph import rank_file
+from tarrafa.runtime.child_process import child_command
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import module_command
 
 GROWTH = 0.1
 AGE_S_MAX = 600.0
@@ -60,12 +59,8 @@ class RankingScheduler:
         if self._child is not None:
             return self._has_ended()
         if self.is_due(turned, idle_s, boottime()):
-            self._child = subprocess.Popen(
-                module_command(
-                    "tarrafa.graph.ranking_process", "--data", str(self._data.root), "--parent", str(os.getpid())
-                ),
-                stdin=subprocess.DEVNULL,
-            )
+            command = child_command("tarrafa.graph.ranking_process", data=self._data)
+            self._child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         return False
 
     def _has_ended(self) -> bool:

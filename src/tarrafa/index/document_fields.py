@@ -30,8 +30,7 @@ from tarrafa.index.text_analysis import (
     words,
 )
 from tarrafa.model import DeclaredEntity, Outcome, Page, Status, UrlId, VisitRecord, is_inconclusive
-from tarrafa.parse.rdf.entity import collect_entities
-from tarrafa.parse.rdf.entity_summary import searchable_kinds, summarize_entities
+from tarrafa.parse.rdf.entity import collect_entities, searchable_kinds, summarize_entities
 from tarrafa.parse.rdf.nquads import parse_nquads
 from tarrafa.parse.url import host_name, url_id
 

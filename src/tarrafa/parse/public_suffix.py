@@ -14,11 +14,11 @@ from publicsuffixlist import PublicSuffixList
 
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import message
+from tarrafa.parse.url import is_ip_address
 
 SITES_CACHED_MAX = 50_000
 
 _suffix = re.compile(r"!?(\*\.)?[^\s./*!:]+(\.[^\s./*!:]+)*").fullmatch
-_ipv4 = re.compile(r"\d{1,3}(\.\d{1,3}){3}").fullmatch
 
 
 class PublicSuffixes:
@@ -52,7 +52,7 @@ class PublicSuffixes:
         return found
 
     def _site(self, host_name: str) -> str:
-        if host_name.startswith("[") or _ipv4(host_name):
+        if is_ip_address(host_name):
             return host_name
         name = host_name.rstrip(".")
         site: str | None = self._list.privatesuffix(name)

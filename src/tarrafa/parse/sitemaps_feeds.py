@@ -18,8 +18,8 @@ from itertools import chain
 from xml.parsers import expat
 
 from tarrafa.model import Listing, ListingEntry
-from tarrafa.parse.text.dates import parse_date
-from tarrafa.parse.text.text_stream import TextStream
+from tarrafa.parse.charset import TextStream
+from tarrafa.parse.dates import parse_date
 from tarrafa.parse.url import INPUT_LENGTH_MAX, BaseUrl, UrlIdentity, base_url_of, canonical
 
 SITEMAP_BYTES_MAX = 52_428_800  # sitemaps.org: of one file, unpacked
@@ -177,12 +177,12 @@ class _ListingBuilder:
 
     def add(self, entry: _ListingEntry, dialect: _ListingFormat) -> None:
         """Add a complete entry."""
-        said = entry.fields
-        place = next((said[name] for name in dialect.url_fields if name in said), "")
-        told = next((said[name] for name in dialect.date_fields if name in said), "")
-        self.add_url(place, entry.base, told, self.sitemaps if entry.element == "sitemap" else self.entries)
+        fields = entry.fields
+        reference = next((fields[name] for name in dialect.url_fields if name in fields), "")
+        date = next((fields[name] for name in dialect.date_fields if name in fields), "")
+        self.add_url(reference, entry.base, date, self.sitemaps if entry.element == "sitemap" else self.entries)
 
-    def add_url(self, reference: str, base: BaseUrl, told: str, into: dict[str, float]) -> None:
+    def add_url(self, reference: str, base: BaseUrl, date: str, into: dict[str, float]) -> None:
         """Add a URL and when it changed. A list that names itself, as an empty reference does, is skipped."""
         self._seen += 1
         if self._seen > SITEMAP_URLS_MAX:
@@ -191,7 +191,7 @@ class _ListingBuilder:
         if url is None or url == self._own:
             return
         url = self._fold(url)
-        into[url] = max(into.get(url, 0.0), parse_date(told) if told else 0.0)
+        into[url] = max(into.get(url, 0.0), parse_date(date) if date else 0.0)
 
 
 def _prefixes(dialect: _ListingFormat, of_root: str, attributes: dict[str, str]) -> dict[str, str]:
@@ -370,7 +370,7 @@ def _read_leniently(
                 found.add(entry, dialect)
             entry = None if tag[1] else _ListingEntry(name, base)
         elif entry is not None and not tag[1] and name in names:
-            attributes = {said[1]: _unescaped(said[2] or said[3] or "") for said in _attribute.finditer(tag[4])}
+            attributes = {found[1]: _unescaped(found[2] or found[3] or "") for found in _attribute.finditer(tag[4])}
             entry.put(name, attributes, _unescaped(tag[6]) if tag[5] is None else tag[5])
         is_over = bool(tag[1]) and tag[3].lower() in _ROOTS
     if entry is not None:

@@ -1,12 +1,13 @@
-"""Canonicalizes URLs (WHATWG parse, RFC 3986 escapes) and computes URL ids, host keys and host ids.
+"""Canonicalizes URLs (WHATWG parse, RFC 3986 escapes), computes URL ids, host keys and host ids, and handles domains.
 
 Promises: `canonical` is the WHATWG parse (ada-url) without fragment, credentials and default port, with the escapes of
 RFC 3986 section 6.2.2 normalised. It is idempotent, and gives None for a text that is not http(s) or cannot be parsed.
 The fast paths give exactly what the slow path gives (a property test in tests/parse/test_url.py checks it).
-Knows nothing of collections: a collection passes its two options as a `UrlIdentity`.
+Knows nothing of collections: a collection passes its two options as a `UrlIdentity`. Knows nothing of public suffixes.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -21,6 +22,8 @@ URL_LENGTH_MAX = 2_048  # characters of a canonical URL, which is ASCII; the sit
 INPUT_LENGTH_MAX = 16_384  # before the fragment; longer ones are not parsed at all
 ORIGINS_CACHED_MAX = 20_000
 BASES_CACHED_MAX = 512
+LABELS_MAX = 12  # of a domain, from the right: the index keeps this many of a host
+NAME_CHARS_MAX = 253
 
 DEFAULT_PORTS = {"http": "80", "https": "443"}
 
@@ -39,6 +42,9 @@ _odd_escape = re.compile(
     r"%(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f]|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])"
 ).search
 _stray_percent = re.compile(r"%(?![0-9A-Fa-f]{2})").search
+
+_typed_domain = re.compile(r"(?:https?://)?([^\s/?#@*:\\]+|\[[0-9a-fA-F:.]+\])/?").fullmatch
+_ip_address = re.compile(r"\[.*\]|\d{1,3}(\.\d{1,3}){3}").fullmatch
 
 _NO_PAGES = ("javascript:", "mailto:", "tel:", "data:", "whatsapp:")  # common in links, and never http
 
@@ -258,3 +264,27 @@ class UrlIdentity(msgspec.Struct, frozen=True):
         if self.strip_slash:
             path = path.rstrip("/") or "/"
         return url[: len(url) - len(target)] + path + mark + query
+
+
+def parse_domain(text: str) -> str | None:
+    """The domain in a typed text: `ufmg.br`, `www.UFMG.br.`, `https://ufmg.br/`. None if it has a path or a port."""
+    typed = _typed_domain(text.strip())
+    url = canonical(f"http://{typed[1]}/") if typed else None
+    name = host_name(url).rstrip(".") if url is not None else ""
+    return name if 0 < len(name) <= NAME_CHARS_MAX else None
+
+
+def is_ip_address(name: str) -> bool:
+    """Whether the name is an IP address, which has no parent domains."""
+    return _ip_address(name) is not None
+
+
+def domain_and_parents(name: str) -> Iterator[str]:
+    """The name itself and every domain above it: www.ufmg.br, ufmg.br, br."""
+    name = name.rstrip(".")
+    yield name
+    if is_ip_address(name):
+        return
+    labels = name.split(".")
+    for start in range(max(1, len(labels) - LABELS_MAX), len(labels)):
+        yield ".".join(labels[start:])

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tarrafa.i18n import Translator, message
-from tarrafa.i18n.collection_states import collection_state
-from tarrafa.model import status_name
+from tarrafa.model import collection_state, status_name
 from tarrafa.report.schema import (
     CollectionReport,
     Distribution,
@@ -636,8 +635,8 @@ def _search(report: CollectionReport, _: Translator) -> ReportSection:
         _("Count"),
         _("First: median"),
         _("First: slowest"),
-        _("Repeated: median"),
-        _("Repeated: slowest"),
+        _("Second: median"),
+        _("Second: slowest"),
     )
     table = ReportTable(_("Search times"), columns, list(rows), (False, True, True, True, True, True))
     return ReportSection(

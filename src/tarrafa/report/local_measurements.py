@@ -6,6 +6,7 @@ alone, in pairs, and as phrases from titles. Each runs twice; the second time wi
 caches whole results; that is not measured here.)
 """
 
+import contextlib
 import os
 import platform
 import shutil
@@ -24,6 +25,7 @@ from tarrafa.search.query_builder import filter_query
 from tarrafa.search.request import SearchRequest
 from tarrafa.search.searcher import Searcher
 
+PROJECTIONS = ("index", "graph", "triples")
 WORDS_PER_LETTER = 200
 LETTERS = "abcdefghijlmnoprstuv"
 WORD_CHARS_MIN = 4
@@ -57,33 +59,26 @@ def _processor() -> tuple[str, float]:
 
 
 def storage_sizes(data: DataDirectory) -> list[StoragePart]:
-    """The sizes of the files, by purpose."""
-    pages = meta = 0
-    for path in _files(data.archive):
-        size = _size(path)
-        meta, pages = (meta + size, pages) if path.name.endswith(".meta.warc.gz") else (meta, pages + size)
-    frontier = sum(_size(path) for path in data.root.glob(f"{data.frontier.name}*") if path.is_file())
-    folders = {name: sum(map(_size, _files(data.root / name))) for name in ("index", "graph", "triples")}
-    known = pages + meta + frontier + sum(folders.values())
-    other = sum(map(_size, _files(data.root))) - known
-    return [
-        StoragePart("archive", "data", pages),
-        StoragePart("metadata", "data", meta),
-        StoragePart("frontier", "data", frontier),
-        *(StoragePart(name, "index", size) for name, size in folders.items()),
-        StoragePart("other", "other", max(other, 0)),
-    ]
+    """The sizes of the files, by purpose. A file with several names (snapshots are hard links) counts once."""
+    kinds = {"archive": "data", "metadata": "data", "frontier": "data"} | dict.fromkeys(PROJECTIONS, "index")
+    sizes, counted = dict.fromkeys((*kinds, "other"), 0), set[tuple[int, int]]()
+    for folder, _, names in os.walk(data.root):
+        for path in (Path(folder, name) for name in names):
+            with contextlib.suppress(OSError):  # a log or a segment that was just removed
+                file = path.lstat()
+                if (file.st_dev, file.st_ino) not in counted:
+                    counted.add((file.st_dev, file.st_ino))
+                    sizes[_purpose(data, path)] += file.st_size
+    return [StoragePart(name, kinds.get(name, "other"), size) for name, size in sizes.items()]
 
 
-def _files(folder: Path) -> list[Path]:
-    return [Path(at) / name for at, _, names in os.walk(folder) for name in names]
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.lstat().st_size
-    except OSError:  # a log or a segment that was just removed
-        return 0
+def _purpose(data: DataDirectory, path: Path) -> str:
+    if path.is_relative_to(data.archive):
+        return "metadata" if path.name.endswith(".meta.warc.gz") else "archive"
+    if path.parent == data.root:
+        return "frontier" if path.name.startswith(data.frontier.name) else "other"
+    folder = path.relative_to(data.root).parts[0]
+    return folder if folder in PROJECTIONS else "other"
 
 
 def count_indexed(data: DataDirectory, collection: str) -> int | None:

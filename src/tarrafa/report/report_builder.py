@@ -14,7 +14,8 @@ from functools import lru_cache
 from math import inf
 
 from tarrafa import __version__, config
-from tarrafa.config import Collection, PolitenessConfig
+from tarrafa.config import Collection
+from tarrafa.config.sections import PolitenessConfig
 from tarrafa.crawl.worker.outcome import user_agent
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.suffix_list import bundled_suffix_list

@@ -1,27 +1,38 @@
-"""A sandboxed child process that answers one message at a time and may be killed at any moment.
+"""A sandboxed child process that answers one message at a time, without network, under limits of memory.
 
 Promises: the process is started when it is first needed, does not receive the terminal's Ctrl-C, ends with its parent,
-and may be killed at any moment; the next message starts another one.
+and may be killed at any moment; the next message starts another one. The child has given up the network, writing files
+and new privileges before it reads its first message, as far as the system allows.
 Knows nothing of the content of the messages.
 """
 
 import asyncio
 import contextlib
+import ctypes
+import errno
 import os
+import resource
 import socket
+import struct
 import subprocess
 
-from tarrafa.runtime.process import LENGTH_BYTES, READY, module_command
+from tarrafa.runtime.child_process import child_command
 
 STARTS_MAX = 3
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # with more, only root can leave the network
 FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}  # each reserves address space, which a memory limit counts
+PR_SET_NO_NEW_PRIVS = 38
+CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
+SOCKET_CALLS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}  # AUDIT_ARCH_…, the number of socket()
+LENGTH_BYTES = 4
+READY = b"ready"
 
 
 class SandboxProcess:
-    """`python -m MODULE FD PARENT ARGUMENTS`, and the socket to it. One message at a time."""
+    """The parent's end: the child process of a module, and the socket to it. One message at a time."""
 
-    def __init__(self, module: str, answer_bytes_max: int, *arguments: str, quiet: bool = False) -> None:
+    def __init__(self, module: str, answer_bytes_max: int, *, quiet: bool = False, **arguments: object) -> None:
         self._module, self._arguments, self._answer_bytes_max = module, arguments, answer_bytes_max
         self._stderr = subprocess.DEVNULL if quiet else None
         self._process: subprocess.Popen[bytes] | None = None
@@ -50,10 +61,10 @@ class SandboxProcess:
         for _ in range(STARTS_MAX):
             self.kill()
             ours, theirs = socket.socketpair()
-            arguments = module_command(self._module, str(theirs.fileno()), str(os.getpid()), *self._arguments)
+            command = child_command(self._module, descriptor=theirs.fileno(), **self._arguments)
             with theirs:  # not asyncio's: libuv would make it receive the terminal's Ctrl-C
                 self._process = subprocess.Popen(  # noqa: ASYNC220
-                    arguments,
+                    command,
                     stdin=subprocess.DEVNULL,
                     stderr=self._stderr,
                     pass_fds=[theirs.fileno()],
@@ -73,3 +84,87 @@ class SandboxProcess:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+
+class SandboxSocket:
+    """The child's end. To be made before any thread is started: with more than one, only root can leave the network."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        drop_privileges()
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send_ready(self) -> None:
+        """After this, the parent takes a death of this process for the fault of the message."""
+        self._socket.sendall(READY)
+
+    def receive(self) -> bytearray:
+        """The next message of the parent process; without a parent this process ends."""
+        return self._receive_exactly(int.from_bytes(self._receive_exactly(LENGTH_BYTES), "big"))
+
+    def send(self, content: bytes) -> None:
+        self._socket.sendall(len(content).to_bytes(LENGTH_BYTES, "big") + content)
+
+    def _receive_exactly(self, count: int) -> bytearray:
+        whole = bytearray(count)
+        rest = memoryview(whole)
+        while rest:
+            got = self._socket.recv_into(rest)
+            if not got:
+                os._exit(0)  # the parent process is gone
+            rest = rest[got:]
+        return whole
+
+
+def drop_privileges() -> None:
+    """Give up the network, writing files and new privileges, as far as the system allows."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        libc.unshare(CLONE_NEWUSER | CLONE_NEWNET)
+    _forbid_sockets(libc)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _forbid_sockets(libc: ctypes.CDLL) -> None:
+    """Make the kernel refuse new sockets: containers often do not let a process leave the network, but allow this."""
+    known = SOCKET_CALLS.get(os.uname().machine)
+    if known is None:
+        return
+    architecture, number = known
+    rules = (  # seccomp(2): is it our architecture, and that call? then EACCES; anything else is allowed
+        (0x20, 0, 0, 4), (0x15, 0, 3, architecture), (0x20, 0, 0, 0), (0x15, 0, 1, number),
+        (0x06, 0, 0, 0x00050000 | errno.EACCES), (0x06, 0, 0, 0x7FFF0000),
+    )  # fmt: skip
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *rule) for rule in rules))
+    whole = ctypes.create_string_buffer(struct.pack("HP", len(rules), ctypes.addressof(program)))
+    libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, whole, 0, 0)
+
+
+def limit_memory(more_bytes: int | None) -> None:
+    """Limit the memory to this much beyond the current use; another call counts from the use at that time. None: no
+    limit.
+    """
+    if more_bytes is None:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        return
+    resource.setrlimit(
+        resource.RLIMIT_AS, (_address_space_and_resident_bytes()[0] + more_bytes, resource.RLIM_INFINITY)
+    )
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process now. (The maximum that getrusage reports is at first that of the parent
+    process.)
+    """
+    return _address_space_and_resident_bytes()[1]
+
+
+def _address_space_and_resident_bytes() -> tuple[int, int]:
+    with open("/proc/self/statm") as file:  # noqa: PTH123
+        addresses, resident = file.read().split()[:2]
+    return int(addresses) * resource.getpagesize(), int(resident) * resource.getpagesize()

@@ -31,15 +31,14 @@ import msgspec
 
 from tarrafa.errors import ConfigError
 from tarrafa.index.text_analysis import readings, words
-from tarrafa.parse.domain import LABELS_MAX, domain_and_parents, parse_domain
-from tarrafa.parse.url import canonical, host_name
+from tarrafa.parse.url import LABELS_MAX, canonical, domain_and_parents, host_name, parse_domain
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, write_atomically
 
 FILE_BYTES_MAX = 8 << 20
 SYNONYM_GROUPS_MAX, GROUP_WORDS_MAX = 10_000, 50  # groups of synonyms, and words in one group
 SYNONYMS_MAX = 20  # of one word: each adds a clause to the query
 TEXT_CHARS_MAX, TEXT_WORDS_MAX = 200, 8
-BLOCKED_MAX, LOWERED_MAX = 10_000, 100_000  # sites; each blocked site costs every search 2 us (see `exclusion_filter`)
+BLOCKED_MAX, LOWERED_MAX = 10_000, 100_000  # sites; each blocked site costs every search 2 us (`ExclusionFilter`)
 PINS_MAX, PINS_PER_QUERY_MAX = 10_000, 10
 DEMOTION_FACTOR = 0.3  # the factor of a site without one of its own
 

@@ -3,7 +3,7 @@
 A *shard* is one index with its graph, in this process or behind a URL. A request goes to every shard twice: first
 `statistics` (the number of documents, and of documents that hold each term), then, with the sums over all shards,
 `top_matches`. `show` makes hits of the few that are displayed. Promises: the same structs for every shard, with bounds
-on all values from another machine: `shard_wire` accepts only values that fit the annotations here. Knows nothing of
+on all values from another machine: `remote_shard` accepts only values that fit the annotations here. Knows nothing of
 tantivy, HTTP or HTML.
 """
 

@@ -2,7 +2,7 @@
 
 Promises: the same request on the same commits gives the same hits in the same order, page after page, no hit twice and
 none lost, from one shard or from many. Shards may come and go: a request is sent to those present at its start. A URL
-that several collections hold is one hit, and so are duplicate pages (`duplicates`), unless all copies are requested. An
+that several collections hold is one hit, and so are duplicate pages, unless all copies are requested. An
 invalid request is one `QueryError`; a missing index is one `DataError`. A shard that does not answer in time is named,
 and the others answer without it. Knows nothing of HTML, JSON or terminals.
 
@@ -31,8 +31,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search import autocomplete, query_expansion, spelling
 from tarrafa.search.autocomplete import PartialText, completed_text, partial_text
 from tarrafa.search.curation import Curation
-from tarrafa.search.exclusion_filter import ExclusionFilter, exclude
-from tarrafa.search.local_shard import VOCABULARY_WAIT_S
+from tarrafa.search.local_shard import VOCABULARY_WAIT_S, ExclusionFilter, exclude
 from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.query_builder import contents_query, document_frequency, page_query, query_terms, terms_of_texts
 from tarrafa.search.query_parser import parse

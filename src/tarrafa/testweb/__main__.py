@@ -17,7 +17,7 @@ import msgspec
 
 from tarrafa.clock import Clock
 from tarrafa.errors import TarrafaError
-from tarrafa.runtime.process import die_with_parent
+from tarrafa.runtime.child_process import die_with_parent
 from tarrafa.testweb.http.web_server import WebServer, run_web_server
 from tarrafa.testweb.world.world import World
 

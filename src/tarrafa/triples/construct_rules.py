@@ -10,9 +10,7 @@ times the duration of the last one. A rule that fails is reported once, and the 
 `python -m tarrafa.triples.construct_rules` is the child.
 """
 
-import argparse
 import logging
-import os
 import resource
 import shutil
 import subprocess
@@ -24,8 +22,8 @@ from pyoxigraph import BlankNode, Quad, QueryTriples, RdfFormat, Store, Triple, 
 
 from tarrafa.clock import boottime
 from tarrafa.errors import data_error_from_os
+from tarrafa.runtime.child_process import child_command, run_child
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import die_with_parent, module_command
 from tarrafa.triples.named_graphs import RULES_GRAPH
 from tarrafa.triples.ontology import ConstructRule
 
@@ -81,11 +79,9 @@ class RuleRunner:
             place.mkdir(parents=True)
             store.backup(str(place / "store"))
             (place / "rules").write_bytes(msgspec.msgpack.encode(self._rules))
-            line = module_command(
-                "tarrafa.triples.construct_rules", "--folder", str(place), "--parent", str(os.getpid())
-            )
+            command = child_command("tarrafa.triples.construct_rules", folder=place)
             self._child = subprocess.Popen(
-                line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
         except OSError as error:
             raise data_error_from_os(error, place) from None
@@ -209,17 +205,12 @@ def _check_known(store: Store, node: BlankNode) -> None:
         raise ValueError("makes a blank node; give it an IRI, as in BIND(IRI(CONCAT('urn:x:', STR(?n))) AS ?new)")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--parent", type=int, required=True)
-    options = parser.parse_args()
-    die_with_parent(options.parent)
+def main(folder: Path) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     resource.setrlimit(resource.RLIMIT_CPU, (int(2 * TIME_S_MAX), int(2 * TIME_S_MAX)))
-    report = run_rules(options.folder)
-    (options.folder / "report").write_bytes(msgspec.json.encode(report))
+    report = run_rules(folder)
+    (folder / "report").write_bytes(msgspec.json.encode(report))
 
 
 if __name__ == "__main__":
-    main()
+    run_child(main)

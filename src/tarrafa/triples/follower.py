@@ -30,9 +30,7 @@ from tarrafa.runtime.sqlite import rows
 from tarrafa.triples import ontology, status, storage
 from tarrafa.triples.construct_rules import RuleRunner
 from tarrafa.triples.construct_rules import write_rule_graph as write_rules
-from tarrafa.triples.named_graphs import RULES_GRAPH
-from tarrafa.triples.page_versions import StoredVersion, changed_at, page_versions
-from tarrafa.triples.page_writer import PageWriter
+from tarrafa.triples.named_graphs import RULES_GRAPH, PageWriter, StoredVersion, changed_at, page_versions
 from tarrafa.triples.snapshots import newest_number, publish
 from tarrafa.triples.status import behind, cursor
 

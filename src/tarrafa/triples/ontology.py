@@ -26,8 +26,8 @@ from pyoxigraph import NamedNode, RdfFormat, parse
 from xxhash import xxh3_128_hexdigest
 
 from tarrafa.errors import ConfigError
-from tarrafa.parse.rdf.entity import normalize_iri
 from tarrafa.parse.rdf.nquads import RDF_TYPE, Statement, iri_of
+from tarrafa.parse.rdf.prefixes import normalize_iri
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
 from tarrafa.triples.sparql_check import mentions_service
 

@@ -108,7 +108,7 @@ class SparqlPool:
             self._waiting -= 1
 
     def _another(self) -> SandboxProcess:
-        process = SandboxProcess(PROCESS_MODULE, RESULT_BYTES_MAX + ENVELOPE_BYTES, str(self._data.root), quiet=True)
+        process = SandboxProcess(PROCESS_MODULE, RESULT_BYTES_MAX + ENVELOPE_BYTES, quiet=True, data=self._data)
         self._all.append(process)
         return process
 

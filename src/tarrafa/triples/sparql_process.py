@@ -1,9 +1,9 @@
 """SPARQL process: answers one SPARQL query at a time from published snapshots.
 
-`python -m tarrafa.triples.sparql_process FD PARENT DATA`: started by `sparql_pool`, which sends it queries over a
-socket and kills it when one takes too long. It drops network access where the system permits that, writes no files, and
-has a memory limit for one query, beyond which it dies. Promises: every query is answered from the snapshot that was the
-newest when it came; outdated snapshots are released, also while the process is idle.
+Started by `sparql_pool`, which sends it queries over a socket and kills it when one takes too long. It drops network
+access where the system permits that, writes no files, and has a memory limit for one query, beyond which it dies.
+Promises: every query is answered from the snapshot that was the newest when it came; outdated snapshots are released,
+also while the process is idle.
 
 Where the store has several parts, each is queried, and the results are merged. Pages are divided by their hosts, so the
 statements of one page, or of the pages of one host, are in one part; queries that need all parts at once (counts,
@@ -14,10 +14,7 @@ import contextlib
 import os
 import re
 import select
-import socket
-import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -26,16 +23,9 @@ from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, QueryTriples, St
 from tarrafa.errors import ConfigError, DataError, QueryError, QueryLimitExceeded, TarrafaError
 from tarrafa.index.shards import parts
 from tarrafa.parse.rdf.prefixes import PREFIXES
+from tarrafa.runtime.child_process import run_child
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import (
-    READY,
-    die_with_parent,
-    drop_privileges,
-    limit_memory,
-    receive_message,
-    resident_bytes,
-    send_message,
-)
+from tarrafa.runtime.sandbox import SandboxSocket, limit_memory, resident_bytes
 from tarrafa.triples.snapshots import TripleSnapshot, folder, newest_number
 from tarrafa.triples.sparql_check import QuerySkeleton, check_query
 from tarrafa.triples.sparql_results import GRAPH_FORMATS, SOLUTION_FORMATS, BooleanResult, GraphResults, SolutionResults
@@ -249,20 +239,17 @@ def _check_parts(skeleton: QuerySkeleton, count: int) -> None:
         )
 
 
-def main() -> None:
-    descriptor, parent, root = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-    die_with_parent(parent)
-    line = socket.socket(fileno=descriptor)
-    drop_privileges()
+def main(descriptor: int, data: DataDirectory) -> None:
+    line = SandboxSocket(descriptor)
     decoder, encode = msgspec.msgpack.Decoder(SparqlRequest), msgspec.msgpack.Encoder().encode
-    shelf = SnapshotCache(DataDirectory(root))
+    shelf = SnapshotCache(data)
     waiting = select.poll()  # not select(): the descriptor may be large
     waiting.register(line, select.POLLIN)
-    line.sendall(READY)
+    line.send_ready()
     while True:
         while not waiting.poll(CHECK_EVERY_S * 1_000):
             shelf.drop_outdated()
-        question = decoder.decode(receive_message(line))
+        question = decoder.decode(line.receive())
         limit_memory(None)
         # the memory of an open store, half a gigabyte of addresses, does not count for the query
         shelf.prepare(question.part)
@@ -270,10 +257,10 @@ def main() -> None:
         try:
             answered = answer_query(question, shelf)
             has_grown = resident_bytes() > GROWN_BYTES
-            send_message(line, encode(msgspec.structs.replace(answered, is_spent=has_grown)))
+            line.send(encode(msgspec.structs.replace(answered, is_spent=has_grown)))
         except MemoryError:
             os._exit(1)  # the heap is fragmented
 
 
 if __name__ == "__main__":
-    main()
+    run_child(main)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import apsw
 import msgspec
 
-from tarrafa.parse.rdf.entity import vocabulary_of
+from tarrafa.parse.rdf.prefixes import vocabulary_of
 from tarrafa.runtime.sqlite import rows
 
 NAMES_CACHED_MAX = 100_000

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.collection_loader import complete_collection
-from tarrafa.parse.text.language import CODES
+from tarrafa.parse.language import CODES
 
 LABEL = st.text("abcxyz", min_size=1, max_size=3)
 HOST = st.builds("{}.{}.br".format, LABEL, LABEL)

@@ -11,9 +11,8 @@ from tarrafa import config
 from tarrafa.config import Collection
 from tarrafa.coordinator.definitions import draft, versions
 from tarrafa.coordinator.definitions.versions import LongListStore, long_lists_digest
-from tarrafa.coordinator.monitoring import collection_view
-from tarrafa.crawl.supervisor import submission
-from tarrafa.crawl.supervisor.submission import submit_collection
+from tarrafa.crawl.supervisor import supervisor
+from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.errors import DataError, FrontierError
 from tarrafa.frontier.messages import CollectionRow, DiscoveredUrl
 from tarrafa.runtime.data_dir import DataDirectory
@@ -26,7 +25,7 @@ MANY = 2 * PER_CALL + 7
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is long here is not long to wait for."""
-    monkeypatch.setattr(submission, "ROOTS_PER_CALL", PER_CALL)
+    monkeypatch.setattr(supervisor, "ROOTS_PER_CALL", PER_CALL)
     monkeypatch.setattr(versions, "LONG_BYTES", 4_500)
 
 
@@ -95,7 +94,7 @@ async def test_an_edit_of_a_long_one_is_told_by_what_it_changed(harness: Coordin
     await harness.coordinator.actions.create(first, "ana", start=False)
     await harness.coordinator.actions.edit("news", edited(first, "*/a/*"), "rui")
     await harness.coordinator.actions.edit("news", a_long_one(MANY + 1, scope={"exclude": ["*/a/*"]}), "eva")
-    told = await collection_view.version_changes(harness.coordinator, "news")
+    told = await harness.coordinator.monitor.version_changes("news")
     assert [(one.number, one.who, [(change.key, change.added) for change in one.changes]) for one in told] == [
         (3, "eva", [("roots", [f"http://www.site-{MANY}.br/"])]),
         (2, "rui", [("exclude", ["*/a/*"])]),

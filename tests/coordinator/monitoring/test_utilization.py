@@ -22,7 +22,7 @@ def told(found: UsageDuringRuns | None) -> dict[str, tuple[float, float]]:
 
 
 def test_only_the_minutes_of_its_runs_count_and_only_nodes_that_were_heard_in_them(data):
-    ledger = CoordinatorStore.open(data)
+    ledger = CoordinatorStore(data)
     use = UtilizationLog(ledger)
     for second in range(1200):
         use.note("home", 1.0 if second < 600 else 0.25, T + second)
@@ -42,7 +42,7 @@ def test_only_the_minutes_of_its_runs_count_and_only_nodes_that_were_heard_in_th
 
 
 def test_a_time_in_which_nobody_coordinated_is_no_whole_time(data):
-    ledger = CoordinatorStore.open(data)
+    ledger = CoordinatorStore(data)
     UtilizationLog(ledger).note("home", 0.5, T)
     again = UtilizationLog(ledger)
     again.note("home", 0.7, T + 30)
@@ -55,7 +55,7 @@ def test_a_time_in_which_nobody_coordinated_is_no_whole_time(data):
 
 
 def test_what_was_heard_is_kept_soon_and_not_at_every_beat(data):
-    ledger = CoordinatorStore.open(data)
+    ledger = CoordinatorStore(data)
     use = UtilizationLog(ledger)
     ledger.put_run("c", CollectionRun(1, T))
     before = ledger.connection.total_changes()

@@ -12,7 +12,7 @@ from tarrafa.clock import boottime
 from tarrafa.coordinator.node import health
 from tarrafa.coordinator.node.health import NodeHealth
 from tarrafa.coordinator.node.messages import NodeHeartbeat, decode_message
-from tarrafa.crawl.supervisor.child_process import ChildProcessState
+from tarrafa.crawl.supervisor.child_processes import ChildProcessState
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import ProcessHeartbeat
 

@@ -52,7 +52,7 @@ async def a_typist(harness: CoordinatorHarness) -> AsyncIterator[Typist]:
 async def test_what_is_typed_is_done_told_and_written_down_as_in_the_console(harness: CoordinatorHarness) -> None:
     async with a_typist(harness) as typist:
         added = await typist.type("add", config.encode_collection(a_collection()))
-        assert added == ControlResponse("ready", "starts when somebody starts it")
+        assert added == ControlResponse("ready", "starts when a person starts it")
         assert [one.who for one in harness.ledger.versions("news")] == ["ana@sea"]
         after: dict[ControlAction, str] = {
             "start": "running",
@@ -85,7 +85,7 @@ async def test_a_file_that_is_added_again_is_an_edit_and_lets_what_was_finished_
         assert len(await visit(harness, 2)) == 1
         assert await is_over(harness)
         again = await typist.type("add", config.encode_collection(a_collection(scope={"pages_max": 2})))
-        assert (again.state, again.reason[:28]) == ("running", "goes on since it was edited ")
+        assert (again.state, again.reason[:28]) == ("running", "continues since it was edite")
         assert typist.lines()[-1] == ("ana@sea", "edit a collection", "news", "[scope] pages_max", False)
 
 
@@ -94,7 +94,7 @@ async def test_one_that_waits_for_its_date_is_said_to_and_can_be_paused(harness:
         added = await typist.type("add", config.encode_collection(a_collection(schedule=DAILY)))
         assert added.state == "waiting"
         assert added.reason.startswith("starts on Tuesday 2026-12-01 at 00:00 UTC")
-        assert (await typist.type("pause")).reason.endswith("; its schedule rests until somebody resumes it")
+        assert (await typist.type("pause")).reason.endswith("; its schedule is paused until it is resumed")
         assert (await typist.type("resume")).state == "waiting"
 
 
@@ -103,7 +103,7 @@ async def test_what_is_refused_is_said_and_written_down(harness: CoordinatorHarn
         with pytest.raises(NotFound, match="no collection is named 'news'"):
             await typist.type("start")
         await typist.type("add", config.encode_collection(a_collection()))
-        with pytest.raises(ConfigError, match="news is ready: pause is for what is running; possible now: start, del"):
+        with pytest.raises(ConfigError, match="news is ready: pause needs the state running; possible now: start, del"):
             await typist.type("pause")
         assert [refused for *_, refused in typist.lines()] == [True, False, True]
 

@@ -78,7 +78,7 @@ def test_what_a_node_says_is_written_down_now_and_then_only(nodes, data):
 
 def test_a_living_node_keeps_its_name(nodes):
     nodes.join(a_joining(process="p1"), 100.0)
-    with pytest.raises(NameTaken, match="another node of that name is at work; choose another with --name"):
+    with pytest.raises(NameTaken, match="another node of that name is running; choose another with --name"):
         nodes.join(a_joining(process="p2"), 101.0)
     with pytest.raises(NameTaken):
         nodes.receive_heartbeat(a_beat(process="p2"), 101.0)
@@ -156,7 +156,7 @@ def test_a_beat_that_came_late_is_no_wrong_clock(nodes):
 def test_there_are_only_so_many_nodes(nodes):
     for number in range(NODES_MAX):
         nodes.receive_heartbeat(a_beat(f"n{number}"), 1.0)
-    with pytest.raises(NameTaken, match="forget those that are gone"):
+    with pytest.raises(NameTaken, match="forget nodes that no longer exist"):
         nodes.receive_heartbeat(a_beat("one-too-many"), 1.0)
 
 
@@ -221,8 +221,8 @@ def test_hosts_that_were_freed_before_their_node_fell_silent_are_free_whether_or
 
 FULL = message("paused: the disk is nearly full ({free} MB left, {needed} MB needed)", free="59", needed="64")
 FULL_TOLD = (
-    "nobody works for it: paused: the disk is nearly full (59 MB left, 64 MB needed)",
-    "ninguém trabalha para ela: pausado: o disco está quase cheio (restam 59 MB, são precisos 64 MB)",
+    "no worker works for it: paused: the disk is nearly full (59 MB left, 64 MB needed)",
+    "nenhum trabalhador trabalha para ela: pausado: o disco está quase cheio (restam 59 MB, são precisos 64 MB)",
 )
 
 
@@ -234,7 +234,7 @@ FULL_TOLD = (
         ({"here": FULL}, [], FULL_TOLD),
         ({"here": FULL, "one": ""}, ["here-1", "one-1"], None),
         ({"here": PAUSED_BY_ORDER, "one": PAUSED_BY_ORDER}, ["here-1", "one-1"],
-         ("nobody works for it: paused by order", "ninguém trabalha para ela: pausado por ordem")),
+         ("no worker works for it: paused by order", "nenhum trabalhador trabalha para ela: pausado por ordem")),
         ({"here": FULL}, ["here-1", "crawler.ana"], None),
         ({"here": "index: exit status 1"}, ["here-1"], None),
     ],

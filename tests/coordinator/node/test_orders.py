@@ -22,16 +22,16 @@ def test_orders_survive_the_way_through_a_form(orders):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        (NodeOrdersForm(workers="65"), "workers: a number from 0 to 64 is possible, got 65"),
-        (NodeOrdersForm(workers="-1"), "workers: a whole number is possible, got '-1'"),
-        (NodeOrdersForm(workers="٣"), "workers: a whole number is possible"),
-        (NodeOrdersForm(hosts_at_once="0"), "hosts at once: a number from 1 to 100,000 is possible, got 0"),
+        (NodeOrdersForm(workers="65"), "workers: must be 0 to 64, got 65"),
+        (NodeOrdersForm(workers="-1"), "workers: must be a whole number, got '-1'"),
+        (NodeOrdersForm(workers="٣"), "workers: must be a whole number"),
+        (NodeOrdersForm(hosts_at_once="0"), "hosts at once: must be 1 to 100,000, got 0"),
         (NodeOrdersForm(bandwidth="fast"), "bandwidth: not a size: 'fast'"),
-        (NodeOrdersForm(bandwidth="1 B"), "bandwidth: 1 KB to 1 TB a second is possible"),
-        (NodeOrdersForm(bandwidth="9" * 400), "bandwidth: '99999999999999999999'… is too long to be meant"),
-        (NodeOrdersForm(cpu="0"), "processor: 1 to 100 percent is possible"),
-        (NodeOrdersForm(cpu="nan"), "processor: 1 to 100 percent is possible"),
-        (NodeOrdersForm(cpu="half"), "processor: 1 to 100 percent is possible, got 'half'"),
+        (NodeOrdersForm(bandwidth="1 B"), "bandwidth: must be 1 KB to 1 TB a second"),
+        (NodeOrdersForm(bandwidth="9" * 400), "bandwidth: '99999999999999999999'… is too long"),
+        (NodeOrdersForm(cpu="0"), "processor: must be 1 to 100 percent"),
+        (NodeOrdersForm(cpu="nan"), "processor: must be 1 to 100 percent"),
+        (NodeOrdersForm(cpu="half"), "processor: must be 1 to 100 percent, got 'half'"),
     ],
 )
 def test_what_cannot_be_meant_is_one_sentence(fields, said):

@@ -84,7 +84,8 @@ def a_nodes_search(data: DataDirectory, told: Path) -> Iterator[None]:
         str(os.getpid()),
     ]
     process = subprocess.Popen(
-        [*line, "--host", "127.0.0.1", "--told", str(told)], env=os.environ | {TOKEN_VARIABLE: TOKEN.secret.decode()}
+        [*line, "--host", "127.0.0.1", "--address_file", str(told)],
+        env=os.environ | {TOKEN_VARIABLE: TOKEN.secret.decode()},
     )
     try:
         while not told.exists():
@@ -190,7 +191,7 @@ def test_one_that_was_started_again_at_the_same_port_is_asked_at_once(there, ind
         there.now += NODE_SILENT_AFTER_S + 1
         there.nodes.join(a_joining("um", f"{HERE}0"), there.now)
         there.shards.refresh()
-        assert there.find("peixe")[1] == {"um": "its search does not run"}
+        assert there.find("peixe")[1] == {"um": "its search process does not run"}
         with as_shard(indexes["um"], port) as one:
             there.hear("um", one.address, f"{HERE}0")
             assert there.find("peixe") == ({"casa.test", "um.test"}, {})

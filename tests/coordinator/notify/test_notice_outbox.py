@@ -11,7 +11,8 @@ from typing import Any
 import apsw
 import pytest
 
-from tarrafa.config import NotifyConfig, Seconds
+from tarrafa.config.formats import Seconds
+from tarrafa.config.sections import NotifyConfig
 from tarrafa.coordinator.notify import notice_outbox, transports
 from tarrafa.coordinator.notify.notice_outbox import NoticeOutbox, Notifier, is_stalled, make_notice
 from tarrafa.coordinator.notify.transports import (

@@ -5,7 +5,8 @@ from datetime import datetime
 
 import msgspec
 
-from tarrafa.config import LocalDateTime, ScheduleConfig
+from tarrafa.config.formats import LocalDateTime
+from tarrafa.config.sections import ScheduleConfig
 from tarrafa.coordinator.schedule.recurrence import timestamp_of_local
 from tarrafa.coordinator.schedule.run_scheduler import RunHistory, ScheduleDecision, decide
 

@@ -57,9 +57,9 @@ def test_start_date_that_was_edited_counts_from_the_edit_on():
 
 def test_without_start_date_and_period_people_start_it():
     one = simulated_collection(written())
-    assert said(one.ask(at("2030-01-01"))) == "nothing: starts when somebody starts it"
+    assert said(one.ask(at("2030-01-01"))) == "nothing: starts when a person starts it"
     one.person(at("2030-01-01"), "running")
-    assert said(one.ask(at("2030-01-01T00:00:10"))) == "nothing: goes on until its end"
+    assert said(one.ask(at("2030-01-01T00:00:10"))) == "nothing: runs until its end"
     assert said(one.ask(at("2030-01-01T00:01"))) == "nothing: no other run is planned"
 
 
@@ -82,7 +82,7 @@ def test_deadline_without_start_date_ends_what_a_person_started():
     one = simulated_collection(written(deadline="2026-11-20T18:00"), run_s=30 * DAY)
     one.person(at("2026-11-17"), "running")
     said_before = said(one.ask(at("2026-11-18T18:00")))
-    assert said_before == "nothing: goes on until its end, or until Friday 2026-11-20 at 18:00 UTC (in 2 days)"
+    assert said_before == "nothing: runs until its end, or until Friday 2026-11-20 at 18:00 UTC (in 2 days)"
     assert said(one.ask(at("2026-11-20T18:00"))) == "stop: its deadline, Friday 2026-11-20 at 18:00 UTC, has come"
     over = "nothing: its deadline, Friday 2026-11-20 at 18:00 UTC, has passed: nothing more is started"
     assert said(one.ask(at("2026-11-20T18:00:01"))) == over
@@ -116,7 +116,7 @@ def test_deadline_that_has_passed_does_not_stop_what_a_person_starts_afterwards(
     one = simulated_collection(written("2026-11-17T03:00", "2026-11-19T12:00"), run_s=5 * DAY)
     one.person(at("2026-11-21"), "running")
     told = said(one.ask(at("2026-11-21T00:00:01")))
-    assert told.startswith("nothing: goes on after its deadline, Thursday 2026-11-19 at 12:00 UTC, because somebody")
+    assert told.startswith("nothing: runs after its deadline, Thursday 2026-11-19 at 12:00 UTC, because a person")
     one._become(changed=at("2026-11-22"))  # but whoever writes it again then, means it
     assert one.ask(at("2026-11-22")).action == "stop"
 
@@ -126,7 +126,7 @@ def test_deadline_that_is_moved_leaves_the_run_that_it_cut_to_people():
     one.watch(at("2026-11-17T03:00"), at("2026-11-20"), HOUR)
     one.schedule = written("2026-11-17T03:00", "2026-11-30")
     one._become(changed=at("2026-11-20"))
-    assert said(one.ask(at("2026-11-20T01:00"))).endswith("and goes on when somebody starts it")
+    assert said(one.ask(at("2026-11-20T01:00"))).endswith("continues when a person starts it")
     assert deadline_of(one.schedule) == at("2026-11-30")
 
 
@@ -198,7 +198,7 @@ def test_overlap_leaves_the_time_out_tells_it_and_waits_for_the_next_regular_one
     assert one.left_out == [at("2026-11-18T03:00")]
     decision = one.ask(at("2026-11-19T02:00"))
     assert decision.left_out is not None
-    expected = "its run of Wednesday 2026-11-18 at 03:00 UTC is left out: the one before was still going"
+    expected = "its run of Wednesday 2026-11-18 at 03:00 UTC is skipped: the previous run was still open"
     assert str(decision.left_out) == expected
     assert said(decision) == "nothing: next run on Thursday 2026-11-19 at 03:00 UTC (in 60 minutes)"
     assert one.ask(at("2026-11-19T03:00")).action == "begin_run"
@@ -222,7 +222,7 @@ def test_pause_by_a_person_wins_over_the_period_and_the_run_goes_on_when_resumed
     decision = one.ask(at("2026-11-18T03:00"))
     assert decision.action == "nothing"
     assert decision.left_out is not None
-    told = "its run of Wednesday 2026-11-18 at 03:00 UTC is left out: it was paused by hand"
+    told = "its run of Wednesday 2026-11-18 at 03:00 UTC is skipped: a person had paused it"
     assert str(decision.left_out) == told
     one.run_s = 31 * HOUR
     one.person(at("2026-11-18T09:00"), "running")
@@ -235,7 +235,7 @@ def test_pause_between_two_runs_holds_the_schedule_and_nothing_is_made_up_for():
     one = simulated_collection(written("2026-11-17T03:00", every="daily"))
     one.watch(at("2026-11-17T03:00"), at("2026-11-17T04:00"), 60)
     one.person(at("2026-11-17T12:00"), "paused")
-    assert said(one.ask(at("2026-11-18T03:00"))) == "nothing: its schedule rests until somebody resumes it"
+    assert said(one.ask(at("2026-11-18T03:00"))) == "nothing: its schedule is paused until it is resumed"
     assert one.left_out == [at("2026-11-18T03:00")]
     one._become(state="finished", by_person=False, acted=at("2026-11-18T12:00"))
     assert one.ask(at("2026-11-18T12:00")).action == "nothing"

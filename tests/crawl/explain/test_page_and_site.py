@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.crawl.explain.page_and_site import PageDetails, SiteDetails, describe_page, describe_site
+from tarrafa.crawl.explain.page_and_site import PageDetails, SiteDetails, WordCount, describe_page, describe_site
 from tarrafa.errors import ConfigError, DataError, QueryError
 from tarrafa.graph import reader
 from tarrafa.graph.follower import catch_up
 from tarrafa.graph.ranking_process import compute_rankings
 from tarrafa.graph.sites import LinkedSite, SitePaging
 from tarrafa.model import Link, VisitRecord
-from tarrafa.parse.text.word_count import WordCount
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.graph.archived_web import FIRST_AT, a_record, new_data, write
 

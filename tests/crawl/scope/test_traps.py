@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarrafa.config import ScopeConfig
+from tarrafa.config.sections import ScopeConfig
 from tarrafa.crawl.scope.traps import HOSTILE_MAX, STALE_RUN_MAX, TrapMemory, trap_reason, url_template_id
 from tarrafa.model import Page, Status, Visit
-from tarrafa.parse.text.fingerprint import content_id, fold
+from tarrafa.parse.fingerprint import content_id, fold
 from tarrafa.parse.url import host_id, host_key, url_id
 
 HOST = "http://a.br"

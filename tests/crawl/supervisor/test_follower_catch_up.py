@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarrafa.crawl.supervisor.completion import FollowerCatchUp
+from tarrafa.crawl.supervisor.followers import FollowerCatchUp
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.triples import follower as triples

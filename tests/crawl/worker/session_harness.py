@@ -11,11 +11,11 @@ from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.worker.collection_state import CollectionInForce
-from tarrafa.crawl.worker.host_resolver import HostResolver
+from tarrafa.crawl.worker.fetcher import HostResolver
 from tarrafa.crawl.worker.host_session import HostSession
-from tarrafa.crawl.worker.outcome import DecodedBody, FinishedVisit
-from tarrafa.crawl.worker.overload import OverloadControl
-from tarrafa.crawl.worker.parser_process import ParseJobResult
+from tarrafa.crawl.worker.outcome import FinishedVisit
+from tarrafa.crawl.worker.parser import DecodedBody, ParseJobResult
+from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
 from tarrafa.crawl.worker.stats import WorkerNotices
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead

@@ -7,11 +7,9 @@ from typing import cast
 import pytest
 
 from tarrafa.crawl.worker.collection_state import WorkerCollections
-from tarrafa.crawl.worker.committer import COMMIT_VISITS_MAX, Committer, split_into_messages
+from tarrafa.crawl.worker.committer import COMMIT_VISITS_MAX, Committer, LinkCache, VisitRecorder, split_into_messages
 from tarrafa.crawl.worker.host_session import HostSession
-from tarrafa.crawl.worker.link_cache import LinkCache
 from tarrafa.crawl.worker.outcome import FinishedVisit, refuse_visit
-from tarrafa.crawl.worker.recorder import VisitRecorder
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.errors import LeaseLost
 from tarrafa.frontier.api import Frontier

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from tarrafa.clock import Clock, boot_id, boottime
+from tarrafa.crawl.worker import lease_fence
 from tarrafa.crawl.worker import lease_fence as fence_module
-from tarrafa.crawl.worker import registration
 from tarrafa.crawl.worker.lease_fence import LeaseFence
 from tarrafa.errors import LeaseLost, NameTaken, TarrafaError, Unreachable
 from tarrafa.frontier.address import TcpServer
@@ -153,7 +153,7 @@ def a_dead_process() -> ProcessId:
 
 
 def remember(data: DataDirectory, process: ProcessId, lease_s: float) -> None:
-    content = msgspec.json.encode(registration.PreviousWorker(process, lease_s))
+    content = msgspec.json.encode(lease_fence.PreviousWorker(process, lease_s))
     (data.run / "n-1.worker").write_bytes(content)
 
 
@@ -162,13 +162,13 @@ async def test_a_successor_buries_its_predecessor_and_has_its_name_at_once(tmp_p
         dead = a_dead_process()
         former = await frontier.join("n-1", dead)
         remember(data, dead, 60.0)
-        terms, asked_at = await registration.register(frontier, data, "n-1")
+        terms, asked_at = await lease_fence.register(frontier, data, "n-1")
         assert terms.worker > former.worker
         assert asked_at <= boottime()
         with pytest.raises(LeaseLost):
             await frontier.renew(former.worker, "")
-        assert registration._read(data.run / "n-1.worker") == registration.PreviousWorker(current_process(), 60.0)
-        registration.unregister(data, "n-1")
+        assert lease_fence._read(data.run / "n-1.worker") == lease_fence.PreviousWorker(current_process(), 60.0)
+        lease_fence.unregister(data, "n-1")
         assert not list(data.run.glob("*.worker"))
 
 
@@ -177,7 +177,7 @@ async def test_where_the_predecessor_cannot_be_seen_its_lease_is_waited_for(tmp_
         before_the_boot = ProcessId("another boot", 4242, 1)
         former = await frontier.join("n-1", before_the_boot)
         remember(data, before_the_boot, 0.4)
-        terms, _ = await registration.register(frontier, data, "n-1")
+        terms, _ = await lease_fence.register(frontier, data, "n-1")
         assert terms.worker > former.worker
 
 
@@ -188,4 +188,4 @@ async def test_a_name_that_somebody_else_has_is_an_error_at_once(tmp_path, data,
         if record is not None:
             (data.run / "n-1.worker").write_bytes(record)
         with pytest.raises(NameTaken, match=r"named 'n-1' is at work already \(process 4242\); use another --name"):
-            await registration.register(frontier, data, "n-1")
+            await lease_fence.register(frontier, data, "n-1")

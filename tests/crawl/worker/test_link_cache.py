@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from tarrafa.crawl.worker.link_cache import LinkCache
+from tarrafa.crawl.worker.committer import LinkCache
 from tests.contract.frontier_bodies import offer
 
 

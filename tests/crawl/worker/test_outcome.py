@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from tarrafa import config
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.worker.link_cache import LinkCache
+from tarrafa.crawl.worker.committer import LinkCache
 from tarrafa.crawl.worker.outcome import FinishedVisit, build_request, conclude, decode_response, format_request
-from tarrafa.crawl.worker.parser_process import run_parse_job
+from tarrafa.crawl.worker.parser import run_parse_job
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.http_message import FetchResponse, ResponseHead
 from tarrafa.frontier.messages import DiscoveredUrl

@@ -2,15 +2,21 @@
 
 import pytest
 
-from tarrafa.crawl.worker import overload
-from tarrafa.crawl.worker.overload import OFFLINE_HOSTS, OFFLINE_PAUSE_S, RECOVERY_S, STARVED_PAUSE_S, OverloadControl
+from tarrafa.crawl.worker import resource_limits
+from tarrafa.crawl.worker.resource_limits import (
+    OFFLINE_HOSTS,
+    OFFLINE_PAUSE_S,
+    RECOVERY_S,
+    STARVED_PAUSE_S,
+    OverloadControl,
+)
 from tarrafa.crawl.worker.stats import WorkerNotices
 
 
 @pytest.fixture
 def now(monkeypatch):
     moment = [1_000.0]
-    monkeypatch.setattr(overload, "boottime", lambda: moment[0])
+    monkeypatch.setattr(resource_limits, "boottime", lambda: moment[0])
     return moment
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.crawl.worker.parser import SandboxedParser, is_harmless
-from tarrafa.crawl.worker.parser_process import ParseJob, ParseJobResult, run_parse_job
+from tarrafa.crawl.worker.parser import ParseJob, ParseJobResult, SandboxedParser, is_harmless, run_parse_job
 from tests.journey.crawl_journey import pids_of
 from tests.wait import WAIT_MAX_S
 
@@ -31,7 +30,7 @@ async def parser() -> AsyncIterator[SandboxedParser]:
 
 def children() -> list[int]:
     """Our processes that read. There may be others: multiprocessing keeps one of its own once it has spawned any."""
-    return pids_of(os.getpid(), "tarrafa.crawl.worker.parser_process")
+    return pids_of(os.getpid(), "tarrafa.crawl.worker.parser")
 
 
 def large(body: bytes) -> bytes:

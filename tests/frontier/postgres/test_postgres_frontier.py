@@ -101,6 +101,48 @@ async def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, tmp_
         await frontier.close()
 
 
+async def test_hosts_reported_while_their_server_is_away_are_leased_again_when_it_is_back(dsns, tmp_path, second):
+    """The lease of the worker goes on meanwhile, so nobody else frees them."""
+    async with asyncio.timeout(SCENE_S):
+        frontier = opened(dsns, tmp_path)
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(url) for url in HOSTS])
+        worker = (await frontier.join("w", current_process())).worker
+        await frontier.renew(worker, "")
+        leases = await frontier.lease(worker, 100)
+        there = [lease for lease in leases if frontier._home[lease.host] is not frontier._first]
+        assert len(leases) == len(HOSTS) > len(there) > 0
+        second.stop()
+        try:
+            answers = await frontier.finish(worker, [done(lease, lease.visits) for lease in there])
+            assert not any(answer.held for answer in answers)
+        finally:
+            second.start()
+        frontier._shards[1]._away_until = 0.0
+        await frontier.renew(worker, "")
+        assert await frontier.lease(worker, 100) == [], "their last request may have been sent just now"
+        FalseClock.shift[0] = 10.0
+        again = await frontier.lease(worker, 100)
+        assert {lease.host for lease in again} == {lease.host for lease in there}
+        await frontier.close()
+
+
+async def test_a_worker_that_a_server_forgot_before_its_first_renewal_joins_it_again(dsns, tmp_path):
+    async with asyncio.timeout(SCENE_S):
+        frontier = opened(dsns, tmp_path)
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(url) for url in HOSTS])
+        worker = (await frontier.join("w", current_process())).worker
+        with psycopg.connect(dsns[1]) as there:
+            there.execute("DELETE FROM worker")  # its lease ended there while the server was away
+        await frontier.renew(worker, "")
+        frontier._maintained_at = 0.0
+        await frontier.lease(worker, 1)
+        await frontier.renew(worker, "")
+        assert len(await frontier.lease(worker, 100)) + 1 == len(HOSTS)
+        await frontier.close()
+
+
 async def test_nothing_is_noted_as_deleted_while_a_server_is_away_or_has_visits_out(dsns, tmp_path, second):
     async with asyncio.timeout(SCENE_S):
         frontier = opened(dsns, tmp_path)
@@ -337,9 +379,9 @@ async def test_a_lease_whose_answer_was_lost_is_no_ones_for_long(dsns, tmp_path)
     worker = (await frontier.join("w", current_process())).worker
     (held,) = await frontier.lease(worker, 1)
     server = frontier._first.connect()
-    await frontier._first.call(lambda _: server.session.transact(lambda work: work.store.hosts.lease(worker, 1)))
+    await frontier._first.call(lambda _: server.transact(lambda work: work.store.hosts.lease(worker, 1)))
     assert await frontier.lease(worker, 5) == []
-    server.session.connection.losses += 1  # the connection broke there
+    server.connection.losses += 1  # the connection broke there
     (again,) = await frontier.lease(worker, 5)
     assert again.host != held.host
     assert again.visits[0].number == 2

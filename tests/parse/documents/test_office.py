@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tarrafa.model import Link, Page, RobotsMeta
 from tarrafa.parse.documents import document as limits
 from tarrafa.parse.documents import zip_xml
-from tarrafa.parse.errors import UnreadableDocument
+from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.page import PARSER, parse
 from tests.parse.test_page import assert_bounded
 

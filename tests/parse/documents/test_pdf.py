@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tarrafa.model import Link, Page, RobotsMeta
 from tarrafa.parse.documents import document as limits
 from tarrafa.parse.documents import pdf
-from tarrafa.parse.errors import UnreadableDocument
+from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.page import PARSER, parse
 from tests.parse.test_page import assert_bounded
 
@@ -273,7 +273,7 @@ resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 import msgspec
 from tarrafa.parse.page import parse
-from tarrafa.parse.errors import UnreadableDocument
+from tarrafa.parse.documents.document import UnreadableDocument
 for body in msgspec.msgpack.decode(sys.stdin.buffer.read()):
     try:
         answer = msgspec.to_builtins(parse(body, "http://h.test/", "application/pdf"))

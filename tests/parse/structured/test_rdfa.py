@@ -9,9 +9,8 @@ import turbohtml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.parse.html import xhtml
 from tarrafa.parse.rdf.nquads import LITERAL_LENGTH_MAX, STATEMENTS_MAX, StatementSet
-from tarrafa.parse.structured import rdfa
+from tarrafa.parse.structured import parse_xhtml, rdfa
 from tarrafa.parse.structured.rdfa.curie import PREFIXES_MAX, TERMS_MAX
 from tarrafa.parse.structured.rdfa.initial_context import HostLanguage
 from tarrafa.parse.structured.rdfa.literals import NESTED_MAX
@@ -32,7 +31,7 @@ PREFIXES = """
 
 
 def read(markup: str, host: HostLanguage = "html", base: str = PAGE) -> StatementSet:
-    document = turbohtml.parse(markup, positions=False) if host == "html" else xhtml.parse_xhtml(markup)
+    document = turbohtml.parse(markup, positions=False) if host == "html" else parse_xhtml(markup)
     assert document is not None
     statements = StatementSet()
     rdfa.extract(document, base, statements, host)
@@ -258,7 +257,7 @@ def test_rdfa_in_xhtml_and_xml(host, document, markup, expected):
     ["<a>", "<a b=1/>", "<a>&nosuch;</a>", "x", "", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "<a>\x00</a>"],
 )
 def test_what_is_not_well_formed_is_no_xhtml(markup):
-    assert xhtml.parse_xhtml(markup) is None
+    assert parse_xhtml(markup) is None
 
 
 def test_the_base_is_what_relative_references_are_seen_from():
@@ -278,7 +277,7 @@ def test_markup_as_xml_is_well_formed_whatever_the_tree_holds():
         read(f'<div property="og:x" datatype="rdf:XMLLiteral">{body}</div>').to_nquads().encode(),
         format=pyoxigraph.RdfFormat.N_QUADS,
     )
-    written = xhtml.parse_xhtml(f"<a>{statement.object.value}</a>")
+    written = parse_xhtml(f"<a>{statement.object.value}</a>")
     assert written is not None
     assert [element.tag for element in written.iter_elements()] == ["a", "p", "svg", "path", "br"]
     assert written.select("a")[0].text == "x&"
@@ -429,7 +428,7 @@ def escaped(text: str) -> str:
 def test_any_markup_states_valid_statements(node):
     markup = written(node)
     count(markup)
-    if (document := xhtml.parse_xhtml(markup)) is not None:
+    if (document := parse_xhtml(markup)) is not None:
         for host in ("xhtml", "xml"):
             statements = StatementSet()
             rdfa.extract(document, PAGE, statements, host)

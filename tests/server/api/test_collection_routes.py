@@ -263,7 +263,7 @@ def test_a_schedule_is_paused_between_its_runs_and_the_list_says_when_it_runs_ne
     told = program.get(at).json["collection"]
     assert (told["actions"], told["next"]) == (["resume", "delete"], None)
     (row,) = re.findall(rf'<tr data-key="{planned}">.*?</tr>', program.get("/console").text, re.DOTALL)
-    assert "its schedule rests until somebody resumes it" in row
+    assert "its schedule is paused until it is resumed" in row
     assert "next run" not in row
     assert program.send("POST", f"{at}/actions", {"action": "resume"}).json["state"] == "finished"
     assert program.get(at).json["collection"]["reason"] == "everything in reach was visited"

@@ -28,7 +28,7 @@ def data(tmp_path: Path) -> DataDirectory:
 @pytest.fixture(autouse=True)
 def every_call_is_heard(monkeypatch):
     """The lease's clock is false here: how long ago it was renewed cannot be told by a real one."""
-    monkeypatch.setattr("tarrafa.crawl.relay.relay_lease.RENEWAL", 0.0)
+    monkeypatch.setattr("tarrafa.crawl.relay.relay.RENEWAL", 0.0)
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def test_a_living_nodes_name_is_taken(there):
     for path, body in (("/join", a_joining(process="p2")), ("/one/beat", a_beat(process="p2"))):
         answer = there.post(path, body)
         assert answer.code == 409
-        assert "another node of that name is at work" in answer.json["error"]
+        assert "another node of that name is running" in answer.json["error"]
     there.now += 60
     assert there.post("/join", a_joining(process="p2")).code == 200
 

@@ -9,10 +9,11 @@ import logging
 from collections.abc import Callable
 
 from tarrafa.clock import Clock
-from tarrafa.config import Collection, NotifyConfig
+from tarrafa.config import Collection
+from tarrafa.config.sections import NotifyConfig
+from tarrafa.coordinator.collection_runs import CollectionRuns
 from tarrafa.coordinator.monitoring.timeseries import CollectionTimeSeries
 from tarrafa.coordinator.notify.notice_outbox import is_stalled, reason_stalled
-from tarrafa.coordinator.run_log import RunLog
 from tarrafa.errors import TarrafaError
 from tarrafa.frontier.messages import CollectionStatus
 
@@ -26,9 +27,9 @@ class CollectionProblems:
     """Problems of all collections."""
 
     def __init__(
-        self, run_log: RunLog, timeseries: CollectionTimeSeries, clock: Clock, delivery_problems: DeliveryProblems
+        self, runs: CollectionRuns, timeseries: CollectionTimeSeries, clock: Clock, delivery_problems: DeliveryProblems
     ) -> None:
-        self._run_log, self._timeseries, self._clock = run_log, timeseries, clock
+        self._runs, self._timeseries, self._clock = runs, timeseries, clock
         self._delivery_problems = delivery_problems
         self._began = clock.now()
         self._found: dict[str, list[str]] = {}
@@ -43,7 +44,7 @@ class CollectionProblems:
             log.error("%s: %s", name, error)
             self._found[name] = [str(error)]
             with contextlib.suppress(TarrafaError):
-                self._run_log.notify("failed", name, error.message, str(error))
+                self._runs.notify("failed", name, error.message, str(error))
 
     def check(self, status: CollectionStatus, settings: Collection, now: float) -> None:
         """Look for undelivered notices and a stall, every CHECK_EVERY_S."""
@@ -57,11 +58,11 @@ class CollectionProblems:
             self._check_stalled(status, float(settings.notify.stalled), now)
 
     def _check_stalled(self, status: CollectionStatus, limit_s: float, now: float) -> None:
-        life, run = self._run_log.lifecycle(status.name), self._run_log.last_run(status.name)
+        life, run = self._runs.lifecycle(status.name), self._runs.last(status.name)
         if life is None:
             return
         samples = [(one.at, one.visits) for one in self._timeseries.between(status.name, now - 2 * limit_s, now)]
         running_since = self._running_since.setdefault(status.name, now)
         since = max(life.acted or 0.0, self._began, run.began if run is not None else 0.0, running_since)
         if is_stalled(samples, now, limit_s, since):
-            self._run_log.notify("stalled", status.name, reason_stalled(limit_s), status.visits)
+            self._runs.notify("stalled", status.name, reason_stalled(limit_s), status.visits)

@@ -1,9 +1,7 @@
 """Recent visits, failures and slow hosts of each collection, from the heartbeats of workers.
 
-Each pulse of a worker tells a few visits of its last second: the newest pages, failures, slow answers. Here they are
-kept, a few of each kind and collection, the latest, and each URL once, however often its pulse is told; a host is as
-slow as its slowest answer of the last minutes.
-Knows nothing of how they came here.
+Each heartbeat of a worker has a few visits of its last second: the newest pages, failures, slow responses. The latest
+of each kind and collection are kept, each URL once. A host is as slow as its slowest response of the last minutes.
 """
 
 from collections import deque
@@ -21,8 +19,6 @@ COLLECTIONS_MAX, STATUSES_MAX = 1_000, 100
 
 
 class SlowHost(msgspec.Struct, frozen=True):
-    """A host that lets us wait."""
-
     host: str
     elapsed_s: float
     at: float
@@ -42,7 +38,7 @@ class _CollectionVisits:
 
 
 class RecentVisits:
-    """Of all collections."""
+    """Recent visits of all collections."""
 
     def __init__(self) -> None:
         self._kept: dict[str, _CollectionVisits] = {}
@@ -58,14 +54,14 @@ class RecentVisits:
                 if seen.status in failures or len(failures) < STATUSES_MAX:
                     _put(failures.setdefault(seen.status, deque(maxlen=SAMPLES_KEPT)), seen)
             for seen in process.pulse.slowest:
-                self._note_slow(seen)
+                self._add_slow(seen)
 
     def _of(self, name: str) -> _CollectionVisits:
         if name not in self._kept and len(self._kept) >= COLLECTIONS_MAX:
             self._kept.clear()
         return self._kept.setdefault(name, _CollectionVisits())
 
-    def _note_slow(self, seen: VisitSample) -> None:
+    def _add_slow(self, seen: VisitSample) -> None:
         slow, host = self._of(seen.collection).slow, host_name(seen.url)
         before = slow.get(host)
         if before is None or seen.elapsed_s >= before.elapsed_s or seen.at - before.at > SLOW_FOR_S:

@@ -1,7 +1,6 @@
 """The snapshot of all collections, nodes and processes that console, API, terminal and metrics show.
 
-One `Picture` for all who look: the console, the API, the terminal, the metrics. Made from what the coordinator has at
-hand, without asking anybody. Pure.
+Made from what the coordinator has in memory, without a request. Pure.
 """
 
 from collections.abc import Iterable
@@ -10,11 +9,12 @@ import msgspec
 
 from tarrafa.coordinator.node.messages import NodeState, ProcessState
 from tarrafa.coordinator.store import CollectionRun, CollectionSample
+from tarrafa.errors import NotFound
 from tarrafa.frontier.messages import CollectionStatus, WorkerLeaseStatus
 from tarrafa.i18n import Message, joined, message
 
-ALERT_FOR_S = 15.0  # for so long everybody sees that a process died, though another has taken its place
-DEATH_SHOWN_FOR_S = 60.0  # and for so long what it died of
+ALERT_FOR_S = 15.0  # the death of a process is shown in red, also after its restart
+DEATH_SHOWN_FOR_S = 60.0  # the cause of the death is shown
 FOLLOWERS = frozenset({"graph", "index", "triples"})
 
 
@@ -25,8 +25,6 @@ class VisitStatusCount(msgspec.Struct, frozen=True):
 
 
 class CollectionSnapshot(msgspec.Struct, frozen=True):
-    """A collection as people see it."""
-
     name: str
     state: str
     reason: Message | str
@@ -38,12 +36,12 @@ class CollectionSnapshot(msgspec.Struct, frozen=True):
     left_s: float | None
     run: CollectionRun | None = None
     next: float | None = None  # when its next run begins
-    notes: list[str] = []  # what stands between it and those who want to hear of it
-    standstill: Message | None = None  # why nobody works for it, though it runs
+    notes: list[str] = []  # problems, such as notices that cannot be delivered
+    standstill: Message | None = None  # why no worker works for it, though it runs
 
 
 class ProcessTotals(msgspec.Struct, frozen=True):
-    """Of the processes of a node; lateness and lag are those of the worst."""
+    """Sums over processes; `lag_s` and `behind_bytes` are maxima."""
 
     processes: int = 0
     connections: int = 0
@@ -55,7 +53,7 @@ class ProcessTotals(msgspec.Struct, frozen=True):
 
 
 class ProcessSnapshot(msgspec.Struct, frozen=True):
-    """`is_red`: it is dead, silent, or has been until a moment ago. `died_s`: since it last died, if that is told."""
+    """`is_red`: dead or silent, now or a moment ago. `died_s`: time since its death, while that is shown."""
 
     process: ProcessState
     is_red: bool
@@ -64,8 +62,8 @@ class ProcessSnapshot(msgspec.Struct, frozen=True):
 
 
 class NodeSnapshot(msgspec.Struct, frozen=True):
-    """Of one that is silent, nothing is summed up, and its processes are as they were last heard of: nobody knows more.
-    `hosts_free`: it is silent, and others have its hosts or may take them."""
+    """A silent node has no sums, and its processes are those of its last heartbeat. `hosts_free`: it is silent, and
+    other workers have its hosts or may take them."""
 
     node: NodeState
     sums: ProcessTotals
@@ -75,7 +73,7 @@ class NodeSnapshot(msgspec.Struct, frozen=True):
 
 
 class ClusterTotals(msgspec.Struct, frozen=True):
-    """Sums over all nodes that are not silent; of processor use and load the mean."""
+    """Sums over all nodes that are not silent; `cpu` and `load` are means."""
 
     alive: int
     cpu: float
@@ -93,9 +91,21 @@ class SystemSnapshot(msgspec.Struct, frozen=True):
     nodes: list[NodeSnapshot]
     totals: ClusterTotals
 
+    def collection(self, name: str) -> CollectionSnapshot:
+        for one in self.collections:
+            if one.name == name:
+                return one
+        raise NotFound(message("no collection is named {name!r}", name=name[:80]))
+
+    def node(self, name: str) -> NodeSnapshot:
+        for one in self.nodes:
+            if one.node.name == name:
+                return one
+        raise NotFound(message("{name}: there is no node of that name", name=name[:80]))
+
 
 def count_statuses(statuses: dict[str, int]) -> list[VisitStatusCount]:
-    """Those that came most often first."""
+    """The most frequent first."""
     whole = sum(statuses.values()) or 1
     rows = [VisitStatusCount(int(status), count, count / whole) for status, count in statuses.items()]
     return sorted(rows, key=lambda row: (-row.count, row.status))
@@ -112,13 +122,13 @@ def node_snapshot(node: NodeState, now: float) -> NodeSnapshot:
 def _process_snapshot(process: ProcessState, now: float) -> ProcessSnapshot:
     died_s = max(0.0, now - process.died)
     is_red = process.state in ("dead", "silent") or (bool(process.died) and died_s < ALERT_FOR_S)
-    is_told = bool(process.died) and (process.state == "dead" or died_s < DEATH_SHOWN_FOR_S)
-    told = [process.cause] if is_told and process.cause else []
+    is_shown = bool(process.died) and (process.state == "dead" or died_s < DEATH_SHOWN_FOR_S)
+    notes = [process.cause] if is_shown and process.cause else []
     if process.restarts:
-        told.append(f"{process.restarts}×")
+        notes.append(f"{process.restarts}×")
     if process.pulse is not None and process.pulse.note:
-        told.append(process.pulse.note)
-    return ProcessSnapshot(process, is_red, "; ".join(told), died_s if is_told else None)
+        notes.append(process.pulse.note)
+    return ProcessSnapshot(process, is_red, "; ".join(notes), died_s if is_shown else None)
 
 
 def process_totals(processes: Iterable[ProcessState]) -> ProcessTotals:
@@ -136,7 +146,7 @@ def process_totals(processes: Iterable[ProcessState]) -> ProcessTotals:
 
 
 def standstill_reason(nodes: list[NodeSnapshot], workers: list[WorkerLeaseStatus]) -> Message | None:
-    """Why nothing is visited whatever runs: everybody who would is paused. Workers that belong to no node never say."""
+    """Why nothing is visited: all nodes with workers are paused. Workers without a node may be working."""
     alive = [one for one in nodes if not one.node.is_silent]
     crawling = [one for one in alive if any(process.role == "worker" for process in one.node.beat.processes)]
     named = tuple(one.node.beat.workers_named for one in nodes if one.node.beat.workers_named)
@@ -147,7 +157,7 @@ def standstill_reason(nodes: list[NodeSnapshot], workers: list[WorkerLeaseStatus
     ):
         return None
     reasons = {str(one.node.beat.trouble): one.node.beat.trouble for one in crawling}
-    return message("nobody works for it: {reasons}", reasons=joined(list(reasons.values()), ", "))
+    return message("no worker works for it: {reasons}", reasons=joined(list(reasons.values()), ", "))
 
 
 def cluster_totals(nodes: list[NodeSnapshot]) -> ClusterTotals:

@@ -1,17 +1,10 @@
 """Time series of collections: samples by the second in memory and by the minute on disk.
 
-Promises: each second of the last quarter of an hour is in memory, each minute of all time in the store; a second
-that nobody looked at is simply missing. A restart loses the seconds, not the minutes.
-
-What does a collection look like at this moment, as its curves show it?
-
-Taken once a second from what the frontier says of it; what costs more than a glance (how its hosts stand, how fresh
-its pages are) is looked at now and then.
-
-How fresh is a collection, about?
-
-Nobody can look at ten million pages every half minute: a few hundred, begun at random places, say it well enough.
-Each is as fresh as its own history lets one believe (`revisit`): exp(-rate x age).
+Samples are taken once a second from the frontier's overview; host counts and freshness cost more and are read less
+often. Freshness is estimated from a few hundred pages, from random places on: the mean of exp(-rate x age), with the
+change rate of each page (`revisit`).
+Promises: the last quarter of an hour is in memory by the second, all time in the store by the minute. A restart loses
+the seconds, not the minutes.
 """
 
 import math
@@ -28,8 +21,11 @@ from tarrafa.model import HostId
 
 SECONDS_KEPT = 900
 MINUTE_S = 60
-LONG_S = 6 * 3_600.0  # in a longer time seconds cannot be told apart
-WINDOW_S = 10.0  # over which a rate is told
+LONG_S = 6 * 3_600.0  # in a longer time, samples by the second cannot be told apart
+WINDOW_S = 10.0  # for the mean of a rate
+COUNT_HOSTS_EVERY_S = 10.0
+FRESHNESS_EVERY_S = 30.0
+FRESHNESS_STARTS, FRESHNESS_PAGES = 5, 100
 
 
 class CollectionTimeSeries:
@@ -51,7 +47,7 @@ class CollectionTimeSeries:
             self._store.put_sample(name, sample)
 
     def rate(self, name: str, at: float, value: int, of: Callable[[CollectionSample], int]) -> float:
-        """How fast that number grew over the last seconds."""
+        """Growth of a number per second, over the last WINDOW_S."""
         recent = self._recent.get(name, ())
         before = next((one for one in recent if one.at >= at - WINDOW_S), None)
         if before is None or at - before.at <= 0:
@@ -66,13 +62,13 @@ class CollectionTimeSeries:
         return recent[-1] if recent else None
 
     def between(self, name: str, since: float, until: float) -> list[CollectionSample]:
-        """By the second as far as that is known, else by the minute."""
+        """By the second as far as they are in memory, else by the minute."""
         recent = self.recent(name)
         if recent and recent[0].at <= since:
             return [one for one in recent if since <= one.at <= until]
         edge = recent[0].at if recent else until + 1
         older = self._store.samples(name, since, until)
-        if until - since > LONG_S:  # seconds would be lost between days
+        if until - since > LONG_S:  # seconds are too fine
             return older + [one for one in recent[-1:] if not older or one.at > older[-1].at]
         return [one for one in older if one.at < edge] + [one for one in recent if one.at <= until]
 
@@ -81,12 +77,8 @@ class CollectionTimeSeries:
         self._minutes.pop(name, None)
 
 
-COUNT_HOSTS_EVERY_S = 10.0
-FRESHNESS_EVERY_S = 30.0  # how fresh it is
-
-
 class CollectionSampler:
-    """Of all collections."""
+    """Samples all collections."""
 
     def __init__(
         self,
@@ -101,10 +93,10 @@ class CollectionSampler:
         self._rng = Random()
 
     async def sample(self, status: CollectionStatus, now: float) -> None:
-        """One sample, where there is anything new."""
+        """Add a sample, unless nothing has changed."""
         counts, name, last = await self._hosts(status, now), status.name, self._timeseries.last(status.name)
         if last is not None and status.state != "running" and last.is_idle and last.visits == status.visits:
-            return  # nor has it changed
+            return
         self._timeseries.add(name, CollectionSample(
             now, status.fetched, status.known, status.pending + status.handed_out, status.failed, status.visits,
             status.revisits, status.bytes,
@@ -115,7 +107,7 @@ class CollectionSampler:
         ))  # fmt: skip
 
     async def _fresh(self, status: CollectionStatus, now: float) -> float | None:
-        """Looked at now and then, where pages are kept fresh."""
+        """Freshness, for a collection that is kept fresh; else None."""
         at, fresh = self._freshness.get(status.name, (0.0, None))
         number = self._definitions.frontier_id(status.name)
         if status.keeps_fresh and number is not None and now - at > FRESHNESS_EVERY_S * self._clock.scale:
@@ -133,20 +125,17 @@ class CollectionSampler:
         return counts
 
 
-FRESHNESS_STARTS, FRESHNESS_PAGES = 5, 100
-
-
 async def estimate_freshness(frontier: Frontier, collection: int, now: float, rng: Random) -> float | None:
-    """The estimated share of kept pages that are as we have them; None: there are none."""
+    """The estimated share of kept pages that have not changed since their last visit; None: there are no pages."""
     sum_, count = 0.0, 0
     for _ in range(FRESHNESS_STARTS):
         host: HostId = rng.randrange(FIRST_HOST, -FIRST_HOST)
         pages = await frontier.revisit_pages(collection, host, b"", FRESHNESS_PAGES)
-        if len(pages) < FRESHNESS_PAGES:  # round the end, to the beginning
+        if len(pages) < FRESHNESS_PAGES:  # continue at the first host
             pages += await frontier.revisit_pages(collection, FIRST_HOST, b"", FRESHNESS_PAGES - len(pages))
         for page in pages:
             history = page.history
-            if history.announced <= history.last:  # else it has certainly changed
+            if history.announced <= history.last:  # else a sitemap or feed has announced a change
                 sum_ += math.exp(-history.estimate * max(0.0, now - history.last))
             count += 1
     return sum_ / count if count else None

@@ -1,9 +1,8 @@
 """CPU utilization of nodes by the minute, and over the runs of a collection.
 
-Each beat says how busy its machine is. The store keeps sum, count and most of every minute for each node, so that a
-report, also one that is made beside the coordinator or after it, can tell of the time of a collection's runs and of
-nobody else's. Promises: at most KEEP_EVERY_S seconds are lost with the process; a minute in which nobody coordinated
-is simply missing, and whoever asks hears that.
+Each heartbeat has the CPU use of its machine. The store keeps sum, count and maximum of every minute for each node, so
+that a report can show the use during the runs of one collection, also without the coordinator. Promises: at most
+KEEP_EVERY_S seconds are lost with the process; minutes without a coordinator are missing, and the result says so.
 """
 
 from collections.abc import Iterable
@@ -13,9 +12,8 @@ from typing import NamedTuple
 import apsw
 import msgspec
 
-from tarrafa.coordinator.store import CollectionRun, CoordinatorStore, store_file, store_path
+from tarrafa.coordinator.store import CollectionRun, CoordinatorStore, read_store
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.sqlite import open_sqlite_readonly
 
 MINUTE_S = 60
 KEEP_EVERY_S = 10.0
@@ -46,16 +44,13 @@ class CpuUsage:
 
 
 class UsageDuringRuns(NamedTuple):
-    """The nodes that were heard in a time, and how busy each was. `whole`: no minute is missing, so whoever is not
-    named here was not there."""
+    """CPU use of each node that was alive. `whole`: no minute is missing, so the other nodes were not there."""
 
     nodes: dict[str, CpuUsage]
     whole: bool
 
 
 class UtilizationLog:
-    """Of all nodes, as whoever coordinates hears of it."""
-
     def __init__(self, store: CoordinatorStore) -> None:
         self._store = store
         store.connection.execute(TABLE)
@@ -76,7 +71,7 @@ class UtilizationLog:
     def during_runs(
         self, name: str, now: float, run: int | None = None, since: float | None = None, until: float | None = None
     ) -> UsageDuringRuns | None:
-        """While the collection was crawled, up to this very moment."""
+        """CPU use while the collection was crawled, up to now."""
         for node in self._minutes:
             self._keep(node, now)
         return _usage_during_runs(self._store.connection, name, now, run, since, until)
@@ -97,35 +92,23 @@ def read_usage_during_runs(
     since: float | None = None,
     until: float | None = None,
 ) -> UsageDuringRuns | None:
-    """The same for whoever does not coordinate. None: nobody does, or whoever asks may not know."""
-    path = store_path(data)
-    if not path.exists():
-        return None
-    try:
-        connection = open_sqlite_readonly(path)
-        try:
-            return _usage_during_runs(connection, name, now, run, since, until)
-        finally:
-            connection.close()
-    except (apsw.SQLError, apsw.CantOpenError):  # an older version's, or not for our eyes
-        return None
-    except apsw.Error as error:
-        raise store_file(path).errors().translate(error) from None
+    """The same from another process than the coordinator's. None: see `read_store`."""
+    return read_store(data, lambda connection: _usage_during_runs(connection, name, now, run, since, until))
 
 
 def _usage_during_runs(
     connection: apsw.Connection, name: str, now: float, run: int | None, since: float | None, until: float | None
 ) -> UsageDuringRuns | None:
-    """None: of that run, or of any, nothing is known."""
+    """None: there is no such run."""
     rows = connection.execute("SELECT content FROM run WHERE name = ? ORDER BY number", (name,))
     runs = [msgspec.json.decode(bytes(content), type=CollectionRun) for (content,) in rows]
     stretches = _minutes(_periods(runs, now, run, since, until))
     found, seen, this_minute = dict[str, CpuUsage](), set[int](), int(now // MINUTE_S)
     for stretch in stretches:
-        told = connection.execute(
+        rows = connection.execute(
             "SELECT node, minute, sum, count, most FROM busy WHERE minute BETWEEN ? AND ?", stretch
         )
-        for node, minute, total, count, most in told:
+        for node, minute, total, count, most in rows:
             found.setdefault(str(node), CpuUsage()).add(float(str(total)), int(str(count)), float(str(most)))
             seen.add(int(str(minute)))
     minutes = {minute for first, last in stretches for minute in range(first, last + 1)}
@@ -144,7 +127,7 @@ def _periods(
 
 
 def _minutes(periods: list[tuple[float, float]]) -> list[tuple[int, int]]:
-    """The minutes that they touch, each once: the first and the last of each stretch."""
+    """The minutes that the periods touch, each once, as pairs of first and last minute."""
     found: list[tuple[int, int]] = []
     for began, ended in sorted(periods):
         first, last = int(began // MINUTE_S), int(ended // MINUTE_S)

@@ -1,8 +1,7 @@
 """The coordinator node: a lasting supervisor with the coordinator in the same process.
 
-A supervisor that lasts, with the coordinator beside it: in one process, so that nothing need be installed and nothing
-can be out of step. Its own beats reach the registry without a network. Promises: what runs when it ends runs again
-when it is back; when the frontier does not answer, people see that, and everything goes on when it does.
+Its own heartbeats reach the registry without a network. Promises: collections that run when it ends continue at its
+next start; while the frontier is unreachable, people see that, and everything waits for it.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ NOTICE_NUMBERS = ("fetched", "known", "pending", "failed", "visits", "requests")
 
 
 class CoordinatorNode:
-    """Use it in an `async with`, and `run` it. `workers`: how many it has if nobody orders otherwise."""
+    """Use it in an `async with`, and `run` it. `workers`: their number, unless orders say otherwise."""
 
     def __init__(
         self,
@@ -46,25 +45,24 @@ class CoordinatorNode:
         name: str,
         workers: int,
         clock: Clock,
-        say: Callable[[str], None],
-        keeper: FrontierLink | None = None,
+        print_line: Callable[[str], None],
+        frontier_link: FrontierLink | None = None,
         divided: ShardLayout | None = None,
     ) -> None:
         data.create()
         self.data, self.name, self._clock = data, name, clock
-        self._store = CoordinatorStore.open(data)
+        self._store = CoordinatorStore(data)
         self.notifier = Notifier(NoticeOutbox(store_path(data)), NotifyEnvironment.from_environment(), time.time)
         self.coordinator = Coordinator(
             self._store, lambda: self.supervisor.frontier, clock, self._notify, name, self.notifier.delivery_problems
         )
         orders = self._stored_orders()
-        employed = worker_count(orders, workers)
-        self._vitals = NodeHealth(data, name, f"{name}-")
+        count = worker_count(orders, workers)
         self.supervisor = Supervisor(
-            data, employed, clock, frontier_link=keeper, name=f"{name}-", lasting=True, divided=divided, patient=True,
-            limits=worker_limits(orders, max(1, employed)), tell=say,
+            data, count, clock, frontier_link=frontier_link, name=f"{name}-", lasting=True, divided=divided,
+            patient=True, limits=worker_limits(orders, max(1, count)), print_line=print_line,
         )  # fmt: skip
-        self._living = NodeAgent(self.supervisor, self._vitals, workers, orders, say)
+        self._agent = NodeAgent(self.supervisor, NodeHealth(data, name, f"{name}-"), workers, orders, print_line)
         self._stack = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -72,13 +70,12 @@ class CoordinatorNode:
         self,
         event: str,
         collection: Collection,
-        told: Message | str,
+        reason: Message | str,
         status: CollectionStatus | None,
         occasion: object,
     ) -> None:
-        """Those hear of it who want to."""
         numbers = {name: getattr(status, name) for name in NOTICE_NUMBERS} if status is not None else {}
-        sentence = f"{collection.name} {event}: {told}"
+        sentence = f"{collection.name} {event}: {reason}"
         notice = make_notice(collection.name, event, self._clock.now(), sentence, numbers, occasion)
         self.notifier.notify(notice, collection.notify)
 
@@ -88,11 +85,11 @@ class CoordinatorNode:
 
     @property
     def remote_frontier(self) -> Address | None:
-        """Where the frontier is, if it is elsewhere."""
+        """The frontier's address, if the frontier is remote."""
         return self.frontier_address if isinstance(self.supervisor.frontier_link, RemoteFrontierLink) else None
 
     async def overview(self) -> FrontierOverview:
-        """The state of things, for those who only look."""
+        """The latest overview of the frontier."""
         if self.coordinator.overview.current is None:
             raise Unreachable("the frontier has not answered yet")
         return self.coordinator.overview.current
@@ -100,16 +97,16 @@ class CoordinatorNode:
     def _stored_orders(self) -> NodeOrders:
         try:
             return self.coordinator.nodes.orders(self.name)
-        except ConfigError:  # it never lived before
+        except ConfigError:  # its first start
             return NodeOrders()
 
     async def __aenter__(self) -> "CoordinatorNode":
         self._stack.callback(self._store.close)
         try:
             await self._stack.enter_async_context(self.supervisor)
-            await self._stack.enter_async_context(self._living)
+            await self._stack.enter_async_context(self._agent)
             with contextlib.suppress(Unreachable):
-                await self.coordinator.overview.refresh()  # whoever asks first sees what there is
+                await self.coordinator.overview.refresh()  # so that the first request sees an overview
             audit = AuditLog(self.data, self._clock.now)
             await self._stack.enter_async_context(ControlServer(self.data, self.coordinator, audit))
         except BaseException:
@@ -128,29 +125,28 @@ class CoordinatorNode:
         await self._stack.aclose()
 
     async def run(self) -> None:
-        """Until somebody ends us."""
+        """Run until cancelled."""
         async for _ in self.overviews():
             pass
 
     async def overviews(self) -> AsyncGenerator[FrontierOverview, None]:
-        """The state of things a few times a second, looked at by the coordinator."""
+        """Overviews of the frontier, a few times a second, after the coordinator has seen them."""
         async for overview in self.supervisor.overviews():
-            with contextlib.suppress(Unreachable):  # then it is waited for
+            with contextlib.suppress(Unreachable):  # the supervisor waits for it
                 await self.coordinator.tick(overview)
             yield overview
 
     async def _heartbeat_loop(self) -> None:
         while True:
             try:
-                self._living.apply_orders(
-                    self.coordinator.nodes.receive_heartbeat(self._living.heartbeat(), time.time())
-                )
-            except Exception:  # a disk without room, a guest who has our name: whatever it is, the next beat comes
-                log.exception("our own beat")
+                orders = self.coordinator.nodes.receive_heartbeat(self._agent.heartbeat(), time.time())
+                self._agent.apply_orders(orders)
+            except Exception:  # such as a full disk, or another node with our name: the next heartbeat still comes
+                log.exception("heartbeat of the coordinator node")
             await asyncio.sleep(NODE_HEARTBEAT_EVERY_S)
 
     def credentials_mark(self) -> str:
-        """Another one when the secrets for sites are others."""
+        """Changes when the credentials for crawled sites change."""
         states = [
             (name, file_fingerprint(credentials.credentials_path(self.data, name)))
             for name in credentials.collections_with_credentials(self.data)
@@ -158,10 +154,12 @@ class CoordinatorNode:
         return hashlib.blake2s(repr(states).encode(), digest_size=8).hexdigest()
 
     async def make_join_response(self, orders: NodeOrders) -> JoinResponse:
-        """Where those find the frontier who want to join us."""
-        address, kept = self.supervisor.frontier_link.address_for_others, credentials.export_bundle(self.data)
+        """The frontier's address, orders and credentials, for a node that joins."""
+        address, bundle = self.supervisor.frontier_link.address_for_others, credentials.export_bundle(self.data)
         if isinstance(address, TcpServer):
-            return JoinResponse((str(address),), address.token.secret.decode(), orders, kept)
+            return JoinResponse((str(address),), address.token.secret.decode(), orders, bundle)
         if isinstance(address, PostgresServers):
-            return JoinResponse(tuple(address.texts()), "", orders, kept)
-        raise ConfigError("the frontier is open to this machine only; let the coordinator's node --listen HOST:PORT")
+            return JoinResponse(tuple(address.texts()), "", orders, bundle)
+        raise ConfigError(
+            "the frontier is open to this machine only; start the coordinating node with --listen HOST:PORT"
+        )

@@ -1,9 +1,8 @@
 """The health of a node: turns process heartbeats, child states and machine load into a node heartbeat.
 
-From what its processes say (`pulse.py`), what the supervisor knows of them and what the system shows comes one
-`Beat`. Promises: a process that died is shown dead, with its cause, and stays marked after it was started again; one
-that runs and says nothing is shown silent; what is asked of the system costs a few milliseconds. Knows nothing of who
-hears the beat.
+Promises: a process that died is shown dead, with its cause, and stays marked after its restart; a process that runs
+without heartbeats is shown silent; the system calls take a few milliseconds.
+Knows nothing of who receives the heartbeat.
 """
 
 import contextlib
@@ -19,20 +18,20 @@ from tarrafa import __version__
 from tarrafa.clock import Clock, boottime
 from tarrafa.coordinator.node.logs import LogReader
 from tarrafa.coordinator.node.messages import LINES_PER_HEARTBEAT_MAX, LogLine, Machine, NodeHeartbeat, ProcessState
-from tarrafa.crawl.supervisor.child_process import ChildProcessState
+from tarrafa.crawl.supervisor.child_processes import ChildProcessState
 from tarrafa.i18n import Message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, ProcessHeartbeat, printable_text
 from tarrafa.runtime.process import current_process
 
-PROCESS_SILENT_AFTER_S = 5.0  # then a process that runs is shown as silent
-SUSPENDED_AFTER_S = 3.0  # nobody who is awake lets so much time go by between two beats
-STARTING_S = 20.0  # so long it may take until it says something for the first time
-ROLES_WITHOUT_HEARTBEAT = frozenset({"search"})  # of these roles nobody expects a pulse
+PROCESS_SILENT_AFTER_S = 5.0  # without a heartbeat, a running process is shown as silent
+SUSPENDED_AFTER_S = 3.0  # between two heartbeats: then this process itself was suspended
+STARTING_S = 20.0  # a process may take so long until its first heartbeat
+ROLES_WITHOUT_HEARTBEAT = frozenset({"search"})
 
 
 class ReceivedHeartbeat(NamedTuple):
-    """A pulse, when it came, and the one before it."""
+    """The latest heartbeat of a process, and the one before it."""
 
     at: float
     pulse: ProcessHeartbeat
@@ -40,7 +39,7 @@ class ReceivedHeartbeat(NamedTuple):
     before: ProcessHeartbeat | None = None
 
     def rate(self, field: str) -> float:
-        """How much a second, between the two."""
+        """Growth of a counter per second, between the two."""
         if self.before is None or self.at <= self.before_at:
             return 0.0
         grown: int = getattr(self.pulse, field) - getattr(self.before, field)
@@ -48,42 +47,38 @@ class ReceivedHeartbeat(NamedTuple):
 
 
 class NodeHealth:
-    """`hear` each pulse; `beat` about once a second."""
+    """`receive` each process heartbeat; `make_heartbeat` about once a second."""
 
     def __init__(self, data: DataDirectory, node: str, workers_named: str) -> None:
         self._data, self._node, self._workers_named = data, node, workers_named
-        self._clock = Clock.real()  # whatever clock the crawl runs by
+        self._clock = Clock.real()  # also if the crawl runs by a false clock
         self.process = process_identity()
         self.started = self._clock.now()
         self._logs = LogReader(data.logs)
-        self._said: list[LogLine] = []
-        self._heard: dict[int, ReceivedHeartbeat] = {}  # by pid
-        self._seen: dict[int, psutil.Process] = {}
+        self._lines: list[LogLine] = []
+        self._received: dict[int, ReceivedHeartbeat] = {}  # by pid
+        self._processes: dict[int, psutil.Process] = {}
         self._deaths: dict[str, float] = {}
         self._beat_at = self._awake_since = boottime()
-        self.cpu = 0.0  # of all cores, what our processes together have used lately
-        self._model, self._system = (
-            printable_text(_cpu_model()),
-            printable_text(f"{platform.system()} {platform.release()}"),
-        )
-        psutil.cpu_percent(None)  # counts from here on
+        self.cpu = 0.0  # share of all cores that our processes used lately
+        self._model = printable_text(_cpu_model())
+        self._system = printable_text(f"{platform.system()} {platform.release()}")
+        psutil.cpu_percent(None)  # starts to count
 
     def receive(self, pulse: ProcessHeartbeat) -> None:
-        last = self._heard.get(pulse.pid)
-        if last is None:
-            self._heard[pulse.pid] = ReceivedHeartbeat(boottime(), pulse)
-        else:
-            self._heard[pulse.pid] = ReceivedHeartbeat(boottime(), pulse, last.at, last.pulse)
+        last = self._received.get(pulse.pid)
+        before = (last.at, last.pulse) if last is not None else (0.0, None)
+        self._received[pulse.pid] = ReceivedHeartbeat(boottime(), pulse, *before)
 
     def add_log_line(self, text: str) -> None:
-        """A line for people, as from a log of the node itself."""
-        self._said.append(LogLine(self._clock.now(), "node", printable_text(text, TEXT_CHARS_MAX)))
-        del self._said[:-LINES_PER_HEARTBEAT_MAX]
+        """Add a line to the log of the node itself."""
+        self._lines.append(LogLine(self._clock.now(), "node", printable_text(text, TEXT_CHARS_MAX)))
+        del self._lines[:-LINES_PER_HEARTBEAT_MAX]
 
     def restore_lines(self, lines: Iterable[LogLine]) -> None:
-        """Lines of a beat that nobody heard: they come with the next."""
-        self._said[:0] = lines
-        del self._said[:-LINES_PER_HEARTBEAT_MAX]
+        """Lines of a heartbeat that was not delivered: the next one carries them."""
+        self._lines[:0] = lines
+        del self._lines[:-LINES_PER_HEARTBEAT_MAX]
 
     def make_heartbeat(
         self,
@@ -95,87 +90,74 @@ class NodeHealth:
         *,
         is_paused: bool = False,
     ) -> NodeHeartbeat:
-        """The node at this moment."""
         now, children = boottime(), list(children)
-        if (
-            now - self._beat_at > SUSPENDED_AFTER_S
-        ):  # stopped, or suspended: what we did not hear says nothing of the others
+        if now - self._beat_at > SUSPENDED_AFTER_S:  # missing heartbeats say nothing about the others
             self._awake_since = now
         self._beat_at = now
         pids = {child.pid for child in children if child.runs}
-        self._heard = {pid: heard for pid, heard in self._heard.items() if pid in pids or now - heard.at < STARTING_S}
-        self._seen = {pid: process for pid, process in self._seen.items() if pid in pids}
+        self._received = {
+            pid: heard for pid, heard in self._received.items() if pid in pids or now - heard.at < STARTING_S
+        }
+        self._processes = {pid: process for pid, process in self._processes.items() if pid in pids}
         for child in children:
             self._log_death(child)
         processes = tuple(self._process_state(child, now) for child in children)
         self.cpu = sum(one.cpu for one in processes) / (psutil.cpu_count() or 1)
-        lines = [*self._said, *self._logs.new_lines(self._clock.now())][-LINES_PER_HEARTBEAT_MAX:]
-        self._said.clear()
+        lines = [*self._lines, *self._logs.new_lines(self._clock.now())][-LINES_PER_HEARTBEAT_MAX:]
+        self._lines.clear()
         return NodeHeartbeat(
             self._node, self._clock.now(), __version__, self.started, self.machine(), processes, orders,
             _printable(trouble), tuple(lines), address, self.process, self._workers_named, share, is_paused,
         )  # fmt: skip
 
     def _log_death(self, child: ChildProcessState) -> None:
-        """A death is worth a line, once."""
+        """Log each death once."""
         if child.died_at > self._deaths.get(child.name, 0.0):
             self._deaths[child.name] = child.died_at
             self.add_log_line(f"{child.name} died: {child.cause}")
 
     def _process_state(self, child: ChildProcessState, now: float) -> ProcessState:
-        heard = self._heard.get(child.pid)
-        if heard is not None and heard.at < child.started_at:  # somebody else had that number
+        heard = self._received.get(child.pid)
+        if heard is not None and heard.at < child.started_at:  # an earlier process had that pid
             heard = None
         cpu, memory_bytes = self._cpu_and_memory(child.pid) if child.runs else (0.0, 0)
         unheard_s = now - max(heard.at, self._awake_since) if heard is not None else 0.0
         fresh = child.runs and heard is not None and now - heard.at <= PROCESS_SILENT_AFTER_S
+        state = _state_name(child, None if heard is None else unheard_s, now)
         return ProcessState(
-            printable_text(child.name),
-            child.role,
-            child.pid,
-            _state_name(child, None if heard is None else unheard_s, now),
-            self._clock.at(child.started_at),
-            child.restarts,
-            self._clock.at(child.died_at) if child.died_at else 0.0,
-            printable_text(child.cause),
-            cpu,
-            memory_bytes,
-            heard.rate("pages") if heard is not None and fresh else 0.0,
-            heard.rate("bytes") if heard is not None and fresh else 0.0,
-            heard.pulse if heard is not None and child.runs else None,
-        )
+            printable_text(child.name), child.role, child.pid, state, self._clock.at(child.started_at), child.restarts,
+            died=self._clock.at(child.died_at) if child.died_at else 0.0,
+            cause=printable_text(child.cause),
+            cpu=cpu,
+            memory_bytes=memory_bytes,
+            pages_per_s=heard.rate("pages") if heard is not None and fresh else 0.0,
+            bytes_per_s=heard.rate("bytes") if heard is not None and fresh else 0.0,
+            pulse=heard.pulse if heard is not None and child.runs else None,
+        )  # fmt: skip
 
     def _cpu_and_memory(self, pid: int) -> tuple[float, int]:
-        """CPU since the last time, of one core, and memory."""
+        """CPU since the last call, of one core, and resident memory."""
         try:
-            process = self._seen.get(pid)
+            process = self._processes.get(pid)
             if process is None:
-                process = self._seen[pid] = psutil.Process(pid)
+                process = self._processes[pid] = psutil.Process(pid)
             with process.oneshot():
                 return max(0.0, process.cpu_percent(None) / 100), process.memory_info().rss
         except psutil.Error:
             return 0.0, 0
 
     def machine(self) -> Machine:
-        """What we run on, as it is now."""
         memory, disk = psutil.virtual_memory(), psutil.disk_usage(str(self._data.root))
         speed = None
         with contextlib.suppress(OSError, NotImplementedError, RuntimeError):
             speed = psutil.cpu_freq()
         return Machine(
-            psutil.cpu_count() or 1,
-            speed.current if speed is not None else 0.0,
-            psutil.cpu_percent(None) / 100,
-            psutil.getloadavg()[0],
-            memory.total,
-            memory.available,
-            disk.total,
-            disk.free,
-            self._model,
-            self._system,
-            len(psutil.pids()),
-            _tcp_connections(),
-        )
+            cpus=psutil.cpu_count() or 1, cpu_mhz=speed.current if speed is not None else 0.0,
+            cpu=psutil.cpu_percent(None) / 100, load=psutil.getloadavg()[0],
+            memory_bytes=memory.total, memory_free_bytes=memory.available,
+            disk_bytes=disk.total, disk_free_bytes=disk.free,
+            model=self._model, system=self._system, processes=len(psutil.pids()), connections=_tcp_connections(),
+        )  # fmt: skip
 
 
 def _state_name(child: ChildProcessState, unheard_s: float | None, now: float) -> str:
@@ -191,7 +173,7 @@ def _state_name(child: ChildProcessState, unheard_s: float | None, now: float) -
 
 
 def process_identity() -> str:
-    """Names this process among all those of all machines."""
+    """Identifies this process among those of all machines."""
     me = current_process()
     return f"{me.boot}/{me.space}/{me.pid}/{me.started}"
 
@@ -206,7 +188,7 @@ def _cpu_model() -> str:
 
 
 def _tcp_connections() -> int:
-    """TCP connections of this machine, by the kernel's own count: asking for each of them would be dear."""
+    """TCP connections of this machine, by the kernel's count: listing them would be slow."""
     total = 0
     for path in ("/proc/net/sockstat", "/proc/net/sockstat6"):
         with contextlib.suppress(OSError, ValueError):

@@ -1,9 +1,8 @@
 """The local control socket: commands typed beside a node, such as `tarrafa pause`, are run by its coordinator.
 
-The coordinator, as it does what people wish in the console: the same checks and sentences, the same notes of who and
-when, the same notices, and a line in the audit. It listens at DATA/run/coordinator.sock, which only this user may
-open; who may, can write the files as well. One wish per connection, a frame each way. Where no node works, `ask` says
-so, and the command line speaks to the frontier itself.
+The checks, notices and audit lines are those of the console. The socket is DATA/run/coordinator.sock, which only this
+user may open (and who may open it can write the data files as well). One request per connection, one frame each way.
+Without a node, `send_control_request` returns None, and the command line calls the frontier itself.
 """
 
 import asyncio
@@ -23,8 +22,8 @@ from tarrafa.frontier.rpc import codec
 from tarrafa.frontier.rpc.codec import read_frame
 from tarrafa.runtime.data_dir import DataDirectory
 
-REQUEST_S_MAX = 60.0  # for it to arrive whole
-# What `start` means where there is something already.
+REQUEST_S_MAX = 60.0  # to receive a request
+# What `start` means for a collection that ran before.
 START_ACTION_BY_STATE = {"finished": "again", "paused": "resume", "stopped": "resume"}
 log = logging.getLogger(__name__)
 
@@ -32,7 +31,7 @@ ControlAction = Literal["add", "start", "pause", "resume", "stop", "delete"]
 
 
 class ControlRequest(msgspec.Struct, frozen=True):
-    """What somebody typed. `config`: of the collection that is to be added."""
+    """A typed command. `config`: the collection to add."""
 
     action: ControlAction
     name: str
@@ -41,7 +40,7 @@ class ControlRequest(msgspec.Struct, frozen=True):
 
 
 class ControlResponse(msgspec.Struct, frozen=True):
-    """How the collection stands now; or which kind of error it was, and its sentence."""
+    """The state of the collection afterwards; or the class of an error, with its sentence as `reason`."""
 
     state: str = ""
     reason: str = ""
@@ -73,68 +72,70 @@ class ControlServer:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(OSError, EOFError, TimeoutError, *codec.DECODE_ERRORS):
             async with asyncio.timeout(REQUEST_S_MAX):
-                wish = msgspec.msgpack.decode(await read_frame(reader), type=ControlRequest)
-            writer.write(_frame(await self._handle(wish)))
+                request = msgspec.msgpack.decode(await read_frame(reader), type=ControlRequest)
+            writer.write(_frame(await self._handle(request)))
             await writer.drain()
 
-    async def _handle(self, wish: ControlRequest) -> ControlResponse:
+    async def _handle(self, request: ControlRequest) -> ControlResponse:
         action = "act on a collection"
         try:
-            if wish.action == "add":
-                action, detail = await self._add(wish)
+            if request.action == "add":
+                action, detail = await self._add(request)
             else:
-                detail = await self._act(wish)
+                detail = await self._act(request)
         except TarrafaError as error:
-            await self._record_audit(wish, action, f"{wish.action}: {error}", refused=True)
+            await self._record_audit(request, action, f"{request.action}: {error}", refused=True)
             return ControlResponse(reason=str(error), error=type(error).__name__)
-        await self._record_audit(wish, action, detail)
-        status = self._coordinator.overview.status(wish.name)
+        await self._record_audit(request, action, detail)
+        status = self._coordinator.overview.status(request.name)
         return ControlResponse() if status is None else ControlResponse(status.state, str(status.reason))
 
-    async def _act(self, wish: ControlRequest) -> str:
-        """What was done."""
-        action: str = wish.action
+    async def _act(self, request: ControlRequest) -> str:
+        """Carry out the action; its name for the audit."""
+        action: str = request.action
         if action == "start":
-            state = (await self._coordinator.definitions.standing(wish.name)).state
+            state = (await self._coordinator.definitions.standing(request.name)).state
             action = START_ACTION_BY_STATE.get(state, action)
-        await self._coordinator.actions.act(wish.name, action, wish.who)
+        await self._coordinator.actions.act(request.name, action, request.who)
         return action
 
-    async def _add(self, wish: ControlRequest) -> tuple[str, str]:
-        """A new one, or what one that is there is to be from now on; what the audit says of it."""
-        collection = await asyncio.to_thread(config.decode_collection, wish.config)
+    async def _add(self, request: ControlRequest) -> tuple[str, str]:
+        """Create the collection, or edit an existing one; action and detail for the audit."""
+        collection = await asyncio.to_thread(config.decode_collection, request.config)
         try:
             before = await self._coordinator.definitions.in_force(collection.name)
         except NotFound:
-            await self._coordinator.actions.create(collection, wish.who, start=False)
+            await self._coordinator.actions.create(collection, request.who, start=False)
             return "create a collection", ""
-        await self._coordinator.actions.edit(collection.name, collection, wish.who)
+        await self._coordinator.actions.edit(collection.name, collection, request.who)
         changes = await asyncio.to_thread(draft.changed_fields, before, collection)
-        return "edit a collection", collection_edits.changes_for_audit(changes)
+        return "edit a collection", collection_edits.keys_for_audit(changes)
 
-    async def _record_audit(self, wish: ControlRequest, action: str, detail: str, *, refused: bool = False) -> None:
+    async def _record_audit(self, request: ControlRequest, action: str, detail: str, *, refused: bool = False) -> None:
         try:
-            await asyncio.to_thread(self._audit.record, wish.who, action, wish.name, detail, refused=refused)
+            await asyncio.to_thread(self._audit.record, request.who, action, request.name, detail, refused=refused)
         except TarrafaError as error:
-            log.error("the audit could not be written: %s", error)
+            log.error("the audit log could not be written: %s", error)
 
 
-async def send_control_request(data: DataDirectory, wish: ControlRequest) -> ControlResponse | None:
-    """Have it done by the node that works in this directory; None: there is none. What it refuses is raised."""
+async def send_control_request(data: DataDirectory, request: ControlRequest) -> ControlResponse | None:
+    """Let the node of this data directory do it; None: no node runs here. A refusal is raised."""
     try:
         reader, writer = await asyncio.open_unix_connection(str(control_socket_path(data)))
     except OSError:
         return None
     with contextlib.closing(writer):
         try:
-            writer.write(_frame(wish))
+            writer.write(_frame(request))
             await writer.drain()
-            answer = msgspec.msgpack.decode(await read_frame(reader), type=ControlResponse)
+            response = msgspec.msgpack.decode(await read_frame(reader), type=ControlResponse)
         except (OSError, EOFError, *codec.DECODE_ERRORS):
-            raise Unreachable(f"{data.root}: the node ended before it answered; see what it has done") from None
-    if answer.error:
-        raise codec.ERRORS_BY_NAME.get(answer.error, FrontierError)(answer.reason)
-    return answer
+            raise Unreachable(
+                f"{data.root}: the node ended before it answered; check the state of the collection"
+            ) from None
+    if response.error:
+        raise codec.ERRORS_BY_NAME.get(response.error, FrontierError)(response.reason)
+    return response
 
 
 def _frame(message: ControlRequest | ControlResponse) -> bytes:

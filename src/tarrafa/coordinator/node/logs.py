@@ -1,9 +1,8 @@
 """The logs of a node: reads new lines of its processes and truncates long files.
 
-Promises: every whole line that a process wrote is told once, the newest first to be kept when there are too many at
-once, each cut and without anything that a terminal would obey. A log that has grown too long is cut: its end is kept
-beside it as NAME.log.1, so that logs never fill the disk. (A line that is written in the very moment of cutting is
-lost.)
+Promises: every whole line is returned once, shortened and without control characters; of too many lines, the newest. A
+long log is truncated and its end kept as NAME.log.1, so that logs never fill the disk. (A line written in the moment of
+truncation is lost.)
 """
 
 import os
@@ -14,12 +13,12 @@ from tarrafa.runtime.data_dir import write_atomically
 from tarrafa.runtime.heartbeat import NAME_CHARS_MAX, printable_text
 
 LOG_BYTES_MAX, LOG_BYTES_KEPT = 8 << 20, 1 << 20
-READ_BYTES_MAX = 64 << 10  # of one log at a time; of what is more, the end
+READ_BYTES_MAX = 64 << 10  # of one log at a time; of more, the end
 FILES_MAX = 500
 
 
 class LogReader:
-    """The logs of a folder, from now on."""
+    """The logs of a folder, from their current end on."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -29,7 +28,7 @@ class LogReader:
         return sorted(self._folder.glob("*.log"))[:FILES_MAX]
 
     def new_lines(self, at: float) -> list[LogLine]:
-        """What was written since the last time."""
+        """Lines since the last call."""
         lines: list[LogLine] = []
         for path in self._paths():
             process = printable_text(path.name.removesuffix(".log"), NAME_CHARS_MAX)
@@ -37,14 +36,14 @@ class LogReader:
                 lines += [LogLine(at, process, text) for text in self._new_lines_of(path)]
                 if path.stat().st_size > LOG_BYTES_MAX:
                     self._truncate(path)
-            except OSError:  # it is gone, or the disk is full: perhaps the next time
+            except OSError:  # it is gone, or the disk is full: try again at the next call
                 continue
         return lines[-LINES_PER_HEARTBEAT_MAX:]
 
     def _new_lines_of(self, path: Path) -> list[str]:
         file, end = _file_position(path)
         before, start = self._read.get(path.name, (file, 0))
-        if before != file or end < start:  # another one, or it was cut
+        if before != file or end < start:  # replaced or truncated
             start = 0
         if end == start:
             return []
@@ -53,7 +52,7 @@ class LogReader:
             log.seek(start)
             content = log.read(end - start)
         whole = content.rfind(b"\n") + 1
-        if not whole and len(content) < READ_BYTES_MAX:  # the line is not at its end yet
+        if not whole and len(content) < READ_BYTES_MAX:  # the line is incomplete
             self._read[path.name] = (file, start)
             return []
         self._read[path.name] = (file, start + (whole or len(content)))
@@ -61,7 +60,7 @@ class LogReader:
         return [text for text in (printable_text(one, LINE_CHARS_MAX).rstrip() for one in texts) if text]
 
     def _truncate(self, path: Path) -> None:
-        """Whoever writes has it open to append, and goes on at its new end."""
+        """The writer has the file open for appending, and continues at its new end."""
         with path.open("rb") as log:
             log.seek(-LOG_BYTES_KEPT, os.SEEK_END)
             kept = log.read()
@@ -71,7 +70,7 @@ class LogReader:
 
 
 def _file_position(path: Path) -> tuple[int, int]:
-    """Which file it is, and where it ends."""
+    """Inode and size."""
     try:
         found = path.stat()
     except OSError:

@@ -1,8 +1,8 @@
 """Messages between a node and the coordinator: heartbeat, join request and response, orders, node state.
 
-A *node* is a data directory with its supervisor: on one machine there is one, and it coordinates; others join it.
-About once a second each sends a `Beat` and hears its `Orders`. All of this crosses a wire as JSON, so everything has
-its bound, numbers are finite and not negative, and texts hold nothing but signs that can be seen (`read`).
+A *node* is a data directory with its supervisor. About once a second it sends a `NodeHeartbeat` and receives its
+`NodeOrders`. These cross a wire as JSON, so every field is bounded, numbers are finite and not negative, and texts hold
+only printable characters (`decode_message`).
 """
 
 from typing import Annotated, TypeVar
@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from tarrafa.i18n import Message
 from tarrafa.runtime.heartbeat import NAME_CHARS_MAX, Amount, Count, Name, ProcessHeartbeat, Text, sanitize
 
+NODES_PATH = "/nodes/v1"
 NODE_HEARTBEAT_EVERY_S = 1.0
-NODE_SILENT_AFTER_S = 3.5  # then a node is shown as silent
+NODE_SILENT_AFTER_S = 3.5  # without a heartbeat; then the node is shown as silent
 LINES_PER_HEARTBEAT_MAX = 20
 LINE_CHARS_MAX = 500
 PROCESSES_MAX = 200  # of one node
@@ -30,7 +31,7 @@ Fraction = Annotated[float, Meta(ge=0, le=1)]
 
 
 class ProcessState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One process of a node as its supervisor sees it. `died`: when and how it last did; it is started again."""
+    """One process of a node, as its supervisor sees it. `died`: its last death, after which it was restarted."""
 
     name: Name
     role: Name  # frontier, worker, graph, index, triples, search
@@ -48,7 +49,7 @@ class ProcessState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the node runs on."""
+    """The machine of a node."""
 
     cpus: Count
     cpu_mhz: Amount
@@ -60,8 +61,8 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
     disk_free_bytes: Count
     model: Text = ""  # of the processor
     system: Text = ""
-    processes: Count = 0  # of everybody
-    connections: Count = 0  # TCP, of everybody
+    processes: Count = 0  # of all programs
+    connections: Count = 0  # TCP, of all programs
 
 
 class LogLine(msgspec.Struct, frozen=True, array_like=True):
@@ -71,20 +72,20 @@ class LogLine(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NodeOrders(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a node is to do. None: as its own command line says."""
+    """What a node is to do. None: as on its command line."""
 
     number: Count = 0  # grows with each change
     roles: Annotated[tuple[Name, ...], Meta(max_length=len(ROLES))] = ROLES
     workers: Annotated[int, Meta(ge=0, le=WORKERS_MAX)] | None = None
     hosts_at_once: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None  # of all its workers together
     bandwidth: Annotated[int, Meta(ge=1, le=1 << 40)] | None = None  # bytes a second, of all its workers together
-    cpu: Annotated[float, Meta(gt=0, le=1)] | None = None  # of all cores: above it, it takes fewer hosts
+    cpu: Annotated[float, Meta(gt=0, le=1)] | None = None  # of all cores; above it, the node visits fewer hosts
     paused: bool = False
-    secrets: str = ""  # another one when those for sites that one may enter are others: then a node asks for them
+    secrets: str = ""  # changes when the credentials for crawled sites change: then the node joins again to get them
 
 
 class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A node at one moment, as it says itself; its times are those of its own clock, as `at` shows it (`moved`)."""
+    """A node at one moment. Its times are by its own clock, which shows `at` (`shift_times`)."""
 
     node: NodeName
     at: Amount
@@ -92,19 +93,17 @@ class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     started: Amount
     machine: Machine
     processes: Annotated[tuple[ProcessState, ...], Meta(max_length=PROCESSES_MAX)]
-    orders: Count = 0  # the number of those that it obeys
-    trouble: Message | LongText = ""  # why it is paused: an order, a full disk; or what it waits for
-    lines: Annotated[tuple[LogLine, ...], Meta(max_length=LINES_PER_HEARTBEAT_MAX)] = ()  # new ones of its logs
-    address: Text = ""  # where it answers others, searches and reports, if it does
-    process: Text = ""  # which process says so: nobody else may speak under its name
-    workers_named: Name = ""  # what the names of its workers begin with, as the frontier knows them
-    share: Fraction = 1.0  # of the hosts that it would visit, as its limit of CPU lets it
+    orders: Count = 0  # the number of the applied ones
+    trouble: Message | LongText = ""  # why it is paused or waits: an order, a full disk …
+    lines: Annotated[tuple[LogLine, ...], Meta(max_length=LINES_PER_HEARTBEAT_MAX)] = ()  # new lines of its logs
+    address: Text = ""  # of its search process, for searches and reports
+    process: Text = ""  # identity of the sender: no other process may use its name
+    workers_named: Name = ""  # prefix of the names of its workers in the frontier
+    share: Fraction = 1.0  # of its hosts that the CPU limit lets it visit
     is_paused: bool = False  # by order, or because its disk is nearly full
 
 
 class JoinRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who asks to take part."""
-
     name: NodeName
     version: Name
     machine: Machine
@@ -112,35 +111,33 @@ class JoinRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class JoinResponse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a node that joins is told: where the frontier is, how to be let in there, and what to do."""
-
     frontier: Annotated[tuple[str, ...], Meta(min_length=1, max_length=64)]  # tcp://HOST:PORT, or PostgreSQL servers
-    token: str  # of the frontier's door
+    token: str  # of the frontier
     orders: NodeOrders
-    secrets: bytes = b""  # for sites that one may enter: see secrets.py
+    secrets: bytes = b""  # credentials for crawled sites: see credentials.py
 
 
 class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A node as the coordinator sees it: all times are by the coordinator's clock."""
+    """A node as the coordinator sees it. Times are by the coordinator's clock."""
 
     name: str
-    silent_s: float  # since its last beat
+    silent_s: float  # since its last heartbeat
     is_silent: bool
     orders: NodeOrders
     beat: NodeHeartbeat
     lines: tuple[LogLine, ...] = ()  # the latest
-    own: bool = False  # the one that coordinates
-    hosts_held: int = 0  # by its workers, as the frontier knows it, or knew it when it was last heard of
-    held_until: float = 0.0  # until then they are its own, unless it is heard of before; 0: it holds none
-    free_from: float = 0.0  # from then on others take them: a request that is under way has ended by then
-    clock_ahead_s: float = 0.0  # by how much its own clock is wrong; behind: negative; 0: it is right
+    own: bool = False  # the coordinator node
+    hosts_held: int = 0  # by its workers, by the frontier's latest overview, or at its last heartbeat
+    held_until: float = 0.0  # until then they are leased to it, if it stays silent; 0: it holds none
+    free_from: float = 0.0  # from then on other workers take them: a running request has ended by then
+    clock_ahead_s: float = 0.0  # error of its clock; behind: negative; 0: right
 
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 def shift_times(beat: NodeHeartbeat, by_s: float) -> NodeHeartbeat:
-    """The same by a clock that shows so much more."""
+    """The same heartbeat by a clock that is `by_s` ahead."""
 
     def at(time: float) -> float:
         return max(0.0, time + by_s) if time else 0.0
@@ -151,7 +148,7 @@ def shift_times(beat: NodeHeartbeat, by_s: float) -> NodeHeartbeat:
 
 
 def decode_message(content: bytes, kind: type[T]) -> T:
-    """What somebody sent. Raises `ValueError`, with what is wrong, if it is not so."""
+    """Decode and check a message from the network; `ValueError` says what is wrong."""
     try:
         return msgspec.convert(sanitize(msgspec.json.decode(content)), kind, strict=True)
     except (msgspec.MsgspecError, UnicodeError) as error:

@@ -1,14 +1,14 @@
 """Orders for a node: parses them from a form and checks their limits.
 
-Promises: orders that come through here can be obeyed; what cannot is refused with what is possible. People type
-texts, programs send numbers; both are judged by the same bounds (`checked`). Pure.
+Promises: checked orders can be applied; a refusal says what is possible. Typed text and numbers from programs have the
+same bounds (`checked_orders`). Pure.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
-from tarrafa.config import parse_size
+from tarrafa.config.formats import parse_size
 from tarrafa.coordinator.definitions.toml_writer import format_size
 from tarrafa.coordinator.node.messages import ROLES, WORKERS_MAX, NodeOrders
 from tarrafa.errors import ConfigError
@@ -21,7 +21,7 @@ TYPED_CHARS_MAX = 20
 
 
 class NodeOrdersForm(msgspec.Struct, frozen=True):
-    """A node's limits as they stand in the fields of a form. Empty: as it was started."""
+    """The limits of a node as text in the fields of a form. Empty: as on its command line."""
 
     workers: str = ""
     hosts_at_once: str = ""
@@ -39,12 +39,9 @@ def form_from_orders(orders: NodeOrders) -> NodeOrdersForm:
 
 
 def orders_from_form(fields: NodeOrdersForm, roles: Sequence[str], *, paused: bool) -> NodeOrders:
-    """What was typed."""
     for name, text in msgspec.structs.asdict(fields).items():
         if len(text) > TYPED_CHARS_MAX:
-            raise ConfigError(
-                message("{name}: {text!r}… is too long to be meant", name=name, text=text[:TYPED_CHARS_MAX])
-            )
+            raise ConfigError(message("{name}: {text!r}… is too long", name=name, text=text[:TYPED_CHARS_MAX]))
     return checked_orders(
         NodeOrders(
             roles=tuple(roles),
@@ -58,42 +55,34 @@ def orders_from_form(fields: NodeOrdersForm, roles: Sequence[str], *, paused: bo
 
 
 def checked_orders(orders: NodeOrders) -> NodeOrders:
-    """The same with its roles in their order; `ConfigError` if no node could obey."""
-    strange = [role for role in orders.roles if role not in ROLES]
-    if strange:
-        raise ConfigError(
-            message("roles: {strange!r} is none of {roles}", strange=strange[0][:40], roles=", ".join(ROLES))
-        )
+    """The orders with their roles in order; `ConfigError` if no node could apply them."""
+    unknown = [role for role in orders.roles if role not in ROLES]
+    if unknown:
+        raise ConfigError(message("roles: {role!r} is none of {roles}", role=unknown[0][:40], roles=", ".join(ROLES)))
     roles = tuple(role for role in ROLES if role in orders.roles)
     if not roles:
-        raise ConfigError(message("a node needs at least one role; to let it rest, pause it"))
+        raise ConfigError(message("a node needs at least one role; to stop its work, pause it"))
     _within(orders.workers, "workers", 0, WORKERS_MAX)
     _within(orders.hosts_at_once, "hosts at once", 1, HOSTS_MAX)
     if orders.bandwidth is not None and not BANDWIDTH_MIN <= orders.bandwidth <= BANDWIDTH_MAX:
         raise ConfigError(
-            message("bandwidth: 1 KB to 1 TB a second is possible, got {bandwidth} B", bandwidth=orders.bandwidth)
+            message("bandwidth: must be 1 KB to 1 TB a second, got {bandwidth} B", bandwidth=orders.bandwidth)
         )
     if orders.cpu is not None and not CPU_MIN <= orders.cpu <= 1:
-        raise ConfigError(message("processor: 1 to 100 percent is possible"))
+        raise ConfigError(message("processor: must be 1 to 100 percent"))
     return msgspec.structs.replace(orders, roles=roles)
 
 
 def _within(number: int | None, what: str, low: int, high: int) -> None:
     if number is not None and not low <= number <= high:
         raise ConfigError(
-            message(
-                "{what}: a number from {low} to {high} is possible, got {number}",
-                what=what,
-                low=low,
-                high=high,
-                number=number,
-            )
+            message("{what}: must be {low} to {high}, got {number}", what=what, low=low, high=high, number=number)
         )
 
 
 def _whole(text: str, what: str) -> int | None:
     if text and not (text.isascii() and text.isdigit()):
-        raise ConfigError(message("{what}: a whole number is possible, got {text!r}", what=what, text=text))
+        raise ConfigError(message("{what}: must be a whole number, got {text!r}", what=what, text=text))
     return int(text) if text else None
 
 
@@ -109,4 +98,4 @@ def _share(text: str) -> float | None:
     try:
         return float(number) / 100 if number else None
     except ValueError:
-        raise ConfigError(message("processor: 1 to 100 percent is possible, got {text!r}", text=text)) from None
+        raise ConfigError(message("processor: must be 1 to 100 percent, got {text!r}", text=text)) from None

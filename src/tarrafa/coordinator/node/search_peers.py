@@ -1,19 +1,13 @@
 """Search peers: where other nodes answer searches and reports, whether the token may go there, and their remote shards.
 
-Those with the role `search` keep a process for others (`answering`), and each beat says where. Whoever sent it knew
-the token, and may still be mistaken, or have been asked to leave. So the token goes only to `http(s)://IP:PORT`, said
-by a living process, and not for long after its last beat, when the address may be somebody else's; without TLS to no
-public address; and to this machine's own loopback only for a node that runs on this machine: one that came through a
-tunnel means another. A coordinator believes only what was said to itself: a token is changed when somebody must not
-know it any more.
+A node with the role `search` runs a search process, and its heartbeat names the address. The sender knew the token, but
+may be wrong, or no longer trusted. So the token is sent only to `http(s)://IP:PORT`, as named by a living process, and
+not long after its last heartbeat, when the address may belong to another program; without TLS to no public address; and
+to loopback only for a node on this machine: through a tunnel, loopback means another machine.
 
-Which nodes does a search of the one that coordinates go to?
-
-Those that have the role `search`, as they come and go; looked at once a second. Promises: a node that says where it
-answers is asked there; one that has lost the role, or was forgotten, is not, and its connections are closed; one that
-is silent, has no answer or says what cannot be is named as away, by the name that people know it by.
-
-`reaching` says where that is, and whether we may speak there. Knows nothing of what is asked.
+The shards are updated once a second. Promises: a node that has lost the role, or was forgotten, gets no more requests,
+and its connections are closed; a node that is silent or names no valid address is reported as missing, by its name.
+Knows nothing of the queries.
 """
 
 import asyncio
@@ -30,27 +24,27 @@ import msgspec
 from tarrafa.clock import boot_id
 from tarrafa.coordinator.node.messages import NODE_HEARTBEAT_EVERY_S, NODE_SILENT_AFTER_S, NodeHeartbeat
 from tarrafa.coordinator.node.node_registry import NodeRegistry, SearchNode
-from tarrafa.coordinator.store import store_file, store_path
+from tarrafa.coordinator.store import read_store
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.node_client import check_node_url
 from tarrafa.i18n import Message, message
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.sqlite import open_sqlite_readonly
 from tarrafa.runtime.token import Token
 from tarrafa.search.remote_shard import RemoteShard, UnavailableShard
 
-GIVEN_UP_AFTER_S = 60.0  # without a beat: then it is not asked any more, and still named
+GIVEN_UP_AFTER_S = 60.0  # without a heartbeat; then it gets no requests, but is still reported as missing
 SILENT = message("it is silent")
-NOT_RUNNING = message("its search does not run")
-NO_ADDRESS = message("what it tells is no address")
-DUPLICATE_ADDRESS = message("another node answers at the address that it tells")
-LOOPBACK_ONLY = message("its search can be reached on its own machine only")
+NOT_RUNNING = message("its search process does not run")
+NO_ADDRESS = message("it names no valid address")
+DUPLICATE_ADDRESS = message("another node has the same address")
+LOOPBACK_ONLY = message("its search process is reachable only on its own machine")
 
+log = logging.getLogger(__name__)
 _decode_node_heartbeat = msgspec.json.Decoder(NodeHeartbeat).decode
 
 
 class PeerAddress(NamedTuple):
-    """Where a node is asked, and which process of it answers for that; or why it is not."""
+    """The URL of a node's search process and the identity of the node process; or why there is none."""
 
     url: str = ""
     process: str = ""
@@ -58,13 +52,14 @@ class PeerAddress(NamedTuple):
 
 
 def peer_addresses(nodes: Iterable[SearchNode]) -> dict[str, PeerAddress]:
-    """Where each of these is asked, by name. Of those that tell the same address, one is."""
+    """The addresses by node name. Of nodes that name the same address, one gets it."""
     found: dict[str, PeerAddress] = {}
     taken: set[str] = set()
     for one in sorted(nodes, key=lambda one: (_is_silent(one), one.name)):
-        place = _peer_address(one)
-        found[one.name] = place if not place.url or place.url not in taken else PeerAddress(why=DUPLICATE_ADDRESS)
-        taken.add(place.url)
+        address = _peer_address(one)
+        is_taken = bool(address.url) and address.url in taken
+        found[one.name] = PeerAddress(why=DUPLICATE_ADDRESS) if is_taken else address
+        taken.add(address.url)
     return dict(sorted(found.items()))
 
 
@@ -92,14 +87,14 @@ def _peer_address(node: SearchNode) -> PeerAddress:
 
 
 class RecordedNodes(NamedTuple):
-    """What the store of a coordinator tells those who are not the coordinator: its own node, and how each node was
-    when that was last noted, and when. None: another version noted it."""
+    """The nodes in the coordinator's store: the last saved heartbeat of each, and when. None: written by another
+    version."""
 
     own: str = ""
-    nodes: dict[str, tuple[NodeHeartbeat | None, float]] = {}  # noqa: RUF012 (nobody changes it)
+    nodes: dict[str, tuple[NodeHeartbeat | None, float]] = {}  # noqa: RUF012 (never changed)
 
     def addresses(self, now: float) -> list[tuple[str, str]]:
-        """Every node but the own one, and where it is asked; empty: it is not."""
+        """Each node but our own, with its URL; empty: it cannot be asked."""
         others = {name: node for name, node in self.nodes.items() if name != self.own}
         found = peer_addresses(
             SearchNode(name, beat.address, beat.process, now - heard) for name, (beat, heard) in others.items() if beat
@@ -108,24 +103,15 @@ class RecordedNodes(NamedTuple):
 
 
 def read_recorded_nodes(data: DataDirectory) -> RecordedNodes:
-    """Where nobody coordinates, or whoever asks may not know, there is no name, and there are no nodes."""
-    path = store_path(data)
-    if not path.exists():
-        return RecordedNodes()
-    try:
-        connection = open_sqlite_readonly(path)
-        try:
-            own = "".join(str(name) for (name,) in connection.execute("SELECT name FROM own"))
-            rows = connection.execute("SELECT name, beat, heard FROM node ORDER BY name")
-            return RecordedNodes(
-                own, {str(name): (_heartbeat_or_none(beat), float(str(heard))) for name, beat, heard in rows}
-            )
-        finally:
-            connection.close()
-    except (apsw.SQLError, apsw.CantOpenError):  # an older version's, or not for our eyes
-        return RecordedNodes()
-    except apsw.Error as error:
-        raise store_file(path).errors().translate(error) from None
+    """Empty if there is no coordinator here, or its store may not be read."""
+
+    def read(connection: apsw.Connection) -> RecordedNodes:
+        own = "".join(str(name) for (name,) in connection.execute("SELECT name FROM own"))
+        rows = connection.execute("SELECT name, beat, heard FROM node ORDER BY name")
+        nodes = {str(name): (_heartbeat_or_none(beat), float(str(heard))) for name, beat, heard in rows}
+        return RecordedNodes(own, nodes)
+
+    return read_store(data, read) or RecordedNodes()
 
 
 def _heartbeat_or_none(content: object) -> NodeHeartbeat | None:
@@ -135,36 +121,31 @@ def _heartbeat_or_none(content: object) -> NodeHeartbeat | None:
         return None
 
 
-log = logging.getLogger(__name__)
-
-
 class NodeShards:
-    """Gives the shards of the nodes, whenever it is called, in any thread. Use it in an `async with`, where the nodes
-    live."""
+    """Call it for the current shards, in any thread. Use it in an `async with`, in the event loop of the registry."""
 
     def __init__(self, nodes: NodeRegistry, token: Token, now: Callable[[], float] = time.time) -> None:
         self._nodes, self._token, self._now = nodes, token, now
-        self._places: dict[str, PeerAddress] = {}
+        self._addresses: dict[str, PeerAddress] = {}
         self._shards: dict[str, RemoteShard | UnavailableShard] = {}
         self._present: tuple[RemoteShard | UnavailableShard, ...] = ()
-        self._looking: asyncio.Task[None] | None = None
+        self._refresh_task: asyncio.Task[None] | None = None
 
     def __call__(self) -> tuple[RemoteShard | UnavailableShard, ...]:
         return self._present
 
     async def __aenter__(self) -> "NodeShards":
         self.refresh()
-        self._looking = asyncio.create_task(self._refresh_loop())
+        self._refresh_task = asyncio.create_task(self._refresh_loop())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._refresh_task is not None:
+            self._refresh_task.cancel()
+            await asyncio.gather(self._refresh_task, return_exceptions=True)
         self._replace_shards({})
 
     def refresh(self) -> None:
-        """Take up those who have come or moved, and let go of those who have left."""
         self._replace_shards(peer_addresses(self._nodes.search_nodes(self._now())))
 
     async def _refresh_loop(self) -> None:
@@ -172,23 +153,23 @@ class NodeShards:
             await asyncio.sleep(NODE_HEARTBEAT_EVERY_S)
             try:
                 self.refresh()
-            except Exception:  # whatever it is, searches go on with those that there were
-                log.exception("the nodes that answer searches")
+            except Exception:  # searches continue with the previous shards
+                log.exception("refresh of the search peers")
 
     def _replace_shards(self, wanted: dict[str, PeerAddress]) -> None:
-        if wanted == self._places:
+        if wanted == self._addresses:
             return
         before = self._shards
         self._shards = {
-            name: before[name] if self._places.get(name) == place else self._make_shard(name, place)
-            for name, place in wanted.items()
+            name: before[name] if self._addresses.get(name) == address else self._make_shard(name, address)
+            for name, address in wanted.items()
         }
-        self._places, self._present = wanted, tuple(self._shards.values())
+        self._addresses, self._present = wanted, tuple(self._shards.values())
         for name, shard in before.items():
             if self._shards.get(name) is not shard:
                 shard.close()
 
-    def _make_shard(self, name: str, place: PeerAddress) -> RemoteShard | UnavailableShard:
-        if place.why is not None:
-            return UnavailableShard(name, place.why)
-        return RemoteShard(place.url, self._token, name=name, private=True)
+    def _make_shard(self, name: str, address: PeerAddress) -> RemoteShard | UnavailableShard:
+        if address.why is not None:
+            return UnavailableShard(name, address.why)
+        return RemoteShard(address.url, self._token, name=name, private=True)

@@ -13,37 +13,38 @@ Knows nothing of HTTP or JSON.
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Collection
 from functools import partial
 
 from msgspec.structs import replace
 
 from tarrafa.archive.warc_writer import WarcWriter
+from tarrafa.clock import boottime
 from tarrafa.crawl.relay.crawler_result import CrawlerResult
-from tarrafa.crawl.relay.relay_lease import RelayLease
 from tarrafa.crawl.relay.remote_fetch import (
     FetchTask,
     FetchTaskBoard,
-    RemoteSessionFactory,
     SettledVisit,
     VisitKey,
+    new_remote_session,
 )
 from tarrafa.crawl.worker.collection_state import WorkerCollections
-from tarrafa.crawl.worker.committer import Committer
-from tarrafa.crawl.worker.host_resolver import HostResolver
-from tarrafa.crawl.worker.host_session import HostSession, SessionTable
-from tarrafa.crawl.worker.link_cache import LinkCache
-from tarrafa.crawl.worker.overload import OverloadControl
+from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
+from tarrafa.crawl.worker.fetcher import HostResolver
+from tarrafa.crawl.worker.host_session import SessionTable
 from tarrafa.crawl.worker.parser import SandboxedParser
-from tarrafa.crawl.worker.recorder import VisitRecorder
+from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
 from tarrafa.crawl.worker.stats import WorkerNotices, WorkerStats
 from tarrafa.errors import DataError, FrontierError
 from tarrafa.frontier.address import OpenFrontier
+from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import ClockAgreement
 from tarrafa.frontier.messages import Lease, UrlLookup
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.process import ProcessId
 
 HOSTS_MAX = 200  # hosts that one crawler visits at once
 READY_WAIT_S = 5.0  # a host whose DNS or robots.txt takes longer is returned by a later call
@@ -51,6 +52,50 @@ COMMIT_S = 60.0
 COLLECTION_STATES_EVERY_S = 1.0
 STOP_GRACE_S = 5.0
 CACHED_URLS_MAX = 20_000  # there may be many relays in one process
+ELSEWHERE = "crawler"  # in place of a boot id: no machine has this one
+NOTE = "a crawler that talks through HTTP"
+MARGIN = 1 / 6  # of a lease: no request is sent in its last sixth
+RENEWAL = 1 / 6  # of a lease: the shortest time between two renewals
+
+
+class RelayLease:
+    """Lease of one external crawler: its worker number, and until when its leases hold."""
+
+    def __init__(self, frontier: Frontier, notices: WorkerNotices) -> None:
+        self._frontier, self._notices = frontier, notices
+        self.worker = 0
+        self._asked_at = self._lease_s = 0.0
+
+    async def join(self, name: str) -> int:
+        self._asked_at = boottime()
+        terms = await self._frontier.join(name, ProcessId(ELSEWHERE, 0, random.getrandbits(62)))
+        self.worker, self._lease_s = terms.worker, terms.lease_s
+        return self.worker
+
+    async def resume(self, worker: int) -> None:
+        """Continue as an existing worker."""
+        self.worker = worker
+        await self.renew()
+
+    async def renew(self) -> None:
+        """Renew the leases, unless they were renewed a moment ago."""
+        if not self._lease_s or boottime() - self._asked_at > self._lease_s * RENEWAL:
+            asked_at = boottime()
+            note = "; ".join(filter(None, [NOTE, self._notices.text()]))
+            self._lease_s = await self._frontier.renew(self.worker, note)
+            self._asked_at = asked_at
+
+    async def confirm(self) -> None:
+        """Renew at once: with several servers, a server counts only after it has heard from the worker twice."""
+        await self._frontier.renew(self.worker, NOTE)
+
+    def send_time_left_s(self) -> float:
+        """How long a request may still be sent."""
+        return max(0.0, self._asked_at + self._lease_s * (1 - MARGIN) - boottime())
+
+    def holds_lease(self) -> bool:
+        """Whether the crawler has called within the time of a lease."""
+        return boottime() < self._asked_at + self._lease_s
 
 
 class Relay:
@@ -72,15 +117,18 @@ class Relay:
         )
         parser = SandboxedParser()
         resolver = HostResolver(lambda host, address: frontier.claim_address(self._lease.worker, host, address))
-        new_session = partial(
-            HostSession,
+        self._new_session = partial(
+            new_remote_session,
+            name,
+            clock,
+            self._lease,
+            self._board,
+            self._committer,
+            parser,
             resolver=resolver,
             robots=RobotsCache(frontier, self._lease),
             overload=self._overload,
             is_current=self._collections.is_current,
-        )
-        self._factory = RemoteSessionFactory(
-            name, clock, self._lease, self._board, self._committer, parser, new_session
         )
         self._leasing = asyncio.Lock()
         self._background: list[asyncio.Task[None]] = []
@@ -134,7 +182,6 @@ class Relay:
         return self._lease.send_time_left_s()
 
     def send_time_left_s(self) -> float:
-        """How long a request may still be sent."""
         return self._lease.send_time_left_s()
 
     def is_lease_expired(self) -> bool:
@@ -148,7 +195,7 @@ class Relay:
 
     async def leave(self) -> None:
         """Return all hosts to the frontier."""
-        await self._lease.leave()
+        await self._frontier.leave(self._lease.worker)
 
     async def abandon(self) -> None:
         """Close this relay. The frontier holds its hosts for the crawler until the lease ends."""
@@ -160,7 +207,7 @@ class Relay:
             await asyncio.wait({committing}, timeout=STOP_GRACE_S)  # a running commit is finished
             committing.cancel()
             await asyncio.gather(committing, return_exceptions=True)
-        self._board.fail(FrontierError("the door is being closed"))
+        self._board.fail(FrontierError("the crawler API is being closed"))
         await self._closing.aclose()
 
     # -- fetch tasks -----------------------------------------------------------------------------------------
@@ -183,7 +230,7 @@ class Relay:
         return self._board.open_tasks()
 
     def _start_session(self, lease: Lease) -> None:
-        session = self._factory.build(lease, self._collections[lease.collection])
+        session = self._new_session(lease, self._collections[lease.collection])
         self._sessions.start(session).add_done_callback(self._committer.session_ended)
 
     async def find_fetch_task(self, key: VisitKey) -> FetchTask | None:
@@ -225,7 +272,6 @@ class Relay:
         return self._board.settled_visit(key)
 
     async def is_any_running(self) -> bool:
-        """Whether any collection is running."""
         return any(one.state == "running" for one in await self._frontier.collection_states())
 
     async def look_up(self, host: HostId, url: UrlId) -> UrlLookup:

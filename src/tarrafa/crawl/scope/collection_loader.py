@@ -18,10 +18,9 @@ from tarrafa.config import COMPLAINTS_MAX, ROOTS_MAX, Collection, Complaint
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.i18n import joined, message
+from tarrafa.parse.language import CODES, code_from_name
 from tarrafa.parse.public_suffix import PublicSuffixes
-from tarrafa.parse.rdf.entity import vocabulary_of
-from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix
-from tarrafa.parse.text.language import CODES, code_from_name
+from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, vocabulary_of
 from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, split
 
 HOST_PATTERN = re.compile(r"(?:[\w-]+(?:\.[\w-]+)+|localhost|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?(?:[/?].*)?")
@@ -110,7 +109,7 @@ def _complete_collection(
     for name in scope.languages:
         if name not in CODES:
             said = message(
-                "[scope] languages: {name!r} is no language that can be told; write the two letters of its code, "
+                "[scope] languages: {name!r} is not a known language; write the two letters of its code, "
                 "such as {code}",
                 name=name[:40],
                 code=code_from_name(name) or "pt",
@@ -168,7 +167,6 @@ def host_patterns_of(urls: Iterable[str]) -> tuple[str, ...]:
 
 
 def _check_ca_file(file: Path) -> Iterator[Complaint]:
-    """Complaints about a file of certificates."""
     try:
         ssl.create_default_context(cafile=file)
     except (OSError, ssl.SSLError) as error:

@@ -16,7 +16,7 @@ from itertools import groupby
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from tarrafa.config import ScopeConfig
+from tarrafa.config.sections import ScopeConfig
 from tarrafa.i18n import Message, message
 from tarrafa.model import Page, Status, Visit
 from tarrafa.parse.url import split
@@ -100,7 +100,6 @@ class TrapMemory:
         self._saved = self._worth()
 
     def set_limits(self, scope: ScopeConfig) -> None:
-        """Apply new limits of the collection."""
         self._scope = scope
         self._salt = f"{self._collection} {scope.copies_max} {scope.alike_max} "
 
@@ -109,7 +108,7 @@ class TrapMemory:
 
     def check_page(self, page: Page, visit: Visit) -> int:
         """Count a page; returns 0, or COPY if too many pages of its host have the same text."""
-        from tarrafa.parse.text.fingerprint import fold  # with numpy, which the command line can do without
+        from tarrafa.parse.fingerprint import fold  # with numpy, which the command line can do without
 
         kept = self._kept
         if visit.content_id is not None or not page.content_id:

@@ -1,37 +1,166 @@
-"""Keeps the child processes of a supervisor running: restarts what dies, and gives up what no restart can mend.
+"""The child processes of a supervisor: starts them, restarts what dies, and gives up what no restart can mend.
 
 A child that exits with `EXIT_ERROR` has printed why it cannot go on; one that dies too often is crash-looping. Both
 are a failure, which the supervisor raises; a *patient* one waits instead, shows the problem and starts it again later.
+Promises: the output of each child goes to its own log. Secrets reach a child through its environment, never through its
+command line.
 Knows nothing of what the children do.
 """
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import os
+import signal
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from tarrafa.clock import Clock, boottime
-from tarrafa.crawl.supervisor.child_process import ChildProcess, child_environment, terminate
-from tarrafa.crawl.supervisor.frontier_link import FrontierLink
+from tarrafa.clock import boottime
 from tarrafa.errors import DataError, TarrafaError
-from tarrafa.runtime.process import EXIT_ERROR, EXIT_RETRY, EXIT_UNAVAILABLE
+from tarrafa.runtime.child_process import EXIT_ERROR, EXIT_RETRY, EXIT_UNAVAILABLE, child_command
+from tarrafa.runtime.data_dir import DataDirectory
 
 RESTART_PAUSE_S = 30.0  # before a patient supervisor starts a failed child again
 TICK_S = 0.25
+STOP_TIMEOUT_S = 20.0
+RESTARTS_MAX, RESTARTS_WINDOW_S = 5, 60.0
+LOG_TAIL_BYTES = 16 << 10  # the end of a log, in which its last line is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class ChildProcessState:
+    """State of one child process, for monitoring. Times are boot times; 0: never."""
+
+    name: str
+    role: str
+    pid: int
+    runs: bool
+    started_at: float
+    restarts: int
+    died_at: float
+    cause: str  # of its last exit
+    leaves: bool = False  # it is being stopped
+
+
+@dataclass(slots=True)
+class ChildProcess:
+    """One child process. Once dismissed, it is not started again."""
+
+    name: str
+    arguments: list[str]
+    log: Path
+    process: asyncio.subprocess.Process | None = None
+    starts: deque[float] = field(default_factory=lambda: deque(maxlen=RESTARTS_MAX))
+    role: str = ""
+    dismissed: bool = False
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)  # only in its environment
+    launches: int = 0
+    started_at: float = 0.0
+    died_at: float = 0.0
+    cause: str = ""
+
+    @classmethod
+    def for_module(
+        cls, data: DataDirectory, name: str, module: str, /, role: str = "", **arguments: object
+    ) -> "ChildProcess":
+        command = child_command(module, **arguments, data=data)
+        return cls(name, command, data.logs / f"{name}.log", role=role or name)
+
+    @property
+    def state(self) -> ChildProcessState:
+        return ChildProcessState(
+            self.name,
+            self.role,
+            pid=self.process.pid if self.process is not None else 0,
+            runs=self.is_running,
+            started_at=self.started_at,
+            restarts=max(0, self.launches - 1),
+            died_at=self.died_at,
+            cause=self.cause,
+            leaves=self.dismissed,
+        )
+
+    def note_exit(self, code: int) -> None:
+        """Remember the time and cause of an exit."""
+        self.died_at = boottime()
+        if code < 0:
+            with contextlib.suppress(ValueError):
+                self.cause = f"killed by signal {-code} ({signal.Signals(-code).name})"
+                return
+            self.cause = f"killed by signal {-code}"
+        else:
+            self.cause = f"exit status {code}: {self.last_error()}"
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.returncode is None
+
+    async def start(self, settings: Mapping[str, str], stdout: int | None = None) -> asyncio.subprocess.Process:
+        """Start the process; `settings` are added to our environment."""
+        self.launches, self.started_at = self.launches + 1, boottime()
+        self.starts.append(self.started_at)
+        try:
+            with self.log.open("ab") as log:
+                self.process = await asyncio.create_subprocess_exec(
+                    *self.arguments,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=stdout or log,
+                    stderr=log,
+                    env=os.environ | settings | self.secrets,
+                )
+        except OSError as error:  # no memory, process or file left: a later attempt may succeed
+            raise DataError(f"{self.name} could not be started ({error.strerror or error})") from None
+        return self.process
+
+    def check_restartable(self, code: int) -> None:
+        """Raise why no restart can mend its last exit, if that is so."""
+        if code == EXIT_ERROR:
+            raise DataError(self.last_error())
+        if len(self.starts) == RESTARTS_MAX and boottime() - self.starts[0] < RESTARTS_WINDOW_S:
+            raise DataError(f"{self.name} keeps dying ({self.cause}); see {self.log}")
+
+    def last_error(self) -> str:
+        """The last line of its log, without the leading word."""
+        try:
+            with self.log.open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+                lines = log.read().decode(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return lines[-1].removeprefix("error: ") if lines else "it printed nothing"
+
+
+async def terminate(children: Iterable[ChildProcess]) -> None:
+    """Send SIGTERM; kill after a while."""
+    running = [child.process for child in children if child.process is not None and child.is_running]
+    for process in running:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+    for process in running:
+        try:
+            await asyncio.wait_for(process.wait(), STOP_TIMEOUT_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
 
 
 class ChildProcesses:
-    """The running children. `may_restart`: whether a failed child may be started again now (not on a full disk)."""
+    """The running children. `environment`: what is added to ours. `may_restart`: whether a failed child may be started
+    again now (not on a full disk)."""
 
     def __init__(
         self,
-        link: FrontierLink,
-        clock: Clock,
-        tell: Callable[[str], None],
+        environment: Callable[[], dict[str, str]],
+        wait_for_frontier: Callable[[], Awaitable[None]],
+        print_line: Callable[[str], None],
         *,
         patient: bool,
         may_restart: Callable[[], bool],
     ) -> None:
-        self.clock = clock  # children begin with its time
-        self._link, self._tell, self._patient, self._may_restart = link, tell, patient, may_restart
+        self._environment, self._wait_for_frontier, self._print_line = environment, wait_for_frontier, print_line
+        self._patient, self._may_restart = patient, may_restart
+        self._children: list[ChildProcess] = []
         self._problems: dict[str, str] = {}  # by the name of the child
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -41,13 +170,23 @@ class ChildProcesses:
     def problems(self) -> list[str]:
         return list(self._problems.values())
 
-    def forget_problem(self, child: ChildProcess) -> None:
-        self._problems.pop(child.name, None)
+    @property
+    def states(self) -> list[ChildProcessState]:
+        return [child.state for child in self._children]
 
     async def start(self, child: ChildProcess) -> None:
         """Start a child, and restart it when it dies, until it is dismissed."""
         await child.start(self._environment())
+        self._children.append(child)
         self.track(asyncio.create_task(self._watch(child)))
+
+    async def dismiss(self, children: list[ChildProcess]) -> None:
+        """End these children; they are not started again."""
+        for child in children:
+            child.dismissed = True
+            self._problems.pop(child.name, None)
+        await terminate(children)
+        self._children = [child for child in self._children if child.is_running or not child.dismissed]
 
     def track(self, task: "asyncio.Task[None]") -> None:
         """Track a task that ends with the children."""
@@ -57,14 +196,14 @@ class ChildProcesses:
     def stop_restarts(self) -> None:
         self._stopping = True
 
+    async def terminate(self) -> None:
+        await terminate(self._children)
+
     async def close(self) -> None:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _environment(self) -> dict[str, str]:
-        return child_environment(self._link.address, self.clock)
 
     def _is_unwanted(self, child: ChildProcess) -> bool:
         return self._stopping or child.dismissed
@@ -101,22 +240,19 @@ class ChildProcesses:
 
     async def _wait_until_restartable(self, child: ChildProcess, code: int) -> None:
         """Return when the child may be started again; raise the reason if it may not."""
-        if code == EXIT_ERROR:
-            raise DataError(child.last_error())
         if code == EXIT_UNAVAILABLE:  # the frontier is unreachable: not the child's fault, however often
-            await self._link.wait_until_reachable()
+            await self._wait_for_frontier()
             child.starts.clear()
-        elif child.is_crash_looping():
-            raise DataError(f"{child.name} keeps dying (exit status {code}); see {child.log}")
-        elif code == EXIT_RETRY:
-            self._tell(f"{child.name}: {child.last_error()}; it is started again")
+        child.check_restartable(code)
+        if code == EXIT_RETRY:
+            self._print_line(f"{child.name}: {child.last_error()}; it is started again")
 
     async def _wait_after_failure(self, child: ChildProcess, error: TarrafaError) -> None:
         """Continue without the child for a while, and as long as the disk is full."""
         self._problems[child.name] = f"{child.name}: {error}"
-        self._tell(f"{child.name}: {error}; it is started again in {RESTART_PAUSE_S:.0f} s")
+        self._print_line(f"{child.name}: {error}; it is started again in {RESTART_PAUSE_S:.0f} s")
         until = boottime() + RESTART_PAUSE_S
         while (boottime() < until or not self._may_restart()) and not self._is_unwanted(child):  # noqa: ASYNC110
             await asyncio.sleep(TICK_S)
-        self.forget_problem(child)
+        self._problems.pop(child.name, None)
         child.starts.clear()

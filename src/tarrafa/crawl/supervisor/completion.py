@@ -1,4 +1,4 @@
-"""Decides when a collection is finished: nothing is left to visit, and all followers have caught up with the archive.
+"""Decides when a collection is finished (nothing is left to visit, followers have caught up), and estimates its end.
 
 A collection is exhausted when no visit is handed out and no further visit may or can be handed out. It is finished
 when, in addition, everything archived of it until then has reached the followers, and the link graph has delivered its
@@ -10,26 +10,21 @@ SETTLE_S without any change.
 A run that is not the first, and has looked everywhere, is swept before it is finished: pages that it has not found
 again are removed (`frontier/store/runs.py`). A run that a limit has ended has not looked everywhere, and removes
 nothing.
+
+Expected pages and time left (ETA) follow from the current counts, as if nothing more were discovered.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tarrafa.archive.warc_reader import visit_lengths
 from tarrafa.clock import boottime
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
-from tarrafa.graph import follower as graph
 from tarrafa.i18n import Message, message, messages
-from tarrafa.index import follower as index
-from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.triples import status as triples
 
 SETTLE_S = 5.0  # followers of other machines deliver their weights every second
 SWEPT_AT_ONCE, SWEEPS_AT_ONCE = 2_000, 10  # pages per call, and calls per check
-
-
 CaughtUp = Callable[[], bool]  # whether all that was archived until some moment has reached the followers; blocks
 
 
@@ -119,20 +114,18 @@ def finish_reason(status: CollectionStatus) -> Message:
     return message("{name} = {limit} was reached", name=name, limit=str(limit))
 
 
-class FollowerCatchUp:
-    """Checks whether the present content of the archive has reached graph, frontier, index and triple store."""
+def expected_pages(status: CollectionStatus) -> int:
+    """Number of pages that this run will have kept if nothing more is discovered."""
+    visited, kept = max(1, status.visits), status.fetched - status.earlier
+    total = kept + round((status.pending + status.handed_out) * status.fetched / visited)
+    return min(total, status.pages_max) if status.pages_max is not None else total
 
-    def __init__(self, data: DataDirectory, collection: str) -> None:
-        self._data, self._collection = data, collection
-        self._until = visit_lengths(data.archive)
-        self._commits: list[int] | None = None  # commits of the triple store that hold all of it, to be published
 
-    def is_complete(self) -> bool:
-        if graph.behind(self._data, self._until, self._collection) or index.behind(self._data, self._until):
-            return False
-        if self._commits is None:
-            found = triples.commits(self._data, self._until)
-            if found is None:
-                return False
-            self._commits = found
-        return triples.are_published(self._data, self._commits)
+def time_left_s(status: CollectionStatus, pages_per_s: float) -> float | None:
+    """Seconds until the end at that speed, 0 when the end is near; None: the end is unknown, or there is none."""
+    if status.keeps_fresh:
+        return None
+    left = expected_pages(status) - (status.fetched - status.earlier)
+    if left <= 0 and not (status.pending or status.handed_out):
+        return 0.0
+    return max(0, left) / pages_per_s if pages_per_s > 0 else None

@@ -1,21 +1,37 @@
 """The followers of a data directory: one process for the graph, and one each for every part of index and triple store.
 
-It also tells when the followers have caught up with the archive.
+A follower keeps its projection up to date with the archive. It never touches the crawl: only the graph's weights are
+sent to the frontier. `Followers` and `FollowerCatchUp` are for the supervisor: which of them run, and whether they have
+caught up with the archive.
 """
 
-from tarrafa.crawl.supervisor.child_process import ChildProcess
-from tarrafa.crawl.supervisor.completion import CaughtUp, FollowerCatchUp
+import os
+import threading
+
+from tarrafa.archive import warc_reader as archive
+from tarrafa.archive.warc_reader import visit_lengths
+from tarrafa.clock import boottime
+from tarrafa.crawl.supervisor.child_processes import ChildProcess
+from tarrafa.crawl.supervisor.completion import CaughtUp
 from tarrafa.errors import ConfigError
+from tarrafa.frontier.address import address_from_supervisor, connect_blocking
+from tarrafa.frontier.messages import UrlWeight
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.index import shards
-from tarrafa.index.anchor_refresh import is_settled
+from tarrafa.index.follower import is_settled
 from tarrafa.index.shards import ShardLayout
+from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.heartbeat import ProcessHeartbeat, send_from_thread
 from tarrafa.triples import follower as triples
+from tarrafa.triples import status as triples_status
 from tarrafa.triples import storage
 
-MODULE = "tarrafa.crawl.supervisor.follower_process"
+MODULE = "tarrafa.crawl.supervisor.followers"
+CURSORS = {"graph": graph.cursor, "index": index.cursor, "triples": triples.cursor}
+PROGRESS_TIME_SHARE = 0.005  # of our time for measuring the backlog: an archive may have thousands of files
+TRIPLES_NICE = 5  # where processors are few, crawling comes before the triple store
 
 
 class Followers:
@@ -41,12 +57,12 @@ class Followers:
 
     def renew(self) -> None:
         """Create the children anew: the previous ones were dismissed."""
-        self.children = [ChildProcess.for_module(self._data, "graph", MODULE, "graph", role="graph")]
+        self.children = [ChildProcess.for_module(self._data, "graph", MODULE, projection="graph")]
         for part in shards.parts(self._data):
             for role in ("index", "triples"):
                 name = f"{role}-{part.part}" if part.part else role
-                arguments = (MODULE, role, f"--part={part.part}")
-                self.children.append(ChildProcess.for_module(self._data, name, *arguments, role=role))
+                arguments = {"projection": role, "part": part.part}
+                self.children.append(ChildProcess.for_module(self._data, name, MODULE, role=role, **arguments))
 
     @property
     def are_dismissed(self) -> bool:
@@ -72,3 +88,68 @@ class Followers:
         if self.are_dismissed:
             return True
         return not (graph.behind(self._data) or index.behind(self._data) or triples.behind(self._data))
+
+
+class FollowerCatchUp:
+    """Checks whether the present content of the archive has reached graph, frontier, index and triple store."""
+
+    def __init__(self, data: DataDirectory, collection: str) -> None:
+        self._data, self._collection = data, collection
+        self._until = visit_lengths(data.archive)
+        self._commits: list[int] | None = None  # commits of the triple store that hold all of it, to be published
+
+    def is_complete(self) -> bool:
+        if graph.behind(self._data, self._until, self._collection) or index.behind(self._data, self._until):
+            return False
+        if self._commits is None:
+            found = triples_status.commits(self._data, self._until)
+            if found is None:
+                return False
+            self._commits = found
+        return triples_status.are_published(self._data, self._commits)
+
+
+# -- the process of a follower -----------------------------------------------------------------------------------------
+
+
+def main(data: DataDirectory, projection: str, part: str = "") -> None:
+    """The process of one follower, of the graph or of one part of index or triple store."""
+    stop, data = threading.Event(), DataDirectory(data.root, part)
+    on_sigterm(stop.set)
+    send_from_thread(data, FollowerHeartbeat(data, projection).heartbeat)
+    _follow(data, projection, stop)
+
+
+def _follow(data: DataDirectory, projection: str, stop: threading.Event) -> None:
+    if projection == "index":
+        index.follow(data, stop)
+        return
+    if projection == "triples":
+        os.nice(TRIPLES_NICE)
+        triples.follow(data, stop)
+        return
+    frontier = connect_blocking(address_from_supervisor())
+
+    def deliver(collection: str, weights: list[UrlWeight]) -> None:
+        frontier.call("update_weights", collection, weights)
+
+    graph.follow(data, deliver, stop)
+
+
+class FollowerHeartbeat:
+    """How far one follower is behind, for its heartbeat; another thread does the following."""
+
+    def __init__(self, data: DataDirectory, projection: str) -> None:
+        self._data, self._cursor = data, CURSORS[projection]
+        self._name = f"{projection}-{data.part}" if data.part else projection
+        self._behind, self._look_at = 0, 0.0
+
+    def heartbeat(self) -> ProcessHeartbeat:
+        if (began := boottime()) >= self._look_at:
+            self._behind = archive.bytes_behind(self._data.archive, self._cursor(self._data))
+            self._look_at = boottime() + (boottime() - began) / PROGRESS_TIME_SHARE
+        return ProcessHeartbeat(self._name, os.getpid(), behind_bytes=self._behind)
+
+
+if __name__ == "__main__":
+    run_child(main)

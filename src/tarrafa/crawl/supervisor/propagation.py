@@ -1,4 +1,4 @@
-"""Propagates take-downs and deletions of collections between the frontier and the archive of each machine.
+"""Deletes collections, and propagates deletions and take-downs between the frontier and the archive of each machine.
 
 A frontier on this machine has its take-down log beside its file, and all local processes read that log. A machine that
 works for a frontier elsewhere has a data directory, and so a log, of its own. `TakedownSync` keeps both logs equal: new
@@ -19,7 +19,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from tarrafa.archive.deletion_log import record_deletions
-from tarrafa.clock import Clock
+from tarrafa.clock import Clock, boottime
 from tarrafa.errors import FrontierError, TarrafaError, Unreachable
 from tarrafa.frontier.address import Address, OpenFrontier, connect
 from tarrafa.frontier.api import Frontier
@@ -28,6 +28,12 @@ from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import TakedownEntry, append_entries, read_entries_from
 
+PROPAGATE_EVERY_S = 1.0
+ROWS_AT_ONCE = 5_000
+RUNNING_VISITS_S_MAX, LOOK_EVERY_S = 60.0, 0.2  # running visits are waited for
+
+log = logging.getLogger(__name__)
+
 
 class DeletionSync:
     """Brings the deletions of collections into this machine's archive. `clock` is the clock that dates the visits here,
@@ -35,26 +41,48 @@ class DeletionSync:
 
     def __init__(self, data: DataDirectory, clock: Clock) -> None:
         self._data, self._clock = data, clock
-        self._heard = 0
+        self._last_number = 0
 
     async def sync_once(self, frontier: Frontier) -> None:
         """Record all deletions that are new. Without an archive there is nothing to record."""
         if not self._data.archive.is_dir():
             return
-        while told := await frontier.deletions(self._heard):
-            moments = {one.collection: one.at for one in told}
+        while noted := await frontier.deletions(self._last_number):
+            moments = {one.collection: one.at for one in noted}
             apart = CLOCK_SKEW_S_MAX * self._clock.scale
             await asyncio.to_thread(record_deletions, self._data.archive, moments, self._clock.now(), apart)
-            self._heard = told[-1].number
+            self._last_number = noted[-1].number
 
     def reset(self) -> None:
         """Start from the beginning: the next frontier may be another one."""
-        self._heard = 0
+        self._last_number = 0
 
 
-PROPAGATE_EVERY_S = 1.0
+async def delete_collection(frontier: Frontier, data: DataDirectory | None, name: str) -> None:
+    """Delete a collection that does not run. `data` is None if no archive of this machine is concerned.
 
-log = logging.getLogger(__name__)
+    The order is fixed. First no further visit starts, and running visits end. Then the frontier notes the deletion; the
+    archive of every machine learns of it, this machine's at once, so that graph, index and triple store drop the
+    collection. Then the frontier removes its rows, the name last. After a kill, the deletion is simply repeated. So a
+    name is never free before every machine can learn of the deletion. What was archived stays archived.
+    """
+    await frontier.delete_collection(name, 0)
+    await _wait_for_running_visits(frontier, name)
+    if data is not None:
+        await DeletionSync(data, Clock.from_environment()).sync_once(frontier)
+    while await frontier.delete_collection(name, ROWS_AT_ONCE):
+        pass
+
+
+async def _wait_for_running_visits(frontier: Frontier, name: str) -> None:
+    """Wait: a running visit leaves a record, which must come before the note of the deletion."""
+    until = boottime() + RUNNING_VISITS_S_MAX
+    while not await frontier.record_deletion(name):
+        if boottime() > until:
+            raise FrontierError(
+                f"{name}: some visits still run, or a server does not answer; delete it again when they have ended"
+            )
+        await asyncio.sleep(LOOK_EVERY_S)
 
 
 class TakedownSync:
@@ -67,16 +95,16 @@ class TakedownSync:
 
     async def sync_once(self, frontier: Frontier) -> None:
         """Make both logs equal, as of now."""
-        while (told := await frontier.takedowns(self._there)).entries:
-            await asyncio.to_thread(append_entries, self._data, told.entries)
-            self._known.update(told.entries)
-            self._there = told.end
-        while (mine := await asyncio.to_thread(read_entries_from, self._data, self._here, ENTRIES_PER_RESPONSE))[0]:
-            news = [entry for entry in mine[0] if entry not in self._known]
-            if news:
-                await frontier.record_takedowns(news)
-                self._known.update(news)
-            self._here = mine[1]
+        while (theirs := await frontier.takedowns(self._there)).entries:
+            await asyncio.to_thread(append_entries, self._data, theirs.entries)
+            self._known.update(theirs.entries)
+            self._there = theirs.end
+        while (ours := await asyncio.to_thread(read_entries_from, self._data, self._here, ENTRIES_PER_RESPONSE))[0]:
+            unknown = [entry for entry in ours[0] if entry not in self._known]
+            if unknown:
+                await frontier.record_takedowns(unknown)
+                self._known.update(unknown)
+            self._here = ours[1]
 
     def reset(self) -> None:
         """Start from the beginning: the next frontier may be another one, or may have lost our entries."""
@@ -89,20 +117,20 @@ async def run_propagation(
 ) -> None:
     """Propagate for ever. `frontier` returns the connected frontier, or raises `Unreachable`; `one_log`: it is this
     directory's own. Visits here are dated by `clock`."""
-    spreading, hearing, said = TakedownSync(data), DeletionSync(data, clock), ""
+    takedowns, deletions, last_error = TakedownSync(data), DeletionSync(data, clock), ""
     while True:
         try:
-            answering = await frontier()
+            connected = await frontier()
             if not one_log:
-                await spreading.sync_once(answering)
-            await hearing.sync_once(answering)
-            said = ""
+                await takedowns.sync_once(connected)
+            await deletions.sync_once(connected)
+            last_error = ""
         except TarrafaError as error:
-            spreading.reset()
-            hearing.reset()
-            if not isinstance(error, Unreachable) and str(error) != said:  # an unreachable one is handled elsewhere
-                log.error("what is taken down or deleted cannot be told to the frontier, or by it: %s", error)
-                said = str(error)
+            takedowns.reset()
+            deletions.reset()
+            if not isinstance(error, Unreachable) and str(error) != last_error:  # the supervisor waits for it
+                log.error("take-downs and deletions cannot be exchanged with the frontier: %s", error)
+                last_error = str(error)
         await asyncio.sleep(PROPAGATE_EVERY_S)
 
 
@@ -122,14 +150,14 @@ async def propagation_running(data: DataDirectory, address: Address | None) -> A
     if address is None:
         yield
         return
-    line = _ReconnectingFrontier(address)
-    spreading = asyncio.create_task(run_propagation(data, Clock.from_environment(), line.open))
+    frontier = _ReconnectingFrontier(address)
+    task = asyncio.create_task(run_propagation(data, Clock.from_environment(), frontier.open))
     try:
         yield
     finally:
-        spreading.cancel()
-        await asyncio.gather(spreading, return_exceptions=True)
-        await line.close()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await frontier.close()
 
 
 class _ReconnectingFrontier:

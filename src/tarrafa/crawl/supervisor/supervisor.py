@@ -10,26 +10,27 @@ following and limits can be changed while it runs.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Container
+from itertools import islice
 from typing import IO
 
+from tarrafa import config
 from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
-from tarrafa.crawl.supervisor.child_process import ChildProcess, ChildProcessState, terminate
-from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcesses
+from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, ChildProcesses, ChildProcessState
 from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
 from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink, print_status_line
 from tarrafa.crawl.supervisor.node_limits import NodeLimits
 from tarrafa.crawl.supervisor.propagation import run_propagation
-from tarrafa.crawl.supervisor.submission import submit_collection
 from tarrafa.crawl.worker.resource_limits import UNLIMITED, ResourceLimits
 from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unreachable
-from tarrafa.frontier.address import OpenFrontier
+from tarrafa.frontier.address import OpenFrontier, child_environment
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
-from tarrafa.frontier.messages import FrontierOverview
+from tarrafa.frontier.messages import CollectionRow, DiscoveredUrl, FrontierOverview
 from tarrafa.i18n import Message, message
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory
@@ -38,6 +39,7 @@ STOPPED_REASON = message("stopped; `tarrafa crawl FILE`, or `tarrafa resume` bes
 PAUSE_TIMEOUT_S = 5.0
 WAIT_S = 15.0
 SETTLE_S_MAX = 30.0
+ROOTS_PER_CALL = 4_000
 
 
 class Supervisor:
@@ -62,20 +64,25 @@ class Supervisor:
         divided: ShardLayout | None = None,
         patient: bool = False,
         limits: ResourceLimits = UNLIMITED,
-        tell: Callable[[str], None] = print_status_line,
+        print_line: Callable[[str], None] = print_status_line,
     ) -> None:
         clock = clock or Clock.from_environment()
         self.data, self.name = data, name  # prefix of our workers' names
-        self.frontier_link: FrontierLink = frontier_link or LocalFrontierLink(data, clock, tell=tell, patient=patient)
-        self._lasting, self._follows, self._patient, self._tell = lasting, follows, patient, tell
-        self._limits = NodeLimits(data, limits, tell)
+        self.frontier_link: FrontierLink = frontier_link or LocalFrontierLink(
+            data, clock, print_line=print_line, patient=patient
+        )
+        self._lasting, self._follows, self._patient, self._print_line = lasting, follows, patient, print_line
+        self._limits = NodeLimits(data, limits, print_line)
+        self._clock = clock  # children begin with its time
         self._processes = ChildProcesses(
-            self.frontier_link, clock, tell, patient=patient, may_restart=lambda: not self._limits.trouble
+            lambda: child_environment(self.frontier_link.address, self._clock),
+            self.frontier_link.wait_until_reachable,
+            print_line,
+            patient=patient,
+            may_restart=lambda: not self._limits.trouble,
         )
         self._followers = Followers(data, divided)
         self._workers = [self._worker(number, workers) for number in range(1, workers + 1)]
-        self._others: list[ChildProcess] = []
-        self._leaving: list[ChildProcess] = []
         self._completion = CompletionCheck(self._followers.catch_up_of, self._settle_s())
         self._lock: IO[bytes] | None = None
 
@@ -115,10 +122,10 @@ class Supervisor:
 
     async def _sync_clock(self) -> None:
         """Children begin with the frontier's time. A frontier server of our own has our clock."""
-        agreed = await sync_clock(self.frontier, self._processes.clock)
-        self._processes.clock = agreed.clock
+        agreed = await sync_clock(self.frontier, self._clock)
+        self._clock = agreed.clock
         if agreed.notice() and not self._is_frontier_local:
-            self._tell(agreed.notice())
+            self._print_line(agreed.notice())
 
     @property
     def _is_frontier_local(self) -> bool:
@@ -128,8 +135,7 @@ class Supervisor:
         async def current_frontier() -> Frontier:
             return self.frontier
 
-        clock = self._processes.clock
-        task = run_propagation(self.data, clock, current_frontier, one_log=self._is_frontier_local)
+        task = run_propagation(self.data, self._clock, current_frontier, one_log=self._is_frontier_local)
         self._processes.track(asyncio.create_task(task))
 
     def _wanted(self) -> list[ChildProcess]:
@@ -138,12 +144,12 @@ class Supervisor:
         return [*(self._followers.children if follows else ()), *self._workers]
 
     async def _shut_down(self) -> None:
-        """Stop the workers first, so that they return their hosts; then the followers; the frontier server last."""
+        """Stop workers, which return their hosts, and followers; the frontier server last."""
         self._processes.stop_restarts()
         if not self._lasting:
             with contextlib.suppress(FrontierError, TimeoutError):
                 await asyncio.wait_for(self._pause_running_collections(), PAUSE_TIMEOUT_S)
-        await terminate([*self._workers, *self._others, *self._followers.children])
+        await self._processes.terminate()
         await self.frontier_link.close()
         await self._processes.close()
         if self._lock is not None:
@@ -180,7 +186,6 @@ class Supervisor:
             await asyncio.sleep(TICK_S)
 
     async def run_until_failure(self) -> None:
-        """Run until a failure stops the supervisor."""
         while True:
             self._check()
             await asyncio.sleep(TICK_S)
@@ -206,9 +211,7 @@ class Supervisor:
     @property
     def children(self) -> list[ChildProcessState]:
         """The child processes at this moment, for monitoring."""
-        ours = (*self._followers.children, *self._others, *self._workers, *self._leaving)
-        children = (*self.frontier_link.children, *ours)
-        return [child.state for child in children if child.launches and (child.is_running or not child.dismissed)]
+        return [*(child.state for child in self.frontier_link.children), *self._processes.states]
 
     @property
     def troubles(self) -> list[Message | str]:
@@ -222,8 +225,9 @@ class Supervisor:
 
     def _worker(self, number: int, workers: int) -> ChildProcess:
         name = f"{self.name}{number}"
-        line = ("tarrafa.crawl.worker.worker", "--name", name, "--workers", str(workers))
-        return ChildProcess.for_module(self.data, name, *line, role="worker")
+        return ChildProcess.for_module(
+            self.data, name, "tarrafa.crawl.worker.worker", role="worker", name=name, workers=workers
+        )
 
     async def set_worker_count(self, workers: int) -> None:
         """Run this number of workers from now on; surplus workers return their hosts and leave."""
@@ -247,21 +251,12 @@ class Supervisor:
                 await self._processes.start(child)
 
     async def add(self, child: ChildProcess) -> None:
-        """Start one more child process, given by the caller."""
-        self._others.append(child)
         await self._processes.start(child)
 
     async def stop_children(self, children: list[ChildProcess]) -> None:
-        for child in children:
-            child.dismissed = True
-            self._processes.forget_problem(child)
-        self._others = [child for child in self._others if not child.dismissed]
-        self._leaving += [child for child in children if child not in self._followers.children]
-        await terminate(children)
-        self._leaving = [child for child in self._leaving if child.is_running]
+        await self._processes.dismiss(children)
 
     def set_limits(self, limits: ResourceLimits) -> None:
-        """Set the limits of the workers from now on."""
         self._limits.set(limits)
 
     async def submit(self, collection: Collection) -> None:
@@ -288,3 +283,22 @@ class Supervisor:
         while boottime() < until and self._followers.has_anchors_to_refresh():
             self._check()
             await asyncio.sleep(TICK_S)
+
+
+async def submit_collection(
+    frontier: Frontier, collection: Collection, *, start: bool = True, sown: Container[str] = frozenset()
+) -> CollectionRow:
+    """Submit a collection with its roots. `start=False` leaves its state as it is. `sown`: roots that the frontier has
+    already. There may be a million roots: they go in batches, and slow steps run outside the event loop."""
+    roots = (root for root in Admission(collection).admit_roots() if root.url not in sown)
+    content = await asyncio.to_thread(config.encode_collection, collection)
+
+    def next_roots() -> list[DiscoveredUrl]:
+        return list(islice(roots, ROOTS_PER_CALL))
+
+    row = await frontier.open_collection(content, await asyncio.to_thread(next_roots), start)
+    while more := await asyncio.to_thread(next_roots):
+        await frontier.seed(row.id, more)
+        if start and any(one.id == row.id and one.state == "finished" for one in await frontier.collection_states()):
+            row = await frontier.open_collection(content, [], start)  # it had finished with the roots sent so far
+    return row

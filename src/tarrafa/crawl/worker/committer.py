@@ -1,36 +1,147 @@
 """Commits finished visits in groups, a few times a second: archive record, then links, then the end of the visit.
 
 One fsync and one message serve hundreds of visits. The order of durability is the one law: a visit's record is on the
-disk, then its links are with the frontier, then the visit is finished at the frontier. Promises: what was recorded
-after the lease was lost is never committed; a failure of a session ends the commits.
+disk, then its links are with the frontier, then the visit is finished at the frontier. `VisitRecorder` writes the
+records, and the notes that a rebuild of the frontier needs; `LinkCache` spares the frontier links that it knows.
+Promises: what was recorded after the lease was lost is never committed; a failure of a session ends the commits; a
+visit that cannot be encoded becomes a refusal, not a failure.
 Knows nothing of fetching or parsing.
 """
 
 import asyncio
 import contextlib
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+from msgspec.structs import replace
+
+from tarrafa.archive.warc_writer import WarcWriter
+from tarrafa.clock import Clock
+from tarrafa.config import encode_collection
+from tarrafa.config.sections import redact_for_archive
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.host_session import HostSession
 from tarrafa.crawl.worker.lease_fence import LeaseHolder
-from tarrafa.crawl.worker.link_cache import LinkCache
-from tarrafa.crawl.worker.outcome import FinishedVisit
-from tarrafa.crawl.worker.recorder import VisitRecorder
+from tarrafa.crawl.worker.outcome import FinishedVisit, build_exchange, refuse_visit
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.errors import LeaseLost
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import DiscoveredUrl, HostReport, NextVisits, VisitReport
-from tarrafa.model import HostId
+from tarrafa.model import CollectionNote, HostId, HostNote, ListingNote, Status, UrlId
 
 COMMIT_EVERY_S = 0.2
 COMMIT_PAUSE_S = 0.03  # sooner when a session waits, but never without a pause
 COMMIT_VISITS_MAX = 500  # or when so many visits wait
 DISCOVERED_PER_CALL_MAX = 20_000
 MESSAGE_BYTES_MAX = 8 << 20
+CACHED_URLS_MAX = 300_000  # some 70 MB
 SessionReport = tuple[HostSession, HostReport]
+
+
+class VisitRecorder:
+    """Writes for one worker. Nothing is durable before the function that `seal` returns has run."""
+
+    def __init__(self, writer: WarcWriter, clock: Clock, collections: WorkerCollections) -> None:
+        self._writer, self._clock, self._collections = writer, clock, collections
+        self._noted: dict[int, tuple[int, int, int]] = {}  # last note: pair of files, revision and run
+
+    def record_visit(self, session: HostSession, done: FinishedVisit) -> FinishedVisit:
+        """Record a visit; returns it as recorded."""
+        self._record_configuration(session)
+        try:
+            if done.listing is not None:
+                note = ListingNote(session.collection.name, done.visit.url, done.visit.number, done.listing)
+                self._writer.append_note(note, self._clock.now())
+            self._writer.append(done.record, done.exchange)
+        except (UnicodeError, ValueError, TypeError) as error:  # the page's content cannot be encoded
+            traceback.print_exc()
+            name, now = session.collection.name, self._clock.now()
+            done = refuse_visit(done.visit, name, Status.HOSTILE, now, type(error).__name__)
+            self._writer.append(done.record, None)
+        return done
+
+    def record_host(self, session: HostSession, sitemaps: list[DiscoveredUrl]) -> None:
+        """Record the host's robots.txt, if it is new, and the sitemaps that it names."""
+        self._record_configuration(session)
+        robots = session.robots.new_copy
+        note = HostNote(
+            session.collection.name,
+            session.lease.host_key,
+            min((offer.depth for offer in sitemaps), default=0),
+            session.pacing.delay_s,
+            tuple(offer.url for offer in sitemaps),
+        )
+        if robots is not None:
+            note = replace(note, status=robots.status, expires=robots.expires, text=robots.text)
+        self._writer.append_note(note, self._clock.now())
+
+    def record_robots(self, request: FetchRequest, response: FetchResponse) -> None:
+        self._writer.append_exchange(build_exchange(request, response, self._clock.now()))
+
+    def seal(self) -> Callable[[], None]:
+        """Fix the records so far; the returned function makes them durable and may run in a thread."""
+        return self._writer.seal()
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _record_configuration(self, session: HostSession) -> None:
+        number, run = session.lease.collection, session.lease.run
+        in_force = self._collections[number]
+        state = (self._writer.file_pair, in_force.revision, run)
+        if self._noted.get(number) != state:
+            collection = in_force.collection
+            content = msgspec.Raw(encode_collection(redact_for_archive(collection)))
+            note = CollectionNote(collection.name, in_force.revision, content, run)
+            self._writer.append_note(note, self._clock.now())
+            self._noted[number] = (self._writer.file_pair, in_force.revision, run)
+
+
+class LinkCache:
+    """URL -> the smallest depth at which it was delivered, and the run; the oldest entries are forgotten first."""
+
+    def __init__(self, most: int = CACHED_URLS_MAX) -> None:
+        self._depths: dict[tuple[int, UrlId], tuple[int, int, int, int]] = {}
+        self._most = most
+        self.urls_seen = 0  # links found on pages
+        self.urls_delivered = 0  # links that were delivered
+
+    def filter_new(self, collection: int, offers: Iterable[DiscoveredUrl], run: int = 1) -> list[DiscoveredUrl]:
+        """The links that this worker has not delivered yet, each URL once and at its smallest depth."""
+        best: dict[UrlId, DiscoveredUrl] = {}
+        for offer in offers:
+            self.urls_seen += 1
+            place = (offer.depth, offer.redirects)
+            known = self._depths.get((collection, offer.id))
+            is_known = known is not None and known[:2] <= place and offer.role in (0, known[2]) and run <= known[3]
+            if is_known and not offer.announced:
+                continue
+            other = best.get(offer.id)
+            if other is None:
+                best[offer.id] = offer
+                continue
+            first = offer if (-offer.role, place) < (-other.role, (other.depth, other.redirects)) else other
+            announced = max(offer.announced, other.announced)
+            best[offer.id] = first if first.announced == announced else replace(first, announced=announced)
+        self.urls_delivered += len(best)
+        return list(best.values())
+
+    def remember(self, collection: int, offers: Iterable[DiscoveredUrl], run: int = 1) -> None:
+        for offer in offers:
+            self._depths[collection, offer.id] = (offer.depth, offer.redirects, offer.role, run)
+        while len(self._depths) > self._most:
+            del self._depths[next(iter(self._depths))]
+
+    def hit_rate_text(self) -> str:
+        """The hit rate, for people; empty while there is none."""
+        if not self.urls_seen:
+            return ""
+        share = 1.0 - self.urls_delivered / self.urls_seen
+        return f"{share:.1%} of {self.urls_seen:,} links were delivered before (cache: {len(self._depths):,} URLs)"
 
 
 @dataclass(slots=True)
@@ -52,7 +163,7 @@ class PendingCommit:
         return found
 
     def build_reports(self) -> list[SessionReport]:
-        """One report per host with news, as things stand now: the sessions continue meanwhile."""
+        """One report per host that has changed, as things stand now: the sessions continue meanwhile."""
         visits: defaultdict[HostId, list[VisitReport]] = defaultdict(list)
         touched: Iterable[HostSession] = (
             *(session for session, _ in self.learned),
@@ -134,7 +245,6 @@ class Committer:
     # -- the commits -------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Commit repeatedly until closed."""
         while not self._closing:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), COMMIT_EVERY_S)

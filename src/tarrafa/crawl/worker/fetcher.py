@@ -1,24 +1,119 @@
-"""Fetcher of a worker: the HTTP client with credentials, bandwidth limits and back-pressure.
+"""Fetcher of a worker: the HTTP client with credentials, bandwidth limits and back-pressure; and the host resolver.
 
-Promises: a request carries the credentials that its host may see, and no response shows them; a collection and this
-machine stay within their bandwidth; when too many bytes wait to be parsed, nothing more is fetched.
+Every request passes here: pages, robots.txt and sitemaps. A redirect to another host is a request of its own.
+Promises: an address that is forbidden to a collection is never returned. A request carries the credentials that its
+host may see, and no response shows them; secret ones go out over TLS only, to a server with a valid certificate,
+whatever the collection accepts otherwise, or to this very machine. A collection and this machine stay within their
+bandwidth; when too many bytes wait to be parsed, nothing more is fetched.
 Knows nothing of delays, robots.txt or visits.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
 
 from tarrafa.config import Collection
-from tarrafa.crawl.worker.request_credentials import RequestCredentials, redact_response
+from tarrafa.config.formats import parse_name_server
 from tarrafa.crawl.worker.resource_limits import ResourceShare
 from tarrafa.crawl.worker.stats import WorkerStats
+from tarrafa.credentials import Credential, CredentialCache, mask_response_head
+from tarrafa.fetch.dns import DnsResolver
 from tarrafa.fetch.http_client import HttpClient
-from tarrafa.fetch.http_message import FetchRequest, FetchResponse
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse, parse_head
 from tarrafa.fetch.throttling import BandwidthLimiter
-from tarrafa.model import Visit
+from tarrafa.model import HostId, Status, Visit
+from tarrafa.parse.url import name_and_port
+from tarrafa.runtime.data_dir import DataDirectory
 
 UNPARSED_BYTES_MAX = 128 << 20
+ClaimAddress = Callable[[HostId, str], Awaitable[float]]  # 0: the address is ours; else the time from which it may be
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedHost:
+    """The address to connect to; or the reason why there is none, and the time from which to ask again."""
+
+    connect_to: str | None = None
+    address: str | None = None
+    proxy: str | None = None
+    error: int = 0
+    free_at: float = 0.0
+    why: str = ""
+    unsure: bool = False  # no name server answered: perhaps this machine is offline
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self.connect_to or self.address or self.proxy)
+
+    def apply_to(self, request: FetchRequest) -> None:
+        request.connect_to, request.address, request.proxy = self.connect_to, self.address, self.proxy
+
+
+class HostResolver:
+    """Resolves hosts. Collections with the same name servers share one cache."""
+
+    def __init__(self, claim: ClaimAddress) -> None:
+        self._claim = claim
+        self._resolvers: dict[tuple[str, ...], DnsResolver] = {}
+
+    async def resolve(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> ResolvedHost:
+        """Resolve and claim. `beside` is an address that the caller holds for another host: it needs no claim."""
+        target = collection.connect_target(name)
+        if target is not None:
+            return ResolvedHost(connect_to=target)
+        if collection.network.proxy:
+            return ResolvedHost(proxy=collection.network.proxy)
+        answer = await self._resolver(collection).resolve(name, collection.network.allow_private)
+        if answer.address is None:
+            status = Status.ADDRESS_REFUSED if answer.refused else Status.NAME_UNKNOWN
+            return ResolvedHost(error=status, why=answer.error, unsure=answer.unsure)
+        if collection.politeness.per_ip and answer.address != beside:
+            free_at = await self._claim(host, answer.address)
+            if free_at:
+                return ResolvedHost(free_at=free_at)
+        return ResolvedHost(address=answer.address)
+
+    def _resolver(self, collection: Collection) -> DnsResolver:
+        servers = tuple(filter(None, map(parse_name_server, collection.network.dns)))
+        if servers not in self._resolvers:
+            self._resolvers[servers] = DnsResolver(list(servers) or None)
+        return self._resolvers[servers]
+
+    async def close(self) -> None:
+        for resolver in self._resolvers.values():
+            await resolver.close()
+
+
+class RequestCredentials:
+    def __init__(self, data: DataDirectory) -> None:
+        self._ring = CredentialCache(data)
+
+    def attach(self, request: FetchRequest, collection: str) -> list[Credential]:
+        """Add the credentials that the host may see to a request; returns them."""
+        is_tls = request.url.startswith("https:")
+        private = is_tls or _is_loopback(request.connect_to)
+        shown = self._ring.for_collection(collection).for_host(*name_and_port(request.url), private=private)
+        request.secret_headers = tuple(secret.header_line() for secret in shown)
+        if is_tls and any(not secret.insecure for secret in shown):
+            request.tls = "strict"
+        return shown
+
+
+def _is_loopback(connect_to: str | None) -> bool:
+    """Whether a host is reached at this machine."""
+    if connect_to is None:
+        return False
+    return ip_address(connect_to.rpartition(":")[0].removeprefix("[").removesuffix("]")).is_loopback
+
+
+def redact_response(response: FetchResponse, shown: Sequence[Credential]) -> FetchResponse:
+    """A response with the credentials redacted, as it may be parsed and archived."""
+    if not shown or not response.raw_head:
+        return response
+    head = mask_response_head(response.raw_head, shown)
+    return replace(response, raw_head=head, head=parse_head(head) or response.head)
 
 
 class Fetcher:
@@ -45,7 +140,6 @@ class Fetcher:
 
     @contextmanager
     def hold_body(self, size: int) -> Iterator[None]:
-        """Count a body that waits to be parsed, until the context ends."""
         self._unparsed_bytes += size
         try:
             yield

@@ -18,22 +18,21 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from tarrafa.clock import Clock
+from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.collection_state import CollectionInForce, WorkerCollections
-from tarrafa.crawl.worker.host_resolver import HostResolver
+from tarrafa.crawl.worker.fetcher import HostResolver
 from tarrafa.crawl.worker.outcome import (
-    DecodedBody,
     FinishedVisit,
     build_request,
     conclude,
     decode_response,
     refuse_visit,
 )
-from tarrafa.crawl.worker.overload import OverloadControl
-from tarrafa.crawl.worker.parser_process import ParseJobResult
+from tarrafa.crawl.worker.parser import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.politeness import HostPacing, PoliteFetcher, RequestFetcher
+from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.fetch.robots import RobotsTxt
@@ -42,8 +41,10 @@ from tarrafa.model import BUSY, UNREACHED, HostId, Status, UrlRole, Visit
 from tarrafa.parse.url import host_name
 
 WANTED_MAX = 1_024
+AHEAD_S, AHEAD_MAX = 1.0, 256  # visits to have in hand: as many as the host takes in that time
 HEAVY_BYTES = 4 << 20  # such documents are decoded and parsed a few at a time
-TURN_VISITS, TURN_S = 50, 300.0  # then other hosts may take its place, and robots.txt is read again
+TURN_VISITS, TURN_S_MIN = 50, 5.0  # then other hosts may take its place
+TURN_S = 300.0  # then robots.txt is read again
 
 
 class DocumentParser(Protocol):
@@ -80,6 +81,7 @@ class VisitQueue:
     taken: int = 0
     wanted: int = VISITS_PER_LEASE  # how many to ask the frontier for next
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _paced: tuple[float, int] = field(default_factory=lambda: (boottime(), 0))  # the last report, and `taken` then
 
     def take(self) -> Visit:
         self.unreported += 1
@@ -106,6 +108,13 @@ class VisitQueue:
 
     def reset_batch(self) -> None:
         self.wanted = VISITS_PER_LEASE
+
+    def wanted_by_pace(self) -> int:
+        """How many visits to ask for in a report: as many as were made per AHEAD_S since the last one, or more where
+        visits are refused."""
+        (since, before), self._paced = self._paced, (boottime(), self.taken)
+        pace = (self.taken - before) / max(self._paced[0] - since, 1e-3)
+        return max(self.wanted, min(int(pace * AHEAD_S), AHEAD_MAX))
 
 
 class HostSession:
@@ -195,7 +204,7 @@ class HostSession:
             pacing.ended_at,
             pacing.delay_s,
             keep=keep,
-            wanted=self.visits.wanted,
+            wanted=self.visits.wanted_by_pace(),
             failures=pacing.failures,
             robots=self.robots.take_new_copy(),
             memory=self.trap_memory.encode_if_changed() if not keep or not self.visits.waiting else None,
@@ -375,10 +384,12 @@ class HostSession:
     def _is_turn_over(self) -> bool:
         """Whether the turn is over and another host waits for the place; or robots.txt may be outdated."""
         clock = self.requests.clock
-        if (clock.now() - self.began_at) / clock.scale > TURN_S:
+        since_s = (clock.now() - self.began_at) / clock.scale
+        if since_s > TURN_S:
             return True
         holds_address = self.requests.resolved.address is not None
-        return self.visits.taken >= TURN_VISITS and self._overload.is_place_wanted(holds_address=holds_address)
+        is_long = self.visits.taken >= TURN_VISITS and since_s >= TURN_S_MIN
+        return is_long and self._overload.is_place_wanted(holds_address=holds_address)
 
     def _refusal_status(self, visit: Visit) -> int:
         """Why no request may be made for this visit; 0 if one may."""

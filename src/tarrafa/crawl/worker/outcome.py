@@ -16,14 +16,13 @@ from tarrafa.archive.warc_writer import WarcExchange, payload_digest
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.scope.traps import TrapMemory
-from tarrafa.crawl.worker.parser_process import ParseJob, ParseJobResult
+from tarrafa.crawl.worker.parser import DecodedBody, ParseJob, ParseJobResult
+from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody
 from tarrafa.fetch.http_message import (
     ACCEPT_ENCODING,
-    DecodedBodyTooLarge,
     FetchRequest,
     FetchResponse,
     ResponseHead,
-    UndecodableBody,
     decode_body,
     header_lines,
     retry_after_s,
@@ -49,16 +48,6 @@ class FinishedVisit:
     exchange: WarcExchange | None = None
     discovered: list[DiscoveredUrl] = field(default_factory=list)
     listing: Listing | None = None  # recorded as a note: no other record has its entries
-
-
-@dataclass(frozen=True, slots=True)
-class DecodedBody:
-    """The body of a 200 response: a parse job, or the reason why there is nothing to parse."""
-
-    job: ParseJob | None = None
-    status: int = 200
-    error: str = ""
-    type: str = ""  # guessed from the content, if the server does not say
 
 
 def user_agent(collection: Collection) -> str:

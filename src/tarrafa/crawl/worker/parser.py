@@ -1,8 +1,8 @@
 """Parses a fetched document: in the worker if it is harmless, in a sandboxed child process otherwise.
 
 Promises: no document takes more than a named amount of processor time, memory or wall-clock time from a worker, and the
-worker continues. A harmless document is parsed in the worker; any other in a child process, which is killed when it
-exceeds a limit.
+worker continues. A harmless document is parsed in the worker; any other in a child process without network, which is
+killed when it exceeds a limit.
 
 What is harmful? A page of 200 KB with 500 unclosed `<b id=…>` and then many `<p>` makes every HTML parser build 500
 elements for each `<p>`: 15 s and 3 GB. The number of elements built is at most formatting tags times all tags, so a
@@ -13,26 +13,77 @@ input (docs/decisions, 0172): a page with such JSON-LD is parsed in the child pr
 
 import asyncio
 import contextlib
+import os
 import re
+import resource
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
-from tarrafa.crawl.worker.outcome import DecodedBody
-from tarrafa.crawl.worker.parser_process import ParseJob, ParseJobResult, run_parse_job
-from tarrafa.parse.errors import SandboxRequired
-from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES
-from tarrafa.runtime.sandbox import SandboxProcess
+from tarrafa.model import Listing, Page
+from tarrafa.parse.documents.document import UnreadableDocument
+from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES, parse
+from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
+from tarrafa.parse.structured.jsonld import SandboxRequired
+from tarrafa.parse.url import UrlIdentity
+from tarrafa.runtime.child_process import run_child
+from tarrafa.runtime.sandbox import SandboxProcess, SandboxSocket, limit_memory
 
 IN_PROCESS_BYTES_MAX = 64 << 10
 IN_PROCESS_PRODUCT_MAX = 300_000
 PARSE_TIMEOUT_S = 60.0  # wall-clock time; the child process limits its own processor time
 REPLY_BYTES_MAX = 64 << 20
 HEAVY_AT_ONCE = 2
+DOCUMENT_MEMORY_BYTES_MAX = 1 << 30  # for one document, beyond what the child process begins with
+DOCUMENT_CPU_S_MAX = 5
 GZIP = b"\x1f\x8b"
 
 # Tags that are reopened in every block until they are closed. (Of `a` and `nobr` only one is open at a time.)
 _formatting = re.compile(rb"<(?:b|big|code|em|font|i|s|small|strike|strong|tt|u)[\s/>]", re.IGNORECASE).findall
+
+
+class ParseJob(msgspec.Struct, frozen=True, array_like=True):
+    is_listing: bool
+    body: bytes
+    url: str
+    content_type: str
+    x_robots_tag: str = ""
+    identity: UrlIdentity = UrlIdentity()
+    agent: str = ""
+
+
+class ParseJobResult(msgspec.Struct, frozen=True, array_like=True):
+    """Result of a job; `refusal` says why there is none, `hostile` that the document exceeded a limit."""
+
+    page: Page | None = None
+    listing: Listing | None = None
+    refusal: str = ""
+    hostile: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedBody:
+    """The body of a 200 response: a parse job, or the reason why there is nothing to parse."""
+
+    job: ParseJob | None = None
+    status: int = 200
+    error: str = ""
+    type: str = ""  # guessed from the content, if the server does not say
+
+
+def run_parse_job(job: ParseJob, *, careful: bool = False) -> ParseJobResult:
+    """Parse the document, or say why not. Also runs in the worker, for harmless documents; there `careful` raises
+    `Risky` for a document that turns out not to be harmless."""
+    try:
+        if job.is_listing:
+            return ParseJobResult(listing=parse_sitemap_or_feed(job.body, job.url, job.content_type, job.identity))
+        options = (job.x_robots_tag, job.identity, job.agent)
+        return ParseJobResult(page=parse(job.body, job.url, job.content_type, *options, careful=careful))
+    except UnreadableDocument as error:
+        return ParseJobResult(refusal=str(error))
+    except (MemoryError, RecursionError) as error:
+        return ParseJobResult(refusal=f"it asks for too much: {type(error).__name__}", hostile=True)
 
 
 def is_harmless(job: ParseJob) -> bool:
@@ -56,7 +107,7 @@ class SandboxedParser:
 
     def __init__(self) -> None:
         self._turn, self._heavy_slots = asyncio.Lock(), asyncio.Semaphore(HEAVY_AT_ONCE)
-        self._process = SandboxProcess("tarrafa.crawl.worker.parser_process", REPLY_BYTES_MAX)
+        self._process = SandboxProcess("tarrafa.crawl.worker.parser", REPLY_BYTES_MAX)
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(ParseJobResult)
 
@@ -95,3 +146,25 @@ class SandboxedParser:
 
     def close(self) -> None:
         self._process.kill()
+
+
+def main(descriptor: int) -> None:
+    """The child process: parses one document after the other."""
+    parent = SandboxSocket(descriptor)
+    decoder, encode = msgspec.msgpack.Decoder(ParseJob), msgspec.msgpack.Encoder().encode
+    limit_memory(DOCUMENT_MEMORY_BYTES_MAX)
+    parent.send_ready()
+    while True:
+        job = decoder.decode(parent.receive())
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        resource.setrlimit(
+            resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + DOCUMENT_CPU_S_MAX, resource.RLIM_INFINITY)
+        )
+        reading = run_parse_job(job)
+        parent.send(encode(reading))
+        if reading.hostile:
+            os._exit(0)  # its memory is fragmented
+
+
+if __name__ == "__main__":
+    run_child(main)

@@ -1,17 +1,29 @@
-"""Limits on hosts at once and bandwidth that the supervisor sets for the workers while they run.
+"""How many hosts a worker visits at once, and its bandwidth: ordered limits, overload, and a machine that is offline.
 
-The supervisor writes the limits into `DATA/run/orders.json`, and the workers read the file once a second: so new limits
-hold without a restart, and no process waits for another. A missing or unreadable file limits nothing.
-Knows nothing of who decides, or why.
+The supervisor writes `ResourceLimits` into `DATA/run/orders.json`, and the workers read the file once a second: so new
+limits hold without a restart, and no process waits for another. A missing or unreadable file limits nothing.
+Promises: when this machine was too slow, at most once every few seconds, a worker halves the number of its hosts; when
+that has not happened for a while, it adds a quarter, until it visits all again. When very many different hosts in a row
+are unreachable, this machine counts as offline.
+Knows nothing of who sets the limits, or why.
 """
 
 import contextlib
+from collections.abc import Callable, Sized
 from pathlib import Path
 
 import msgspec
 
+from tarrafa.clock import boottime
+from tarrafa.crawl.worker.stats import WorkerNotices
 from tarrafa.i18n import message
+from tarrafa.model import HostId
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, write_atomically
+
+PAUSED_BY_ORDER = message("paused by order")
+OFFLINE_HOSTS = 20
+OFFLINE_PAUSE_S = 30.0  # then hosts are leased again
+SHARE_MIN, STARVED_PAUSE_S, RECOVERY_S = 0.05, 10.0, 60.0
 
 
 class ResourceLimits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -25,7 +37,6 @@ class ResourceLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     why: str = ""  # reason of the pause, for monitoring
 
 
-PAUSED_BY_ORDER = message("paused by order")
 UNLIMITED = ResourceLimits()
 _decode = msgspec.json.Decoder(ResourceLimits).decode
 
@@ -65,7 +76,6 @@ class ResourceShare:
 
     @property
     def workers(self) -> int:
-        """Number of workers that share the limits."""
         return max(1, self.current.workers or self._workers)
 
     def hosts_at_once(self, most: int, share: float) -> int:
@@ -80,3 +90,75 @@ class ResourceShare:
     @property
     def bandwidth(self) -> float | None:
         return None if self.current.bandwidth is None else max(1.0, self.current.bandwidth / self.workers)
+
+
+class OverloadControl:
+    """Limits how many hosts one worker visits at once. `hosts_max` returns the maximum for a given share of the
+    hosts."""
+
+    def __init__(self, sessions: Sized, hosts_max: Callable[[float], int], notices: WorkerNotices) -> None:
+        self._sessions, self._hosts_max, self._notices = sessions, hosts_max, notices
+        self._share = 1.0  # of the hosts that the collections allow
+        self._starved_at = 0.0
+        self._unreached: set[HostId] = set()
+        self._paused_at = 0.0
+
+    # -- for the worker ----------------------------------------------------------------------------------------
+
+    def hosts_at_once(self) -> int:
+        return self._hosts_max(self._share)
+
+    def room(self) -> int:
+        """How many more hosts may be visited; negative: the surplus."""
+        return self.hosts_at_once() - len(self._sessions)
+
+    def recover(self) -> None:
+        """Raise the number of hosts step by step to the former one."""
+        if self._share == 1.0 or boottime() - self._starved_at <= RECOVERY_S:
+            return
+        self._share, self._starved_at = min(1.0, self._share * 1.25), boottime()
+        if self._share == 1.0:
+            self._notices.set_busy("")
+
+    @property
+    def is_offline(self) -> bool:
+        return len(self._unreached) >= OFFLINE_HOSTS
+
+    def assume_online(self) -> None:
+        """Count this machine as online again, until as many hosts are unreachable as before."""
+        self._unreached.clear()
+
+    def is_pausing(self) -> bool:
+        """Whether this machine is offline and its pause has passed since the first call."""
+        if not self.is_offline:
+            return False
+        now = boottime()
+        self._paused_at = self._paused_at or now
+        if now - self._paused_at > OFFLINE_PAUSE_S:
+            self.assume_online()
+            self._paused_at = 0.0
+        return self.is_offline
+
+    # -- for its host sessions ---------------------------------------------------------------------------------
+
+    def is_place_wanted(self, *, holds_address: bool) -> bool:
+        """Whether another host could use a session's place: there is no room for more, or it holds an address."""
+        return holds_address or self.room() <= 0
+
+    def note_overload(self) -> None:
+        """Visit fewer hosts for a while, with a notice: a time limit passed because this machine was too slow."""
+        now = boottime()
+        if now - self._starved_at > STARVED_PAUSE_S:
+            self._share = max(SHARE_MIN, self._share / 2)
+            self._starved_at = now
+        hosts = self.hosts_at_once()
+        self._notices.set_busy(f"this machine is too busy: visiting {hosts} hosts at once; allow fewer")
+
+    def note_reachability(self, host: HostId, reached: bool) -> bool:
+        """Note whether a host was reached; returns whether so many different hosts in a row were unreachable that this
+        machine must be offline."""
+        if reached:
+            self._unreached.clear()
+        else:
+            self._unreached.add(host)
+        return self.is_offline

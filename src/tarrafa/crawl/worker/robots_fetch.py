@@ -10,12 +10,13 @@ from collections.abc import Callable
 from xxhash import xxh3_128_digest
 
 from tarrafa.crawl.scope.traps import TrapMemory
-from tarrafa.crawl.worker.host_resolver import HostResolver
+from tarrafa.crawl.worker.fetcher import HostResolver
 from tarrafa.crawl.worker.lease_fence import LeaseHolder
 from tarrafa.crawl.worker.outcome import build_request, user_agent
-from tarrafa.crawl.worker.overload import OverloadControl
 from tarrafa.crawl.worker.politeness import PoliteFetcher
-from tarrafa.fetch.http_message import FetchRequest, FetchResponse, UndecodableBody, decode_body, retry_after_s
+from tarrafa.crawl.worker.resource_limits import OverloadControl
+from tarrafa.fetch.content_encoding import UndecodableBody
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse, decode_body, retry_after_s
 from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, RobotsTxt
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.api import Frontier

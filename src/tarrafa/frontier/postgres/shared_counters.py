@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.clock import Clock
-from tarrafa.frontier.store.collections import Collections, LoadedCollection, TokenBucket
+from tarrafa.frontier.store.collections import Collections, LimitUsage, LoadedCollection, TokenBucket
 from tarrafa.frontier.store.counters import Bucket, Counters
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.model import UrlState
@@ -129,6 +129,10 @@ class SharedCollections(Collections):
     def start_sequence(self, first: int) -> None:
         """Use the reserved numbers from `first` on for the next call."""
         self._next_in_sequence = first
+
+    def count_elsewhere(self, usage: dict[int, LimitUsage]) -> None:
+        """Take the usage of other servers, which counts towards the limits too."""
+        self.elsewhere = usage
 
     def flush(self) -> None:
         """Subtract the tokens spent, in parallel with other processes, from the present number."""

@@ -62,7 +62,7 @@ class BreadthSites:
             self._counters.add(known.row.id, Bucket.PASSED_OVER, added)
         if site.stage >= SiteStage.CHOSEN:
             return
-        # In a working copy too: a row that is not at hand is no better than the best that the site's row names.
+        # In a row cache too: a row that is not at hand is no better than the best that the site's row names.
         place, url = self._db.required_row(
             "SELECT rank, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT 1",
             (host, known.row.id),

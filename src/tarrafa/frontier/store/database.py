@@ -142,10 +142,10 @@ class FrontierDatabase:
     """A connection whose methods say what a statement is expected to return.
 
     `prefetch...` and `acquire...` name the rows that the next statements read or change. On a file, where every row is
-    at hand, they do nothing; a working copy (postgres/working_copy.py) fetches and locks the rows.
+    at hand, they do nothing; a row cache (postgres/row_locks.py) fetches and locks the rows.
     """
 
-    is_working_copy = False
+    is_row_cache = False
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection

@@ -1,7 +1,7 @@
 """FrontierStore: all operations on the frontier's tables, used by the SQLite and the PostgreSQL frontier alike.
 
 Every method runs inside a transaction that the caller commits. The code is the same for both frontiers with tables: one
-SQLite file (`sqlite_frontier.py`), or a working copy of a PostgreSQL database (`postgres/`).
+SQLite file (`sqlite_frontier.py`), or the row cache of a PostgreSQL database (`postgres/`).
 """
 
 from collections.abc import Callable, Sequence
@@ -143,8 +143,8 @@ class FrontierStore:
 
     def expire(self) -> None:
         """Take back the hosts of workers that are dead or silent."""
-        for worker, wait_s in self.hosts.expired_workers():
-            self.hosts.release_worker(worker, wait_s)
+        for worker, is_silent in self.hosts.expired_workers():
+            (self.hosts.release_silent_worker if is_silent else self.hosts.release_worker)(worker)
 
     def release_process(self, process: ProcessId) -> None:
         for worker in self.hosts.workers_of_process(process):

@@ -5,7 +5,8 @@ more in-links than the least linked kept page, that page gives up its place: it 
 requested but to be dismissed, so that the archive records it and every follower drops the page (its versions stay
 archived). Then the best pending URL on a host that answers is chosen for the free place, and if it cannot be fetched,
 the next best. So the size stays the same, except for the few pages in transit, and the mean number of in-links rises.
-Once the collection is full, no other order takes pages in.
+Once the collection is full, no other order takes pages in. Roots are never replaced: the person who wrote the
+collection wants them.
 
 Known weakness: in-links are the only measure of importance here, and the in-links of a page are known only when the
 linking pages were visited.
@@ -32,14 +33,14 @@ class PageReplacement:
         self._clock, self._revisits = context.clock, revisits
 
     def add(self, known: LoadedCollection, kept: bool, in_links: int, key: UrlKey) -> None:
-        """Pages only: sitemaps and feeds do not compete with pages."""
+        """Add a page. Sitemaps and feeds do not compete with pages, and a kept root is never replaced."""
         if known.config.replaces_pages:
             host, number, url = key
             self._db.prefetch("standing", [(number, int(kept), in_links, host, url)])
             self._db.run(
                 "INSERT OR IGNORE INTO standing SELECT collection, ?, ?, host, id FROM url"
-                " WHERE host = ? AND collection = ? AND id = ? AND role = ?",
-                (kept, in_links, *key, int(UrlRole.PAGE)),
+                " WHERE host = ? AND collection = ? AND id = ? AND role = ? AND (depth > 0 OR NOT ?)",
+                (kept, in_links, *key, int(UrlRole.PAGE), kept),
             )
 
     def remove(self, known: LoadedCollection, kept: bool, in_links: int, key: UrlKey) -> None:
@@ -50,6 +51,16 @@ class PageReplacement:
                 "DELETE FROM standing WHERE collection = ? AND kept = ? AND in_links = ? AND host = ? AND id = ?",
                 (number, kept, in_links, host, url),
             )
+
+    def depth_changed(self, known: LoadedCollection, key: UrlKey) -> None:
+        """A page may have become a root, or may be a root no longer."""
+        if known.config.replaces_pages:
+            page = self._revisits.find(key)
+            depth, in_links = self._db.url("depth, in_links", key)
+            if not depth:
+                self.remove(known, True, in_links, key)
+            elif page is not None and page.shelf != DISMISSED_SHELF:
+                self.add(known, True, in_links, key)
 
     def set_in_links(self, known: LoadedCollection, before: int, after: int, key: UrlKey) -> None:
         """Move a URL whose in-links have changed, whether it is pending or kept."""
@@ -125,8 +136,8 @@ class PageReplacement:
         )
         self._db.prefetch("url", [(host, number, url) for host, url, _ in rows])
         for host, url, in_links in rows:
-            (state,) = self._db.url("state", (host, number, url))
-            if state == UrlState.FETCHED and self._is_reachable(known, host):
+            state, depth = self._db.url("state, depth", (host, number, url))
+            if state == UrlState.FETCHED and depth > 0 and self._is_reachable(known, host):
                 return host, url, in_links
         return None
 
@@ -153,7 +164,8 @@ class PageReplacement:
         if known.config.replaces_pages:
             self._db.run(
                 "INSERT INTO standing SELECT collection, state > 0, in_links, host, id FROM url"
-                " WHERE collection = ? AND role = 0 AND (state IN (0, 2) OR state = 1 AND EXISTS (SELECT 1 FROM page"
-                " WHERE page.host = url.host AND page.collection = url.collection AND page.id = url.id))",
+                " WHERE collection = ? AND role = 0 AND (state = 0 OR depth > 0 AND (state = 2 OR state = 1 AND EXISTS"
+                " (SELECT 1 FROM page"
+                " WHERE page.host = url.host AND page.collection = url.collection AND page.id = url.id)))",
                 (number,),
             )

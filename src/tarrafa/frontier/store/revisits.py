@@ -22,7 +22,7 @@ from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import ALL_ROWS, OLD, UrlKey
 from tarrafa.model import GONE, HostId, Outcome, UrlId, UrlRole, UrlState, is_inconclusive
-from tarrafa.parse.text.dates import parse_date
+from tarrafa.parse.dates import parse_date
 from tarrafa.revisit import change_rate, date_trust
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.policy import (
@@ -147,7 +147,7 @@ class RevisitQueue:
 
     def prefetch_shelves(self, known: LoadedCollection, hosts: Sequence[HostId]) -> None:
         """Fetch the heads of the hosts' shelves, for all hosts together."""
-        if not self._db.is_working_copy:
+        if not self._db.is_row_cache:
             return
         number = known.row.id
         self._db.prefetch_first("shelf", [(number, host) for host in hosts], ALL_ROWS)

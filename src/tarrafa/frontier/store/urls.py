@@ -7,7 +7,7 @@ that pending URLs are never searched for by scanning.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tarrafa.config import StrategyConfig
+from tarrafa.config.sections import StrategyConfig
 from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight, is_significant_rank_change
 from tarrafa.frontier.ordering import order_of
 from tarrafa.frontier.store.breadth_sites import BreadthSites
@@ -102,6 +102,7 @@ class FrontierUrls:
             depth, run, state = self._db.find_url("depth, run, state", key) or (0, 0, 0)
             if depth > 0 and run == known.run and state in (UrlState.FETCHED, UrlState.DROPPED):
                 self._db.update_url(key, "depth = 0")
+                self.page_replacement.depth_changed(known, key)
                 self._fetch_whole(known, key, state, queued)
         self.add_pending(collection, queued)
         for root in roots:  # a root is never refused, however many hosts its site has
@@ -216,6 +217,7 @@ class FrontierUrls:
             offer.depth, offer.redirects, int(after), why or status, sequence, role,
             max(offer.announced, announced or 0.0) or None, offer.parent or None, known.run, now_shown,
         )  # fmt: skip
+        self.page_replacement.depth_changed(known, key)
         self._counters.move(number, state, after)
         if after == UrlState.PENDING:
             counted = Queued() if state == UrlState.PENDING else batch.queued  # it was counted as pending before
@@ -326,6 +328,8 @@ class FrontierUrls:
         is_opened = state == UrlState.TOO_DEEP and (limit is None or depth <= limit)
         after = int(UrlState.PENDING) if is_opened else state
         self._db.update_url(key, "depth = ?, redirects = ?, state = ?", depth, redirects, after)
+        if not depth:
+            self.page_replacement.depth_changed(known, key)
         if is_opened:
             self.requeue(known, key, UrlState.TOO_DEEP, queued)
 

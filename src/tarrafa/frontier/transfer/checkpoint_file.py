@@ -21,6 +21,7 @@ import msgspec
 import zstandard
 
 from tarrafa import __version__, config
+from tarrafa.config.formats import COLLECTION_NAME
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
@@ -276,7 +277,7 @@ def _check_header(path: Path, header: CheckpointHeader) -> None:
         if name != image.name:
             raise DataError(f"{path}: the collection {image.name!r} has the configuration of {name!r}")
     for name in header.catalogue.deleted:
-        if not config.COLLECTION_NAME.fullmatch(name):
+        if not COLLECTION_NAME.fullmatch(name):
             raise DataError(f"{path}: {name[:80]!r} is no collection's name")
 
 

@@ -9,8 +9,6 @@ imported when the first document of that format is read.
 import re
 from dataclasses import dataclass, field
 
-from tarrafa.parse.errors import TOO_MUCH, UnreadableDocument
-
 BODY_BYTES_MAX = 64 << 20  # larger bodies are refused: a cut archive or PDF has lost its table of contents
 HEADINGS_MAX = 64
 HEADING_LENGTH_MAX = 256
@@ -20,6 +18,9 @@ HREF_LENGTH_MAX = 4_096
 ANCHOR_LENGTH_MAX = 256
 ANCHOR_PIECES_MAX = 64
 PROPERTY_LENGTH_MAX = 1_024  # title, language
+
+REASON_LENGTH_MAX = 120  # of an UnreadableDocument
+ENCRYPTED, DAMAGED, TOO_MUCH = "encrypted", "damaged", "too much"
 
 PDF_PAGES_MAX = 500
 PDF_OBJECTS_MAX = 500_000  # text, lines and pictures of all pages together
@@ -63,6 +64,10 @@ VAGUE_TYPES = frozenset(
     | {"application/vnd.ms-excel", "application/vnd.ms-powerpoint"}
 )
 
+ODF_CONTENT, OOXML_CONTENT_TYPES = "content.xml", "[content_types].xml"  # the parts by which a package is recognized
+_odf_type = re.compile(rb"application/vnd\.oasis\.opendocument\.(?:text|spreadsheet|presentation)").match
+_OLE = b"\xd0\xcf\x11\xe0"  # Office 97; an OOXML document with a password is also packed into an OLE file
+_ENCRYPTED_OLE = "EncryptedPackage".encode("utf-16-le")
 _GENERATOR_PREFIX = re.compile(r"Microsoft (?:Office )?(?:Word|PowerPoint|Excel) - ", re.IGNORECASE)
 _PLACEHOLDER_TITLES = frozenset(
     {"untitled", "untitled document", "sem título", "powerpoint presentation", "apresentação do powerpoint"}
@@ -70,6 +75,14 @@ _PLACEHOLDER_TITLES = frozenset(
 )
 # Characters that no text holds and that JSON and CLD2 refuse: controls, lone surrogates, non-characters.
 _unfit = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]+")
+
+
+class UnreadableDocument(ValueError):
+    """A document that cannot be read. Its text is the reason: `encrypted`, `damaged: no %PDF- in it`."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}"[:REASON_LENGTH_MAX] if detail else reason)
+        self.reason = reason
 
 
 class LimitReached(Exception):
@@ -193,11 +206,18 @@ def _sniff(body: bytes) -> str:
         return "pdf"
     if body.startswith(b"{\\rtf"):
         return "rtf"
-    if body.startswith(b"PK\x03\x04"):
-        from tarrafa.parse.documents import office
+    return "office" if body.startswith(b"PK\x03\x04") and _is_office_document(body) else ""
 
-        return "office" if office.is_office_document(body) else ""
-    return ""
+
+def _is_office_document(body: bytes) -> bool:
+    """Whether a ZIP archive is an OOXML or ODF document."""
+    from tarrafa.parse.documents.zip_xml import ZipXmlPackage
+
+    try:
+        package = ZipXmlPackage(body)
+        return OOXML_CONTENT_TYPES in package or _odf_type(package.first_bytes("mimetype")) is not None
+    except (UnreadableDocument, LimitReached):
+        return False
 
 
 def read_document(kind: str, body: bytes, room: int) -> ExtractedDocument:
@@ -215,13 +235,25 @@ def read_document(kind: str, body: bytes, room: int) -> ExtractedDocument:
 
             rtf.read(body, document)
         else:
-            from tarrafa.parse.documents import office
-
-            office.read(body, document)
+            _read_office_document(body, document)
     except LimitReached:
         if not (document.lines or document.hrefs):
             raise UnreadableDocument(TOO_MUCH, "its limits passed before its first word") from None
     return document
+
+
+def _read_office_document(body: bytes, document: ExtractedDocument) -> None:
+    """The parts of the archive tell ODF from OOXML, and a workbook from a letter; the declared type does not."""
+    from tarrafa.parse.documents import odf, ooxml
+    from tarrafa.parse.documents.zip_xml import ZipXmlPackage
+
+    if body.startswith(_OLE):
+        raise UnreadableDocument(ENCRYPTED) if _ENCRYPTED_OLE in body else UnreadableDocument(DAMAGED, "of Office 97")
+    package = ZipXmlPackage(body)
+    if ODF_CONTENT in package and OOXML_CONTENT_TYPES not in package:
+        odf.read(package, document)
+    else:
+        ooxml.read(package, document)
 
 
 def replace_invalid_characters(text: str) -> str:

@@ -7,11 +7,10 @@ Knows nothing of ZIP or URLs.
 
 import re
 
-from tarrafa.parse.documents.document import ExtractedDocument, LineBuilder
-from tarrafa.parse.documents.zip_xml import ZipXmlPackage, attribute_value
-from tarrafa.parse.errors import ENCRYPTED, UnreadableDocument
+from tarrafa.parse.documents import document as limits
+from tarrafa.parse.documents.document import ENCRYPTED, ExtractedDocument, LineBuilder, UnreadableDocument
+from tarrafa.parse.documents.zip_xml import XmlPartHandler, ZipXmlPackage, attribute_value
 
-CONTENT = "content.xml"
 HEADING_LEVELS = ("", "1", "2", "3")  # as in HTML: h1 to h3
 
 _hyperlink_formula = re.compile(r'HYPERLINK\(\s*"([^"]+)"', re.IGNORECASE).search
@@ -25,7 +24,7 @@ def read(package: ZipXmlPackage, document: ExtractedDocument) -> None:
     package.parse_part_leniently("META-INF/manifest.xml", manifest)
     if manifest.is_encrypted:
         raise UnreadableDocument(ENCRYPTED)
-    package.parse_part(CONTENT, _OdfContentReader(document))
+    package.parse_part(limits.ODF_CONTENT, _OdfContentReader(document))
 
 
 class _OdfContentReader(LineBuilder):
@@ -113,17 +112,13 @@ def _external_href(href: str) -> str:
     return href.removeprefix("../") if href.startswith("../") else ""
 
 
-class _OdfManifest:
+class _OdfManifest(XmlPartHandler):
     """Reads the manifest of the package, only to learn whether its parts are encrypted."""
 
     handled = frozenset({"encryption-data"})
-    skipped = frozenset[str]()
 
     def __init__(self) -> None:
         self.is_encrypted = False
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self.is_encrypted = True
-
-    def end(self, name: str) -> None: ...
-    def text(self, text: str) -> None: ...

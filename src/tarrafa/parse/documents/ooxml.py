@@ -11,11 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tarrafa.parse.documents import document as limits
-from tarrafa.parse.documents.document import ExtractedDocument, LineBuilder
-from tarrafa.parse.documents.zip_xml import ZipXmlPackage, attribute_value
-from tarrafa.parse.errors import DAMAGED, UnreadableDocument
+from tarrafa.parse.documents.document import DAMAGED, ExtractedDocument, LineBuilder, UnreadableDocument
+from tarrafa.parse.documents.zip_xml import XmlPartHandler, ZipXmlPackage, attribute_value
 
-CONTENT_TYPES = "[content_types].xml"
 HEADING_LEVEL_MAX = 3  # as in HTML: h1 to h3
 
 _heading_style = re.compile(r"heading\s?(\d)|title$", re.IGNORECASE).match
@@ -31,11 +29,10 @@ class _Relationship:
     is_external: bool
 
 
-class _Relationships:
+class _Relationships(XmlPartHandler):
     """The .rels part that maps the relationship ids of another part to targets."""
 
     handled = frozenset({"Relationship"})
-    skipped = frozenset[str]()
 
     def __init__(self, part: str) -> None:
         self._folder = part.rpartition("/")[0]
@@ -50,9 +47,6 @@ class _Relationships:
             target = posixpath.normpath(posixpath.join("/", self._folder, target)).lstrip("/")
         kind = attributes.get("Type", "").rpartition("/")[2]
         self.by_id[attributes.get("Id", "")] = _Relationship(kind, target, is_external)
-
-    def end(self, name: str) -> None: ...
-    def text(self, text: str) -> None: ...
 
     def parts(self, kind: str) -> list[str]:
         return [related.target for related in self.by_id.values() if related.kind == kind and not related.is_external]
@@ -98,7 +92,7 @@ def read(package: ZipXmlPackage, document: ExtractedDocument) -> None:
         _read_word_document(package, main, relations, document)
 
 
-class _ParagraphStyles:
+class _ParagraphStyles(XmlPartHandler):
     """Which paragraph styles are headings. The ids depend on Word's language (Ttulo1), the names do not."""
 
     handled = frozenset({"style", "name", "outlineLvl"})
@@ -115,9 +109,6 @@ class _ParagraphStyles:
             name == "outlineLvl" and _is_heading_level(attribute_value(attributes, "val"))
         ):
             self.headings.add(self._id)
-
-    def end(self, name: str) -> None: ...
-    def text(self, text: str) -> None: ...
 
 
 def _is_heading_name(name: str) -> bool:
@@ -231,10 +222,8 @@ def _read_word_document(
         package.parse_part_leniently(part, _ParagraphReader(document, _read_relationships(package, part)))
 
 
-class _PartOrder:
+class _PartOrder(XmlPartHandler):
     """The order of the parts (slides, sheets) and their names."""
-
-    skipped = frozenset[str]()
 
     def __init__(self, element: str, relations: _Relationships) -> None:
         self.handled = frozenset({element})
@@ -247,9 +236,6 @@ class _PartOrder:
             if part and len(self.parts) < limits.PACKAGE_PARTS_MAX:
                 self.parts.append((part, attributes.get("name", "")))
 
-    def end(self, name: str) -> None: ...
-    def text(self, text: str) -> None: ...
-
 
 def _read_slides(package: ZipXmlPackage, main: str, relations: _Relationships, document: ExtractedDocument) -> None:
     order = _PartOrder("sldId", relations)
@@ -258,7 +244,7 @@ def _read_slides(package: ZipXmlPackage, main: str, relations: _Relationships, d
         package.parse_part_leniently(part, _ParagraphReader(document, _read_relationships(package, part)))
 
 
-class _SharedStrings:
+class _SharedStrings(XmlPartHandler):
     """The table of a workbook's strings."""
 
     handled = frozenset({"t", "si"})

@@ -17,8 +17,7 @@ from functools import cache, partial
 from typing import Any
 
 from tarrafa.parse.documents import document as limits
-from tarrafa.parse.documents.document import ExtractedDocument, LimitReached
-from tarrafa.parse.errors import DAMAGED, ENCRYPTED, UnreadableDocument
+from tarrafa.parse.documents.document import DAMAGED, ENCRYPTED, ExtractedDocument, LimitReached, UnreadableDocument
 
 _LINK_BAND = 0.25  # of a link's height: a band this thin meets its own line of text, and not the neighbouring lines
 _URI_ACTION = 3  # fpdf_doc.h
@@ -130,11 +129,8 @@ def _text(library: Any, text: Any, length: int) -> str:
     to = (ctypes.c_ushort * (length + 1))()
     written = library.FPDFText_GetText(text, 0, length, to)
     raw = memoryview(to).cast("B")[: 2 * max(0, written - 1)]
-    said = bytes(raw).decode("utf-16-le", "ignore").replace("\r\n", "\n")
-    said = _cut_word.sub("", said)
-    if _surely_apart(said):
-        said = _accent_apart.sub(_compose_accent, said)
-    return said
+    plain = _cut_word.sub("", bytes(raw).decode("utf-16-le", "ignore").replace("\r\n", "\n"))
+    return _accent_apart.sub(_compose_accent, plain) if _surely_apart(plain) else plain
 
 
 def _compose_accent(found: re.Match[str]) -> str:

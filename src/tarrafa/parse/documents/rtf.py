@@ -11,8 +11,7 @@ import re
 from dataclasses import dataclass
 
 from tarrafa.parse.documents import document as limits
-from tarrafa.parse.documents.document import ExtractedDocument, LimitReached, LineBuilder
-from tarrafa.parse.errors import DAMAGED, UnreadableDocument
+from tarrafa.parse.documents.document import DAMAGED, ExtractedDocument, LimitReached, LineBuilder, UnreadableDocument
 
 _token_at = re.compile(
     rb"\\([a-zA-Z]{1,32})(-?[0-9]{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|([^\\{}]+)", re.DOTALL

@@ -1,15 +1,15 @@
-"""Maps well-known prefixes such as `schema:` to vocabulary IRIs and back.
+"""Vocabulary IRIs: well-known prefixes such as `schema:`, and one spelling for schema.org and Open Graph.
 
-For example `schema:Event` stands for `https://schema.org/Event`.
-Promises: a shortened IRI expands to the same IRI again. schema.org is one vocabulary however it is spelt. These are not
-the prefixes that a page declares; `structured.rdfa` reads those.
+`schema:Event` stands for `https://schema.org/Event`.
+Promises: a shortened IRI expands to the same IRI again. schema.org and Open Graph IRIs have one spelling, whatever
+spelling the page uses (`http`, `www.`). These are not the prefixes that a page declares; `structured.rdfa` reads those.
 Knows nothing of statements.
 """
 
 import re
 
-from tarrafa.parse.rdf.entity import SCHEMA, normalize_iri, vocabulary_of
-
+SCHEMA = "https://schema.org/"
+OPEN_GRAPH = "http://ogp.me"
 PREFIXES = {
     "schema": SCHEMA,
     "og": "http://ogp.me/ns#",
@@ -55,6 +55,14 @@ _SCHEMES = frozenset({"urn", "tag", "info", "did"})  # schemes of IRIs without s
 
 _SHORT = {vocabulary: prefix for prefix, vocabulary in reversed(PREFIXES.items())}
 _local = re.compile(r"[\w.-]*").fullmatch
+_other_spelling = re.compile(
+    r"https?://(?:(?P<schema>(?:www\.)?schema\.org/)|(?:www\.)?(?:ogp\.me|opengraphprotocol\.org/schema)"
+    r"(?P<graph>/ns#|/ns/[a-z]+#|/))",
+    re.IGNORECASE,
+).match
+
+# Hardly any page declares these prefixes, and RDFa then takes `article:author` for an IRI.
+_undeclared = re.compile(r"(article|book|music|product|profile|video):(?!/)").match
 
 
 def expand_prefix(name: str) -> str | None:
@@ -74,3 +82,22 @@ def shorten_iri(iri: str) -> str:
         prefix, vocabulary = "tarrafa", PREFIXES["tarrafa"]
     local = iri[len(vocabulary) :]
     return f"{prefix}:{local}" if prefix is not None and _local(local) else iri
+
+
+def normalize_iri(iri: str) -> str:
+    """The IRI in its normal spelling."""
+    if iri.startswith(SCHEMA):
+        return iri
+    found = _other_spelling(iri)
+    if found is None:
+        undeclared = _undeclared(iri)
+        return f"{OPEN_GRAPH}/ns/{undeclared[1]}#{iri[undeclared.end() :]}" if undeclared else iri
+    vocabulary = (
+        SCHEMA if found["schema"] else f"{OPEN_GRAPH}{found['graph'].lower() if found['graph'] != '/' else '/ns#'}"
+    )
+    return vocabulary + iri[found.end() :]
+
+
+def vocabulary_of(iri: str) -> str:
+    """The vocabulary of a class or property: its IRI up to the last # or /."""
+    return iri[: max(iri.rfind("#"), iri.rfind("/")) + 1]

@@ -6,21 +6,27 @@ share a blank node. XHTML is read as XML where it is well-formed; everything els
 Knows nothing of links, text or visits.
 """
 
+import re
+from html import escape
+from html.entities import html5
 from typing import Literal, NamedTuple
 
-from turbohtml import Document
+from turbohtml import Document, HTMLParseError, parse_xml
 from turbohtml import parse as parse_html
 
-from tarrafa.parse.html import xhtml
+from tarrafa.parse import charset
 from tarrafa.parse.rdf.entity import collect_entities, vocabularies
 from tarrafa.parse.rdf.nquads import StatementSet
 from tarrafa.parse.structured import jsonld, microdata, rdfa
 from tarrafa.parse.structured.iri_resolution import BaseIri
 from tarrafa.parse.structured.rdfa.initial_context import HostLanguage
-from tarrafa.parse.text import charset
 
 BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
 XHTML_TYPES = frozenset({"application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
+
+_entity = re.compile(r"&([A-Za-z][A-Za-z0-9]*;)")
+_CDATA, _CDATA_END = "<![CDATA[", "]]>"
+_XML_NAMES = frozenset({"amp;", "lt;", "gt;", "quot;", "apos;"})
 
 Syntax = Literal["rdfa", "jsonld", "microdata"]
 
@@ -41,12 +47,12 @@ def extract(body: bytes, url: str, content_type: str, *, only: Syntax | None = N
     JSON-LD selects that block; with JSON-LD `only`, a fragment that names no block gives nothing (JSON-LD 1.1 §7.3).
     """
     markup, _ = charset.decode(body[:BODY_BYTES_MAX], content_type, "")
-    document = xhtml.parse_xhtml(markup) if is_xhtml(content_type) else None
+    document = parse_xhtml(markup) if is_xhtml(content_type) else None
     host: HostLanguage = "html" if document is None else "xhtml"
     if document is None:
         document = parse_html(markup, positions=False)
-    said = document.select_one("base[href]")
-    base = (said.attr("href") or "") if said is not None else ""
+    element = document.select_one("base[href]")
+    base = (element.attr("href") or "") if element is not None else ""
     url, _, fragment = url.partition("#")
     named = only == "jsonld" or any(script.attr("id") == fragment for script in document.select("script[id]"))
     return _extract_statements(document, url, base, host, only, target=fragment if named else "")[0].to_nquads()
@@ -59,7 +65,7 @@ def extract_from_tree(
     the base element, if there is one. `careful`: raise `SandboxRequired` for a block that needs the JSON-LD parser,
     which may end the process.
     """
-    tree = xhtml.parse_xhtml(markup) if is_xhtml(content_type) else None
+    tree = parse_xhtml(markup) if is_xhtml(content_type) else None
     host: HostLanguage = "html" if tree is None else "xhtml"
     statements, unread = _extract_statements(tree or document, url, base, host, careful=careful)
     if not len(statements):
@@ -90,3 +96,35 @@ def _extract_statements(
 
 def is_xhtml(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() in XHTML_TYPES
+
+
+def parse_xhtml(markup: str) -> Document | None:
+    """The document read as XML; None if it is not well-formed: browsers show an error, we read it as HTML. HTML's named
+    characters are known without a DTD. Other declarations of a doctype are ignored, so no entity can expand.
+    """
+    markup = _without_cdata(markup.removeprefix("\ufeff"))
+    if "&" in markup:
+        markup = _entity.sub(_numbered, markup)
+    try:
+        return parse_xml(markup)
+    except (HTMLParseError, ValueError):
+        return None
+
+
+def _without_cdata(markup: str) -> str:
+    """The markup with CDATA sections turned into text. An unclosed section is searched for once; a regular expression
+    would search again for each opening.
+    """
+    parts: list[str] = []
+    place = 0
+    while (start := markup.find(_CDATA, place)) >= 0 and (end := markup.find(_CDATA_END, start)) >= 0:
+        parts += markup[place:start], escape(markup[start + len(_CDATA) : end], quote=False)
+        place = end + len(_CDATA_END)
+    return "".join((*parts, markup[place:])) if parts else markup
+
+
+def _numbered(found: re.Match[str]) -> str:
+    characters = html5.get(found[1])
+    if characters is None or found[1] in _XML_NAMES:
+        return found[0]
+    return "".join(f"&#{ord(character)};" for character in characters)

@@ -5,10 +5,8 @@ frames of the response (`part_wire`) go to its standard output, after progress m
 of its own with a low priority: reading an archive occupies a processor, and searches and crawl come first.
 """
 
-import argparse
 import os
 import sys
-from pathlib import Path
 
 import msgspec
 
@@ -16,8 +14,8 @@ from tarrafa.clock import boottime
 from tarrafa.errors import TarrafaError
 from tarrafa.report.distributed.local_part import PartRequest, gather_local_part
 from tarrafa.report.distributed.part_wire import REQUEST_BYTES_MAX, PartFailed, PartProgress, encode_frame, encode_part
+from tarrafa.runtime.child_process import run_child
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import die_with_parent
 
 NICE = 10
 PROGRESS_EVERY_S = 0.25
@@ -43,16 +41,11 @@ def _send_part(data: DataDirectory, asked: PartRequest) -> None:
     out.flush()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--parent", type=int, required=True)
-    options = parser.parse_args()
-    die_with_parent(options.parent)
+def main(data: DataDirectory) -> None:
     os.nice(NICE)
     asked = msgspec.msgpack.decode(sys.stdin.buffer.read(REQUEST_BYTES_MAX), type=PartRequest)
-    _send_part(DataDirectory(options.data), asked)
+    _send_part(data, asked)
 
 
 if __name__ == "__main__":
-    main()
+    run_child(main)

@@ -10,18 +10,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from tarrafa.config import Collection, redact_collection
+from tarrafa.config import Collection
+from tarrafa.config.sections import redact_collection
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import collection_edits, toml_writer
 from tarrafa.coordinator.definitions import draft as drafts
 from tarrafa.coordinator.definitions.draft import Draft, FieldChange
-from tarrafa.coordinator.monitoring.collection_view import (
+from tarrafa.coordinator.monitoring.monitor import (
     CollectionDetail,
     VersionChanges,
-    collection_detail,
-    current_snapshot,
-    find_collection,
-    version_changes,
 )
 from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot
 from tarrafa.coordinator.schedule.run_scheduler import UPCOMING_MAX, deadline_of
@@ -187,19 +184,19 @@ class CollectionRoutes:
         )(self.upcoming)
 
     async def list_collections(self, call: ApiCall) -> CollectionsResponse:
-        seen = current_snapshot(self._coordinator)
+        seen = self._coordinator.monitor.current_snapshot()
         return CollectionsResponse(seen.at, seen.trouble, seen.notes, seen.collections)
 
     async def create(self, call: ApiCall) -> CollectionSnapshot:
         asked: CreateCollectionRequest = call.body
         who, draft = call.visit.principal.name, await asked.draft()
-        call.visit.detail = collection_edits.complaints_for_audit(draft.complaints)
+        call.visit.detail = collection_edits.keys_for_audit(draft.complaints)
         made = await collection_edits.create_collection(self._coordinator, draft, who, start=asked.start)
         call.visit.audit_note(made.name, "and start it" if asked.start else "")
         return self._collection(made.name)
 
     async def get_collection(self, call: ApiCall) -> CollectionDetail:
-        return collection_detail(self._coordinator, self._collection(call.param("name")))
+        return self._coordinator.monitor.detail(self._collection(call.param("name")))
 
     async def delete(self, call: ApiCall) -> None:
         name = call.param("name")
@@ -222,9 +219,9 @@ class CollectionRoutes:
         asked: DefinitionRequest = call.body
         before = await self._coordinator.definitions.in_force(call.param("name"))
         draft = await asked.draft(before)
-        call.visit.detail = collection_edits.complaints_for_audit(draft.complaints)
+        call.visit.detail = collection_edits.keys_for_audit(draft.complaints)
         changes = await collection_edits.edit_collection(self._coordinator, before, draft, call.visit.principal.name)
-        call.visit.audit_note(before.name, collection_edits.changes_for_audit(changes))
+        call.visit.audit_note(before.name, collection_edits.keys_for_audit(changes))
         return CollectionEditResponse(before.name, changes)
 
     async def act(self, call: ApiCall) -> CollectionActionResponse:
@@ -242,10 +239,10 @@ class CollectionRoutes:
         return self._coordinator.monitor.timeseries.between(self._collection(call.param("name")).name, since, until)
 
     async def runs(self, call: ApiCall) -> list[CollectionRun]:
-        return self._coordinator.run_log.runs(self._collection(call.param("name")).name)
+        return self._coordinator.runs.all_of(self._collection(call.param("name")).name)
 
     async def versions(self, call: ApiCall) -> list[VersionChanges]:
-        return await version_changes(self._coordinator, call.param("name"))
+        return await self._coordinator.monitor.version_changes(call.param("name"))
 
     async def upcoming(self, call: ApiCall) -> UpcomingRuns:
         asked: UpcomingRunsParams = call.query
@@ -254,4 +251,4 @@ class CollectionRoutes:
         return UpcomingRuns(await self._coordinator.schedule.upcoming_runs(name, asked.n), deadline_of(schedule))
 
     def _collection(self, name: str) -> CollectionSnapshot:
-        return find_collection(current_snapshot(self._coordinator), name)
+        return self._coordinator.monitor.current_snapshot().collection(name)

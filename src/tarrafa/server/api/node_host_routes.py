@@ -10,8 +10,7 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from tarrafa.coordinator.host_actions import DELAY_CHARS_MAX, URL_CHARS_MAX, HostAction, HostActions, parse_url_or_host
-from tarrafa.coordinator.monitoring.collection_view import find_node
+from tarrafa.coordinator.actions import DELAY_CHARS_MAX, URL_CHARS_MAX, HostAction, parse_url_or_host
 from tarrafa.coordinator.monitoring.snapshot import ClusterTotals, NodeSnapshot
 from tarrafa.coordinator.node import orders as ordering
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
@@ -65,8 +64,8 @@ class HostActionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 class NodeHostRoutes:
     """The routes about nodes, URLs and hosts."""
 
-    def __init__(self, home: CoordinatorNode, hosts: HostActions) -> None:
-        self._home, self._coordinator, self._hosts = home, home.coordinator, hosts
+    def __init__(self, home: CoordinatorNode) -> None:
+        self._home, self._coordinator = home, home.coordinator
 
     def register(self, api: ApiRegistry) -> None:
         look, admin, route = AccessLevel.VIEWER, AccessLevel.ADMIN, api.route
@@ -97,7 +96,7 @@ class NodeHostRoutes:
         return NodesResponse(picture.nodes, picture.totals)
 
     async def get_node(self, call: ApiCall) -> NodeSnapshot:
-        return find_node(self._coordinator.monitor.snapshot(), call.param("node"))
+        return self._coordinator.monitor.snapshot().node(call.param("node"))
 
     async def forget_node(self, call: ApiCall) -> None:
         self._coordinator.nodes.forget(call.param("node"), time.time())
@@ -115,7 +114,7 @@ class NodeHostRoutes:
         return self._coordinator.nodes.set_orders(node, orders, time.time())
 
     def existing_node_name(self, name: str) -> str:
-        return find_node(self._coordinator.monitor.snapshot(), name).node.name
+        return self._coordinator.monitor.snapshot().node(name).node.name
 
     async def look_up_url(self, call: ApiCall) -> Explanation:
         asked: UrlLookupParams = call.query
@@ -126,4 +125,4 @@ class NodeHostRoutes:
         asked: HostActionRequest = call.body
         url, name = parse_url_or_host(asked.url), asked.collection
         call.visit.audit_note(host_key(url), f"{asked.action} in {name}" if name else asked.action)
-        await self._hosts.act(url, asked.action, call.visit.principal.name, name, asked.delay)
+        await self._coordinator.actions.act_on_host(url, asked.action, call.visit.principal.name, name, asked.delay)

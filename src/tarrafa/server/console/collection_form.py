@@ -13,18 +13,22 @@ from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
 
-from tarrafa.config import Collection, Complaint, redact_collection
+from tarrafa.config import Collection, Complaint
+from tarrafa.config.sections import redact_collection
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import collection_edits, form, presets, toml_writer
 from tarrafa.coordinator.definitions import draft as drafts
 from tarrafa.coordinator.definitions.draft import Draft, InvalidDraft
-from tarrafa.coordinator.definitions.field_labels import SECTION_LABELS, choice_label, field_label
-from tarrafa.coordinator.definitions.fields import CollectionField, collection_fields
+from tarrafa.coordinator.definitions.fields import (
+    CHOICE_LABELS,
+    FIELD_LABELS,
+    SECTION_LABELS,
+    CollectionField,
+    collection_fields,
+)
 from tarrafa.coordinator.definitions.presets import PresetRequest
 from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate
-from tarrafa.coordinator.dry_run.dry_run import DryRun, ScopeCheckResponse
-from tarrafa.coordinator.dry_run.scope_check import URLS_MAX
-from tarrafa.coordinator.monitoring.collection_view import version_changes
+from tarrafa.coordinator.dry_run.dry_run import URLS_MAX, DryRun, ScopeCheckResponse
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import Translator
 from tarrafa.server.auth.authentication import AccessLevel
@@ -128,7 +132,7 @@ class CollectionFormPages:
         try:
             made = await collection_edits.create_collection(self._coordinator, draft, visit.principal.name, start=start)
         except InvalidDraft as error:
-            visit.detail = collection_edits.complaints_for_audit(error.complaints)
+            visit.detail = collection_edits.keys_for_audit(error.complaints)
             return await self._form(visit, typed, error.complaints, origin=origin, code=400)
         visit.audit_note(made.name)
         return visit.redirect(f"/console/c/{made.name}")
@@ -166,9 +170,9 @@ class CollectionFormPages:
                 self._coordinator, before, draft, visit.principal.name, revision
             )
         except InvalidDraft as error:
-            visit.audit_note(name, collection_edits.complaints_for_audit(error.complaints))
+            visit.audit_note(name, collection_edits.keys_for_audit(error.complaints))
             return await self._form(visit, typed, error.complaints, editing=name, origin=before, code=400)
-        visit.audit_note(name, collection_edits.changes_for_audit(changes))
+        visit.audit_note(name, collection_edits.keys_for_audit(changes))
         return visit.redirect(f"/console/c/{name}")
 
     async def dry_run_edit(self, visit: ConsoleRequest) -> Response:
@@ -185,12 +189,11 @@ class CollectionFormPages:
 
     async def versions(self, visit: ConsoleRequest) -> Response:
         name = visit.param("name")
-        return self._page(
-            visit, "console/collection_versions.html", name=name, rows=await version_changes(self._coordinator, name)
-        )
+        rows = await self._coordinator.monitor.version_changes(name)
+        return self._page(visit, "console/collection_versions.html", name=name, rows=rows)
 
     async def versions_json(self, visit: ConsoleRequest) -> Response:
-        return visit.json(await version_changes(self._coordinator, visit.param("name")))
+        return visit.json(await self._coordinator.monitor.version_changes(visit.param("name")))
 
     # -- before it starts ---------------------------------------------------------------------------------------------
 
@@ -308,12 +311,12 @@ def _field_view(
     long: tuple[str, ...],
     _: Translator,
 ) -> FormFieldView:
-    label = field_label(field.name)
-    choices = [(value, _.render(choice_label(field.name, value))) for value in field.choices]
+    label, help_text = FIELD_LABELS[field.name]
+    choices = [(value, _.render(CHOICE_LABELS[field.name, value])) for value in field.choices]
     return FormFieldView(
         field,
-        _.render(label.label),
-        _.render(label.help),
+        _.render(label),
+        _.render(help_text),
         values,
         usual,
         wrong,

@@ -11,7 +11,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from tarrafa.coordinator.coordinator import Coordinator
-from tarrafa.coordinator.monitoring.collection_view import collection_detail, find_collection
 from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot, SystemSnapshot
 from tarrafa.coordinator.states import ACTIONS
 from tarrafa.server.auth.authentication import AccessLevel
@@ -55,7 +54,7 @@ class CollectionPages:
         )
 
     def _detail_values(self, one: CollectionSnapshot) -> dict[str, Any]:
-        seen = msgspec.structs.asdict(collection_detail(self._coordinator, one))
+        seen = msgspec.structs.asdict(self._coordinator.monitor.detail(one))
         del seen["collection"]
         return seen
 
@@ -67,17 +66,17 @@ class CollectionPages:
 
     async def collection_json(self, visit: ConsoleRequest) -> Response:
         _, one = self._found(visit)
-        return visit.json(collection_detail(self._coordinator, one))
+        return visit.json(self._coordinator.monitor.detail(one))
 
     async def collection_live(self, visit: ConsoleRequest) -> Response:
         name = self._found(visit)[1].name
 
         def parts(picture: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
-            one = find_collection(picture, name)
+            one = picture.collection(name)
             values = {"picture": picture, "one": one} | self._detail_values(one)
             return {place: (f"console/{file}.html", values) for place, file in LIVE_PARTS.items()}
 
-        return self._streams.stream(visit, parts, lambda picture: {"sample": find_collection(picture, name).sample})
+        return self._streams.stream(visit, parts, lambda picture: {"sample": picture.collection(name).sample})
 
     async def samples(self, visit: ConsoleRequest) -> Response:
         name, now = self._found(visit)[1].name, self._coordinator.clock.now()
@@ -101,7 +100,7 @@ class CollectionPages:
 
     def _found(self, visit: ConsoleRequest) -> tuple[SystemSnapshot, CollectionSnapshot]:
         picture = self._coordinator.monitor.snapshot()
-        return picture, find_collection(picture, visit.param("name"))
+        return picture, picture.collection(visit.param("name"))
 
     def _page(self, visit: ConsoleRequest, template: str, **values: Any) -> Response:
         return visit.html(template, section="/console", **values)

@@ -14,7 +14,6 @@ from starlette.responses import Response
 
 from tarrafa import credentials
 from tarrafa.coordinator.coordinator import Coordinator
-from tarrafa.coordinator.monitoring.collection_view import current_snapshot, find_collection
 from tarrafa.credentials import Credential, CredentialKind, RedactedCredential
 from tarrafa.errors import ConfigError, NotFound
 from tarrafa.i18n import message
@@ -115,4 +114,4 @@ class CredentialPages:
         return visit.html("console/credentials.html", code, section="/console", sentence=sentence, **values)
 
     def _name(self, visit: ConsoleRequest) -> str:
-        return find_collection(current_snapshot(self._coordinator), visit.param("name")).name
+        return self._coordinator.monitor.current_snapshot().collection(visit.param("name")).name

@@ -9,7 +9,6 @@ from typing import Any
 from starlette.responses import Response
 
 from tarrafa.coordinator.coordinator import Coordinator
-from tarrafa.coordinator.monitoring.collection_view import find_node
 from tarrafa.coordinator.monitoring.snapshot import NodeSnapshot, SystemSnapshot, cluster_totals
 from tarrafa.coordinator.node import orders as ordering
 from tarrafa.coordinator.node.messages import ROLES
@@ -91,7 +90,7 @@ class NodePages:
         )
 
     def _found(self, visit: ConsoleRequest, picture: SystemSnapshot) -> NodeSnapshot:
-        return find_node(picture, visit.param("node"))
+        return picture.node(visit.param("node"))
 
     def _page(self, visit: ConsoleRequest, template: str, code: int = 200, **values: Any) -> Response:
         return visit.html(template, code, section="/console/nodes", **values)

@@ -14,7 +14,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
 from tarrafa.coordinator.coordinator import Coordinator
-from tarrafa.coordinator.monitoring.collection_view import current_snapshot, find_collection
 from tarrafa.coordinator.node.search_peers import PeerAddress, peer_addresses
 from tarrafa.i18n import translator
 from tarrafa.report import writers
@@ -203,4 +202,4 @@ class ReportPages:
         return making if making is not None and making.name == name else None
 
     def _name(self, visit: ConsoleRequest) -> str:
-        return find_collection(current_snapshot(self._coordinator), visit.param("name")).name
+        return self._coordinator.monitor.current_snapshot().collection(visit.param("name")).name

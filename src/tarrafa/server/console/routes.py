@@ -10,7 +10,6 @@ from starlette.responses import Response
 from tarrafa import __version__
 from tarrafa.coordinator.dry_run.dry_run import DryRun
 from tarrafa.coordinator.failures import Failures
-from tarrafa.coordinator.host_actions import HostActions
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.coordinator.suggestions import Suggestions
 from tarrafa.report.report_store import ReportStore
@@ -41,8 +40,7 @@ def add_coordinator_routes(console: Console, home: CoordinatorNode, token: Token
         return Response(prometheus_text(coordinator.monitor.snapshot(), __version__), media_type=CONTENT_TYPE)
 
     streams, rehearsal = LiveUpdates(coordinator.monitor.snapshot), DryRun(home.data, home.remote_frontier)
-    hosts = HostActions(coordinator, lambda: home.supervisor.frontier)
-    statuses = FailedUrlPages(Failures(coordinator, lambda: home.supervisor.frontier))
+    statuses = FailedUrlPages(Failures(coordinator))
     secrets = CredentialPages(coordinator)
     reporting = ReportPages(coordinator, streams, ReportStore(home.data, home.remote_frontier), token or Token())
     console.add(
@@ -50,7 +48,7 @@ def add_coordinator_routes(console: Console, home: CoordinatorNode, token: Token
         *statuses.guarded_routes(),
         *CollectionFormPages(coordinator, rehearsal).guarded_routes(),
         *NodePages(coordinator, streams, time.time).guarded_routes(),
-        *UrlLookupPages(home, hosts).guarded_routes(),
+        *UrlLookupPages(home).guarded_routes(),
         *reporting.guarded_routes(),
         *secrets.guarded_routes(),
     )
@@ -62,7 +60,7 @@ def add_coordinator_routes(console: Console, home: CoordinatorNode, token: Token
     for routes in (
         CollectionRoutes(coordinator),
         DryRunRoutes(coordinator, rehearsal),
-        NodeHostRoutes(home, hosts),
+        NodeHostRoutes(home),
         statuses,
         reporting,
         secrets,

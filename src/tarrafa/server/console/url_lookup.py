@@ -11,7 +11,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from tarrafa.coordinator.host_actions import HOST_ACTIONS, HostActions, last_forgotten, parse_url_or_host
+from tarrafa.coordinator.actions import HOST_ACTIONS, last_forgotten, parse_url_or_host
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.crawl.explain.explain import Explanation, explain
 from tarrafa.errors import ConfigError
@@ -27,8 +27,8 @@ LOOKUP_PATH = "/console/look"
 class UrlLookupPages:
     """The page about one URL and its host."""
 
-    def __init__(self, home: CoordinatorNode, hosts: HostActions) -> None:
-        self._home, self._coordinator, self._hosts = home, home.coordinator, hosts
+    def __init__(self, home: CoordinatorNode) -> None:
+        self._home, self._coordinator = home, home.coordinator
 
     def guarded_routes(self) -> list[GuardedRoute]:
         return [
@@ -78,7 +78,7 @@ class UrlLookupPages:
         if asked is None:
             raise HTTPException(400, "there is no such action")
         visit.audit_note(host_key(url), f"{asked} in {name}" if name else asked)
-        await self._hosts.act(url, asked, visit.principal.name, name, form.get("delay"))
+        await self._coordinator.actions.act_on_host(url, asked, visit.principal.name, name, form.get("delay"))
         return visit.redirect(address(LOOKUP_PATH, url=url, done="1"))
 
     def _page(

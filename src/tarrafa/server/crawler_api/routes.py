@@ -1,10 +1,10 @@
 """Routes of the crawler API (/crawl/v1): work, links, type, changes, leave.
 
-    POST /crawl/v1/work       give me work
-    POST /crawl/v1/links      here are new links and who points to them
-    POST /crawl/v1/type       this URL is of that type (or gone)
-    POST /crawl/v1/changes    what changed in the in-links of what is mine? (GET with ?crawler=&after= as well)
-    POST /crawl/v1/leave      I am leaving
+    POST /crawl/v1/work       request visits to make
+    POST /crawl/v1/links      report the links of a page
+    POST /crawl/v1/type       report the result of a visit: the type of a URL, or that it is gone
+    POST /crawl/v1/changes    request changed in-links of the crawler's URLs (GET with ?crawler=&after= as well)
+    POST /crawl/v1/leave      leave
 
 Promises: requests without the token are refused, and no body is read beyond its maximum (`auth/bearer_token.py`); every
 error is one JSON object, {"error": a sentence}, with a code: 400, 401, 404, 405, 409, 410, 413 for errors of the
@@ -26,13 +26,15 @@ from starlette.routing import Route
 from tarrafa.errors import FrontierError, TarrafaError
 from tarrafa.server.auth.bearer_token import BearerTokenMiddleware, read_body
 from tarrafa.server.crawler_api.crawler_service import CrawlerService
-from tarrafa.server.crawler_api.errors import CallTooLarge, CrawlerApiError, MalformedCall
 from tarrafa.server.crawler_api.messages import (
+    CallTooLarge,
+    CrawlerApiError,
     CrawlerChangesRequest,
     CrawlerLeaveRequest,
     CrawlerLinksRequest,
     CrawlerTypeRequest,
     CrawlerWorkRequest,
+    MalformedCall,
 )
 
 BODY_BYTES_MAX = 16 << 20
@@ -43,16 +45,16 @@ T = TypeVar("T", bound=msgspec.Struct)
 CallHandler = Callable[[Any], Awaitable[msgspec.Struct]]
 
 
-def create_crawler_api_app(facade: CrawlerService, token: bytes) -> Starlette:
+def create_crawler_api_app(service: CrawlerService, token: bytes) -> Starlette:
     """To be mounted at /crawl/v1."""
     posted: list[tuple[str, type[msgspec.Struct], CallHandler]] = [
-        ("/work", CrawlerWorkRequest, facade.work),
-        ("/links", CrawlerLinksRequest, facade.links),
-        ("/type", CrawlerTypeRequest, facade.type),
-        ("/leave", CrawlerLeaveRequest, facade.leave),
+        ("/work", CrawlerWorkRequest, service.work),
+        ("/links", CrawlerLinksRequest, service.links),
+        ("/type", CrawlerTypeRequest, service.type),
+        ("/leave", CrawlerLeaveRequest, service.leave),
     ]
-    routes = [Route(path, _post_handler(kind, answer), methods=["POST"]) for path, kind, answer in posted]
-    routes.append(Route("/changes", _changes_handler(facade), methods=["GET", "POST"]))
+    routes = [Route(path, _post_handler(kind, respond), methods=["POST"]) for path, kind, respond in posted]
+    routes.append(Route("/changes", _changes_handler(service), methods=["GET", "POST"]))
     kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, ClientDisconnect, Exception)
     return Starlette(
         routes=routes,
@@ -61,45 +63,39 @@ def create_crawler_api_app(facade: CrawlerService, token: bytes) -> Starlette:
     )
 
 
-def _post_handler(kind: type[T], answer: CallHandler) -> Callable[[Request], Awaitable[Response]]:
+def _post_handler(kind: type[T], respond: CallHandler) -> Callable[[Request], Awaitable[Response]]:
     decoder = msgspec.json.Decoder(kind)
 
-    async def converse(request: Request) -> Response:
-        body = await _body(request)
+    async def handle(request: Request) -> Response:
+        body = await read_body(request, BODY_BYTES_MAX)
+        if body is None:
+            raise CallTooLarge(f"a body holds at most {BODY_BYTES_MAX:,} bytes")
         try:
-            asked = decoder.decode(body)
+            call = decoder.decode(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise MalformedCall(f"the body cannot be understood: {error}") from None
-        return _json_response(await answer(asked))
+        return _json_response(await respond(call))
 
-    return converse
+    return handle
 
 
-def _changes_handler(facade: CrawlerService) -> Callable[[Request], Awaitable[Response]]:
-    """The one question that changes nothing may be asked by GET, too."""
-    post = _post_handler(CrawlerChangesRequest, facade.changes)
+def _changes_handler(service: CrawlerService) -> Callable[[Request], Awaitable[Response]]:
+    """The one call that changes nothing is also served by GET."""
+    post = _post_handler(CrawlerChangesRequest, service.changes)
 
-    async def converse(request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         if request.method == "POST":
             return await post(request)
         try:
-            asked = msgspec.convert(dict(request.query_params), CrawlerChangesRequest, strict=False)
+            call = msgspec.convert(dict(request.query_params), CrawlerChangesRequest, strict=False)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise MalformedCall(f"the question cannot be understood: {error}") from None
-        return _json_response(await facade.changes(asked))
+        return _json_response(await service.changes(call))
 
-    return converse
-
-
-async def _body(request: Request) -> bytes:
-    body = await read_body(request, BODY_BYTES_MAX)
-    if body is None:
-        raise CallTooLarge(f"a body holds at most {BODY_BYTES_MAX:,} bytes")
-    return body
+    return handle
 
 
 async def _error_response(request: Request, error: Exception) -> Response:
-    """Every error ends here."""
     if isinstance(error, HTTPException):
         return _error_json(error.status_code, f"{request.method} {request.url.path}: {error.detail}", error.headers)
     if isinstance(error, CrawlerApiError):

@@ -43,22 +43,26 @@ Invite = Callable[[NodeOrders], Awaitable[JoinResponse]]
 
 
 def create_node_app(
-    nodes: NodeRegistry, token: Token, invite: Invite, now: Callable[[], float], mark: Callable[[], str] = lambda: ""
+    nodes: NodeRegistry,
+    token: Token,
+    invite: Invite,
+    now: Callable[[], float],
+    secrets_version: Callable[[], str] = lambda: "",
 ) -> Starlette:
-    """To be mounted at PATH. `invite` says where the frontier is, for a node that has these orders; `now` is
-    real time; `mark` differs when the secrets do."""
+    """To be mounted at PATH. `invite` returns the address of the frontier, for a node with these orders; `now` is real
+    time; `secrets_version` changes with the credentials."""
     if not token:
         raise ValueError("without a token nobody may join")
 
     async def join(request: Request) -> Response:
-        who = await _read_message(request, JoinRequest)
-        return _json_response(await invite(replace(nodes.join(who, now()), secrets=mark())))
+        joining = await _read_message(request, JoinRequest)
+        return _json_response(await invite(replace(nodes.join(joining, now()), secrets=secrets_version())))
 
     async def beat(request: Request) -> Response:
-        said = await _read_message(request, NodeHeartbeat)
-        if said.node != request.path_params["name"]:
-            raise HTTPException(400, f"this is the beat of {said.node}")
-        return _json_response(replace(nodes.receive_heartbeat(said, now()), secrets=mark()))
+        heartbeat = await _read_message(request, NodeHeartbeat)
+        if heartbeat.node != request.path_params["name"]:
+            raise HTTPException(400, f"this is the beat of {heartbeat.node}")
+        return _json_response(replace(nodes.receive_heartbeat(heartbeat, now()), secrets=secrets_version()))
 
     kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, ClientDisconnect, Exception)
     return Starlette(
@@ -79,7 +83,6 @@ async def _read_message(request: Request, kind: type[T]) -> T:
 
 
 async def _error_response(request: Request, error: Exception) -> Response:
-    """Every error ends here."""
     if isinstance(error, HTTPException):
         return _error_json(error.status_code, error.detail, error.headers)
     if isinstance(error, NameTaken):

@@ -18,7 +18,7 @@ import msgspec
 
 from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.errors import ListenError
-from tarrafa.runtime.process import module_command
+from tarrafa.runtime.child_process import module_command
 from tarrafa.testweb.hostile import HOSTILE_HOSTS, HostileHost
 from tarrafa.testweb.http.web_server import WebServerStats
 from tarrafa.testweb.world.world import UrlForm, World

@@ -20,7 +20,6 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, RdfFormat, Triple, pa
 from pyoxigraph import Literal as RdfLiteral
 from turbohtml import Document, Element
 
-from tarrafa.parse.errors import SandboxRequired
 from tarrafa.parse.rdf.nquads import IRI_LENGTH_MAX, RDF_TYPE, StatementSet, iri, literal
 from tarrafa.parse.structured.jsonld import fast_path, known_contexts
 from tarrafa.parse.structured.jsonld.json_repair import decode_lenient
@@ -52,6 +51,10 @@ _CHECKED = _TEXTS | {"@direction", "@reverse"}
 _VALUE_KEYS = frozenset({"@context", "@value", "@type", "@language", "@direction", "@index"})
 _words = re.compile(r'"([^"\\:\s]{1,64})(?=[":])').findall  # possible terms and prefixes
 _schema_without_slash = re.compile(r"https?://(?:www\.)?schema\.org", re.IGNORECASE).fullmatch
+
+
+class SandboxRequired(Exception):
+    """The page is not at fault, but must be parsed in the sandbox: a library that it needs may crash the process."""
 
 
 class _BlockRefused(ValueError):
@@ -130,12 +133,12 @@ class JsonLdReader:
         """Add the statements of a block. Returns whether it could be read."""
         if not isinstance(block, dict | list):
             return False
-        told = fast_path.extract_plain_block(block, self._base)
-        if told is None:
+        triples = fast_path.extract_plain_block(block, self._base)
+        if triples is None:
             if self._careful:
                 raise SandboxRequired("a block of JSON-LD that is not plain")
             return self.parse_block(number, block)
-        self._add(number, told)
+        self._add(number, triples)
         return True
 
     def parse_block(self, number: int, block: dict[str, Any] | list[Any]) -> bool:
@@ -149,9 +152,9 @@ class JsonLdReader:
             return False
         return len(self._statements) > before or not prepared.lacks_context or self._statements.is_full
 
-    def _add(self, number: int, told: fast_path.PlainTriples) -> None:
+    def _add(self, number: int, triples: fast_path.PlainTriples) -> None:
         blank, add = self._statements.blank_node, self._statements.add
-        for subject, predicate, value in told:
+        for subject, predicate, value in triples:
             add(
                 subject if isinstance(subject, str) else blank(("jsonld", number, subject)),
                 predicate,
@@ -330,8 +333,8 @@ class _BlockSanitizer:
         return found
 
     def _count(self, term: str, meaning: object) -> None:
-        said = meaning.values() if isinstance(meaning, dict) else (meaning,)
-        self._own_length -= len(term) + sum(len(value) for value in said if isinstance(value, str))
+        values = meaning.values() if isinstance(meaning, dict) else (meaning,)
+        self._own_length -= len(term) + sum(len(value) for value in values if isinstance(value, str))
         if self._own_terms < 0 or self._own_length < 0:
             raise _BlockRefused("too many terms")
 

@@ -190,8 +190,8 @@ class CurieScope:
             return self
         declared = dict(islice({**self.declared, **fresh}.items(), PREFIXES_MAX))
         resolve = self._names.location.resolve
-        heard = {name.lower(): resolve(meant) for name, meant in fresh.items() if name and name in declared}
-        return self._changed(key, declared=declared, prefixes={**self.prefixes, **heard})
+        resolved = {name.lower(): resolve(meant) for name, meant in fresh.items() if name and name in declared}
+        return self._changed(key, declared=declared, prefixes={**self.prefixes, **resolved})
 
     def _changed(
         self,

@@ -1,6 +1,5 @@
-"""Holds the RDFa evaluation context and the local values of an element (RDFa Core section 7.5).
+"""Holds the RDFa evaluation context and the local values of an element (RDFa Core 1.1 section 7.5).
 
-Implements the evaluation context of RDFa Core 1.1 section 7.5 and the local values of its step 1.
 Promises: a context never changes after it is made, so that elements can share it.
 Knows nothing of how statements are made.
 """
@@ -11,9 +10,8 @@ from tarrafa.parse.structured.rdfa.curie import CurieScope
 
 _MAY_BE_CURIE = ("about", "resource")
 
-IncompleteTriple = tuple[
-    str, bool, list[str] | None
-]  # predicate; from the subject, or to it; the list that takes it instead
+# Predicate; from the subject, or to it; the list that takes it instead.
+IncompleteTriple = tuple[str, bool, list[str] | None]
 
 
 class ListMapping:
@@ -31,7 +29,7 @@ class EvaluationContext:
     counts the enclosing elements whose text is already a literal.
     """
 
-    __slots__ = ("_plain", "_text", "hanging", "language", "lists", "literals", "object", "scope", "subject")
+    __slots__ = ("_plain", "_text", "incomplete", "language", "lists", "literals", "object", "scope", "subject")
 
     def __init__(
         self,
@@ -40,7 +38,7 @@ class EvaluationContext:
         scope: CurieScope,
         language: str,
         lists: ListMapping,
-        hanging: list[IncompleteTriple] | None,
+        incomplete: list[IncompleteTriple] | None,
         literals: int,
     ) -> None:
         self.subject = subject
@@ -48,7 +46,7 @@ class EvaluationContext:
         self.scope = scope
         self.language = language
         self.lists = lists
-        self.hanging = hanging
+        self.incomplete = incomplete
         self.literals = literals
         self._plain: EvaluationContext | None = None
         self._text: EvaluationContext | None = None
@@ -62,7 +60,7 @@ class EvaluationContext:
         """The context inside an element that declares prefixes or a language, and states nothing."""
         if scope is self.scope and language == self.language:
             return self
-        return EvaluationContext(self.subject, self.object, scope, language, self.lists, self.hanging, self.literals)
+        return EvaluationContext(self.subject, self.object, scope, language, self.lists, self.incomplete, self.literals)
 
     def for_property_element(self, *, texts: int) -> "EvaluationContext":
         """The context inside an element that states a property of its parent's subject: shared by all such elements."""

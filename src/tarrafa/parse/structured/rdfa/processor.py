@@ -1,12 +1,12 @@
 """Applies the RDFa processing rules (RDFa Core section 7.5, step by step) to the elements of a page.
 
-Implements RDFa Core 1.1 section 7.5 (the step numbers are its own), with the additions of HTML+RDFa 1.1 and XHTML+RDFa
-1.1.
+The step numbers are those of RDFa Core 1.1; the additions of HTML+RDFa 1.1 and XHTML+RDFa 1.1 are included.
 Promises: no recursion; time and memory are linear in the page and bounded by the constants below, and anything beyond
 them is not stated. Elements that were not requested are read only if they enclose a requested one.
 Knows nothing of how elements are found.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final, cast
@@ -23,15 +23,14 @@ from tarrafa.parse.structured.rdfa.evaluation_context import (
     LocalValues,
 )
 from tarrafa.parse.structured.rdfa.initial_context import RDFA, XHV, HostLanguageRules
-from tarrafa.parse.structured.rdfa.literals import LiteralBuilder
-from tarrafa.parse.structured.rdfa.pattern_copy import COPY, Triple, copy_patterns
-from tarrafa.parse.structured.rdfa.xml_literal import element_attributes
+from tarrafa.parse.structured.rdfa.literals import LiteralBuilder, element_attributes
 
 ELEMENTS_MAX = 100_000  # visited
 ATTEMPTS_MAX = 2 * STATEMENTS_MAX  # statements made, duplicates included
 
 _USES_VOCABULARY: Final = f"<{RDFA}usesVocabulary>"
 _ROLE: Final = f"<{XHV}role>"
+_COPY, _PATTERN = f"<{RDFA}copy>", f"<{RDFA}Pattern>"
 _FIRST, _REST, _NIL = f"<{RDF}first>", f"<{RDF}rest>", f"<{RDF}nil>"
 
 _RESOURCEFUL = frozenset({"about", "resource", "href", "src", "typeof", "property", "rel", "rev"})
@@ -41,11 +40,30 @@ _RELEVANT = _RESOURCEFUL | _DECLARING | {"role"}
 _UNUSUAL = (_RELEVANT | {"inlist", "datatype", "datetime", "value"}) - {"property", "resource", "href", "src"}
 _LINKING = frozenset({"resource", "href", "src"})
 # An element with no other attributes declares no namespaces. (Checking the prefix of each name takes longer.)
-_ORDINARY = frozenset(
-    {"alt", "class", "content", "datatype", "datetime", "height", "id", "inlist", "itemprop", "media"}
+_ORDINARY = _RELEVANT.union(
+    [
+        "alt",
+        "class",
+        "content",
+        "datatype",
+        "datetime",
+        "height",
+        "id",
+        "inlist",
+        "itemprop",
+        "media",
+        "name",
+        "style",
+        "target",
+        "title",
+        "type",
+        "value",
+        "width",
+    ]
 )
-_ORDINARY |= {"media", "name", "style", "target", "title", "type", "value", "width"} | _RELEVANT
 _OUTERMOST = ("head", "body")  # they have the same subject as their parent
+
+Triple = tuple[str, str, str]
 
 
 class IncompleteTripleError(Exception):
@@ -56,11 +74,17 @@ class RdfaProcessor:
     """Reads the elements of one page."""
 
     def __init__(
-        self, base: str, location: str, statements: StatementSet, rules: HostLanguageRules, *, may_hang: bool = False
+        self,
+        base: str,
+        location: str,
+        statements: StatementSet,
+        rules: HostLanguageRules,
+        *,
+        allow_incomplete: bool = False,
     ) -> None:
         self._statements = statements
         self._rules = rules
-        self._allow_incomplete = may_hang
+        self._allow_incomplete = allow_incomplete
         self._triples: dict[Triple, None] = {}
         self._attempts = 0
         self._room = STATEMENTS_LENGTH_MAX  # characters; more could not be stated
@@ -113,7 +137,7 @@ class RdfaProcessor:
         if not namespaces:
             if _RELEVANT.isdisjoint(own):
                 return outer
-            if "property" in own and outer.hanging is None and _UNUSUAL.isdisjoint(own):
+            if "property" in own and outer.incomplete is None and _UNUSUAL.isdisjoint(own):
                 return self._process_simple_property(LocalValues(element, own, outer.scope, outer.language, outer))
         scope, language = outer.scope, outer.language
         if namespaces or not _DECLARING.isdisjoint(own):
@@ -237,16 +261,16 @@ class RdfaProcessor:
             for kind in place.scope.all_terms(own["typeof"]):
                 self._add(place.typed, RDF_TYPE, kind)
         lists = outer.lists if outer.lists.subject == subject else ListMapping(subject)
-        hanging = self._state_links(place, lists) if links else None
+        incomplete = self._state_links(place, lists) if links else None
         literals = outer.literals
         if "property" in own and self._property(place, lists):
             literals += 1
-        if outer.hanging:
+        if outer.incomplete:
             self._complete(outer, subject)
         inner = place.object or subject
         if lists.subject != inner:
             lists = ListMapping(inner)
-        return EvaluationContext(subject, inner, place.scope, place.language, lists, hanging, literals)
+        return EvaluationContext(subject, inner, place.scope, place.language, lists, incomplete, literals)
 
     def _state_links(self, place: LocalValues, lists: ListMapping) -> list[IncompleteTriple] | None:
         """Steps 9 and 10: the triples of @rel and @rev, or incomplete triples that a descendant completes."""
@@ -268,15 +292,15 @@ class RdfaProcessor:
         if not self._allow_incomplete:
             raise IncompleteTripleError
         place.object = self._statements.blank_node()
-        hanging: list[IncompleteTriple] = [
+        incomplete: list[IncompleteTriple] = [
             (name, True, self._list(lists, name) if in_list else None) for name in forward
         ]
-        hanging += [(name, False, None) for name in backward]
-        return hanging
+        incomplete += [(name, False, None) for name in backward]
+        return incomplete
 
     def _complete(self, outer: EvaluationContext, found: str) -> None:
         """Step 12: complete the incomplete triples of the enclosing elements with this element's subject."""
-        for predicate, forward, gathered in outer.hanging or ():
+        for predicate, forward, gathered in outer.incomplete or ():
             if gathered is not None:
                 self._append(gathered, found)
             elif forward:
@@ -337,8 +361,8 @@ class RdfaProcessor:
             for predicate, items in lists.items.items():
                 self._state_list(lists.subject, predicate, items)
         triples: Iterable[Triple] = self._triples
-        if self._rules.html5 and any(predicate == COPY for _, predicate, _ in triples):
-            triples = copy_patterns(triples, ATTEMPTS_MAX)
+        if self._rules.html5 and any(predicate == _COPY for _, predicate, _ in triples):
+            triples = _copy_patterns(triples, ATTEMPTS_MAX)
         add = self._statements.add
         for subject, predicate, value in triples:
             add(subject, predicate, value)
@@ -371,3 +395,49 @@ def _drop_html_rel_words(own: dict[str, str]) -> None:
                 own[name] = kept
             else:
                 del own[name]
+
+
+def _copy_patterns(triples: Iterable[Triple], made_max: int) -> list[Triple]:
+    """HTML+RDFa 1.1 §3.5: a subject that copies (`rdfa:copy`) an `rdfa:Pattern` states everything that the pattern
+    states, including what the pattern copies in turn. Patterns that were copied are then removed. Cyclic patterns end;
+    at most `made_max` statements are made.
+    """
+    triples = list(triples)
+    patterns = {subject for subject, predicate, value in triples if predicate == RDF_TYPE and value == _PATTERN}
+    stated: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    copies: dict[str, list[str]] = defaultdict(list)
+    for subject, predicate, value in triples:
+        if predicate == _COPY and value in patterns:
+            copies[subject].append(value)
+        elif subject in patterns and not (predicate == RDF_TYPE and value == _PATTERN):
+            stated[subject].append((predicate, value))
+    used = {target for targets in copies.values() for target in targets}
+    kept = [
+        triple for triple in triples if triple[0] not in used and not (triple[1] == _COPY and triple[2] in patterns)
+    ]
+    for subject in copies:
+        if subject not in used:
+            made_max -= _copy_pattern(subject, copies, stated, kept, made_max)
+    return kept
+
+
+def _copy_pattern(
+    subject: str,
+    copies: dict[str, list[str]],
+    stated: dict[str, list[tuple[str, str]]],
+    kept: list[Triple],
+    made_max: int,
+) -> int:
+    """Add the statements that a subject copies. Returns the amount of work."""
+    waiting, seen, work = list(copies[subject]), set[str](), 0
+    while waiting and work < made_max:
+        pattern = waiting.pop()
+        work += 1
+        if pattern in seen:
+            continue
+        seen.add(pattern)
+        room = made_max - work
+        kept += [(subject, predicate, value) for predicate, value in stated.get(pattern, ())[:room]]
+        waiting += copies.get(pattern, ())[: made_max - work]
+        work += len(stated.get(pattern, ())[:room]) + len(copies.get(pattern, ()))
+    return work

@@ -1,1 +1,0 @@
-"""Reads what is particular to HTML: links, robots meta elements, XHTML."""

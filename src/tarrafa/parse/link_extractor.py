@@ -1,0 +1,149 @@
+"""Extracts the links of an HTML page: target, anchor text and `rel`.
+
+Promises: the links that a reader could follow, as browsers see them in broken HTML: a, area, frame, iframe, meta
+refresh, and those link elements that lead to a page. Each target appears once, with its first non-empty anchor text.
+Forms, srcset, images, style sheets and scripts are not links.
+Knows nothing of scope, depth or robots: the caller decides which links to follow, from `rel` and other facts.
+"""
+
+import codecs
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from turbohtml import Element
+
+from tarrafa.model import Link
+from tarrafa.parse.charset import PYTHON_CODECS
+from tarrafa.parse.url import BaseUrl, UrlIdentity
+
+LINKS_MAX = 5_000  # of one page; the first ones are kept
+ELEMENTS_MAX = 50_000  # examined to find links
+ANCHOR_LENGTH_MAX = 256
+REL_LENGTH_MAX = 64
+
+# Values of rel on link elements that lead to another page for people. `alternate` does, unless it is a style sheet or
+# has another type.
+NAVIGATION_RELS = frozenset(
+    {"alternate", "next", "prev", "previous", "first", "last", "start", "up", "index", "contents", "toc", "chapter"}
+    | {"section", "help", "author", "license"}
+)
+_RESOURCE_RELS = frozenset({"stylesheet", "preload", "prefetch", "icon"})
+_PAGE_TYPES = ("", "text/html", "application/xhtml+xml")
+
+_UTF = ("utf-8", "utf-16le", "utf-16be")
+_AS_REFERENCES = "tarrafa-references"  # name of the codec error handler for characters that an encoding lacks
+_ESCAPES = {byte: f"%{byte:02X}" for byte in range(0x80, 0x100)}
+
+
+class LinkExtractor:
+    """Collects the links of one page. `page` is its own URL (links to itself are dropped), `base` its base URL."""
+
+    def __init__(self, page: str, base: BaseUrl, charset: str, identity: UrlIdentity) -> None:
+        self._page = page
+        self._join = base.join
+        self._legacy_charset = "" if charset in _UTF else charset
+        self._fold = identity.fold if identity != UrlIdentity() else None
+        self._found: dict[str, Link] = {}
+
+    def add(self, href: str, anchor: str, rel: str) -> str | None:
+        """Add a link, or merge it into a known link to the same target. Returns the target."""
+        url = self.resolve(href)
+        if url is None or url == self._page:
+            return url
+        known = self._found.get(url)
+        if known is not None:
+            self._found[url] = _merge_links(known, anchor, rel)
+        elif len(self._found) < LINKS_MAX:
+            self._found[url] = Link(url, anchor, rel)
+        return url
+
+    def resolve(self, href: str) -> str | None:
+        """The canonical URL of a reference on this page."""
+        if self._legacy_charset and not href.isascii():
+            href = encode_query(href, self._legacy_charset)
+        url = self._join(href)
+        return url if url is None or self._fold is None else self._fold(url)
+
+    def add_anchors(self, elements: Iterable[Element]) -> None:
+        """Add a and area elements."""
+        found, page = self._found, self._page
+        simple = not self._legacy_charset and self._fold is None
+        resolve: Callable[[str], str | None] = self._join if simple else self.resolve
+        for element in islice(elements, ELEMENTS_MAX):
+            href = element.attr("href")
+            if href is None:
+                continue
+            url = resolve(href)
+            if url is None or url == page:
+                continue
+            rel = element.attr("rel")
+            rel = rel_tokens(rel) if rel else ""
+            known = found.get(url)
+            if known is None:
+                if len(found) < LINKS_MAX:
+                    found[url] = Link(url, anchor_text(element), rel)
+            elif not known.anchor or known.rel != rel:
+                found[url] = _merge_links(known, anchor_text(element), rel)
+
+    def add_link_element(self, href: str, rel: str, type_: str) -> str | None:
+        """Add a link element if it leads to a page for people. Returns the target."""
+        tokens = rel_tokens(rel)
+        kinds = set(tokens.split())
+        if kinds & NAVIGATION_RELS and not kinds & _RESOURCE_RELS and type_.strip().lower() in _PAGE_TYPES:
+            return self.add(href, "", tokens)
+        return None
+
+    def all(self) -> tuple[Link, ...]:
+        return tuple(self._found.values())
+
+
+def _merge_links(known: Link, anchor: str, rel: str) -> Link:
+    """Merge two links to one page. One link that may be followed is enough: `nofollow` stays only if both have it."""
+    rels = rel.split()
+    return Link(known.url, known.anchor or anchor, " ".join(token for token in known.rel.split() if token in rels))
+
+
+def anchor_text(element: Element) -> str:
+    """The text of a link, or the alternative text of its image.
+
+    An `a` that contains another `a` (broken tables do that) has no text of its own: with thousands of them nested, the
+    same text would be read over and over.
+    """
+    if element.find("a") is not None:
+        return ""
+    text = element.to_text() or element.attr("alt") or element.attr("title") or ""
+    if not text and (image := element.find("img")) is not None:
+        text = image.attr("alt") or ""
+    if "\n" in text or len(text) > ANCHOR_LENGTH_MAX:
+        text = " ".join(text[: 4 * ANCHOR_LENGTH_MAX].split())[:ANCHOR_LENGTH_MAX].rstrip()
+    return text
+
+
+def rel_tokens(rel: str) -> str:
+    """The tokens of a rel attribute in lower case, separated by single spaces."""
+    return " ".join(rel[:REL_LENGTH_MAX].lower().split())
+
+
+def encode_query(href: str, charset: str) -> str:
+    """Encode the query, and only the query, in the page's legacy encoding, as the WHATWG URL standard requires.
+
+    `?q=ação` on a windows-1252 page means `?q=a%E7%E3o`. Characters that the encoding lacks become `&#8212;`, escaped.
+    """
+    before, mark, rest = href.partition("?")
+    query, hash_mark, fragment = rest.partition("#")
+    if not mark or query.isascii() or "#" in before:
+        return href
+    try:
+        encoded = query.encode(PYTHON_CODECS.get(charset, charset), _AS_REFERENCES)
+    except LookupError:
+        return href
+    return f"{before}?{encoded.decode('latin-1').translate(_ESCAPES)}{hash_mark}{fragment}"
+
+
+def _as_references(error: UnicodeError) -> tuple[bytes, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return b"".join(b"%%26%%23%d%%3B" % ord(character) for character in lacking), error.end
+
+
+codecs.register_error(_AS_REFERENCES, _as_references)

@@ -1,1 +1,0 @@
-"""Decodes and describes text: charset, language, fingerprints, dates, word counts."""

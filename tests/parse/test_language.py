@@ -1,0 +1,51 @@
+"""Languages: what the text shows, then what its author says."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tarrafa.parse.language import detect, normalize_tag
+
+TEXTS = {
+    "pt": "A ação do município de São João não é só uma questão de opinião, mas também de orçamento.",
+    "en": "The council decided yesterday that the road through the village would be repaired before winter.",
+    "es": "El ayuntamiento decidió ayer que la carretera del pueblo sería reparada antes del invierno.",
+    "de": "Der Gemeinderat hat gestern beschlossen, dass die Straße durch das Dorf repariert werden soll.",
+    "ru": "Вчера совет решил, что дорога через деревню будет отремонтирована до зимы.",
+    "ja": "昨日、議会は冬の前に村を通る道路を修理することを決定しました。",
+    "he": "המועצה החליטה אתמול שהכביש העובר בכפר יתוקן לפני החורף הקרוב.",
+}
+
+
+@pytest.mark.parametrize("code", TEXTS)
+def test_a_sentence_is_enough(code):
+    assert detect(TEXTS[code]) == code
+
+
+def test_the_text_goes_before_the_attribute():
+    assert detect(TEXTS["pt"], "en-US") == "pt"
+
+
+@pytest.mark.parametrize("text", ["", "ok", "12345 67", "😀" * 30])
+def test_the_attribute_decides_where_the_text_does_not(text):
+    assert detect(text, "pt-BR") == "pt"
+    assert detect(text) == ""
+
+
+def test_a_menu_of_names_does_not_hide_the_text_behind_it():
+    assert detect("ABC XYZ 123 " * 60 + TEXTS["pt"] * 20) == "pt"
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [("pt-BR", "pt"), ("en_US", "en"), ("PT", "pt"), (" es ", "es"), ("zh-Hant", "zh"), ("iw", "he"),
+    ("portuguese", ""), ("", ""), ("x", "")],
+)  # fmt: skip
+def test_bcp47_tags_become_two_letters(tag, expected):
+    assert normalize_tag(tag) == expected
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(codec=None)), st.text(max_size=8))
+def test_any_text_gives_two_letters_or_nothing(text, hint):
+    assert len(detect(text + "\x00\x01\ud800\ufffe", hint)) in (0, 2)
