@@ -10,6 +10,7 @@ with their robots.txt, delays and back-off included. A collection's number is ne
 
 import dataclasses
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass, field
 from functools import partial
 
@@ -88,15 +89,16 @@ class RunProgress:
 class TokenBucket:
     """Revisits that a collection may make: tokens come at its `rate`, and a few can be saved up."""
 
-    at: float | None = None  # of the last token spent; None: none was ever spent, and the bucket is full
-    count: float = 0.0
+    at: float | None = None  # of the last token spent, or of the first question; None: there was none yet
+    count: float = 2.0
     spent: int = 0  # since the bucket was read from the database
     per_s: float = 0.0
     most: float = 0.0
 
     def available(self, per_s: float, most: float, now: float) -> int:
-        """Tokens that were not spent count at the present rate, even if they came at another one."""
+        """Spends nothing. Tokens that were not spent count at the present rate, even if they came at another one."""
         self.per_s, self.most = per_s, most
+        self.at = now if self.at is None else self.at
         return int(self._count_at(now))
 
     def spend(self, per_s: float, most: float, now: float) -> None:
@@ -105,7 +107,7 @@ class TokenBucket:
         self.spent += 1
 
     def _count_at(self, now: float) -> float:
-        return min(self.most, self.most if self.at is None else self.count + (now - self.at) * self.per_s)
+        return min(self.most, self.count + (now - (now if self.at is None else self.at)) * self.per_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +162,14 @@ class LoadedCollection:
 class Collections:
     """The collections of one frontier."""
 
-    def __init__(self, db: FrontierDatabase, counters: Counters, clock: Clock) -> None:
-        self._db, self._counters, self._clock = db, counters, clock
+    def __init__(
+        self,
+        db: FrontierDatabase,
+        counters: Counters,
+        clock: Clock,
+        decode: Callable[[bytes], config.Collection] = config.decode_collection,
+    ) -> None:
+        self._db, self._counters, self._clock, self._decode = db, counters, clock, decode
         self._by_id: dict[int, LoadedCollection] = {}
         self._rates: defaultdict[int, deque[tuple[float, int]]] = defaultdict(deque)
         self.elsewhere: dict[int, LimitUsage] = {}  # of the same collections, on other servers
@@ -190,9 +198,6 @@ class Collections:
                 RunProgress(*fields[14:18]),
                 fields[18],
             )
-
-    def _decode(self, content: bytes) -> config.Collection:
-        return config.decode_collection(content)
 
     def set_tuning(self, known: LoadedCollection, tuning: RevisitTuning) -> None:
         self._db.run(

@@ -7,6 +7,7 @@ memory and written once at its end; `value()` sees both.
 from collections import defaultdict
 
 from tarrafa.frontier.store.database import FrontierDatabase
+from tarrafa.model import UrlState
 
 
 class Bucket:
@@ -35,16 +36,54 @@ EVENTS = (
     Bucket.REVISITS_PAID, Bucket.WAS_FULL,
 )  # fmt: skip
 EVENT_KINDS = ("status:", "type:")
+# Counters that decisions depend on.
+HOT_COUNTERS = (
+    *map(Bucket.state, UrlState), Bucket.REQUESTS, Bucket.REQUESTS_BEFORE, Bucket.REVISITS, Bucket.RATES,
+    Bucket.REVISITS_PAID, Bucket.REVISITS_OUT, Bucket.CHOSEN_WAITING, Bucket.DISMISSED_WAITING, Bucket.WAS_FULL,
+    Bucket.TABLE_SITES, Bucket.OLD_PAGES, Bucket.SHOWN_PAGES, Bucket.LEFT_OVER,
+)  # fmt: skip
+CounterKey = tuple[int, str]  # collection and bucket
+
+
+class CounterTable:
+    """The table of counters in a file of its own: all are read at once. Another body is in postgres/."""
+
+    def __init__(self, db: FrontierDatabase) -> None:
+        self.db = db
+
+    def read_all(self) -> dict[CounterKey, int]:
+        rows = self.db.rows("SELECT collection, bucket, value FROM counter")
+        return {(collection, bucket): value for collection, bucket, value in rows}
+
+    def read_one(self, collection: int, bucket: str) -> int:
+        """A counter that `read_all` has not read."""
+        return 0
+
+    def read_prefix(self, collection: int, prefix: str) -> dict[CounterKey, int]:
+        """The counters that begin so, as far as `read_all` has not read them."""
+        return {}
+
+    def add(self, rows: list[tuple[int, str, int]]) -> None:
+        """Add differences: collection, bucket and difference of each."""
+        self.db.many(
+            "INSERT INTO counter VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value", rows
+        )
+
+    def delete(self, collection: int) -> None:
+        self.db.run("DELETE FROM counter WHERE collection = ?", (collection,))
 
 
 class Counters:
     """Numbers per collection, in buckets."""
 
-    def __init__(self, db: FrontierDatabase) -> None:
-        self._db = db
-        rows = db.rows("SELECT collection, bucket, value FROM counter")
-        self._values: dict[tuple[int, str], int] = {(collection, bucket): value for collection, bucket, value in rows}
-        self._deltas: defaultdict[tuple[int, str], int] = defaultdict(int)
+    def __init__(self, table: CounterTable) -> None:
+        self._table = table
+        self._values = table.read_all()
+        self._deltas: defaultdict[CounterKey, int] = defaultdict(int)
+
+    def refresh(self) -> None:
+        """Read the counters again."""
+        self._values = self._table.read_all()
 
     def add(self, collection: int, bucket: str, delta: int = 1) -> None:
         self._deltas[collection, bucket] += delta
@@ -60,7 +99,10 @@ class Counters:
             self.add(collection, bucket, -self.value(collection, bucket))
 
     def value(self, collection: int, bucket: str) -> int:
-        return self._values.get((collection, bucket), 0) + self._deltas.get((collection, bucket), 0)
+        key = (collection, bucket)
+        if key not in self._values:
+            self._values[key] = self._table.read_one(collection, bucket)
+        return self._values[key] + self._deltas.get(key, 0)
 
     def state(self, collection: int, state: int) -> int:
         """The number of URLs in a state."""
@@ -71,20 +113,18 @@ class Counters:
         return bool(self.value(collection, bucket))
 
     def with_prefix(self, collection: int, prefix: str) -> dict[str, int]:
+        self._values |= self._table.read_prefix(collection, prefix)
         keys = {key for key in (*self._values, *self._deltas) if key[0] == collection and key[1].startswith(prefix)}
         return {key[1][len(prefix) :]: value for key in sorted(keys) if (value := self.value(*key))}
 
     def flush(self) -> None:
         """Write this transaction's deltas; the transaction may still fail, see `on_commit` and `on_rollback`."""
-        self._db.many(
-            "INSERT INTO counter VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value",
-            [(*key, delta) for key, delta in sorted(self._deltas.items()) if delta],
-        )
+        self._table.add([(*key, delta) for key, delta in sorted(self._deltas.items()) if delta])
 
-    def snapshot(self) -> dict[tuple[int, str], int]:
+    def snapshot(self) -> dict[CounterKey, int]:
         return dict(self._deltas)
 
-    def restore_snapshot(self, snapshot: dict[tuple[int, str], int]) -> None:
+    def restore_snapshot(self, snapshot: dict[CounterKey, int]) -> None:
         self._deltas = defaultdict(int, snapshot)
 
     def on_commit(self) -> None:
@@ -97,7 +137,7 @@ class Counters:
 
     def drop(self, collection: int) -> None:
         """Delete the counters of a collection."""
-        self._db.run("DELETE FROM counter WHERE collection = ?", (collection,))
+        self._table.delete(collection)
         for numbers in (self._values, self._deltas):
             for key in [key for key in numbers if key[0] == collection]:
                 del numbers[key]

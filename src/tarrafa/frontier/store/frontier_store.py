@@ -25,7 +25,7 @@ from tarrafa.frontier.store.collections import (
     RevisitTuning,
     StoreContext,
 )
-from tarrafa.frontier.store.counters import Counters
+from tarrafa.frontier.store.counters import Counters, CounterTable
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.dispatch import VisitDispatcher
 from tarrafa.frontier.store.leases import HostLeases, LeaseClock
@@ -52,10 +52,10 @@ class FrontierStore:
         lease_clock: LeaseClock,
         counters: Counters | None = None,
         catalogue: Collections | None = None,
+        is_taken_down: Callable[[str], bool] = lambda url: False,
     ) -> None:
-        self.db, self.clock, self._clock_recorded_at = db, clock, 0.0
-        self.is_taken_down: Callable[[str], bool] = lambda url: False  # set by the opener of the store
-        self.counters = counters or Counters(db)
+        self.db, self.clock, self._clock_recorded_at, self._is_taken_down = db, clock, 0.0, is_taken_down
+        self.counters = counters or Counters(CounterTable(db))
         self.collections = catalogue or Collections(db, self.counters, clock)
         self.ready = ReadyQueue(db)
         context = StoreContext(db, self.counters, self.collections, self.ready, clock)
@@ -77,7 +77,7 @@ class FrontierStore:
         known, before = self.collections.open(config, start=start)
         if before is not None:
             self.begin_config_change(known, before)
-            self.apply_config_change(known, before, start=start)
+            self.apply_config_change(known, before, self._is_taken_down, start=start)
             self.end_config_change(known, before)
             if start and known.row.id in finished and self.urls.breadth.is_over(known):
                 self.urls.breadth.restart(known)
@@ -93,13 +93,15 @@ class FrontierStore:
         if before.strategy != known.config.strategy:
             self.urls.breadth.begin_order_change(known, before.strategy.order)
 
-    def apply_config_change(self, known: LoadedCollection, before: Collection, *, start: bool = True) -> None:
+    def apply_config_change(
+        self, known: LoadedCollection, before: Collection, is_taken_down: Callable[[str], bool], *, start: bool
+    ) -> None:
         """Apply it to the hosts that are at hand. Scans them, once per change."""
         if has_runs(before) and not has_runs(known.config) and known.run > 1:
             self.runs.end_runs(known)
         if start:
             self.retries.retry_failed(known)
-        self.retries.requeue_lifted_takedowns(known, self.is_taken_down)
+        self.retries.requeue_lifted_takedowns(known, is_taken_down)
         old, new = before.scope.depth_max, known.config.scope.depth_max
         if old is not None and (new is None or new > old):
             self.retries.reopen_depth(known)
