@@ -41,9 +41,7 @@ UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 
 
 class Complaint(msgspec.Struct, frozen=True):
-    """One error, with its section and key, for a form to show it there. Without `key`: about the section or the whole
-    table.
-    """
+    """One error, with its section and key. Without `key` it is about the section or the whole table."""
 
     section: str
     key: str
@@ -106,9 +104,7 @@ def encode_collection(collection: Collection) -> bytes:
 
 
 def decode_collection(content: bytes) -> Collection:
-    """Decode the result of `encode_collection`. With a million roots it takes a second: then do not call it on an event
-    loop.
-    """
+    """Decode a stored collection. A million roots take a second: do not call it on an event loop then."""
     try:
         collection = _STORED_DECODER.decode(content)
         complaint = next(find_complaints(collection, is_stored=True), None)
@@ -185,16 +181,12 @@ def _remove_cause(rest: dict[str, Any], error: msgspec.ValidationError) -> Compl
 
 
 def _steps(path: str | None) -> list[str]:
-    """The steps of a path such as `.scope.hosts[0]`. msgspec does not name free keys, as in
-    `.politeness.delays[...]`.
-    """
+    """The steps of a path such as `.scope.hosts[0]`. msgspec does not name free keys: `.politeness.delays[...]`."""
     return [step for step in (path or "").replace("[...]", "").split(".") if step]
 
 
 def _explain(error: msgspec.ValidationError, table: Any = None) -> Message:
-    """msgspec's error with section and key in front, as written in the file, and with the wrong value, if the `table`
-    is given.
-    """
+    """msgspec's error with section and key in front, and with the wrong value if the `table` is given."""
     match = PATH.match(str(error))
     assert match is not None
     what, steps = match["what"], _steps(match["path"])

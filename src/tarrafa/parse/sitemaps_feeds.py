@@ -41,9 +41,7 @@ _DUBLIN_CORE = "http://purl.org/dc/elements/1.1/"
 
 @dataclass(frozen=True, slots=True)
 class _ListingFormat:
-    """The element names of one family of files. Names are in lower case, without the prefix of the family's own
-    namespace.
-    """
+    """The element names of one family of files, in lower case, without the prefix of the family's namespace."""
 
     entries: frozenset[str]  # the elements that are entries
     url_fields: tuple[str, ...]  # children of an entry that hold its URL, the best first
@@ -135,9 +133,7 @@ def _read(stream: TextStream, found: "_ListingBuilder") -> None:
 
 
 class _ListingLimitReached(Exception):
-    """A limit is reached, or the file asks for something that is never done (entities). URLs found so far are kept; no
-    more is read.
-    """
+    """A limit is reached, or the file declares entities. URLs found so far are kept; no more is read."""
 
 
 @dataclass(slots=True)
@@ -233,9 +229,7 @@ class _ListingXmlReader:
         self._parser.EndElementHandler = self._end
 
     def read(self, pieces: Iterator[str]) -> Iterator[str] | None:
-        """Read to the end, or to the first fault. At a fault, return the rest, beginning with the tag or entry that has
-        it.
-        """
+        """Read to the end, or to the first fault: then return the rest from the faulty tag or entry on."""
         try:
             return self._fed(pieces)
         finally:
@@ -273,9 +267,7 @@ class _ListingXmlReader:
         return self._elements > 0 and (self._depth == 0 or self.dialect is None)
 
     def _doctype(self, name: str, system_id: str | None, public_id: str | None, has_subset: int) -> None:
-        """Ignore the DTD that old RSS names. A DTD inside the file declares entities (bombs, file disclosure): stop
-        reading.
-        """
+        """Ignore the DTD that old RSS names. A DTD inside the file declares entities (bombs): stop reading."""
         if has_subset:
             raise _ListingLimitReached
 

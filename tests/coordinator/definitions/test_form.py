@@ -178,7 +178,7 @@ BAD = [
     ("revisit.share", "2", "[revisit] share must be more than 0 and at most 1"),
     ("revisit.horizon", "1s", "[revisit] horizon must be 60s or more"),
     ("schedule.start", "tomorrow", "[schedule] start: not a date: 'tomorrow'"),
-    ("schedule.start", "2026-01-01T00:00Z", "[schedule] start: write the time as the clock on the wall shows it"),
+    ("schedule.start", "2026-01-01T00:00Z", "[schedule] start: write the local time without a zone"),
     ("schedule.every", "often", "[schedule] every: 'often' is no period"),
     ("schedule.timezone", "Mars", "[schedule] timezone: 'Mars' is no time zone"),
     ("notify.webhook", "gopher://a", "[notify] webhook: 'gopher://a' must be an http or https address"),

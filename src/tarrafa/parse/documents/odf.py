@@ -104,9 +104,7 @@ class _OdfContentReader(LineBuilder):
 
 
 def _external_href(href: str) -> str:
-    """The href seen from the document's folder. ODF part 3 §4.9: references start inside the package, so that folder is
-    `../`.
-    """
+    """The href seen from the document's folder, which is `../` inside the package (ODF part 3 §4.9)."""
     if _has_scheme(href) or href.startswith("/"):
         return href
     return href.removeprefix("../") if href.startswith("../") else ""

@@ -62,9 +62,7 @@ class _Relationships(XmlPartHandler):
 
 
 def _relationship_id(attributes: dict[str, str]) -> str:
-    """The value of r:id, whatever prefix the part uses for the relationships namespace. A plain `id` is a different
-    attribute.
-    """
+    """The value of r:id, whatever its prefix. A plain `id` is a different attribute."""
     return next((value for name, value in attributes.items() if name.endswith(":id")), "")
 
 
@@ -204,9 +202,7 @@ class _ParagraphReader(LineBuilder):
 
 
 def _field_href(instruction: str) -> str:
-    """The URL of `HYPERLINK "http://..." \\o "..."`. A field with switches only leads to a place in the same
-    document.
-    """
+    """The URL of `HYPERLINK "http://..." \\o "..."`. A field with only switches leads into the same document."""
     found = _hyperlink(instruction)
     return found[1] if found else ""
 

@@ -64,9 +64,7 @@ class ZipXmlPackage:
         return next(self._pieces(name), b"") if name in self else b""
 
     def parse_part_leniently(self, name: str, handler: XmlPartHandler) -> None:
-        """Like `parse_part`, for a part that the document can do without: a damaged part gives the events before the
-        damage.
-        """
+        """Like `parse_part`, for an optional part: a damaged part gives the events before the damage."""
         try:
             self.parse_part(name, handler)
         except UnreadableDocument as error:

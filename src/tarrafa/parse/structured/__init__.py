@@ -112,9 +112,7 @@ def parse_xhtml(markup: str) -> Document | None:
 
 
 def _without_cdata(markup: str) -> str:
-    """The markup with CDATA sections turned into text. An unclosed section is searched for once; a regular expression
-    would search again for each opening.
-    """
+    """The markup with CDATA sections as text. (A regular expression would be quadratic in unclosed sections.)"""
     parts: list[str] = []
     place = 0
     while (start := markup.find(_CDATA, place)) >= 0 and (end := markup.find(_CDATA_END, start)) >= 0:

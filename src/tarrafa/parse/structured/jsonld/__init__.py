@@ -13,6 +13,7 @@ Knows nothing of HTTP. The caller passes the base URL (a `base` element counts, 
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -162,9 +163,7 @@ class JsonLdReader:
             )
 
     def _convert(self, number: int, block: bytes, *, guessed: bool) -> None:
-        """Parse and add a block. `guessed`: a context is missing, so that a bare class would be resolved against the
-        page's URL.
-        """
+        """Parse and add a block. `guessed`: a context is missing, so a bare class would become a URL of the site."""
         statements = self._statements
         beside = f"{(self._base or '').rpartition('/')[0]}/" if guessed else "\0"
         names: dict[str, str | None] = {}
@@ -202,14 +201,14 @@ def _encoded(block: object) -> bytes:
         return json.dumps(block, ensure_ascii=False).encode("utf-8", "replace")
 
 
+@dataclass(slots=True)
 class _JsonLdBudget:
     """The remaining budget of the blocks of a page."""
 
-    def __init__(self) -> None:
-        self.work = WORK_MAX
-        self.contexts = CONTEXTS_MAX
-        self.terms = TERMS_MAX
-        self.scoped_work = SCOPED_WORK_MAX
+    work: int = WORK_MAX
+    contexts: int = CONTEXTS_MAX
+    terms: int = TERMS_MAX
+    scoped_work: int = SCOPED_WORK_MAX
 
     def check(self) -> None:
         if min(self.work, self.contexts, self.terms, self.scoped_work) < 0:
@@ -217,9 +216,7 @@ class _JsonLdBudget:
 
 
 class _BlockSanitizer:
-    """Prepares one block for the parser: inserts contexts, and removes everything for which the parser would refuse the
-    block.
-    """
+    """Prepares one block: inserts contexts, and removes what would make the parser refuse the block."""
 
     def __init__(self, block: dict[str, Any] | list[Any], bounds: _JsonLdBudget) -> None:
         self.lacks_context = False
@@ -339,9 +336,7 @@ class _BlockSanitizer:
             raise _BlockRefused("too many terms")
 
     def _repair_node(self, node: dict[str, Any]) -> None:
-        """Drop values for which the parser refuses the whole block: an identifier that is a number, a type that is an
-        object.
-        """
+        """Drop values for which the parser refuses the whole block, such as an identifier that is a number."""
         for key in [key for key in node if len(key) > IRI_LENGTH_MAX]:
             del node[key]
         for alias, keyword in self._aliases.items():

@@ -4,6 +4,8 @@ Promises: a context never changes after it is made, so that elements can share i
 Knows nothing of how statements are made.
 """
 
+from dataclasses import dataclass, field
+
 from turbohtml import Document, Element
 
 from tarrafa.parse.structured.rdfa.curie import CurieScope
@@ -14,42 +16,29 @@ _MAY_BE_CURIE = ("about", "resource")
 IncompleteTriple = tuple[str, bool, list[str] | None]
 
 
+@dataclass(slots=True, eq=False)
 class ListMapping:
-    """The lists that @inlist collects for one subject."""
+    """The lists that @inlist collects for one subject, by predicate."""
 
-    __slots__ = ("items", "subject")
-
-    def __init__(self, subject: str) -> None:
-        self.subject = subject
-        self.items: dict[str, list[str]] = {}
+    subject: str
+    items: dict[str, list[str]] = field(default_factory=dict)
 
 
+@dataclass(slots=True, eq=False)
 class EvaluationContext:
     """The values in force inside an element. `lists` belong to its `object`, the subject of the children; `literals`
     counts the enclosing elements whose text is already a literal.
     """
 
-    __slots__ = ("_plain", "_text", "incomplete", "language", "lists", "literals", "object", "scope", "subject")
-
-    def __init__(
-        self,
-        subject: str,
-        object_: str,
-        scope: CurieScope,
-        language: str,
-        lists: ListMapping,
-        incomplete: list[IncompleteTriple] | None,
-        literals: int,
-    ) -> None:
-        self.subject = subject
-        self.object = object_
-        self.scope = scope
-        self.language = language
-        self.lists = lists
-        self.incomplete = incomplete
-        self.literals = literals
-        self._plain: EvaluationContext | None = None
-        self._text: EvaluationContext | None = None
+    subject: str
+    object: str
+    scope: CurieScope
+    language: str
+    lists: ListMapping
+    incomplete: list[IncompleteTriple] | None
+    literals: int
+    _plain: "EvaluationContext | None" = None
+    _text: "EvaluationContext | None" = None
 
     @classmethod
     def initial(cls, page: str, scope: CurieScope, language: str) -> "EvaluationContext":
@@ -75,23 +64,19 @@ class EvaluationContext:
         return known
 
 
+@dataclass(slots=True, eq=False)
 class LocalValues:
     """An element with its attributes, and the values that steps 5 and 6 establish for it."""
 
-    __slots__ = ("element", "language", "object", "outer", "own", "scope", "skip", "subject", "typed")
-
-    def __init__(
-        self, element: Element, own: dict[str, str], scope: CurieScope, language: str, outer: EvaluationContext
-    ) -> None:
-        self.element = element
-        self.own = own
-        self.scope = scope
-        self.language = language
-        self.outer = outer
-        self.skip = False
-        self.subject = outer.object  # "new subject"
-        self.object: str | None = None  # "current object resource"
-        self.typed: str | None = None  # "typed resource"
+    element: Element
+    own: dict[str, str]
+    scope: CurieScope
+    language: str
+    outer: EvaluationContext
+    skip: bool = False
+    subject: str = ""  # "new subject"
+    object: str | None = None  # "current object resource"
+    typed: str | None = None  # "typed resource"
 
     def resource(self, *names: str) -> str | None:
         """The resource of the first of these attributes that names one."""

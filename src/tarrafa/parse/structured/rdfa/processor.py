@@ -22,7 +22,7 @@ from tarrafa.parse.structured.rdfa.evaluation_context import (
     ListMapping,
     LocalValues,
 )
-from tarrafa.parse.structured.rdfa.initial_context import RDFA, XHV, HostLanguageRules
+from tarrafa.parse.structured.rdfa.initial_context import PREFIXES, RDFA, XHV, HostLanguageRules
 from tarrafa.parse.structured.rdfa.literals import LiteralBuilder, element_attributes
 
 ELEMENTS_MAX = 100_000  # visited
@@ -40,26 +40,10 @@ _RELEVANT = _RESOURCEFUL | _DECLARING | {"role"}
 _UNUSUAL = (_RELEVANT | {"inlist", "datatype", "datetime", "value"}) - {"property", "resource", "href", "src"}
 _LINKING = frozenset({"resource", "href", "src"})
 # An element with no other attributes declares no namespaces. (Checking the prefix of each name takes longer.)
-_ORDINARY = _RELEVANT.union(
-    [
-        "alt",
-        "class",
-        "content",
-        "datatype",
-        "datetime",
-        "height",
-        "id",
-        "inlist",
-        "itemprop",
-        "media",
-        "name",
-        "style",
-        "target",
-        "title",
-        "type",
-        "value",
-        "width",
-    ]
+_ORDINARY = (
+    {"alt", "class", "content", "datatype", "datetime", "height", "id", "inlist", "itemprop", "media", "name", "style"}
+    | {"target", "title", "type", "value", "width"}
+    | _RELEVANT
 )
 _OUTERMOST = ("head", "body")  # they have the same subject as their parent
 
@@ -92,7 +76,7 @@ class RdfaProcessor:
         self._values = LiteralBuilder(rules)
         self._all_lists: list[ListMapping] = []
         self._inside: dict[Element, EvaluationContext] = {}
-        scope = CurieScope(TermCache(statements, BaseIri(location)), BaseIri(base), rules.terms)
+        scope = CurieScope(TermCache(statements, BaseIri(location)), BaseIri(base), rules.terms, PREFIXES, {})
         self._page = scope.iri("") or statements.blank_node()
         self._outside = EvaluationContext.initial(self._page, scope, "")
 
@@ -109,9 +93,7 @@ class RdfaProcessor:
             inside[element] = self._process_element(element, outer)
 
     def _process_ancestors(self, element: Element) -> EvaluationContext | None:
-        """Process the ancestors of an element, from the outermost on. None inside a template, of which nothing is
-        read.
-        """
+        """Process the ancestors, from the outermost on. None inside a template, of which nothing is read."""
         inside, waiting = self._inside, []
         node = element.parent
         context = None
@@ -153,9 +135,7 @@ class RdfaProcessor:
         return self._state_element(LocalValues(element, own, scope, language, outer))
 
     def _process_simple_property(self, place: LocalValues) -> EvaluationContext:
-        """Steps 5, 11 and 13 for the usual element, faster: a @property with a @content, a link or nothing beside it,
-        and no incomplete triple.
-        """
+        """Steps 5, 11 and 13, faster, for a @property with a @content, a link or nothing, and no incomplete triple."""
         own, outer = place.own, place.outer
         links = not _LINKING.isdisjoint(own)
         content = own.get("content")
@@ -376,9 +356,7 @@ class RdfaProcessor:
 
 
 def _attributes(element: Element) -> dict[str, str]:
-    """All attributes, with @rel and @rev as texts. Other token lists that the tree makes, such as @class, are not
-    needed.
-    """
+    """All attributes, with @rel and @rev as texts; other token lists, such as @class, are not needed."""
     own = cast("dict[str, str]", element_attributes(element))
     for name in ("rel", "rev"):
         if name in own:
