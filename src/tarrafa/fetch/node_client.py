@@ -50,9 +50,7 @@ class NodeHttpResponse(NamedTuple):
 
 
 class NodeHttpClient:
-    """A client of one node, at an address that `check_node_url` accepted; `type` is the media type of requests and
-    responses.
-    """
+    """A client of one node, at a checked URL. `type` is the media type of requests and responses."""
 
     def __init__(self, url: str, secret: bytes, type: str, limit_s: float, private: bool = False) -> None:
         self.url, self.timeout_s = url, limit_s

@@ -65,7 +65,6 @@ class DataDirectory:
         return str(self.run / "frontier.sock")
 
     def check_version(self) -> None:
-        """Refuse a directory with another format version."""
         if not self.version.exists():
             raise DataError(f"{self.root}: no Tarrafa data here; `tarrafa crawl FILE` makes some")
         text = self.version.read_text().strip()

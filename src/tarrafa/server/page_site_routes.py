@@ -107,7 +107,7 @@ class PageSiteRoutes:
         except ConfigError:
             raise UnknownResource(
                 message(
-                    "No URL is known on such a site or host; numbers of sites come with the next survey of the links."
+                    "No URL of this site or host is known; the numbers of sites come with the next survey of the links."
                 )
             ) from None
         indexed = await asyncio.to_thread(self._searcher.count_indexed, found.kind, found.name, collection)

@@ -11,12 +11,13 @@ status; the work for a client that disconnects is stopped.
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Coroutine, Iterable
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from pyoxigraph import RdfFormat, parse, serialize
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -40,41 +41,31 @@ RETRY_AFTER_S = 5
 METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 FORM, QUERY, UPDATE = "application/x-www-form-urlencoded", "application/sparql-query", "application/sparql-update"
 HEADER_CHARS_MAX = 2_000
-NO_UPDATE = "this endpoint only answers queries: nothing can be changed through it"
-
-
-class MediaTypeOffer(NamedTuple):
-    """A form under one of its media types."""
-
-    media_type: str
-    form: str
-
-
-SOLUTIONS = (
-    MediaTypeOffer("application/sparql-results+json", "json"),
-    MediaTypeOffer("application/sparql-results+xml", "xml"),
-    MediaTypeOffer("text/csv", "csv"),
-    MediaTypeOffer("text/tab-separated-values", "tsv"),
-    MediaTypeOffer("application/json", "json"),
-    MediaTypeOffer("application/xml", "xml"),
-    MediaTypeOffer("text/xml", "xml"),
-)
-GRAPHS = (
-    MediaTypeOffer("text/turtle", "ttl"),
-    MediaTypeOffer("application/n-triples", "nt"),
-    MediaTypeOffer("application/rdf+xml", "rdf"),
-    MediaTypeOffer("application/ld+json", "jsonld"),
-    MediaTypeOffer("application/json", "jsonld"),
-    MediaTypeOffer("application/xml", "rdf"),
-    MediaTypeOffer("text/xml", "rdf"),
-)
-FORMATS = tuple(dict.fromkeys(offer.form for offer in (*SOLUTIONS, *GRAPHS)))
-# What else clients call them (SPARQLWrapper sends a `format` beside its `Accept`); media types are names too.
+NO_UPDATE = "this endpoint only answers queries: updates are refused"
+SOLUTIONS = {  # media type -> form
+    "application/sparql-results+json": "json",
+    "application/sparql-results+xml": "xml",
+    "text/csv": "csv",
+    "text/tab-separated-values": "tsv",
+    "application/json": "json",
+    "application/xml": "xml",
+    "text/xml": "xml",
+}
+GRAPHS = {
+    "text/turtle": "ttl",
+    "application/n-triples": "nt",
+    "application/rdf+xml": "rdf",
+    "application/ld+json": "jsonld",
+    "application/json": "jsonld",
+    "application/xml": "rdf",
+    "text/xml": "rdf",
+}
+HTML = "text/html"
+FORMATS = tuple(dict.fromkeys((*SOLUTIONS.values(), *GRAPHS.values())))
+# Other names that clients use (SPARQLWrapper sends a `format` beside its `Accept`); media types are names too.
 FORMAT_ALIASES = {
     "turtle": "ttl", "n3": "ttl", "n-triples": "nt", "ntriples": "nt", "rdf+xml": "rdf", "json-ld": "jsonld",
-}  # fmt: skip
-FORMAT_ALIASES |= {offer.media_type: offer.form for offer in (*GRAPHS, *SOLUTIONS)}
-HTML_OFFER = MediaTypeOffer("text/html", "html")
+} | GRAPHS | SOLUTIONS  # fmt: skip
 ERROR_STATUSES: dict[type[TarrafaError], int] = {
     NoAcceptableFormat: 406,
     QueryError: 400,
@@ -83,30 +74,6 @@ ERROR_STATUSES: dict[type[TarrafaError], int] = {
     DataError: 503,
 }
 UTF8_MEDIA_TYPES = ("text/csv", "text/tab-separated-values", "text/turtle")
-
-
-class _BadRequest(Exception):
-    """A refused request: a status and a sentence."""
-
-    def __init__(self, code: int, sentence: str, **headers: str) -> None:
-        super().__init__(sentence)
-        self.code, self.headers = code, {name.replace("_", "-"): value for name, value in headers.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class _SparqlParams:
-    """The parameters of a request, from its address and its body."""
-
-    fields: list[tuple[str, str]]
-
-    def all(self, name: str) -> list[str]:
-        return [value for key, value in self.fields if key == name]
-
-    def one(self, name: str) -> str | None:
-        values = self.all(name)
-        if len(values) > 1:
-            raise _BadRequest(400, f"there are {len(values)} parameters `{name}`; one is answered")
-        return values[0] if values else None
 
 
 class SparqlEndpoint:
@@ -121,8 +88,8 @@ class SparqlEndpoint:
     async def sparql(self, request: Request) -> Response:
         try:
             return await self._respond(request)
-        except _BadRequest as error:
-            return PlainTextResponse(f"{error}\n", error.code, error.headers)
+        except HTTPException as error:
+            return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
         except TarrafaError as error:
             code = next((code for kind, code in ERROR_STATUSES.items() if isinstance(error, kind)), 0)
             if not code:
@@ -134,25 +101,26 @@ class SparqlEndpoint:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers={"Allow": ", ".join(METHODS), "Accept-Post": f"{FORM}, {QUERY}"})
         given = await _read_params(request)
-        if given.one("update") is not None:
-            raise _BadRequest(403, NO_UPDATE)
-        text = given.one("query")
+        if _single(given, "update") is not None:
+            raise HTTPException(403, NO_UPDATE)
+        text = _single(given, "query")
         if text is None:
             if request.method == "POST":
-                raise _BadRequest(400, "there is no parameter `query`")
+                raise HTTPException(400, "there is no parameter `query`")
             return await self._editor_or_description(request, given)
-        question, offers = _sparql_request(text, request.headers.get("accept", ""), given, self._pool.limits.results)
-        return _response(await _until_disconnected(request, self._pool.ask(question)), offers)
+        accept = request.headers.get("accept", "")
+        question, media_types = _sparql_request(text, accept, given, self._pool.limits.results)
+        return _response(await _until_disconnected(request, self._pool.ask(question)), media_types)
 
-    async def _editor_or_description(self, request: Request, given: _SparqlParams) -> Response:
+    async def _editor_or_description(self, request: Request, given: QueryParams) -> Response:
         accept, form = request.headers.get("accept", ""), _format_name(given)
-        offer = _offer_of_format(form, GRAPHS) if form else negotiate(accept, (*GRAPHS, HTML_OFFER))
-        if offer is HTML_OFFER:
+        media_type = _media_type_of(form, GRAPHS) if form else negotiate(accept, (*GRAPHS, HTML))
+        if media_type == HTML:
             return await asyncio.to_thread(self._editor, request)
-        if offer is None:
-            raise _BadRequest(406, f"what is served here can be described in {_media_types(GRAPHS)}")
-        body = _service_description(self._responses.site_url(request), offer.form)
-        return Response(body, media_type=_with_charset(offer.media_type), headers={"Vary": "Accept"})
+        if media_type is None:
+            raise HTTPException(406, f"the service description is available in {', '.join(GRAPHS)}")
+        body = _service_description(self._responses.site_url(request), GRAPHS[media_type])
+        return Response(body, media_type=_with_charset(media_type), headers={"Vary": "Accept"})
 
     def _editor(self, request: Request) -> Response:
         _ = self._responses.translator(request)
@@ -171,67 +139,72 @@ class SparqlEndpoint:
         return response
 
 
-async def _read_params(request: Request) -> _SparqlParams:
+async def _read_params(request: Request) -> QueryParams:
     fields = _parse_params(request.scope["query_string"])
     if request.method != "POST":
-        return _SparqlParams(fields)
+        return QueryParams(fields)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == UPDATE:
-        raise _BadRequest(403, NO_UPDATE)
+        raise HTTPException(403, NO_UPDATE)
     if kind not in (FORM, QUERY):
-        raise _BadRequest(
+        raise HTTPException(
             415,
-            f"a query is sent as {FORM} or as {QUERY}, not as {kind[:60] or 'nothing in particular'}",
-            Accept_Post=f"{FORM}, {QUERY}",
+            f"a query is sent as {FORM} or as {QUERY}, not as {kind[:60] or 'an unnamed type'}",
+            {"Accept-Post": f"{FORM}, {QUERY}"},
         )
     body = await read_body(request, BODY_BYTES_MAX)
     if body is None:
-        raise _BadRequest(413, f"the request is too long: at most {BODY_BYTES_MAX:,} bytes are read")
+        raise HTTPException(413, f"the request is too long: at most {BODY_BYTES_MAX:,} bytes are read")
     if kind == FORM:
-        return _SparqlParams(fields + _parse_params(body))
+        return QueryParams(fields + _parse_params(body))
     try:
-        return _SparqlParams([*fields, ("query", body.decode())])
+        return QueryParams([*fields, ("query", body.decode())])
     except UnicodeDecodeError as error:
-        raise _BadRequest(400, f"the query must be UTF-8; byte {error.start} is not") from None
+        raise HTTPException(400, f"the query must be UTF-8; byte {error.start} is not") from None
+
+
+def _single(given: QueryParams, name: str) -> str | None:
+    values = given.getlist(name)
+    if len(values) > 1:
+        raise HTTPException(400, f"there are {len(values)} parameters `{name}`; one is allowed")
+    return values[0] if values else None
 
 
 def _parse_params(text: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
     except UnicodeError:
-        raise _BadRequest(400, "the parameters must be UTF-8, each other byte written as %HH") from None
+        raise HTTPException(400, "the parameters must be UTF-8, each other byte written as %HH") from None
     except ValueError:
-        raise _BadRequest(400, f"there are too many parameters: at most {FIELDS_MAX:,} are read") from None
+        raise HTTPException(400, f"there are too many parameters: at most {FIELDS_MAX:,} are read") from None
 
 
-def _sparql_request(
-    text: str, accept: str, given: _SparqlParams, most: int
-) -> tuple[SparqlRequest, dict[str, MediaTypeOffer]]:
+def _sparql_request(text: str, accept: str, given: QueryParams, most: int) -> tuple[SparqlRequest, dict[str, str]]:
     """The request to the pool, and the media type of each form."""
-    form, limit = _format_name(given), given.one("limit") or ""
+    form, limit = _format_name(given), _single(given, "limit") or ""
     if form:
         of_solutions, of_graph = formats_for(form)
-        solutions, graph = _offer_of_format(of_solutions, SOLUTIONS), _offer_of_format(of_graph, GRAPHS)
+        solutions, graph = _media_type_of(of_solutions, SOLUTIONS), _media_type_of(of_graph, GRAPHS)
         if solutions is None and graph is None:
-            raise _BadRequest(400, f"format must be one of {', '.join(FORMATS)}, not {form[:40]!r}")
+            raise HTTPException(400, f"format must be one of {', '.join(FORMATS)}, not {form[:40]!r}")
     else:
         solutions, graph = negotiate(accept, SOLUTIONS), negotiate(accept, GRAPHS)
     if solutions is None and graph is None:
-        raise _BadRequest(406, f"answers can be had in {_media_types(SOLUTIONS)}; statements in {_media_types(GRAPHS)}")
+        raise HTTPException(406, f"results are available in {', '.join(SOLUTIONS)}; statements in {', '.join(GRAPHS)}")
     if limit and not (limit.isascii() and limit.isdigit() and len(limit) < 10):
-        raise _BadRequest(400, f"limit must be a whole number, not {limit[:20]!r}")
-    default, named = given.all("default-graph-uri"), given.all("named-graph-uri")
+        raise HTTPException(400, f"limit must be a whole number, not {limit[:20]!r}")
+    default, named = given.getlist("default-graph-uri"), given.getlist("named-graph-uri")
     chosen = bool(default or named)
     question = SparqlRequest(
         text,
-        solutions.form if solutions else "",
-        graph.form if graph else "",
+        SOLUTIONS[solutions] if solutions else "",
+        GRAPHS[graph] if graph else "",
         int(limit) if limit else most,
         default if chosen else None,
         named if chosen else None,
-        given.one("part") or "",
+        _single(given, "part") or "",
     )
-    return question, {offer.form: offer for offer in (solutions, graph) if offer is not None}
+    return question, {question.solutions_as: solutions or "", question.graph_as: graph or ""}
 
 
 async def _until_disconnected(request: Request, query: Coroutine[None, None, SparqlResponse]) -> SparqlResponse:
@@ -241,7 +214,7 @@ async def _until_disconnected(request: Request, query: Coroutine[None, None, Spa
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise _BadRequest(499, "nobody waits for the answer")
+            raise HTTPException(499, "the client has disconnected")
         return working.result()
     finally:
         working.cancel()
@@ -254,29 +227,25 @@ async def _wait_for_disconnect(request: Request) -> None:
         pass
 
 
-def _response(answer: SparqlResponse, offers: dict[str, MediaTypeOffer]) -> Response:
+def _response(answer: SparqlResponse, media_types: dict[str, str]) -> Response:
     headers = {"Vary": "Accept"}
     if answer.is_cut:
         headers["X-Tarrafa-Limit"] = str(answer.count)
-    return Response(answer.body, media_type=_with_charset(offers[answer.form].media_type), headers=headers)
+    return Response(answer.body, media_type=_with_charset(media_types[answer.form]), headers=headers)
 
 
 def _with_charset(media_type: str) -> str:
     return f"{media_type}; charset=utf-8" if media_type in UTF8_MEDIA_TYPES else media_type
 
 
-def _format_name(given: _SparqlParams) -> str:
+def _format_name(given: QueryParams) -> str:
     """The form that the parameters name; some clients name it in several ways at once."""
-    names = [FORMAT_ALIASES.get(name.lower(), name) for name in given.all("format") if name]
+    names = [FORMAT_ALIASES.get(name.lower(), name) for name in given.getlist("format") if name]
     return next((name for name in names if name in FORMATS), names[0] if names else "")
 
 
-def _offer_of_format(form: str, offers: tuple[MediaTypeOffer, ...]) -> MediaTypeOffer | None:
-    return next((offer for offer in offers if offer.form == form), None)
-
-
-def _media_types(offers: tuple[MediaTypeOffer, ...]) -> str:
-    return ", ".join(dict.fromkeys(offer.media_type for offer in offers))
+def _media_type_of(form: str, offers: dict[str, str]) -> str | None:
+    return next((media_type for media_type, offered in offers.items() if offered == form), None)
 
 
 def _service_description(base: str, form: str) -> bytes:
@@ -308,17 +277,17 @@ class _MediaRange(NamedTuple):
         return int((self.kind, self.subkind) == ("*", "*"))
 
 
-def negotiate(accept: str, offers: Sequence[MediaTypeOffer]) -> MediaTypeOffer | None:
-    """The offer with the greatest weight in `Accept`, where the most exact range counts (RFC 9110, section 12.5.1).
+def negotiate(accept: str, offers: Iterable[str]) -> str | None:
+    """The media type with the greatest weight in `Accept`; the most exact range counts (RFC 9110, section 12.5.1).
 
-    Among equals the first offer, also without an `Accept`; None: nothing fits. No header is an error.
+    Among equals the first one, also without an `Accept`; None: nothing fits. No header is an error.
     """
     ranges = _ranges(accept)
     if not ranges:
-        return offers[0]
+        return next(iter(offers))
     best, greatest = None, 0.0
     for offer in offers:
-        weight = _weight(ranges, offer.media_type)
+        weight = _weight(ranges, offer)
         if weight > greatest:
             best, greatest = offer, weight
     return best
@@ -414,7 +383,7 @@ EXAMPLE_TITLES = {
     "people": message("People and where they work"),
     "events": message("Events from a date on"),
     "products": message("Products by price"),
-    "page": message("All that the newest page says"),
+    "page": message("All statements of the newest page"),
     "classes": message("Kinds of things, and how many"),
     "collection": message("Pages of each collection"),
     "graph": message("Who works where, as a graph"),

@@ -145,7 +145,7 @@ TITLES = {
     ),
 }
 COMMENTS = {  # by key, or by preset and key where a preset has a comment of its own
-    "roots": _("Where to begin: URLs or host names. They are visited whatever the scope says."),
+    "roots": _("The roots: URLs or host names where the crawl begins. They are always in scope."),
     "scope.hosts": _("With and without www., where there are both: many sites redirect from one to the other."),
     "subdomains scope.hosts": _("The registered domain and everything below it, at any depth."),
     "rdfa scope.hosts": _("The registered domain and everything below it, at any depth."),
@@ -171,7 +171,7 @@ COMMENTS = {  # by key, or by preset and key where a preset has a comment of its
     "politeness.contact": _("A page or address where webmasters reach you; sent with every request."),
     "fetch.sitemaps": _("Sitemaps and feeds would lead to other pages."),
     "breadth fetch.sitemaps": _("They lead deeper into a site; this looks for others."),
-    "fetch.time_max": _("Large documents take their time."),
+    "fetch.time_max": _("Large documents take longer."),
     "fetch.retries": _("What is missing in a deposit is missing for ever."),
     "strategy.order": _("What most pages link to comes first: whenever it ends, the important pages are there."),
     "breadth strategy.order": _("Sites that were not visited yet come first."),
@@ -200,7 +200,7 @@ def preset_toml(name: str, wish: PresetRequest, language: str = "en", file: str 
     if language not in LANGUAGES:
         allowed = ", ".join(LANGUAGES)
         raise ConfigError(
-            _("no preset speaks {language!r} (allowed: {languages})", language=language, languages=allowed)
+            _("no preset is written in {language!r} (allowed: {languages})", language=language, languages=allowed)
         )
     table, reader = preset_table(name, wish), translator(language)
     comments = {key: text for key, text in COMMENTS.items() if " " not in key}

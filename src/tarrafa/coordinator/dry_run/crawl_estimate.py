@@ -36,15 +36,15 @@ BISECTIONS = 60
 BOUNDS = {
     "host": message("bound by the pauses of the largest host, {host}"),
     "side by side": message("bound by the pauses of its hosts, visited side by side"),
-    "places": message("bound by the places for hosts: {places} are visited at once"),
+    "places": message("bound by the number of hosts visited at once ({places})"),
     "bandwidth": message("bound by [fetch] bandwidth = {bandwidth} bytes a second"),
     "workers": message("bound by what the workers can do ({workers})"),
 }
 ASSUMPTIONS = {
-    "met": message("hosts met before: {met}, with {met_pages} pages"),
-    "unmet": message("hosts never met: {unmet}; each may have {low}, probably {likely}, perhaps {high} pages"),
+    "met": message("known hosts: {met}, with {met_pages} pages"),
+    "unmet": message("unknown hosts: {unmet}; each may have {low}, probably {likely}, perhaps {high} pages"),
     "unmet breadth": message(
-        "hosts never met: {unmet}; of each site {low}, probably {likely}, perhaps {high} pages are walked"
+        "unknown hosts: {unmet}; of each site {low}, probably {likely}, perhaps {high} pages are visited"
     ),
     "unfinished": message(
         "some of the hosts are not crawled to their end: what waits there is as often a page as what was visited"
@@ -52,7 +52,7 @@ ASSUMPTIONS = {
     "narrower": message(
         "the hosts were crawled under another scope: how many of their pages belong to this one is not known"
     ),
-    "open": message("more hosts may belong to it than are known: how many, nobody can say; pages_max sets an end"),
+    "open": message("more hosts may be in scope than are known; pages_max sets an end"),
     "crawled before": message("these roots and this scope were crawled to their end before: no host is missing"),
     "delay": message("{delay} s between two requests to a host, and {factor} times the duration of an answer"),
     "crawl-delay": message("hosts that ask for a longer pause: {slowed}, up to {longest} s"),

@@ -72,7 +72,7 @@ def check_urls(
     verdicts: list[ScopeVerdict] = []
     for text in filter(None, map(str.strip, urls)):
         if len(verdicts) == URLS_MAX:
-            raise ConfigError(message("more than {urls_max} URLs; judge them in parts", urls_max=URLS_MAX))
+            raise ConfigError(message("more than {urls_max} URLs; check them in parts", urls_max=URLS_MAX))
         shown, url = text[:URL_CHARS_SHOWN], parse_root(text, identity)
         if url is None:
             verdicts.append(ScopeVerdict(shown, "", False, NOT_A_URL, "", message("it is no http(s) URL or host name")))
@@ -86,7 +86,7 @@ def unknown_before_crawl(collection: Collection) -> list[Message | str]:
     """What no dry run can know of this collection."""
     scope, found = collection.scope, list[Message | str]()
     if collection.politeness.robots == "obey":
-        found.append(message("robots.txt is not asked for in a dry run: it may still forbid a page"))
+        found.append(message("robots.txt is not fetched in a dry run: it may still forbid a page"))
     else:
         found.append(message("robots.txt is not obeyed in this collection"))
     if scope.depth_max is not None:
@@ -99,5 +99,5 @@ def unknown_before_crawl(collection: Collection) -> list[Message | str]:
     shown = ", ".join(f"{key} = {value}" for key, value in limits.items() if value)
     found.append(message("once the limits are reached ({limits}) nothing more is fetched, in or out", limits=shown))
     if scope.languages or scope.keep != "all":
-        found.append(message("whether a page is kept, its content decides: its language, its data"))
+        found.append(message("whether a page is kept depends on its content: its language, its data"))
     return found

@@ -26,8 +26,7 @@ from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import CollectionRow, HostCollectionCounts, HostFacts, PastVisit, SiteFacts, UrlFacts
 from tarrafa.frontier.ordering import FRUITLESS_VISITS_MAX, continues_walk
 from tarrafa.i18n import ENGLISH, Message, Translator, message, messages
-from tarrafa.i18n.collection_states import collection_state
-from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState
+from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState, collection_state
 from tarrafa.parse.url import canonical, name_and_port
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.searcher import exact_copies
@@ -251,7 +250,6 @@ def _unknown_reason(described: Collection, inside: bool) -> Message:
 def _next_visit(
     row: CollectionRow, described: Collection, host: HostFacts | None, known: UrlFacts, now: float
 ) -> Message:
-    """Time of the next visit, and its reason."""
     if known.state == _name(UrlState.HANDED_OUT):
         return message("now: a worker has it")
     waits, fresh = known.state == _name(UrlState.PENDING), known.freshness
@@ -317,7 +315,6 @@ def _refusal_detail(collection: Collection, known: UrlFacts) -> Message | str:
 
 
 def _turn(host: HostFacts | None, known: UrlFacts, now: float) -> Message:
-    """When a pending URL gets its turn."""
     if host is None or host.next_at <= now:
         turn = message("as soon as a worker is free")
     else:
@@ -370,7 +367,6 @@ def is_passed_over(known: UrlFacts) -> bool:
 
 
 def passed_over_reason(site: SiteFacts) -> Message:
-    """Why a URL was passed over."""
     why = _walk_end_reason(site)
     return message("not in this run: the walk through {site} is over: {why}", site=site.name, why=why)
 

@@ -67,7 +67,6 @@ class RelayLease:
         self._asked_at = self._lease_s = 0.0
 
     async def join(self, name: str) -> int:
-        """Register as a new worker; returns its number."""
         self._asked_at = boottime()
         terms = await self._frontier.join(name, ProcessId(ELSEWHERE, 0, random.getrandbits(62)))
         self.worker, self._lease_s = terms.worker, terms.lease_s
@@ -183,7 +182,6 @@ class Relay:
         return self._lease.send_time_left_s()
 
     def send_time_left_s(self) -> float:
-        """How long a request may still be sent."""
         return self._lease.send_time_left_s()
 
     def is_lease_expired(self) -> bool:
@@ -209,7 +207,7 @@ class Relay:
             await asyncio.wait({committing}, timeout=STOP_GRACE_S)  # a running commit is finished
             committing.cancel()
             await asyncio.gather(committing, return_exceptions=True)
-        self._board.fail(FrontierError("the door is being closed"))
+        self._board.fail(FrontierError("the crawler API is being closed"))
         await self._closing.aclose()
 
     # -- fetch tasks -----------------------------------------------------------------------------------------
@@ -274,7 +272,6 @@ class Relay:
         return self._board.settled_visit(key)
 
     async def is_any_running(self) -> bool:
-        """Whether any collection is running."""
         return any(one.state == "running" for one in await self._frontier.collection_states())
 
     async def look_up(self, host: HostId, url: UrlId) -> UrlLookup:

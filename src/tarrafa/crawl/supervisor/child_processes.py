@@ -40,7 +40,7 @@ class ChildProcessState:
     restarts: int
     died_at: float
     cause: str  # of its last exit
-    leaves: bool = False  # it was told to stop
+    leaves: bool = False  # it is being stopped
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ class ChildProcess:
                 lines = log.read().decode(errors="replace").strip().splitlines()
         except OSError:
             lines = []
-        return lines[-1].removeprefix("error: ") if lines else "it said nothing"
+        return lines[-1].removeprefix("error: ") if lines else "it printed nothing"
 
 
 async def terminate(children: Iterable[ChildProcess]) -> None:
@@ -153,12 +153,12 @@ class ChildProcesses:
         self,
         environment: Callable[[], dict[str, str]],
         wait_for_frontier: Callable[[], Awaitable[None]],
-        tell: Callable[[str], None],
+        print_line: Callable[[str], None],
         *,
         patient: bool,
         may_restart: Callable[[], bool],
     ) -> None:
-        self._environment, self._wait_for_frontier, self._tell = environment, wait_for_frontier, tell
+        self._environment, self._wait_for_frontier, self._print_line = environment, wait_for_frontier, print_line
         self._patient, self._may_restart = patient, may_restart
         self._children: list[ChildProcess] = []
         self._problems: dict[str, str] = {}  # by the name of the child
@@ -245,12 +245,12 @@ class ChildProcesses:
             child.starts.clear()
         child.check_restartable(code)
         if code == EXIT_RETRY:
-            self._tell(f"{child.name}: {child.last_error()}; it is started again")
+            self._print_line(f"{child.name}: {child.last_error()}; it is started again")
 
     async def _wait_after_failure(self, child: ChildProcess, error: TarrafaError) -> None:
         """Continue without the child for a while, and as long as the disk is full."""
         self._problems[child.name] = f"{child.name}: {error}"
-        self._tell(f"{child.name}: {error}; it is started again in {RESTART_PAUSE_S:.0f} s")
+        self._print_line(f"{child.name}: {error}; it is started again in {RESTART_PAUSE_S:.0f} s")
         until = boottime() + RESTART_PAUSE_S
         while (boottime() < until or not self._may_restart()) and not self._is_unwanted(child):  # noqa: ASYNC110
             await asyncio.sleep(TICK_S)

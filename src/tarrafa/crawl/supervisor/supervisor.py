@@ -64,18 +64,20 @@ class Supervisor:
         divided: ShardLayout | None = None,
         patient: bool = False,
         limits: ResourceLimits = UNLIMITED,
-        tell: Callable[[str], None] = print_status_line,
+        print_line: Callable[[str], None] = print_status_line,
     ) -> None:
         clock = clock or Clock.from_environment()
         self.data, self.name = data, name  # prefix of our workers' names
-        self.frontier_link: FrontierLink = frontier_link or LocalFrontierLink(data, clock, tell=tell, patient=patient)
-        self._lasting, self._follows, self._patient, self._tell = lasting, follows, patient, tell
-        self._limits = NodeLimits(data, limits, tell)
+        self.frontier_link: FrontierLink = frontier_link or LocalFrontierLink(
+            data, clock, print_line=print_line, patient=patient
+        )
+        self._lasting, self._follows, self._patient, self._print_line = lasting, follows, patient, print_line
+        self._limits = NodeLimits(data, limits, print_line)
         self._clock = clock  # children begin with its time
         self._processes = ChildProcesses(
             lambda: child_environment(self.frontier_link.address, self._clock),
             self.frontier_link.wait_until_reachable,
-            tell,
+            print_line,
             patient=patient,
             may_restart=lambda: not self._limits.trouble,
         )
@@ -123,7 +125,7 @@ class Supervisor:
         agreed = await sync_clock(self.frontier, self._clock)
         self._clock = agreed.clock
         if agreed.notice() and not self._is_frontier_local:
-            self._tell(agreed.notice())
+            self._print_line(agreed.notice())
 
     @property
     def _is_frontier_local(self) -> bool:
@@ -184,7 +186,6 @@ class Supervisor:
             await asyncio.sleep(TICK_S)
 
     async def run_until_failure(self) -> None:
-        """Run until a failure stops the supervisor."""
         while True:
             self._check()
             await asyncio.sleep(TICK_S)
@@ -250,14 +251,12 @@ class Supervisor:
                 await self._processes.start(child)
 
     async def add(self, child: ChildProcess) -> None:
-        """Start one more child process, given by the caller."""
         await self._processes.start(child)
 
     async def stop_children(self, children: list[ChildProcess]) -> None:
         await self._processes.dismiss(children)
 
     def set_limits(self, limits: ResourceLimits) -> None:
-        """Set the limits of the workers from now on."""
         self._limits.set(limits)
 
     async def submit(self, collection: Collection) -> None:

@@ -54,11 +54,11 @@ class WorkerStats:
     def take_recent(self) -> tuple[tuple[VisitSample, ...], tuple[VisitSample, ...], tuple[VisitSample, ...]]:
         """The newest, failed and slowest visits since the last call."""
         slowest = [record for _, _, record in sorted(self._slowest, reverse=True)]
-        told = tuple(tuple(map(_seen, some)) for some in (self._newest, self._failures, slowest))
+        samples = tuple(tuple(map(_sample, some)) for some in (self._newest, self._failures, slowest))
         self._newest.clear()
         self._failures.clear()
         self._slowest.clear()
-        return told[0], told[1], told[2]
+        return samples[0], samples[1], samples[2]
 
 
 class WorkerNotices:
@@ -75,8 +75,6 @@ class WorkerNotices:
 
 
 class WorkerHeartbeat:
-    """Makes the heartbeats of a worker."""
-
     def __init__(self, name: str, stats: WorkerStats, notices: WorkerNotices, lag: LoopLag) -> None:
         self._name, self._stats, self._notices, self.lag = name, stats, notices, lag
 
@@ -99,7 +97,7 @@ class WorkerHeartbeat:
         )
 
 
-def _seen(record: VisitRecord) -> VisitSample:
+def _sample(record: VisitRecord) -> VisitSample:
     outcome = record.outcome
     return VisitSample(
         outcome.at,

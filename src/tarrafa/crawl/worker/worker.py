@@ -114,7 +114,7 @@ class Worker:
         self._closing.push_async_callback(frontier.leave, terms.worker)
 
     async def run(self) -> None:
-        """Work until told to stop, or until the lease is lost."""
+        """Work until stopped, or until the lease is lost."""
         on_sigterm(self.stop)
         measuring = asyncio.create_task(self._heartbeat.lag.run())
         heartbeats = asyncio.create_task(send_heartbeats(self._data, self._make_heartbeat))

@@ -50,9 +50,9 @@ async def _serve_peers(data: DataDirectory, host: str, port: int, address_file: 
             address_file.unlink(missing_ok=True)
 
 
-def main(data: DataDirectory, host: str, told: Path, port: int = 0) -> None:
-    """`told`: the file that it writes its address into. Port 0: any that is free."""
-    asyncio.run(_serve_peers(data, host, port, told))
+def main(data: DataDirectory, host: str, address_file: Path, port: int = 0) -> None:
+    """`address_file`: where the process writes its address. Port 0: any free one."""
+    asyncio.run(_serve_peers(data, host, port, address_file))
 
 
 if __name__ == "__main__":

@@ -47,14 +47,14 @@ SWITCH_TEXTS = {  # parameter -> label, hint
     "all": (message("All words"), message("Only pages that hold every word")),
     "natural": (
         message("Natural language"),
-        message("Words that stand in more than half of the pages are not looked for"),
+        message("Words that occur in more than half of the pages are ignored"),
     ),
     "expand": (
         message("Add related words"),
-        message("Words that the best results have in common are looked for too"),
+        message("Words that the best results have in common are searched, too"),
     ),
     "recent": (message("Prefer recent pages"), message("Of pages that match alike, the newer one comes first")),
-    "copies": (message("Show every copy"), message("Pages that say the same are shown each by itself")),
+    "copies": (message("Show every copy"), message("Pages with the same text are shown one by one")),
     "crowded": (
         message("Any number per site"),
         message("A third page of the same site keeps its place among the others"),

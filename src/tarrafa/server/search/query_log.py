@@ -14,6 +14,7 @@ import threading
 import time
 import unicodedata
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -64,14 +65,14 @@ class QueryReport(msgspec.Struct, frozen=True):
     zero: list[QueryCount]
 
 
+@dataclass(slots=True)
 class _DayCounts:
     """The queries of one day that are not yet written."""
 
-    __slots__ = ("empty", "texts", "times", "unkept")
-
-    def __init__(self) -> None:
-        self.times = self.empty = self.unkept = 0
-        self.texts: dict[str, tuple[int, int]] = {}
+    times: int = 0
+    empty: int = 0
+    unkept: int = 0
+    texts: dict[str, tuple[int, int]] = field(default_factory=dict)  # times and hits
 
     def add(self, text: str, hits: int, room: bool) -> None:
         self.times += 1
