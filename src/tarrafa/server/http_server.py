@@ -103,7 +103,7 @@ async def serve(
     `nodes` lets other machines join.
     """
     if console is not None:
-        console.entry.check_listen_address(host)
+        console.authenticator.check_listen_address(host)
     listening = listening or bind(host, port)
     async with contextlib.AsyncExitStack() as stack:
         queries = stack.enter_context(QueryLog(data)) if note_queries and data.version.exists() else None
@@ -117,7 +117,7 @@ async def serve(
         shard = None if as_shard is None else create_shard_app(open_local_shard(data), as_shard)
         asking = stack.enter_context(SparqlPool(data, limits))
         if console is not None:
-            await console.entry.open()
+            await console.authenticator.open()
         app = create_app(
             data, status, crawlers, searcher, shard, queries, public, address, asking, console, rate, nodes
         )  # fmt: skip

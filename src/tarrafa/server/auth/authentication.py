@@ -18,6 +18,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from starlette.requests import HTTPConnection
 
@@ -112,6 +113,10 @@ class Authenticator:
     def cookie(self) -> str:
         """`__Host-`: no other host, and no connection without TLS, can set it (RFC 6265bis section 4.1.3.2)."""
         return f"__Host-{COOKIE}" if self.is_secure else COOKIE
+
+    @property
+    def cookie_options(self) -> dict[str, Any]:
+        return {"path": "/", "secure": self.is_secure, "httponly": True, "samesite": "lax"}
 
     @property
     def has_token(self) -> bool:

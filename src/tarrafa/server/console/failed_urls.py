@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from tarrafa.coordinator.failures import FailureDetail, Failures, RetryResponse
-from tarrafa.server.api.route_registry import ApiCall, ApiRegistry
+from tarrafa.server.api.route_registry import ApiRoute
 from tarrafa.server.auth.authentication import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
 from tarrafa.server.console.status_help import help_with
@@ -41,24 +41,17 @@ class FailedUrlPages:
             GuardedRoute("POST", f"{PAGE_PATH}/act", AccessLevel.ADMIN, self.retry_from_form, AUDIT_ACTION),
         ]
 
-    def register(self, api: ApiRegistry) -> None:
-        api.route("GET", API_ROUTE, "What ended with one status", AccessLevel.VIEWER, answer=FailureDetail)(
-            self.get_status
-        )
-        api.route(
-            "POST",
-            f"{API_ROUTE}/actions",
-            "Try again what ended so",
-            AccessLevel.ADMIN,
-            body=StatusActionRequest,
-            answer=RetryResponse,
-            action=AUDIT_ACTION,
-        )(self.retry)
+    def api_routes(self) -> list[ApiRoute]:
+        view, admin, at = AccessLevel.VIEWER, AccessLevel.ADMIN, API_ROUTE
+        return [
+            ApiRoute("GET", at, "What ended with one status", view, self.get_status),
+            ApiRoute("POST", f"{at}/actions", "Try again what ended so", admin, self.retry, AUDIT_ACTION),
+        ]
 
-    async def page(self, visit: ConsoleRequest) -> Response:
-        told, asked = await self._failed_urls(visit), visit.request.query_params
+    async def page(self, request: ConsoleRequest) -> Response:
+        told, asked = await self._failed_urls(request), request.http.query_params
         retried = asked.get("retried", "")
-        return visit.html(
+        return request.html(
             "console/failed_urls.html", section="/console", told=told,
             helping=help_with(told.counted.status),
             errors={seen.url: seen.error for seen in told.seen if seen.error},
@@ -66,28 +59,28 @@ class FailedUrlPages:
             more=bool(asked.get("more")),
         )  # fmt: skip
 
-    async def page_json(self, visit: ConsoleRequest) -> Response:
-        return visit.json(await self._failed_urls(visit))
+    async def page_json(self, request: ConsoleRequest) -> Response:
+        return request.json(await self._failed_urls(request))
 
-    async def retry_from_form(self, visit: ConsoleRequest) -> Response:
-        if visit.form.get("action") != "retry":
+    async def retry_from_form(self, request: ConsoleRequest) -> Response:
+        if request.form.get("action") != "retry":
             raise HTTPException(400, "there is no such action")
-        done = await self._retry_all(visit)
-        here = f"/console/c/{visit.param('name')}/status/{visit.param('status')}"  # both were found
-        return visit.redirect(address(here, retried=str(done.urls), more="1" if done.more else ""))
+        done = await self._retry_all(request)
+        here = f"/console/c/{request.param('name')}/status/{request.param('status')}"  # both were found
+        return request.redirect(address(here, retried=str(done.urls), more="1" if done.more else ""))
 
-    async def get_status(self, call: ApiCall) -> FailureDetail:
-        return await self._failed_urls(call.visit)
+    async def get_status(self, request: ConsoleRequest) -> FailureDetail:
+        return await self._failed_urls(request)
 
-    async def retry(self, call: ApiCall) -> RetryResponse:
-        return await self._retry_all(call.visit)
+    async def retry(self, request: ConsoleRequest, body: StatusActionRequest) -> RetryResponse:
+        return await self._retry_all(request)
 
-    async def _failed_urls(self, visit: ConsoleRequest) -> FailureDetail:
-        return await self._alike.describe(visit.param("name"), visit.param("status"))
+    async def _failed_urls(self, request: ConsoleRequest) -> FailureDetail:
+        return await self._alike.describe(request.param("name"), request.param("status"))
 
-    async def _retry_all(self, visit: ConsoleRequest) -> RetryResponse:
-        name, status = visit.param("name"), visit.param("status")
-        visit.audit_note(name, f"retry {status}")
-        done = await self._alike.retry(name, status, visit.principal.name)
-        visit.audit_note(name, f"retry {status}: {done.urls:,} URLs{' and more' if done.more else ''}")
+    async def _retry_all(self, request: ConsoleRequest) -> RetryResponse:
+        name, status = request.param("name"), request.param("status")
+        request.audit_note(name, f"retry {status}")
+        done = await self._alike.retry(name, status, request.principal.name)
+        request.audit_note(name, f"retry {status}: {done.urls:,} URLs{' and more' if done.more else ''}")
         return done

@@ -18,7 +18,7 @@ from tarrafa.server.api.collection_routes import CollectionRoutes
 from tarrafa.server.api.dry_run_routes import DryRunRoutes
 from tarrafa.server.api.node_host_routes import NodeHostRoutes
 from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
 from tarrafa.server.console.collection_form import CollectionFormPages
 from tarrafa.server.console.collection_pages import CollectionPages
 from tarrafa.server.console.console import Console
@@ -32,40 +32,34 @@ from tarrafa.server.console.suggestion_pages import SuggestionPages
 from tarrafa.server.console.url_lookup import UrlLookupPages
 
 
-def add_coordinator_routes(console: Console, home: CoordinatorNode, token: Token | None = None) -> Console:
-    """Everything that a coordinating node shows. `token`: what other nodes are asked with."""
-    coordinator = home.coordinator
+def add_coordinator_routes(console: Console, node: CoordinatorNode, token: Token | None = None) -> Console:
+    """Add everything that a coordinating node shows. `token`: for requests to other nodes."""
+    coordinator, data = node.coordinator, node.data
 
-    async def measured(visit: ConsoleRequest) -> Response:
+    async def metrics(request: ConsoleRequest) -> Response:
         return Response(prometheus_text(coordinator.monitor.snapshot(), __version__), media_type=CONTENT_TYPE)
 
-    streams, rehearsal = LiveUpdates(coordinator.monitor.snapshot), DryRun(home.data, home.remote_frontier)
-    statuses = FailedUrlPages(Failures(coordinator))
-    secrets = CredentialPages(coordinator)
-    reporting = ReportPages(coordinator, streams, ReportStore(home.data, home.remote_frontier), token or Token())
-    console.add(
-        *CollectionPages(coordinator, streams).guarded_routes(),
-        *statuses.guarded_routes(),
-        *CollectionFormPages(coordinator, rehearsal).guarded_routes(),
-        *NodePages(coordinator, streams, time.time).guarded_routes(),
-        *UrlLookupPages(home).guarded_routes(),
-        *reporting.guarded_routes(),
-        *secrets.guarded_routes(),
-    )
-    suggestions = Suggestions(home.data)
-    suggesting = SuggestionPages(coordinator, suggestions)
-    console.add(*suggesting.guarded_routes())
-    console.suggests = lambda: suggestions.is_on
-    console.page("/metrics", AccessLevel.VIEWER, here=True)(measured)
+    live, dry_run = LiveUpdates(coordinator.monitor.snapshot), DryRun(data, node.remote_frontier)
+    suggestions = Suggestions(data)
+    reports = ReportPages(coordinator, live, ReportStore(data, node.remote_frontier), token or Token())
+    failures = FailedUrlPages(Failures(coordinator))
+    both = (failures, reports, CredentialPages(coordinator), SuggestionPages(coordinator, suggestions))
+    for pages in (
+        CollectionPages(coordinator, live),
+        CollectionFormPages(coordinator, dry_run),
+        NodePages(coordinator, live, time.time),
+        UrlLookupPages(node),
+        *both,
+    ):
+        console.add(*pages.guarded_routes())
+    console.add(GuardedRoute("GET", "/metrics", AccessLevel.VIEWER, metrics, here=True))
     for routes in (
         CollectionRoutes(coordinator),
-        DryRunRoutes(coordinator, rehearsal),
-        NodeHostRoutes(home),
-        statuses,
-        reporting,
-        secrets,
-        suggesting,
+        DryRunRoutes(coordinator, dry_run),
+        NodeHostRoutes(node),
+        *both,
     ):
-        routes.register(console.api)
-    console.closing = streams.close
+        console.api.routes += routes.api_routes()
+    console.suggests = lambda: suggestions.is_on
+    console.closing = live.close
     return console
