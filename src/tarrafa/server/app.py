@@ -91,7 +91,9 @@ class StatusRoutes:
 
     def queries(self, request: Request) -> Response:
         if not self._authenticator.is_local(request):
-            raise Forbidden(message("The query log is shown on this machine only: use “tarrafa query-log” there."))
+            raise Forbidden(
+                message("The query log is shown to local requests only: use “tarrafa query-log” on the server.")
+            )
         return json_response(query_report(self._data, time.time()))
 
     def health(self, request: Request) -> Response:

@@ -94,7 +94,7 @@ def test_a_stranger_is_led_to_the_sign_in_page_and_a_program_is_told(known):
     told = known.client().get("/api/v1/audit")
     assert (told.code, told.headers["content-type"]) == (401, "application/problem+json")
     assert told.headers["www-authenticate"] == "Bearer"
-    assert told.json["detail"] == "Sign in first: this is not for everybody."
+    assert told.json["detail"] == "Sign in first: this is not public."
     form = known.client().form("/console/notes", {"title": "x"})
     assert form.code == 401
     assert "Sign in first" in form.text

@@ -67,7 +67,7 @@ def test_sign_in_with_a_mistake_look_around_and_sign_out(page_of, known):
     picture(page, "login")
     sign_in(page, ADMIN[0], "not this one")
     alert = page.get_by_role("alert")
-    assert alert.inner_text() == "That is not right: look at the name and the password again."
+    assert alert.inner_text() == "The name or the password is wrong."
     assert page.get_by_label("Name").input_value() == ADMIN[0]
     assert page.get_by_label("Password").input_value() == ""
     wait_for_focus(page, "password")

@@ -135,16 +135,16 @@ class CollectionRoutes:
             ),
             ApiRoute("GET", at, "A collection, and what the workers see of it", view, self.get_collection),
             ApiRoute("DELETE", at, "Delete a collection", admin, self.delete, act),
-            ApiRoute("GET", f"{at}/config", "What a collection is", view, self.config),
-            ApiRoute("GET", f"{at}/config.toml", "The same as a file", view, self.toml, text=TOML),
+            ApiRoute("GET", f"{at}/config", "The configuration of a collection", view, self.config),
+            ApiRoute("GET", f"{at}/config.toml", "The configuration as a TOML file", view, self.toml, text=TOML),
             ApiRoute(
                 "PUT", f"{at}/config", "Edit a collection, running or not", admin, self.edit, edit, body_bytes_max=most
             ),
             ApiRoute("POST", f"{at}/actions", "Start, pause, resume, stop, …", admin, self.act, act),
-            ApiRoute("GET", f"{at}/samples", "What it looked like", view, self.samples),
+            ApiRoute("GET", f"{at}/samples", "Its time series", view, self.samples),
             ApiRoute("GET", f"{at}/runs", "Its runs, the newest first", view, self.runs),
-            ApiRoute("GET", f"{at}/versions", "Who changed what of it", view, self.versions),
-            ApiRoute("GET", f"{at}/upcoming", "When its next runs begin", view, self.upcoming),
+            ApiRoute("GET", f"{at}/versions", "Its versions, and their changes", view, self.versions),
+            ApiRoute("GET", f"{at}/upcoming", "Start times of its next runs", view, self.upcoming),
         ]
 
     async def list_collections(self, request: ConsoleRequest) -> CollectionsResponse:

@@ -72,19 +72,26 @@ class DryRunRoutes:
         urls: dict[str, Any] = {"harmless": HARMLESS, "audited": False, "body_bytes_max": URLS_BYTES_MAX}
         draft, preset = urls | {"body_bytes_max": DEFINITION_BYTES_MAX}, urls | {"body_bytes_max": PRESET_BYTES_MAX}
         return [
-            ApiRoute("POST", f"{at}/judge", "Which URLs are in, and by which rule", view, self.check_scope, **urls),
-            ApiRoute("GET", f"{at}/estimate", "How much it will be", view, self.estimate),
+            ApiRoute(
+                "POST",
+                f"{at}/judge",
+                "Check which URLs are in scope, and by which rule",
+                view,
+                self.check_scope,
+                **urls,
+            ),
+            ApiRoute("GET", f"{at}/estimate", "Estimate of pages, requests and time", view, self.estimate),
             ApiRoute(
                 "POST",
                 "/judge",
-                "The same of a collection that is not there yet",
+                "Check which URLs a draft has in scope",
                 view,
                 self.check_draft_scope,
                 **draft,
             ),
-            ApiRoute("POST", "/estimate", "How much such a collection would be", view, self.estimate_draft, **draft),
-            ApiRoute("GET", "/presets", "Ways to begin", view, self.presets),
-            ApiRoute("POST", "/presets/{preset}", "A preset for a wish", view, self.make_preset, **preset),
+            ApiRoute("POST", "/estimate", "Estimate for a draft", view, self.estimate_draft, **draft),
+            ApiRoute("GET", "/presets", "Presets", view, self.presets),
+            ApiRoute("POST", "/presets/{preset}", "A preset with values", view, self.make_preset, **preset),
         ]
 
     async def check_scope(self, request: ConsoleRequest, body: ScopeCheckRequest) -> ScopeCheckResponse:

@@ -78,7 +78,7 @@ class NodeHostRoutes:
             ApiRoute(
                 "PUT", f"{at}/orders", "Limits and roles of a node", admin, self.set_node_settings, "order a node"
             ),
-            ApiRoute("GET", "/look", "All about a URL, and why", view, self.look_up_url),
+            ApiRoute("GET", "/look", "Explain a URL", view, self.look_up_url),
             ApiRoute(
                 "POST", "/hosts/actions", "Retry, block, slow down or forget a host", admin, self.act_on_host, act
             ),

@@ -131,30 +131,26 @@ def _decode_body(body: bytes, decoder: "msgspec.json.Decoder[Any]") -> Any:
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise RequestRefused(
-            400, message("The body cannot be understood: {error}.", error=decode_error_text(error))
-        ) from None
+        raise RequestRefused(400, message("Invalid body: {error}.", error=decode_error_text(error))) from None
 
 
 def read_query(given: QueryParams, kind: type[msgspec.Struct] | None) -> Any:
     """The parameters as the route declares them; an unknown one is an error, because it would be ignored."""
     items = given.multi_items()
     if len(items) > PARAMETERS_MAX:
-        raise RequestRefused(
-            400, message("There are too many fields: at most {most} are read.", most=str(PARAMETERS_MAX))
-        )
+        raise RequestRefused(400, message("Too many fields: the maximum is {most}.", most=str(PARAMETERS_MAX)))
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)} if kind is not None else {}
     for name, value in items:
         if name not in fields:
             known = ", ".join(fields) or "none"
             raise RequestRefused(
-                400, message("There is no parameter {name!r} here; known are: {known}.", name=name[:60], known=known)
+                400, message("Unknown parameter {name!r}; known ones: {known}.", name=name[:60], known=known)
             )
         if len(value) > PARAM_CHARS_MAX:
             raise RequestRefused(
                 400,
                 message(
-                    "A parameter cannot be understood: {error}.",
+                    "Invalid parameter: {error}.",
                     error=f"longer than {PARAM_CHARS_MAX:,} characters - at `$.{name}`",
                 ),
             )
@@ -165,9 +161,7 @@ def read_query(given: QueryParams, kind: type[msgspec.Struct] | None) -> Any:
     try:
         return msgspec.convert(values, kind, strict=False)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise RequestRefused(
-            400, message("A parameter cannot be understood: {error}.", error=decode_error_text(error))
-        ) from None
+        raise RequestRefused(400, message("Invalid parameter: {error}.", error=decode_error_text(error))) from None
 
 
 @cache

@@ -30,9 +30,8 @@ from tarrafa.runtime.token import TOKEN_CHARACTERS_MAX, TOKEN_VARIABLE, Token
 from tarrafa.server.auth.accounts import Accounts
 from tarrafa.server.auth.login_throttle import LoginThrottle
 from tarrafa.server.auth.passwords import PasswordVerifier
-from tarrafa.server.auth.request_origin import client_address
+from tarrafa.server.auth.request_origin import client_address, is_local_request
 from tarrafa.server.auth.sessions import LoginSession, LoginSessions, csrf_token
-from tarrafa.server.security_headers import is_local_request
 
 COOKIE = "tarrafa"
 BEARER = "bearer "

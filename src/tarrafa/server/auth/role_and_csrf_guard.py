@@ -177,26 +177,21 @@ class RouteGuard:
                 raise RequestRefused(
                     403,
                     message(
-                        "This is not for everybody: it is shown at the machine itself, or in the console of `tarrafa "
-                        "node`."
+                        "This page is not public: it is shown to local requests, or in the console of `tarrafa node`."
                     ),
                 )
             if who.is_anonymous:
-                raise RequestRefused(
-                    401, message("Sign in first: this is not for everybody."), {"WWW-Authenticate": "Bearer"}
-                )
-            raise RequestRefused(
-                403, message("{name} may not do this: it is for those who may change things.", name=who.name)
-            )
+                raise RequestRefused(401, message("Sign in first: this is not public."), {"WWW-Authenticate": "Bearer"})
+            raise RequestRefused(403, message("{name} may not do this: it needs the role admin.", name=who.name))
         if not request.route.is_unsafe:
             return
         if who.how != "bearer" and is_cross_site(request.http, self._authenticator.public):
-            raise RequestRefused(403, message("This was sent by a page of another site, and so it was not done."))
+            raise RequestRefused(403, message("A page of another site sent this request: it was refused."))
         await self._read_request_body(request)
         if who.how in ("session", "local") and not _has_valid_csrf_token(request):
             raise RequestRefused(
                 403,
-                message("This form is too old, or did not come from here: load the page again and send it once more."),
+                message("The form is outdated, or from another site: load the page again and resend it."),
             )
 
     async def _read_request_body(self, request: ConsoleRequest) -> None:
@@ -205,14 +200,14 @@ class RouteGuard:
             async with asyncio.timeout(BODY_S_MAX):
                 body = await read_body(request.http, request.route.body_bytes_max)
         except TimeoutError:
-            raise RequestRefused(408, message("It did not come whole: send it again.")) from None
+            raise RequestRefused(408, message("The request was not received completely: send it again.")) from None
         if body is None:
             raise RequestRefused(
-                413, message("It is too large: at most {most} bytes are read.", most=request.route.body_bytes_max)
+                413, message("The body is too large: the maximum is {most} bytes.", most=request.route.body_bytes_max)
             )
         wanted = JSON_TYPE if request.route.is_for_programs else FORM_TYPE
         if body and kind != wanted:
-            raise RequestRefused(415, message("It must be sent as {type}.", type=wanted))
+            raise RequestRefused(415, message("The body must be sent as {type}.", type=wanted))
         request.body = body
         if not request.route.is_for_programs:
             request.form = (
@@ -253,13 +248,9 @@ def parse_form(body: bytes) -> ConsoleFormData:
         text = body.decode("ascii")
         fields = parse_qsl(text, keep_blank_values=True, errors="replace", max_num_fields=FIELDS_MAX)
     except UnicodeError:
-        raise RequestRefused(
-            400, message("It cannot be understood: fields must be UTF-8, each other byte written as %HH.")
-        ) from None
+        raise RequestRefused(400, message("Invalid form: fields must be UTF-8, other bytes written as %HH.")) from None
     except ValueError:
-        raise RequestRefused(
-            400, message("There are too many fields: at most {most} are read.", most=FIELDS_MAX)
-        ) from None
+        raise RequestRefused(400, message("Too many fields: the maximum is {most}.", most=FIELDS_MAX)) from None
     return ConsoleFormData(fields)
 
 

@@ -88,8 +88,8 @@ class Console:
             GuardedRoute("GET", f"{audit}.json", admin, self._audit_json),
         ]
         self.api.routes += [
-            ApiRoute("GET", "/me", "Who am I?", viewer, self._current_user),
-            ApiRoute("GET", "/audit", "Who did what", admin, self._audit),
+            ApiRoute("GET", "/me", "The authenticated user", viewer, self._current_user),
+            ApiRoute("GET", "/audit", "The audit log", admin, self._audit),
         ]
 
     def add(self, *routes: GuardedRoute) -> None:
@@ -153,14 +153,10 @@ class Console:
             response.headers["Retry-After"] = str(seconds)
             return response
         except Busy:
-            return self._login(
-                request, 503, then, _("Too many people sign in at once: try again in a few seconds."), name
-            )
+            return self._login(request, 503, then, _("Too many logins at once: try again in a few seconds."), name)
         if found is None:
             request.detail = "401: wrong name or password"
-            return self._login(
-                request, 401, then, _("That is not right: look at the name and the password again."), name
-            )
+            return self._login(request, 401, then, _("The name or the password is wrong."), name)
         if request.principal.session is not None:
             await authenticator.sessions.end(request.principal.session)
         account, secret = found

@@ -52,9 +52,9 @@ class CredentialPages:
         admin, at, action = AccessLevel.ADMIN, f"{COLLECTION_PATH}/secrets", "change a secret"
         add, remove = self.add_credential, self.remove_credential
         return [
-            ApiRoute("GET", at, "What is shown to sites: never the secrets", admin, self.list_credentials),
-            ApiRoute("POST", at, "Give a secret, or another one in its place", admin, add, action, 201),
-            ApiRoute("DELETE", at, "Take a secret away", admin, remove, action),
+            ApiRoute("GET", at, "Credentials for sites, without their secrets", admin, self.list_credentials),
+            ApiRoute("POST", at, "Add or replace a credential", admin, add, action, 201),
+            ApiRoute("DELETE", at, "Remove a credential", admin, remove, action),
         ]
 
     async def list_credentials(self, request: ConsoleRequest) -> list[RedactedCredential]:

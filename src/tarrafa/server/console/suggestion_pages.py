@@ -91,8 +91,8 @@ class SuggestionPages:
         admin, at = AccessLevel.ADMIN, "/suggestions"
         decide, decided = "Accept suggestions or reject them", f"{at}/decisions"
         return [
-            ApiRoute("GET", at, "What visitors suggest", admin, self.list_suggestions),
-            ApiRoute("PUT", at, "Whether visitors can suggest sites", admin, self.switch_by_api, SWITCH_ACTION),
+            ApiRoute("GET", at, "Suggested sites", admin, self.list_suggestions),
+            ApiRoute("PUT", at, "Enable or disable suggestions", admin, self.switch_by_api, SWITCH_ACTION),
             ApiRoute("POST", decided, decide, admin, self.decide_by_api, AUDIT_ACTION),
         ]
 
