@@ -112,7 +112,7 @@ def test_a_form_on_a_page_elsewhere_does_nothing_though_the_browser_is_signed_in
     page.goto("http://127.0.0.1:9/evil")
     page.get_by_role("button").click()
     page.wait_for_url("**/console/notes")
-    assert "sent by a page of another site" in page.get_by_role("alert").inner_text()
+    assert "A page of another site sent this request" in page.get_by_role("alert").inner_text()
     assert known.client(Authorization=f"Bearer {TOKEN}").get("/api/v1/notes").json == before
 
 
