@@ -47,15 +47,12 @@ SHARED_NAMES = {
     "app": "builds an application of commands or routes",
     "collections": "collections: their commands, and their rows in the frontier",
     "credentials": "credentials for crawled sites: their store, and its commands",
-    "curation": "the search curation file: its rules, and its command",
-    "errors": "exceptions of a room",
     "follower": "keeps a projection of the archive up to date",
     "messages": "the structs of a protocol",
     "params": "query parameters of a page",
     "reader": "reads a projection for search",
     "routes": "HTTP routes of a folder",
     "schema": "tables or fields of a store",
-    "status": "how far a projection is behind the archive",
     "store": "the SQLite store of a room",
     "takedown": "takedowns of URLs, hosts and sites: their log, and its commands",
 }
@@ -63,7 +60,6 @@ SHARED_NAMES_MAX = 25
 FILES_PER_FOLDER_MAX = 20
 LARGE_FOLDERS = {
     "simulate": "experiments share one engine",
-    "triples": "one store with its readers",
 }
 
 

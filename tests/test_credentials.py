@@ -66,7 +66,7 @@ def test_who_lists_or_prints_secrets_does_not_see_them(data):
     credentials.add(data, "c", a_secret("a.br", "*.b.br"))
     credentials.add(data, "c", a_secret(kind="basic", name="ana", insecure=True))
     told = [str(one) for one in credentials.list_redacted(data, "c")]
-    assert told == ["header X-Key for a.br, *.b.br", "password of ana for a.br (may be overheard)"]
+    assert told == ["header X-Key for a.br, *.b.br", "password of ana for a.br (also without TLS)"]
     redacted = credentials.list_redacted(data, "c")
     said = f"{credentials.read(data, 'c')} {redacted} {msgspec.json.encode(redacted)!r}"
     assert VALUE not in said
@@ -95,18 +95,18 @@ def test_a_host_is_taken_away_and_what_is_for_nobody_goes_with_the_file(data):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (a_secret("*"), "is everybody"),
+        (a_secret("*"), "would be every host"),
         (a_secret("http://a.br/"), "is no pattern"),
-        (a_secret(name="a b"), "no name of a header"),
-        (a_secret(name="Host"), "ours to write"),
-        (a_secret(name="user-agent"), "ours to write"),
-        (a_secret(name="Proxy-Authorization"), "ours to write"),
+        (a_secret(name="a b"), "no header name"),
+        (a_secret(name="Host"), "set by the crawler"),
+        (a_secret(name="user-agent"), "set by the crawler"),
+        (a_secret(name="Proxy-Authorization"), "set by the crawler"),
         (a_secret(value=""), "empty"),
         (a_secret(value="a\r\nX-Other: b"), "one line"),
         (a_secret(value="x" * 8_001), "at most 8,000 characters"),
         (a_secret(value="ação"), "plain ASCII"),
         (a_secret(value=" x"), "begins or ends"),
-        (a_secret(kind="basic", name="a:b"), "no colon"),
+        (a_secret(kind="basic", name="a:b"), "contain a colon"),
         (a_secret(kind="basic", name=""), "must not be empty"),
     ],
 )
@@ -141,7 +141,7 @@ def test_a_file_that_makes_no_sense_is_refused_without_showing_what_is_in_it(dat
 def test_a_file_that_others_may_read_is_refused(data):
     credentials.add(data, "c", a_secret())
     credentials.credentials_path(data, "c").chmod(0o640)
-    with pytest.raises(DataError, match="others may read it"):
+    with pytest.raises(DataError, match="other users may read it"):
         credentials.read(data, "c")
 
 

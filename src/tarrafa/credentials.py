@@ -29,8 +29,8 @@ from msgspec import Meta
 from tarrafa.clock import boottime
 from tarrafa.config.formats import COLLECTION_NAME, HOST_PATTERN
 from tarrafa.config.patterns import HostPatternTable
-from tarrafa.errors import ConfigError, DataError, data_error_from_os
-from tarrafa.runtime.data_dir import DataDirectory, sync_directory
+from tarrafa.errors import ConfigError, DataError, write_errors
+from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, sync_directory
 
 CREDENTIALS_MAX, PATTERNS_MAX = 200, 100  # of a collection; of a credential
 VALUE_CHARS_MAX, NAME_CHARS_MAX = 8_000, 200
@@ -93,28 +93,34 @@ class RedactedCredential(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         what = {"header": f"header {self.name}", "cookie": "cookie", "basic": f"password of {self.name}"}[self.kind]
-        return f"{what} for {', '.join(self.hosts)}{' (may be overheard)' if self.insecure else ''}"
+        return f"{what} for {', '.join(self.hosts)}{' (also without TLS)' if self.insecure else ''}"
 
 
 def check(secret: Credential, where: str) -> Credential:
-    """The credential if it is valid; a `ConfigError` tells what is wrong, and never the secret."""
-    for wrong, message in _complaints(secret):
-        if wrong:
+    """The credential if it is valid. The message of a `ConfigError` never contains the secret."""
+    for is_wrong, message in _checks(secret):
+        if is_wrong:
             raise ConfigError(f"{where}: {message}")
     return msgspec.structs.replace(secret, hosts=tuple(dict.fromkeys(one.lower() for one in secret.hosts)))
 
 
-def _complaints(secret: Credential) -> Iterator[tuple[bool, str]]:
+def _checks(secret: Credential) -> Iterator[tuple[bool, str]]:
     bad = next((one for one in secret.hosts if not HOST_PATTERN.fullmatch(one) or one == "*" or len(one) > 300), None)
-    yield not secret.hosts, "a host is needed: the secret goes to no other"
+    yield not secret.hosts, "name a host: the secret is sent to no other"
     yield len(secret.hosts) > PATTERNS_MAX, f"{len(secret.hosts):,} hosts are more than the {PATTERNS_MAX} allowed"
-    yield bad is not None, f"{str(bad)[:80]!r} is no pattern such as www.a.br, *.a.br, a.br:8443 (* is everybody)"
+    yield (
+        bad is not None,
+        f"{str(bad)[:80]!r} is no pattern such as www.a.br, *.a.br, a.br:8443 (* would be every host)",
+    )
     if secret.kind == "header":
-        yield not HTTP_TOKEN.fullmatch(secret.name), f"{secret.name[:80]!r} is no name of a header, such as X-Api-Key"
+        yield (
+            not HTTP_TOKEN.fullmatch(secret.name),
+            f"{secret.name[:80]!r} is no header name such as X-Api-Key",
+        )
         reserved = secret.name.lower() in RESERVED_HEADERS or secret.name.lower().startswith(("proxy-", "sec-"))
-        yield reserved, f"the header {secret.name[:80]} is ours to write; a secret has another one"
+        yield reserved, f"the header {secret.name[:80]} is set by the crawler; a secret needs another one"
     if secret.kind == "basic":
-        yield not secret.name or ":" in secret.name, "the user's name must not be empty, and has no colon"
+        yield not secret.name or ":" in secret.name, "the user's name must not be empty or contain a colon"
         yield not secret.name.isprintable(), "the user's name must be printable"
     yield len(secret.name) > NAME_CHARS_MAX, f"a name has at most {NAME_CHARS_MAX} characters"
     yield not secret.value, "the secret is empty"
@@ -122,7 +128,7 @@ def _complaints(secret: Credential) -> Iterator[tuple[bool, str]]:
     yield secret.value != secret.value.strip() and secret.kind != "basic", "the secret begins or ends with a space"
     yield not secret.value.isprintable(), "the secret must be one line of printable characters"
     plain = secret.value.isascii() or secret.kind == "basic"
-    yield not plain, "the value of a header or a cookie must be plain ASCII; others are escaped by whoever gives it out"
+    yield not plain, "the value of a header or a cookie must be plain ASCII; the site escapes other characters"
 
 
 # -- the files ---------------------------------------------------------------------------------------------------------
@@ -145,7 +151,7 @@ def read(data: DataDirectory, name: str) -> list[Credential]:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if mode & 0o077:
-                raise DataError(f"{path}: others may read it (mode {mode:04o}); `chmod 600` it, and change the secrets")
+                raise DataError(f"{path}: other users may read it ({mode:04o}); `chmod 600` it, and change the secrets")
             content = file.read(FILE_BYTES_MAX + 1)
     except FileNotFoundError:
         return []
@@ -168,8 +174,8 @@ def _decoded(content: bytes, kind: Any, where: str, bytes_max: int) -> Any:
             for number, secret in enumerate(group):
                 check(secret, f"{where}: entry {number + 1}")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        place = str(error).rpartition(" - at ")[2] if " - at " in str(error) else "it is no JSON"
-        raise DataError(f"{where}: makes no sense ({place}); mend it, or delete it and add the secrets anew") from None
+        place = str(error).rpartition(" - at ")[2] if " - at " in str(error) else "it is not JSON"
+        raise DataError(f"{where}: is invalid ({place}); correct it, or delete it and add the secrets again") from None
     except ConfigError as error:
         raise DataError(str(error)) from None
     return found
@@ -203,30 +209,28 @@ def _write(path: Path, secrets: Sequence[Credential]) -> None:
 def _write_lock(data: DataDirectory) -> Iterator[None]:
     """One writer at a time; no other user may read the folder."""
     where = credentials_dir(data)
-    try:
+    with write_errors(where):
         where.mkdir(mode=0o700, exist_ok=True)
         where.chmod(0o700)
         with (where / "lock").open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-    except OSError as error:
-        raise data_error_from_os(error, where) from None
 
 
 def add(data: DataDirectory, name: str, secret: Credential) -> bool:
     """Add a credential, or replace one for the same hosts, kind and name. Returns whether it replaced one."""
     path, secret = credentials_path(data, name), check(secret, name)
     with _write_lock(data):
-        others = [one for one in read(data, name) if _key(one.redacted) != _key(secret.redacted)]
-        replaces = len(others) < len(read(data, name))
+        stored = read(data, name)
+        others = [one for one in stored if _key(one) != _key(secret)]
         if len(others) >= CREDENTIALS_MAX:
             raise ConfigError(f"{name}: has {CREDENTIALS_MAX} secrets already; remove one first")
         _write(path, [*others, secret])
-    return replaces
+    return len(others) < len(stored)
 
 
-def _key(shown: RedactedCredential) -> tuple[frozenset[str], str, str]:
-    return frozenset(shown.hosts), shown.kind, shown.name.lower() if shown.kind == "header" else shown.name
+def _key(secret: Credential) -> tuple[frozenset[str], str, str]:
+    return frozenset(secret.hosts), secret.kind, secret.name.lower() if secret.kind == "header" else secret.name
 
 
 def remove(
@@ -263,9 +267,7 @@ def collections_with_credentials(data: DataDirectory) -> list[str]:
 
 
 def export_bundle(data: DataDirectory) -> bytes:
-    """The credentials of all collections, for a node that works for the same frontier. The caller decides who may
-    receive it.
-    """
+    """The credentials of all collections, for a node that works for the same frontier."""
     content = msgspec.json.encode({name: read(data, name) for name in collections_with_credentials(data)})
     if len(content) > BUNDLE_BYTES_MAX:
         raise DataError(
@@ -277,7 +279,7 @@ def export_bundle(data: DataDirectory) -> bytes:
 def import_bundle(data: DataDirectory, content: bytes) -> None:
     """Replace all credentials by those of a bundle. An invalid bundle changes nothing."""
     found: dict[str, list[Credential]] = _decoded(
-        content, dict[str, list[Credential]], "secrets sent to us", BUNDLE_BYTES_MAX
+        content, dict[str, list[Credential]], "received secrets", BUNDLE_BYTES_MAX
     )
     paths = {name: credentials_path(data, name) for name in found}
     if not found and not credentials_dir(data).is_dir():
@@ -298,8 +300,7 @@ def _differs(data: DataDirectory, name: str, secrets: list[Credential]) -> bool:
     return True
 
 
-# -- for senders
-# --------------------------------------------------------------------------------------------------------
+# -- for senders -------------------------------------------------------------------------------------------------------
 
 
 class CredentialSet:
@@ -338,23 +339,14 @@ class CredentialCache:
         looked_at, seen, keys = self._known.get(collection, NEVER_READ)
         if now - looked_at < RELOAD_EVERY_S:
             return keys
-        found = _file_state(credentials_path(self._data, collection))
+        found = file_fingerprint(credentials_path(self._data, collection))
         if found != seen:
             try:
                 keys = CredentialSet(read(self._data, collection))
             except DataError as error:
-                log.error("%s; %s", error, "what was read before holds" if seen else "nothing is shown to anybody")
+                log.error("%s; %s", error, "the former secrets are used" if seen else "no secret is sent")
         self._known[collection] = (now, found, keys)
         return keys
-
-
-def _file_state(path: Path) -> tuple[int, ...]:
-    """A value that differs for each content of the file, and for each change of its permissions."""
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return found.st_ino, found.st_ctime_ns, found.st_size
 
 
 def mask_response_head(head: bytes, secrets: Sequence[Credential]) -> bytes:

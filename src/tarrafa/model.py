@@ -78,7 +78,23 @@ STATUS_MEANING: dict[int, Message] = {
     Status.STARVED: message("our own machine was too slow"),
 }
 
+COLLECTION_STATES = {
+    "ready": message("ready"),
+    "waiting": message("waiting"),
+    "running": message("running"),
+    "paused": message("paused"),
+    "stopped": message("stopped"),
+    "finished": message("finished"),
+    "deleting": message("being deleted"),
+    "importing": message("being imported"),
+}
+
 _trouble = re.compile(r"(robots\.txt: )?(-?\d+)\b ?(.*)", re.DOTALL).fullmatch
+
+
+def collection_state(state: str) -> Message | str:
+    """The name of a collection's state for people; the state itself if it has no name."""
+    return COLLECTION_STATES.get(state, state)
 
 
 def host_trouble(trouble: str) -> Message | str:
@@ -126,9 +142,7 @@ def is_inconclusive(status: int) -> bool:
 
 
 def can_be_retried(status: int) -> bool:
-    """Whether a retry by an operator may give another result: not if the page was fetched, nor if we refused it for
-    what it is.
-    """
+    """Whether a retry may give another result: not if the page was fetched or refused for what it is."""
     kept = 200 <= status < 300 or status == 304
     return status in GIVEN_UP or not (kept or status in NO_REQUEST or status == Status.TAKEN_DOWN)
 
@@ -167,9 +181,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_followed(self) -> bool:
-        """Whether the link is followed. Links that their author does not vouch for (nofollow) are recorded, not
-        followed.
-        """
+        """Whether the link is followed. Links marked nofollow by their author are recorded, not followed."""
         return not self.rel or NOFOLLOW_RELS.isdisjoint(self.rel.lower().split())
 
 
@@ -335,9 +347,7 @@ Note = CollectionNote | HostNote | ListingNote | RebuiltNote | DeletedNote
 
 
 class DeclaredEntity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Summary of an entity that a page declares. `kind` and the names of facts are short names of IRIs:
-    schema:Event.
-    """
+    """Summary of an entity of a page. `kind` and names of facts are short names of IRIs: schema:Event."""
 
     kind: str
     name: str = ""

@@ -1,4 +1,4 @@
-"""The take-down log: which URLs, hosts and sites must not be fetched, found or shown, and who decided it.
+"""Takedown log: which URLs, hosts and sites must not be fetched, found or shown, and who decided it.
 
     DATA/takedown.jsonl    one line per action, only ever appended to
 
@@ -17,7 +17,8 @@ import fcntl
 import logging
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Annotated, Literal, NamedTuple
@@ -26,7 +27,7 @@ import msgspec
 from msgspec import Meta
 from xxhash import xxh3_128_hexdigest
 
-from tarrafa.errors import ConfigError, DataError, PageTakenDown, data_error_from_os
+from tarrafa.errors import ConfigError, DataError, PageTakenDown, write_errors
 from tarrafa.model import UrlId
 from tarrafa.parse.url import (
     LABELS_MAX,
@@ -102,7 +103,7 @@ def parse_target(text: str) -> TakedownTarget:
 
 
 class TakedownSet:
-    """The take-downs at one time. URLs passed in must be canonical."""
+    """The takedowns at one time. URLs passed in must be canonical."""
 
     __slots__ = ("_digest", "_judged", "hosts", "sites", "targets", "urls")
 
@@ -206,23 +207,27 @@ def _parse_lines(path: Path, content: bytes, limit: int | None = None) -> tuple[
             found.append(_decode(content[at:end]))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise DataError(
-                f"{path}: the line at byte {at:,} cannot be read ({error}); mend it or take it out, line and all"
+                f"{path}: the line at byte {at:,} cannot be read ({error}); correct it or remove the whole line"
             ) from None
         at = end + 1
     if end < 0 and at < len(content):
-        log.warning("%s: the last line is torn (%d bytes); it is left out", path, len(content) - at)
+        log.warning("%s: the last line is incomplete (%d bytes); it is ignored", path, len(content) - at)
     return found, at
 
 
 def append_entries(data: DataDirectory, news: Sequence[TakedownEntry]) -> list[TakedownEntry]:
     """Append the entries that are not in the log yet, durably. Returns those that were new."""
+    with _locked_log(data) as (file, path):
+        return _append(file, path, news)
+
+
+@contextmanager
+def _locked_log(data: DataDirectory) -> Iterator[tuple[IO[bytes], Path]]:
+    """The log, open for one writer at a time."""
     path = takedown_log_path(data)
-    try:
-        with path.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            return _append(file, path, news)
-    except OSError as error:
-        raise data_error_from_os(error, path) from None
+    with write_errors(path), path.open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file, path
 
 
 def _append(file: IO[bytes], path: Path, news: Sequence[TakedownEntry]) -> list[TakedownEntry]:
@@ -235,7 +240,7 @@ def _append(file: IO[bytes], path: Path, news: Sequence[TakedownEntry]) -> list[
     if whole + len(lines) > LOG_BYTES_MAX:
         raise DataError(f"{path}: is full ({LOG_BYTES_MAX >> 20} MB); nothing was written")
     if whole < len(content):
-        file.truncate(whole)  # no caller was ever told that this line exists
+        file.truncate(whole)  # this line was never confirmed to any caller
     if fresh:
         file.write(lines)
         file.flush()
@@ -249,29 +254,23 @@ def record_action(
     data: DataDirectory, action: Literal["add", "lift"], target: TakedownTarget, who: str, reason: str, now: float
 ) -> TakedownEntry | None:
     """Take down, or lift; None if that is already so. The entry is in the log, durably, when this returns."""
-    path = takedown_log_path(data)
-    try:
-        with path.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
-            known, _ = _parse_lines(path, file.read(LOG_BYTES_MAX + 1))
-            if (target in in_force(known)) == (action == "add"):
-                return None
-            last = max((entry.at for entry in known if entry.target == target), default=None)
-            at = datetime.fromtimestamp(now, UTC)
-            at = at if last is None else max(at, last + _TICK)
-            entry = TakedownEntry(at, action, target.kind, target.name, who[:WHO_CHARS_MAX], reason[:REASON_CHARS_MAX])
-            _append(file, path, [entry])
-            return entry
-    except OSError as error:
-        raise data_error_from_os(error, path) from None
+    with _locked_log(data) as (file, path):
+        file.seek(0)
+        known, _ = _parse_lines(path, file.read(LOG_BYTES_MAX + 1))
+        if (target in in_force(known)) == (action == "add"):
+            return None
+        after_last = [entry.at + _TICK for entry in known if entry.target == target]
+        at = max([datetime.fromtimestamp(now, UTC), *after_last])
+        entry = TakedownEntry(at, action, target.kind, target.name, who[:WHO_CHARS_MAX], reason[:REASON_CHARS_MAX])
+        _append(file, path, [entry])
+        return entry
 
 
 # -- the current state -------------------------------------------------------------------------------------------------
 
 
 class CurrentTakedowns:
-    """The current take-downs of a data directory. A caller with thousands of checks a second calls `now` once in a
+    """The current takedowns of a data directory. A caller with thousands of checks a second calls `now` once in a
     while.
     """
 
@@ -283,7 +282,7 @@ class CurrentTakedowns:
         self._error: DataError | None = None
 
     def now(self) -> TakedownSet:
-        """The take-downs in force now; the same object for as long as nothing changes."""
+        """The takedowns in force now; the same object for as long as nothing changes."""
         orders, seen = self._orders, file_fingerprint(self._path)
         if orders is not None and seen == self._seen:
             return orders
@@ -309,6 +308,6 @@ class CurrentTakedowns:
         try:
             self._orders, self._error = TakedownSet(in_force(read_entries(self._data))) if seen else NO_TAKEDOWNS, None
         except DataError as error:
-            log.error("%s%s", error, "; what was read before holds" if self._orders is not None else "")
+            log.error("%s%s", error, "; the former takedowns are used" if self._orders is not None else "")
             self._error = error
         self._seen = seen

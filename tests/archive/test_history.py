@@ -6,8 +6,15 @@ import msgspec
 import pytest
 from fastwarc.warc import WarcRecord, WarcRecordType
 
-from tarrafa.archive.history import durable_lengths, read_events, survey_archive, worker_of
-from tarrafa.archive.warc_reader import bytes_behind, follow, visit_lengths
+from tarrafa.archive.warc_reader import (
+    bytes_behind,
+    durable_lengths,
+    follow,
+    read_events,
+    survey_archive,
+    visit_lengths,
+    worker_of,
+)
 from tarrafa.archive.warc_writer import WarcWriter, _record, read_durable, recover_archive
 from tarrafa.errors import DataError
 from tarrafa.model import CollectionNote, HostNote, Listing, ListingEntry, ListingNote, RebuiltNote, VisitRecord
@@ -103,9 +110,9 @@ def test_a_file_of_an_earlier_version_has_visits_only(tmp_path):
 def test_a_note_that_cannot_be_read_is_named(tmp_path):
     writer = WarcWriter(tmp_path, "w1", T)
     writer.append_note(RebuiltNote(5), T)
-    writer._files()[1].write(_strange())
+    writer._files().meta.write(_strange())
     writer.close()
-    with pytest.raises(DataError, match=r"the note at \d+ cannot be read"):
+    with pytest.raises(DataError, match=r"the record at \d+ cannot be read"):
         survey_archive(tmp_path)
 
 

@@ -20,15 +20,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.cli.crawl import fetch_overview
-from tarrafa.cli.output.top import (
+from tarrafa.cli.top import (
     BARS,
     PLAIN_BARS,
     FollowerStates,
     TopSnapshot,
     draw_frame,
     progress_text,
-    run_top,
     sparkline,
+    top,
 )
 from tarrafa.clock import Clock
 from tarrafa.config import collection_from_table
@@ -37,7 +37,7 @@ from tarrafa.errors import DataError
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.i18n import ENGLISH
-from tarrafa.index.status import IndexStatus
+from tarrafa.index.follower import IndexStatus
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.testweb.world.world import World
 from tarrafa.triples.status import TriplesStatus
@@ -179,7 +179,7 @@ def test_json_comes_one_line_a_time_and_says_what_status_says(tmp_path):
 
 def test_a_directory_without_data_is_told_in_one_line(tmp_path):
     with pytest.raises(DataError, match="no Tarrafa data here"):
-        run_top(DataDirectory(tmp_path / "nothing"), None)
+        top(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize("key", [pytest.param(b"q", id="q"), pytest.param(b"", id="Ctrl-C", marks=pytest.mark.long)])

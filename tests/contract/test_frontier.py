@@ -217,6 +217,21 @@ async def test_a_worker_that_does_not_renew_loses_its_hosts_and_can_report_nothi
     assert len(await frontier.lease(heir, 1)) == 1
 
 
+async def test_hosts_of_a_silent_worker_rest_only_for_the_collection_that_visits_them(frontier, monkeypatch):
+    """Another collection, finished or not, may have a time limit of minutes."""
+    monkeypatch.setattr("tarrafa.frontier.store.leases.LEASE_S", 30.0)
+    await frontier.open_collection(a_collection("patient", fetch={"time_max": "10min"}))
+    row = await frontier.open_collection(a_collection(fetch={"time_max": "40s"}))
+    await frontier.discover(row.id, [offer("http://a.br/")])
+    silent = (await frontier.join("silent", current_process())).worker
+    assert len(await frontier.lease(silent, 1)) == 1
+    FalseLeaseClock.shift[0] = 31.0
+    heir = (await frontier.join("heir", current_process())).worker
+    assert await frontier.lease(heir, 1) == []
+    FalseClock.shift[0] = 41.0
+    assert len(await frontier.lease(heir, 1)) == 1
+
+
 async def test_depth_is_the_smallest_and_reopens_what_it_cut(frontier):
     row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "depth_max": 2}))
     await frontier.discover(row.id, [offer("http://a.br/x", 3), offer("http://a.br/y", 2)])

@@ -33,7 +33,7 @@ async def opened(frontier: Frontier, *pages: str, **sections: Any) -> tuple[int,
     """A collection whose pages were all fetched once; its number and the worker's."""
     settings: dict[str, Any] = {"revisit": {"weigh": "equal"}, "politeness": {"delay": 1}} | sections
     row = await frontier.open_collection(a_collection(**settings), [])
-    await frontier.discover(row.id, [offer(page) for page in pages])
+    await frontier.discover(row.id, [offer(page, 1) for page in pages])
     worker = (await frontier.join("w", current_process())).worker
     await visit_all(frontier, worker, lambda visit: kept())
     return row.id, worker
@@ -320,6 +320,35 @@ async def test_a_full_collection_gives_up_its_least_important_pages_for_better_o
     assert (size, mean) == (10, sum(range(20, 30)) / 10)
     assert len(dismissed) == 10
     assert (await numbers(frontier)).statuses[str(int(Status.REPLACED))] == 10
+
+
+async def test_a_full_collection_never_gives_up_its_roots(frontier):
+    roots, pages = ["http://a.br/", "http://b.br/later"], [f"http://{'ab'[n % 2]}.br/{n}" for n in range(20)]
+    number, worker = await opened(frontier, *pages[:8], roots[1], scope={"hosts": ["*"], "pages_max": 10})
+    await frontier.seed(number, [offer(root) for root in roots])
+    await visit_all(frontier, worker, lambda visit: kept())
+    await frontier.discover(number, [offer(page, 1) for page in pages])
+    await frontier.update_weights("c", [UrlWeight(offer(page).host, offer(page).id, 3) for page in pages])
+    for _ in range(12):
+        advance(60)
+        await visit_all(
+            frontier,
+            worker,
+            lambda visit: Outcome(Status.REPLACED, now(), requested=False) if visit.dismissed else kept(),
+            rounds=4,
+        )
+    held = {page.id for page in await fetch_revisit_pages(frontier, number)}
+    assert {offer(root).id for root in roots} <= held
+    assert len(held) == 10
+
+
+async def test_the_budget_of_an_hour_is_not_spent_at_once(frontier):
+    pages = [f"http://h{n}.br/" for n in range(300)]
+    _, worker = await opened(frontier, *pages, revisit={"policy": "uniform", "rate": DAY_S, "interval_min": 0})
+    advance(300)  # all of them are due, at one a second
+    assert len(await visit_all(frontier, worker, lambda visit: kept())) <= 62, "a minute's, and the first two"
+    advance(60)
+    assert 55 <= len(await visit_all(frontier, worker, lambda visit: kept())) <= 65
 
 
 async def test_no_more_revisits_are_made_than_the_rate_allows(frontier):

@@ -4,10 +4,18 @@ ask (coordinate/test_calling.py, search/test_remote.py)."""
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import msgspec
 import pytest
 
 from tarrafa.errors import ConfigError
-from tarrafa.fetch.node_client import IDLE_MAX, NodeHttpClient, NodeRequestFailed, check_node_url, may_send_secret
+from tarrafa.fetch.node_client import (
+    IDLE_MAX,
+    NodeHttpClient,
+    NodeRequestFailed,
+    check_node_url,
+    may_send_secret,
+    wire_version,
+)
 
 SECRET = b"a secret of many letters"
 WAIT_S = 30.0
@@ -182,3 +190,15 @@ def test_a_password_does_not_belong_on_a_command_line():
     with pytest.raises(ConfigError, match="no password") as caught:
         check_node_url("http://ana:secret@a.br/", "--x")
     assert "secret" not in str(caught.value)
+
+
+def test_the_version_of_a_wire_format_depends_on_its_structs_and_not_on_their_docstrings():
+    def version(docstring: str, kind: type, field: str = "description") -> str:
+        struct = msgspec.defstruct("Thing", [(field, kind)], namespace={"__doc__": docstring})
+        return wire_version(msgspec.json.schema(tuple[struct, int]), [("row", "u8")])  # type: ignore[valid-type]
+
+    assert version("A thing.", str) == version("Another sentence.", str)
+    assert version("A thing.", str) != version("A thing.", int)
+    assert version("A thing.", str) != version("A thing.", str, "text")
+    assert wire_version({"a": "description"}) != wire_version({"a": "text"})
+    assert wire_version({"description": "a"}) == wire_version({})

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.graph.reader import GraphReader
+from tarrafa.graph.store import graph_file
 from tarrafa.model import Link, Outcome, Page, RobotsMeta, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.sqlite import rows
 
 COLLECTION = "small"
 FIRST_AT = 1_790_000_000.0
@@ -53,6 +55,14 @@ def a_record(
     keep = status == 200 if kept is None else kept
     outcome = Outcome(status, at, keep, "text/html", location=location, last_modified=last_modified)
     return VisitRecord(collection, url, visit, depth, outcome, page=page)
+
+
+def graph_size(data: DataDirectory) -> tuple[int, int]:
+    """How many nodes and edges the graph has."""
+    with graph_file(data).reading() as connection:
+        sql = "SELECT (SELECT count(*) FROM nodes), (SELECT value FROM counters WHERE name = 'edges')"
+        ((nodes, edges),) = rows(connection, sql)
+    return nodes, edges
 
 
 def url_of(number: int) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tarrafa.frontier.messages import UrlWeight, is_significant_rank_change
-from tarrafa.graph import follower, rank_delivery
+from tarrafa.graph import follower, rank_file
 from tarrafa.graph.follower import GraphFollower, behind, catch_up, mark_all_undelivered, rebuild
 from tarrafa.graph.ranking_process import compute_rankings
 from tarrafa.graph.reader import GraphReader
@@ -92,7 +92,7 @@ def test_ranks_go_in_small_calls_and_nobody_waits_for_them(data, monkeypatch):
     catch_up(data, ReceivedWeights())
     compute_rankings(data)
     monkeypatch.setattr(follower, "RANKS_PER_CALL", 7)
-    monkeypatch.setattr(rank_delivery, "LOOKED_AT_MAX", 10)
+    monkeypatch.setattr(rank_file, "LOOKED_AT_MAX", 10)
     told = ReceivedWeights()
     with GraphFollower(data, told) as steps:
         assert behind(data) == 0, "a crawl may end before they are told"
@@ -127,7 +127,7 @@ def test_a_list_of_what_was_told_that_is_none_of_ours_is_begun_anew(data, conten
     write(data, small_web(40))
     catch_up(data, ReceivedWeights())
     compute_rankings(data)
-    rank_delivery.path_of(data).write_bytes(content)
+    rank_file.delivered_path(data).write_bytes(content)
     told = ReceivedWeights()
     catch_up(data, told)
     assert ranks_told(told) == {

@@ -35,7 +35,17 @@ from tarrafa.graph.store import open_writer
 from tarrafa.model import CollectionNote, Link, RobotsMeta, VisitRecord
 from tarrafa.parse.url import host_key, url_id
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
-from tests.graph.archived_web import COLLECTION, FIRST_AT, a_record, new_data, ranks_in, small_web, url_of, write
+from tests.graph.archived_web import (
+    COLLECTION,
+    FIRST_AT,
+    a_record,
+    graph_size,
+    new_data,
+    ranks_in,
+    small_web,
+    url_of,
+    write,
+)
 from tests.graph.test_pagerank import densely
 from tests.wait import block_until
 
@@ -354,7 +364,7 @@ def test_the_follower_has_the_graph_surveyed_when_nothing_else_is_to_do_and_goes
         thread.join(30)
     found = rank_file.read_header(data)
     assert found is not None
-    assert found.nodes == GraphReader(data).size().nodes
+    assert found.nodes == graph_size(data)[0]
 
 
 def test_a_follower_that_ends_leaves_a_small_graph_surveyed_and_a_large_one_for_the_next(data, monkeypatch):

@@ -12,11 +12,10 @@ from tarrafa.archive import projection
 from tarrafa.archive.warc_reader import Cursor, follow, read_entry
 from tarrafa.clock import boottime
 from tarrafa.graph import follower as graph
-from tarrafa.index import anchor_refresh, shards
+from tarrafa.index import follower, shards
 from tarrafa.index import follower as index
-from tarrafa.index.anchor_refresh import is_settled, is_stale
-from tarrafa.index.follower import IndexFollower, catch_up, rebuild
-from tarrafa.index.indexed_visits import IndexedStanding
+from tarrafa.index.follower import IndexFollower, catch_up, is_settled, is_stale, rebuild
+from tarrafa.index.index_state import IndexedStanding
 from tarrafa.model import Link
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.graph.archived_web import a_record, new_data, small_web, write
@@ -82,16 +81,16 @@ def test_a_page_is_found_by_the_words_of_links_that_came_later(data):
 
 
 def test_it_happens_by_itself_while_the_follower_runs(data, monkeypatch):
-    monkeypatch.setattr(anchor_refresh, "PAUSE_S_MIN", 0.0)
+    monkeypatch.setattr(follower, "PAUSE_S_MIN", 0.0)
     settled = threading.Event()
-    original = anchor_refresh.AnchorRefresher.end
+    original = follower.AnchorRefresher.end
 
-    def end(self: anchor_refresh.AnchorRefresher, now: float) -> None:
+    def end(self: follower.AnchorRefresher, now: float) -> None:
         original(self, now)
         if is_settled(data):
             settled.set()
 
-    monkeypatch.setattr(anchor_refresh.AnchorRefresher, "end", end)
+    monkeypatch.setattr(follower.AnchorRefresher, "end", end)
     write(data, [a_record(PAGE, text="uma página")])
     graph.catch_up(data, lambda name, weights: None)
     stop = threading.Event()
@@ -217,7 +216,7 @@ def test_every_part_settles_its_own(data):
 
 
 def _die_while_refreshing(data: DataDirectory, after_s: float) -> None:
-    anchor_refresh.PAUSE_S_MIN, projection.COMMIT_RECORDS, projection.COMMIT_EVERY_S, index.POLL_S = (
+    follower.PAUSE_S_MIN, projection.COMMIT_RECORDS, projection.COMMIT_EVERY_S, index.POLL_S = (
         0.0,
         10,
         0.01,

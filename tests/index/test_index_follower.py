@@ -15,7 +15,7 @@ import tantivy
 from tarrafa.archive import projection
 from tarrafa.errors import DataError, DiskFull
 from tarrafa.graph import follower as graph
-from tarrafa.index import indexed_visits, schema
+from tarrafa.index import index_state, schema
 from tarrafa.index.document_fields import domains_of_host, join_url_id, split_url_id
 from tarrafa.index.follower import IndexFollower, behind, catch_up, follow, rebuild
 from tarrafa.index.reader import IndexReader
@@ -153,22 +153,22 @@ def test_a_title_repeated_for_its_weight_makes_no_phrases_across_its_copies(data
 def test_when_to_commit(data, monkeypatch):
     monkeypatch.setattr(projection, "COMMIT_RECORDS", 10)
     with IndexFollower(data) as steps:
-        assert not steps.is_due(1e9)
+        assert not steps.projection.pace.is_due(1e9)
         write(data, small_web(25))
         steps.read(100.0)
         assert len(contents(data)) == 20, "full batches are committed at once"
-        assert not steps.is_due(100.1)
-        assert steps.is_due(100.5), "idle"
+        assert not steps.projection.pace.is_due(100.1)
+        assert steps.projection.pace.is_due(100.5), "idle"
         write(data, [a_record(A)], "w2")
         steps.read(102.0)
-        assert not steps.is_due(102.1)
+        assert not steps.projection.pace.is_due(102.1)
         write(data, [a_record(B)], "w3")
         steps.read(103.0)
-        assert steps.is_due(103.0), "three seconds after the first"
+        assert steps.projection.pace.is_due(103.0), "three seconds after the first"
         assert behind(data) > 0
         steps.commit()
         assert behind(data) == 0
-        assert not steps.is_due(1e9)
+        assert not steps.projection.pace.is_due(1e9)
     assert len(contents(data)) == 27
 
 
@@ -229,7 +229,7 @@ def test_a_damaged_index_is_said_in_our_words_and_can_be_made_again(data):
         IndexReader(data).snapshot()
     assert rebuild(data) == 20
     assert len(contents(data)) == 20
-    indexed_visits.path_of(data).write_bytes(b"not a database, " * 512)
+    index_state.path_of(data).write_bytes(b"not a database, " * 512)
     with pytest.raises(DataError, match="rebuild index"):
         catch_up(data)
     assert rebuild(data) == 20
@@ -302,7 +302,7 @@ def test_a_commit_that_a_crash_cut_off_before_its_last_write_is_done_again(data)
     """tantivy alone would refuse for ever: the list of deletions that it left has the name of the next one."""
     write(data, [a_record(A, text="velho"), a_record(B, text="outro")])
     catch_up(data)
-    kept = [schema.folder(data) / "meta.json", indexed_visits.path_of(data)]
+    kept = [schema.folder(data) / "meta.json", index_state.path_of(data)]
     before = [path.read_bytes() for path in kept]
     write(data, [a_record(A, 2, text="novo")], "w2")
     catch_up(data)

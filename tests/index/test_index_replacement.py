@@ -8,7 +8,7 @@ import pytest
 
 from tarrafa.cli import maintenance
 from tarrafa.errors import DataError
-from tarrafa.index import follower, indexed_visits, schema, shards, takedowns
+from tarrafa.index import follower, index_state, schema, shards
 from tarrafa.index.follower import IndexFollower, behind, build_part, catch_up, replacement_parts
 from tarrafa.index.parallel_rebuild import rebuild_in_parallel
 from tarrafa.model import SearchResult
@@ -132,7 +132,7 @@ def test_what_is_taken_down_or_lifted_meanwhile_is_so_in_the_new_index(data):
     assert both[0] and not both[1]
     assert meanwhile == [0, found.count_indexed("host", "h2.br.test")]
     assert not meanwhile[0] and meanwhile[1]
-    assert takedowns.is_applied(data, CurrentTakedowns(data).now()), "search need not leave it out by itself"
+    assert index_state.is_applied(data, CurrentTakedowns(data).now()), "search need not leave it out by itself"
     assert found.documents == PAGES - both[0]
 
 
@@ -150,13 +150,16 @@ def test_whoever_writes_the_old_index_is_waited_for(data, monkeypatch):
     assert len(contents(data)) == PAGES
 
 
-@pytest.mark.parametrize("room", [schema, indexed_visits, takedowns])
+@pytest.mark.parametrize(
+    ("room", "step"),
+    [(schema, "replace_with"), (index_state, "replace_visits"), (index_state, "replace_marker")],
+)
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("into", ["1", "3"])
 def test_killed_while_they_change_places_there_is_an_index_at_once_and_a_whole_one_soon(
-    data, room, before, into, monkeypatch
+    data, room, step, before, into, monkeypatch
 ):
-    succeed, found, wanted = room.replace_with, Searcher.open(data), contents(data)
+    succeed, found, wanted = getattr(room, step), Searcher.open(data), contents(data)
     child = os.fork()
     if not child:  # nothing is tidied up after it
 
@@ -165,7 +168,7 @@ def test_killed_while_they_change_places_there_is_an_index_at_once_and_a_whole_o
                 succeed(part, successor)
             os._exit(9)
 
-        room.replace_with = die
+        setattr(room, step, die)
         rebuild_in_parallel(data, 1, divided=shards.parse_layout(into, "test"))
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
@@ -192,7 +195,7 @@ def test_where_folders_cannot_be_exchanged_one_goes_before_the_other_comes(data,
 def test_an_index_of_another_version_is_left_to_whoever_makes_it_again(data, monkeypatch):
     wanted = contents(data)
     record_action(data, "add", parse_target("site:br.test"), "ana", "", 1.0)
-    monkeypatch.setattr(indexed_visits, "FORMAT", indexed_visits.FORMAT + 1)
+    monkeypatch.setattr(index_state, "FORMAT", index_state.FORMAT + 1)
     assert not follower.apply_takedowns(data)
     assert contents(data) == wanted
 

@@ -79,9 +79,9 @@ def test_a_child_that_is_killed_is_said_and_the_next_try_ends_well(data, monkeyp
     wanted = contents(data)
     original = parallel_rebuild._PartBuilders._start
 
-    def start_and_kill(team: parallel_rebuild._PartBuilders, part: DataDirectory) -> None:
-        original(team, part)
-        next(iter(team._at_work.values()))[0].kill()
+    def start_and_kill(builders: parallel_rebuild._PartBuilders, part: DataDirectory) -> None:
+        original(builders, part)
+        next(iter(builders._running.values()))[0].kill()
 
     monkeypatch.setattr(parallel_rebuild._PartBuilders, "_start", start_and_kill)
     with pytest.raises(DataError, match=r"was killed \(signal 9\); run the command again"):
@@ -94,11 +94,11 @@ def test_a_child_that_is_killed_is_said_and_the_next_try_ends_well(data, monkeyp
 
 
 def test_an_analyst_that_is_killed_is_said(data):
-    with DocumentBuilderPool(data, 1) as analysts:
-        os.kill(analysts._pool.submit(os.getpid).result(60), signal.SIGKILL)
+    with DocumentBuilderPool(data, 1) as pool:
+        os.kill(pool._pool.submit(os.getpid).result(60), signal.SIGKILL)
         with pytest.raises(DataError, match="was killed; run the command again"):
             while True:
-                for _, prepare in analysts.build_all(follow(data.archive, {})):
+                for _, prepare in pool.build_all(follow(data.archive, {})):
                     prepare()
 
 

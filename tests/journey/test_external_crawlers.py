@@ -165,18 +165,18 @@ def assert_told_once(journey: Journey, told: dict[str, Counter[tuple[str, str]]]
 
 
 def test_without_a_token_nobody_is_let_in_to_begin_with(tmp_path, monkeypatch):
-    from tarrafa.cli import app
+    from tarrafa.cli.serve import serve
 
     data = new_data(tmp_path / "data").root
     monkeypatch.delenv("TARRAFA_TOKEN", raising=False)
     with pytest.raises(ConfigError, match="--crawlers needs a token: --token-file FILE, or TARRAFA_TOKEN"):
-        app.serve(data, crawlers=True)
+        serve(data, crawlers=True)
     (tmp_path / "token").write_text("short\n")
     (tmp_path / "token").chmod(0o600)
     with pytest.raises(ConfigError, match="a token is one line of 16 to"):
-        app.serve(data, crawlers=True, token_file=tmp_path / "token")
+        serve(data, crawlers=True, token_file=tmp_path / "token")
     with pytest.raises(ConfigError, match="only with --crawlers"):
-        app.serve(data, token_file=tmp_path / "token")
+        serve(data, token_file=tmp_path / "token")
 
 
 def test_two_processes_do_not_serve_the_crawlers_of_one_directory(tmp_path):

@@ -14,7 +14,7 @@ from tarrafa.cli.maintenance import export_frontier
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import OpenFrontier, PostgresServers
 from tarrafa.frontier.messages import CollectionStatus, UrlWeight
-from tarrafa.frontier.postgres.sharding.shard_outbox import ShardOutbox
+from tarrafa.frontier.postgres.sharding.shard_router import ShardOutbox
 from tarrafa.frontier.transfer.checkpoint_file import iterate_hosts
 from tarrafa.frontier.transfer.host_export import CollectionExport, HostExport
 from tarrafa.model import UrlState

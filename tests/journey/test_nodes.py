@@ -52,7 +52,7 @@ def the_truth(journey: Journey) -> ExpectedRequests:
 async def a_node(journey: Journey, workers: int = 2) -> AsyncIterator[tuple[Supervisor, NodeAgent]]:
     """As the coordinator itself lives, with a collection that runs."""
     said: list[str] = []
-    supervisor = Supervisor(journey.data, workers, patient=True, lasting=True, tell=said.append)
+    supervisor = Supervisor(journey.data, workers, patient=True, lasting=True, print_line=said.append)
     journey.data.create()
     vitals = NodeHealth(journey.data, "here", "w")
     async with supervisor, NodeAgent(supervisor, vitals, workers, NodeOrders(), said.append) as living:

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from tarrafa.cli import output, search
 from tarrafa.cli.app import app
-from tarrafa.cli.output import terminal
 from tarrafa.errors import DataError
 from tarrafa.index import follower as index
 from tarrafa.model import Hit, Link, SearchResult
 from tarrafa.parse.fingerprint import fold, simhash
 from tarrafa.search import scatter_gather
-from tarrafa.search.duplicates import COMPARED_MAX, NEAR_BITS, Deduplicator, RankedCandidate
 from tarrafa.search.request import Candidate
+from tarrafa.search.scatter_gather import COMPARED_MAX, NEAR_BITS, Deduplicator, RankedCandidate
 from tarrafa.search.searcher import exact_copies
 from tests.conformance_data import CONFORMANCE_DIR, requires_data
 from tests.graph.archived_web import COLLECTION, new_data, write
@@ -372,8 +372,8 @@ def test_the_command_line_shows_copies_when_asked(data):
 
 @pytest.mark.parametrize(("copies", "said"), [(0, "pt\n"), (1, "pt · and 1 copy\n"), (1234, "pt · and 1,234 copies\n")])
 def test_a_terminal_says_for_how_many_a_hit_stands(capsys, monkeypatch, copies, said):
-    monkeypatch.setattr(terminal.console, "_file", None)
-    terminal.print_hits(
+    monkeypatch.setattr(output.console, "_file", None)
+    search.print_hits(
         SearchResult("rede", 1, 0.001, [Hit(A, "t", "s", 1.0, 2, "2026-09-21", "pt", copies)], None, []), 0
     )
     assert said in capsys.readouterr().out

@@ -14,7 +14,7 @@ from tarrafa.index.reader import IndexReader
 from tarrafa.model import Link, Status, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search import curation
-from tarrafa.search.exclusion_filter import ExclusionFilter
+from tarrafa.search.local_shard import ExclusionFilter
 from tarrafa.search.searcher import exact_copies
 from tarrafa.takedown import TakedownEntry, append_entries, parse_target, record_action
 from tests.graph.archived_web import a_record, new_data, write
@@ -115,7 +115,7 @@ def test_who_is_taken_down_twice_stays_away_until_both_are_lifted(data):
 
 
 @pytest.mark.parametrize(
-    "killed_before", ["tarrafa.archive.projection.ProjectionState.commit", "tarrafa.index.takedowns.mark_applied"]
+    "killed_before", ["tarrafa.archive.projection.ProjectionState.commit", "tarrafa.index.index_state.mark_applied"]
 )
 def test_an_index_that_is_killed_between_its_commit_and_its_books_does_it_again(data, monkeypatch, killed_before):
     def die(*_: object) -> None:
@@ -128,7 +128,7 @@ def test_an_index_that_is_killed_between_its_commit_and_its_books_does_it_again(
             patch.setattr(killed_before, die)
             for _ in range(2):
                 with suppress(KeyboardInterrupt), IndexFollower(data) as follower:
-                    follower.apply_takedowns()
+                    follower.projection.apply_takedowns()
         assert found(searcher) == wanted
         assert index.apply_takedowns(data)
         assert found(searcher) == wanted

@@ -20,12 +20,11 @@ from tarrafa.fetch.node_client import NodeHttpResponse
 from tarrafa.i18n import PORTUGUESE, message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
-from tarrafa.search import remote_shard, shard_wire
+from tarrafa.search import remote_shard
 from tarrafa.search.partitioned_shard import open_local_shard
-from tarrafa.search.remote_shard import RemoteShard
+from tarrafa.search.remote_shard import CONTENT_TYPE, RemoteShard
 from tarrafa.search.request import Candidate, SearchRequest, ShardStatistics
 from tarrafa.search.searcher import Searcher
-from tarrafa.search.shard_wire import CONTENT_TYPE
 from tarrafa.server.http_server import bind
 from tests.fake_server import run_fake_server
 from tests.ports import reserved_port
@@ -80,7 +79,7 @@ def test_whatever_is_answered_is_an_answer_or_one_line(name):
         with pytest.raises(ShardUnavailable) as caught:
             shard.top_matches(REDE, ShardStatistics(), 8)
         assert "\n" not in str(caught.value)
-        assert 10 < len(str(caught.value)) <= shard_wire.MESSAGE_CHARS_MAX + 20
+        assert 10 < len(str(caught.value)) <= remote_shard.MESSAGE_CHARS_MAX + 20
         with pytest.raises(ShardUnavailable):
             shard.documents()
         assert len(liar.heard) <= 2, "it is not asked again for now (libcurl itself repeats what got no answer at all)"
@@ -103,7 +102,7 @@ def test_what_a_shard_says_of_a_question_or_of_its_index_is_passed_on_and_does_n
 
 
 def test_an_endless_answer_is_not_read_to_its_end(monkeypatch):
-    monkeypatch.setattr(shard_wire, "RESPONSE_BYTES_MAX", 100_000)
+    monkeypatch.setattr(remote_shard, "RESPONSE_BYTES_MAX", 100_000)
     sent = threading.Event()
 
     def endless(connection: socket.socket) -> None:
@@ -238,16 +237,17 @@ def test_wrong_and_missing_tokens_are_told_apart_from_other_trouble(tmp_path, ca
 
 def test_another_version_is_told_by_name(tmp_path, monkeypatch):
     with behind_a_url(divided(tmp_path / "data", "1")) as shard:
+        theirs = remote_shard.VERSION
         monkeypatch.setattr(remote_shard, "VERSION", "0badc0de")
-        with pytest.raises(ShardUnavailable, match=f"another version.*{shard_wire.VERSION} there, 0badc0de here"):
+        with pytest.raises(ShardUnavailable, match=f"another version.*{theirs} there, 0badc0de here"):
             shard.documents()
 
 
 def test_the_version_is_made_of_what_is_said(monkeypatch):
-    assert set(shard_wire.METHODS) >= {"documents", "statistics", "top_matches", "show"}
-    assert shard_wire._version() == shard_wire.VERSION
-    monkeypatch.setattr(shard_wire, "readings", lambda text: [("other", "words")])
-    assert shard_wire._version() != shard_wire.VERSION
+    assert set(remote_shard.METHODS) >= {"documents", "statistics", "top_matches", "show"}
+    assert remote_shard._version() == remote_shard.VERSION
+    monkeypatch.setattr(remote_shard, "readings", lambda text: [("other", "words")])
+    assert remote_shard._version() != remote_shard.VERSION
 
 
 def test_what_is_no_address_of_a_shard_is_said():
@@ -303,7 +303,7 @@ def _serving(data: DataDirectory) -> Iterator[tuple["subprocess.Popen[str]", str
 
 def test_a_reason_crosses_the_wire_as_a_message_and_is_said_in_the_readers_language():
     sent = message("no answer within {seconds:g} s", seconds=2.5)
-    got = shard_wire.decode_reason(shard_wire.encode(sent))
+    got = remote_shard.decode_reason(remote_shard.encode(sent))
     assert got == sent
     assert PORTUGUESE.render(got) == "nenhuma resposta em 2,5 s"
 
@@ -321,11 +321,11 @@ def test_a_reason_crosses_the_wire_as_a_message_and_is_said_in_the_readers_langu
     ],
 )
 def test_a_reason_out_of_bounds_is_not_understood(reason):
-    with pytest.raises(shard_wire.DECODE_ERRORS):
-        shard_wire.decode_reason(shard_wire.encode(reason))
+    with pytest.raises(remote_shard.DECODE_ERRORS):
+        remote_shard.decode_reason(remote_shard.encode(reason))
 
 
 def test_a_reason_is_one_line_and_its_places_reach_nothing():
     sent = {"text": "a\nb {x.__class__} {x:>999999999} {x}", "values": {"x": "c\nd"}}
-    got = shard_wire.decode_reason(shard_wire.encode(sent))
+    got = remote_shard.decode_reason(remote_shard.encode(sent))
     assert str(got) == "a b {x.__class__} {x:>999999999} c d"

@@ -15,9 +15,9 @@ from tarrafa.search.query_parser import parse
 from tarrafa.search.request import Sort
 from tarrafa.server.entities.facets import COMPARISON_NAMES
 from tarrafa.server.entities.params import OPERATORS
-from tarrafa.server.search.filter_menus import SORT_NAMES, SWITCH_TEXTS, TIME_NAMES
-from tarrafa.server.search.params import SWITCH_PARAMS, TIME_RANGE_DAYS
-from tarrafa.triples.entity_reader import EntityQuery, EntityReader
+from tarrafa.server.search.params import SORT_NAMES, SWITCH_PARAMS, SWITCH_TEXTS, TIME_NAMES, TIME_RANGE_DAYS
+from tarrafa.triples.entity_query import EntityQuery
+from tarrafa.triples.entity_reader import EntityReader
 
 SOURCE = Path(__file__).parents[2] / "src" / "tarrafa"
 ERRORS_FOR_READERS = {"QueryError", "ShardUnavailable", "UnknownResource", "Forbidden"}

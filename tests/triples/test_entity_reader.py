@@ -5,8 +5,8 @@ import pytest
 from tarrafa.errors import QueryError
 from tarrafa.index import shards
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.triples.entity_reader import EntityCondition, EntityQuery, EntityReader, TermCount
-from tarrafa.triples.entity_view import OPENED_MAX
+from tarrafa.triples.entity_query import EntityCondition, EntityQuery
+from tarrafa.triples.entity_reader import OPENED_MAX, EntityReader, TermCount
 from tarrafa.triples.follower import catch_up
 from tests.graph.archived_web import FIRST_AT, new_data, write
 from tests.triples.sample_statements import FOAF, SCHEMA, Said, a_page, a_person, lives

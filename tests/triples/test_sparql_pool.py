@@ -17,7 +17,6 @@ import msgspec
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
-from tarrafa.cli.sparql import RESULTS_MAX, TIME_MAX_S
 from tarrafa.errors import Busy, QueryError, QueryLimitExceeded
 from tarrafa.index.shards import shard_number
 from tarrafa.runtime.data_dir import DataDirectory
@@ -438,10 +437,6 @@ def test_one_part_can_be_asked_and_one_that_is_not_there_is_named(divided, data)
     assert sum(counted) == 40
     assert "1-of-3, 2-of-3, 3-of-3" in direct(divided, COUNT, part="4-of-3").sentence
     assert "only one" in direct(data, COUNT, part="1-of-2").sentence
-
-
-def test_the_command_line_knows_the_same_limits():
-    assert (SparqlLimits().time_s, SparqlLimits().results) == (TIME_MAX_S, RESULTS_MAX)
 
 
 @pytest.mark.parametrize("form", ["json", "xml", "csv", "tsv"])

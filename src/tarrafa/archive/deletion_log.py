@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 from fastwarc.warc import WarcRecordType
 
-from tarrafa.archive.warc_reader import read_records
+from tarrafa.archive.warc_reader import decode_body, meta_path, read_records
 from tarrafa.archive.warc_writer import DELETED_URI, WarcWriter, read_durable
-from tarrafa.errors import DataError, data_error_from_os
+from tarrafa.errors import write_errors
 from tarrafa.model import DeletedNote, VisitRecord
 
 WRITER_NAME = "deleted"  # in the names of these files
@@ -26,7 +26,7 @@ WRITER_NAME = "deleted"  # in the names of these files
 _decode = msgspec.json.Decoder(DeletedNote).decode
 
 
-def record_deletions(directory: Path, told: Mapping[str, float], now: float, apart: float = 0.0) -> None:
+def record_deletions(directory: Path, deleted: Mapping[str, float], now: float, apart: float = 0.0) -> None:
     """Record the deletion of collections, each with its time by the frontier's clock. All of them are durable when this
     returns.
 
@@ -37,7 +37,7 @@ def record_deletions(directory: Path, told: Mapping[str, float], now: float, apa
     with _exclusive_lock(directory):
         deletions = ArchiveDeletions(directory)
         deletions.latest()
-        news = {name: at for name, at in told.items() if at > deletions.by_frontier_clock.get(name, -1.0)}
+        news = {name: at for name, at in deleted.items() if at > deletions.by_frontier_clock.get(name, -1.0)}
         if not news:
             return
         writer = WarcWriter(directory, WRITER_NAME, now)
@@ -49,10 +49,8 @@ def record_deletions(directory: Path, told: Mapping[str, float], now: float, apa
 @contextlib.contextmanager
 def _exclusive_lock(directory: Path) -> Iterator[None]:
     """One recording process at a time."""
-    try:
+    with write_errors(directory):
         descriptor = os.open(directory, os.O_RDONLY)
-    except OSError as error:
-        raise data_error_from_os(error, directory) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -73,10 +71,10 @@ class ArchiveDeletions:
         """The time of the last deletion of each collection."""
         for path in sorted(self._directory.glob(f"tarrafa-*-{WRITER_NAME}-*.durable")):
             with contextlib.suppress(FileNotFoundError):  # `recover_archive` removes files that were never published
-                length, name = read_durable(path).meta, path.name.removesuffix(".durable")
-                if length > self._read.get(name, 0):
-                    self._read_notes(self._directory / f"{name}.meta.warc.gz", length)
-                    self._read[name] = length
+                length = read_durable(path).meta
+                if length > self._read.get(path.stem, 0):
+                    self._read_notes(meta_path(self._directory, path.stem), length)
+                    self._read[path.stem] = length
         return self._latest
 
     def covers(self, record: VisitRecord) -> bool:
@@ -86,9 +84,6 @@ class ArchiveDeletions:
     def _read_notes(self, path: Path, length: int) -> None:
         for position, raw, body in read_records(path, 0, length, WarcRecordType.resource):
             if (raw.headers.get("WARC-Target-URI") or "").startswith(DELETED_URI):
-                try:
-                    note = _decode(body)
-                except msgspec.MsgspecError as error:
-                    raise DataError(f"{path}: the note at {position} cannot be read: {error}") from None
+                note = decode_body(path, position, _decode, body)
                 for latest, at in ((self._latest, note.at), (self.by_frontier_clock, note.told or note.at)):
                     latest[note.collection] = max(at, latest.get(note.collection, -1.0))

@@ -10,18 +10,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
+from tarrafa import credentials
+from tarrafa.cli.crawl import connected, resume_command, set_collection_state
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, Language, TokenFile, current_user
-from tarrafa.errors import ConfigError, Unreachable, data_error_from_os
-from tarrafa.i18n import Message, message
+from tarrafa.cli.output import console, new_table, print_json, print_result
+from tarrafa.clock import Clock
+from tarrafa.config import Collection, encode_collection
+from tarrafa.coordinator.definitions.presets import PresetRequest, preset_titles, preset_toml
+from tarrafa.coordinator.node.local_control import ControlAction, ControlRequest, send_control_request
+from tarrafa.crawl.scope.collection_loader import load_collection
+from tarrafa.crawl.supervisor.propagation import delete_collection as delete_from_frontier
+from tarrafa.crawl.supervisor.supervisor import submit_collection
+from tarrafa.errors import ConfigError, Locked, Unreachable, data_error_from_os
+from tarrafa.fetch.suffix_list import bundled_suffix_list
+from tarrafa.frontier.address import Address, from_command_line, local_address
+from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
+from tarrafa.i18n import Message, Translator, message, translator
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.takedown import CurrentTakedowns
 
 if TYPE_CHECKING:
-    from tarrafa.config import Collection
     from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate, EstimateRange
-    from tarrafa.coordinator.node.local_control import ControlAction
-    from tarrafa.i18n import Translator
 
+STATE_AFTER: dict[str, str] = {"start": "running", "pause": "paused", "resume": "running", "stop": "stopped"}
+LATER = "; running search processes drop its pages within seconds, others at their next start"
 COLLECTION_TEMPLATE = """\
 # A Tarrafa collection: what to crawl, how deep, how politely.
 # `tarrafa crawl {file}` starts it, and resumes it after a stop.
@@ -53,8 +67,6 @@ def init(
     listed: Annotated[bool, typer.Option("--list", help="List the presets; write nothing.")] = False,
 ) -> None:
     """Write a collection file to edit: plain, or from a preset."""
-    from tarrafa.coordinator.definitions.presets import PresetRequest, preset_titles, preset_toml
-
     if listed:
         for one, title in preset_titles(language).items():
             typer.echo(f"{one:14} {title}")
@@ -86,21 +98,16 @@ def check(
 
     Nothing is fetched. Takedowns of the data directory, if there is one, count as out.
     """
-    from tarrafa.cli.output import terminal
-    from tarrafa.coordinator.dry_run import scope_check
-    from tarrafa.crawl.scope.collection_loader import load_collection
-    from tarrafa.i18n import translator
-    from tarrafa.runtime.data_dir import DataDirectory
-    from tarrafa.takedown import CurrentTakedowns
+    from tarrafa.coordinator.dry_run import dry_run
 
     collection = load_collection(file)
-    taken_down, directory = (lambda url: False), DataDirectory(data)
+    taken_down, directory, _ = (lambda url: False), DataDirectory(data), translator(language)
     if directory.version.exists():
         taken_down = CurrentTakedowns(directory).covers
-    verdicts = translator(language).render_all(scope_check.check_urls(collection, urls or sys.stdin, taken_down))
-    notes = translator(language).render_all(scope_check.unknown_before_crawl(collection))
+    verdicts = _.render_all(dry_run.check_urls(collection, urls or sys.stdin, taken_down))
+    notes = _.render_all(dry_run.unknown_before_crawl(collection))
     if as_json:
-        terminal.print_json({"verdicts": verdicts, "notes": notes})
+        print_json({"verdicts": verdicts, "notes": notes})
         return
     for one in verdicts:
         typer.echo(f"{'in ' if one.inside else 'out'}  {one.canonical or one.url}  ({one.sentence})")
@@ -122,34 +129,17 @@ def estimate(
 
     The estimate uses what the data directory knows of the hosts, and lists its assumptions. Nothing is fetched.
     """
-    import asyncio
-
-    from tarrafa.cli.output import terminal
     from tarrafa.coordinator.dry_run.crawl_estimate import estimate as calculate
     from tarrafa.coordinator.dry_run.estimate_inputs import gather_estimate_inputs
-    from tarrafa.crawl.scope.collection_loader import load_collection
-    from tarrafa.frontier.address import from_command_line
-    from tarrafa.i18n import translator
-    from tarrafa.runtime.data_dir import DataDirectory
 
     collection, address = load_collection(file), from_command_line(where, token_file)
     known = asyncio.run(gather_estimate_inputs(DataDirectory(data), collection, workers, address))
-    found = translator(language).render_all(calculate(collection, known))
-    if as_json:
-        terminal.print_json(found)
-    else:
-        _print_estimate(found, translator(language))
+    _ = translator(language)
+    print_result(_.render_all(calculate(collection, known)), as_json, lambda found: _print_estimate(found, _))
 
 
-def _print_estimate(found: "CrawlEstimate", _: "Translator") -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from tarrafa.cli.output.terminal import console
-
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))
-    for name in ("", "low", "likely", "high"):
-        table.add_column(name, justify="right" if name else "left")
+def _print_estimate(found: "CrawlEstimate", _: Translator) -> None:
+    table = new_table("", "low", "likely", "high", left=("",), padding=(0, 2))
     rows: list[tuple[str, EstimateRange, Callable[[float], str]]] = [
         ("pages", found.pages, _.number),
         ("requests", found.requests, _.number),
@@ -162,8 +152,8 @@ def _print_estimate(found: "CrawlEstimate", _: "Translator") -> None:
         table.add_row(name, written(values.low), written(values.likely), high)
     console.print(table)
     console.print(escape(f"{_.size(found.bytes_per_s)}/s on average; {found.bound}."))
-    for said in found.assumptions:
-        console.print(escape(f"- {said}"))
+    for assumption in found.assumptions:
+        console.print(escape(f"- {assumption}"))
 
 
 def add(
@@ -177,12 +167,6 @@ def add(
     The collection starts by its schedule, by `tarrafa start` or from the console. A collection that exists already
     takes the new definition and keeps its state; a finished one continues if the definition now allows more URLs.
     """
-    from tarrafa.config import encode_collection
-    from tarrafa.coordinator.node.local_control import ControlRequest, send_control_request
-    from tarrafa.crawl.scope.collection_loader import load_collection
-    from tarrafa.crawl.supervisor.supervisor import submit_collection
-    from tarrafa.frontier.address import connect, from_command_line, local_address
-
     collection, directory = load_collection(file), DataDirectory(data)
     address = from_command_line(where, token_file)
     if address is None:
@@ -190,17 +174,13 @@ def add(
 
     async def submit() -> tuple[str, str]:
         if address is None:
-            answer = await send_control_request(
-                directory, ControlRequest("add", collection.name, current_user(), encode_collection(collection))
-            )
-            if answer is not None:
-                return answer.state, answer.reason
-        frontier = await connect(address or local_address(directory))
-        try:
+            request = ControlRequest("add", collection.name, current_user(), encode_collection(collection))
+            response = await send_control_request(directory, request)
+            if response is not None:
+                return response.state, response.reason
+        async with connected(address or local_address(directory)) as frontier:
             row = await submit_collection(frontier, collection, start=False)
             return row.state, str(row.reason)
-        finally:
-            await frontier.close()
 
     try:
         state, reason = asyncio.run(submit())
@@ -211,7 +191,7 @@ def add(
     typer.echo(f"{collection.name}: added; {_next_step_text(collection, state, reason)}")
 
 
-def _next_step_text(collection: "Collection", state: str, reason: str) -> str:
+def _next_step_text(collection: Collection, state: str, reason: str) -> str:
     schedule = collection.schedule
     if state not in ("ready", "waiting"):
         return f"it is {state}"
@@ -269,27 +249,86 @@ def delete(
     The collection must not be running. Its URLs leave the frontier, its pages leave search, link graph and triple
     store. Its name is free afterwards. If interrupted, run the same command again.
     """
-    from tarrafa.cli.collection_control import delete_collection as delete_it
-    from tarrafa.frontier.address import from_command_line
-
     directory, address = DataDirectory(data), from_command_line(where, token_file)
     if not yes:
         typer.confirm(f"Delete collection {name} and all its pages in search?", abort=True)
-    typer.echo(delete_it(directory, address, name))
+    typer.echo(delete_collection(directory, address, name))
 
 
 def _control(
-    action: "ControlAction",
+    action: ControlAction,
     name: str,
     reason: Message | str,
     data: Path,
     where: list[str] | None,
     token_file: Path | None,
 ) -> None:
-    from tarrafa.cli.collection_control import control_collection
-    from tarrafa.frontier.address import from_command_line
-
     directory, address = DataDirectory(data), from_command_line(where, token_file)
     if address is None:
         directory.check_version()
     typer.echo(f"{name}: {asyncio.run(control_collection(directory, address, action, name, reason))}")
+
+
+async def control_collection(
+    data: DataDirectory, address: Address | None, action: ControlAction, name: str, reason: Message | str
+) -> str:
+    """Act through the node that runs here, else through the frontier, with `reason`; the new state."""
+    if address is None:
+        response = await send_control_request(data, ControlRequest(action, name, current_user()))
+        if response is not None:
+            return response.state
+    try:
+        await set_collection_state(
+            address or local_address(data), name, STATE_AFTER[action], reason, again=action == "start"
+        )
+    except Unreachable:
+        if address is not None:
+            raise
+        raise Unreachable(f"{data.root}: nothing runs here; {resume_command(data)} goes on where it was") from None
+    return STATE_AFTER[action]
+
+
+def delete_collection(data: DataDirectory, address: Address | None, name: str) -> str:
+    """Delete a collection of the frontier at that address, or of the data directory; the message to print."""
+    from tarrafa.graph import follower as graph
+    from tarrafa.index import follower as index
+    from tarrafa.triples import follower as triples
+
+    if address is not None and (data.frontier.exists() or not data.version.exists()):
+        # Nothing is archived here, or for another frontier.
+        asyncio.run(_delete_through(None, address, name))
+        return f"{name}: deleted{LATER}"
+    if address is None:
+        data.check_version()
+    request = ControlRequest("delete", name, current_user())
+    try:
+        if address is not None or asyncio.run(send_control_request(data, request)) is None:
+            asyncio.run(_delete_through(data, address or local_address(data), name))
+    except Unreachable:
+        if address is not None or not data.frontier.exists():
+            raise
+        asyncio.run(_delete_offline(data, name))
+    credentials.write(data, name, [])  # no collection sends them any more
+    followers = (graph.drop_deleted(data), index.drop_deleted(data), triples.drop_deleted(data))
+    return f"{name}: deleted{'' if address is None and all(followers) else LATER}"
+
+
+async def _delete_through(data: DataDirectory | None, address: Address, name: str) -> None:
+    async with connected(address) as frontier:
+        await delete_from_frontier(frontier, data, name)
+
+
+async def _delete_offline(data: DataDirectory, name: str) -> None:
+    """No process owns the frontier: open its file. A collection that was left running is interrupted."""
+    lock = data.try_lock()
+    if lock is None:
+        raise Locked(f"{data.root}: another Tarrafa process runs here, and does not respond")
+    with lock:
+        frontier = SqliteFrontier(data.frontier, Clock.from_environment(), bundled_suffix_list())
+        try:
+            for one in (await frontier.overview()).collections:
+                if one.name == name and one.state == "running":
+                    await frontier.set_state(name, "stopped", "interrupted")
+            await delete_from_frontier(frontier, data, name)
+        finally:
+            await frontier.close()

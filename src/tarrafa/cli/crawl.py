@@ -1,4 +1,4 @@
-"""Runs a crawl in the foreground: builds the supervisor from the options, shows progress, prints the summary.
+"""Commands `crawl`, `worker` and `frontier serve`: run a supervisor in the foreground, with progress and summary.
 
 Progress is a line that is redrawn in a terminal, and a line every few seconds elsewhere. If another process owns the
 data directory, the collection is submitted to that process.
@@ -10,38 +10,166 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tarrafa.cli.output import terminal
+from tarrafa.cli.options import (
+    DEFAULT_DATA,
+    Data,
+    FrontierAddress,
+    IndexShards,
+    Listen,
+    NodeName,
+    TokenFile,
+)
+from tarrafa.cli.output import PLAIN_EVERY_S
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
-from tarrafa.coordinator.store import store_path as ledger_of
+from tarrafa.config.sections import ScheduleConfig
+from tarrafa.coordinator.store import store_path
+from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.crawl.supervisor.completion import expected_pages
-from tarrafa.crawl.supervisor.frontier_link import LocalFrontierLink, RemoteFrontierLink
+from tarrafa.crawl.supervisor.frontier_link import LocalFrontierLink, RemoteFrontierLink, print_status_line
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
-from tarrafa.frontier.address import Address, UnixSocket, connect, local_address
+from tarrafa.frontier.address import (
+    FRONTIER_VARIABLE,
+    Address,
+    UnixSocket,
+    connect,
+    from_command_line,
+    local_address,
+)
+from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.frontier.rpc.frontier_server import parse_listen_address
 from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.i18n import ENGLISH, Message, message
 from tarrafa.index import shards
-from tarrafa.model import Status
+from tarrafa.model import STATUS_MEANING, Status
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import load_token
 
-PLAIN_EVERY_S = 2.0
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+WATCH_EVERY_S = 0.5
+START_TIMEOUT_S = 10.0  # the process that owns the directory may still be starting
+UNFINISHED_STATES = ("running", "paused")  # a paused collection may be resumed
+INTERRUPTED = 130
+HINTS = {
+    Status.HOST_GIVEN_UP: "hosts that did not answer were given up; the same command tries them again",
+    Status.ADDRESS_REFUSED: "private addresses were refused; [network] allow_private = true allows them",
+}
+
+frontier_app = typer.Typer(no_args_is_help=True, help="Serve the frontier to workers on other machines.")
+
+
+def crawl(
+    file: Annotated[Path, typer.Argument(help="Collection file (TOML); `tarrafa init` writes one.")],
+    data: Data = DEFAULT_DATA,
+    workers: Annotated[int, typer.Option(min=0, max=64, help="Worker processes; 0: only external crawlers fetch.")] = 2,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no summary.")] = False,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
+    name: NodeName = None,
+    listen: Listen = None,
+    index_shards: IndexShards = None,
+) -> None:
+    """Crawl a collection file; the same command resumes it.
+
+    Pages are archived and indexed as they arrive. Exit status 0: no URL is left, or a limit of the collection is
+    reached.
+
+    If another Tarrafa process runs in the data directory, it takes the collection over, and Ctrl-C only detaches.
+
+    With --frontier, this machine works for a remote frontier while the collection runs.
+    """
+    collection, address = load_collection(file), from_command_line(where, token_file)
+    if collection.schedule != ScheduleConfig():
+        typer.echo(
+            f"{collection.name}: crawled now; its [schedule] is used only by `tarrafa node` and `tarrafa add`", err=True
+        )
+
+    async def to_its_end() -> int:
+        directory = DataDirectory(data)
+        supervisor = build_supervisor(directory, workers, address, token_file, name, listen, index_shards=index_shards)
+        return 0 if await crawl_in_foreground(supervisor, collection, quiet=quiet) else 1
+
+    raise typer.Exit(run_until_interrupted(to_its_end))
+
+
+@frontier_app.command("serve")
+def serve_frontier(
+    listen: Annotated[
+        str,
+        typer.Option("--listen", metavar="HOST:PORT", help="Address to listen on; beyond loopback it needs a token."),
+    ] = "127.0.0.1:8070",
+    data: Data = DEFAULT_DATA,
+    token_file: TokenFile = None,
+    workers: Annotated[int, typer.Option(min=0, max=64, help="Worker processes on this machine.")] = 0,
+) -> None:
+    """Serve the frontier of a data directory to workers on other machines.
+
+    It runs until Ctrl-C. Nothing is encrypted: use a private network, ssh or a VPN.
+    """
+
+    async def until_interrupted() -> None:
+        directory = DataDirectory(data)
+        supervisor = build_supervisor(directory, workers, None, token_file, listen=listen, lasting=True)
+        try:
+            async with supervisor:
+                async for _ in supervisor.overviews():
+                    pass
+        except Locked:
+            raise Locked(
+                f"{directory.root}: another Tarrafa process runs here; stop it, or let it serve the frontier "
+                f"itself: tarrafa crawl FILE --listen {listen}"
+            ) from None
+
+    raise typer.Exit(run_until_interrupted(until_interrupted))
+
+
+def worker(
+    where: FrontierAddress = None,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Worker processes.")] = 2,
+    name: NodeName = None,
+    data: Data = DEFAULT_DATA,
+    token_file: TokenFile = None,
+    index_shards: IndexShards = None,
+) -> None:
+    """Run workers here for a frontier on another machine.
+
+    They run until Ctrl-C, which returns all leases. Archive, link graph and index of the fetched pages stay on this
+    machine. While the frontier is unreachable, the workers wait.
+    """
+    address = from_command_line(where, token_file)
+    if address is None:
+        raise ConfigError(
+            f"--frontier ADDRESS is missing (or {FRONTIER_VARIABLE}); to crawl without one, use `tarrafa crawl`"
+        )
+
+    async def until_interrupted() -> None:
+        joining = build_supervisor(DataDirectory(data), workers, address, name=name, index_shards=index_shards)
+        async with joining as supervisor:
+            several = f"{workers} workers, {node_name(name)}1 and so on," if workers > 1 else f"{node_name(name)}1"
+            print_status_line(f"{several} for {address}   (Ctrl-C stops)")
+            try:
+                await supervisor.run_until_failure()
+            except asyncio.CancelledError:
+                print_status_line("returning leases to the frontier")
+                raise
+
+    raise typer.Exit(run_until_interrupted(until_interrupted))
 
 
 def time_left_text(status: CollectionStatus) -> str:
@@ -102,9 +230,6 @@ class CrawlProgress:
         return Group(bar, Text(progress_line(status)))
 
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-
-
 def node_name(name: str | None) -> str:
     """Prefix of the worker names of this machine."""
     if name is None:
@@ -147,30 +272,28 @@ def build_supervisor(
     )
 
 
+@contextlib.asynccontextmanager
+async def connected(address: Address, **options: Any) -> AsyncIterator[Frontier]:
+    """A connection to a frontier, closed afterwards."""
+    frontier = await connect(address, **options)
+    try:
+        yield frontier
+    finally:
+        await frontier.close()
+
+
 async def frontier_time(address: Address | None) -> float:
     """Current time by the clock of the frontier."""
     own = Clock.from_environment()
     if address is None:
         return own.now()
-    frontier = await connect(address)
-    try:
+    async with connected(address) as frontier:
         return (await sync_clock(frontier, own)).clock.now()
-    finally:
-        await frontier.close()
 
 
-WATCH_EVERY_S = 0.5
-START_TIMEOUT_S = 10.0  # the process that owns the directory may still be starting
-UNFINISHED_STATES = ("running", "paused")  # what is paused may be resumed
-INTERRUPTED = 130
-HINTS = {
-    Status.HOST_GIVEN_UP: "hosts that did not answer were given up; the same command tries them again",
-    Status.ADDRESS_REFUSED: "private addresses were refused; [network] allow_private = true allows them",
-}
-
-
-def run_until_interrupted(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Run; Ctrl-C and SIGTERM cancel the task, so that all leases are returned before the process ends."""
+def run_until_interrupted(main: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
+    """Run; the exit status. Ctrl-C and SIGTERM cancel the task, so that all leases are returned before the process
+    ends."""
 
     async def whole() -> int:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -178,7 +301,7 @@ def run_until_interrupted(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, task.cancel)
         try:
-            return await main()
+            return await main() or 0
         except asyncio.CancelledError:
             return INTERRUPTED
 
@@ -265,6 +388,12 @@ async def _watch_other_process(
         await frontier.close()
 
 
+def format_statuses(status: CollectionStatus) -> str:
+    """`200: 1,950 · 404: 12 · robots: 40`, the most frequent first."""
+    ordered = sorted(status.statuses.items(), key=lambda item: -item[1])
+    return " · ".join(f"{STATUS_MEANING.get(int(code), code)}: {count:,}" for code, count in ordered)
+
+
 def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
     """Print the numbers of the crawl on stderr."""
     sys.stderr.write(
@@ -277,7 +406,7 @@ def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
             if status.sites_chosen
             else ""
         )
-        + (f"  visits: {terminal.format_statuses(status)}\n" if status.statuses else "")
+        + (f"  visits: {format_statuses(status)}\n" if status.statuses else "")
         + "".join(f"  {hint}\n" for code, hint in HINTS.items() if str(int(code)) in status.statuses)
     )
 
@@ -302,8 +431,7 @@ async def set_collection_state(
     address: Address, name: str, state: str, reason: Message | str, *, again: bool = False
 ) -> None:
     """Set the state of a collection. `again`: begin another run of a finished one."""
-    frontier = await connect(address)
-    try:
+    async with connected(address) as frontier:
         before = next((one for one in (await frontier.overview()).collections if one.name == name), None)
         if before is not None and before.state == "finished" and state != "running":
             raise FrontierError(f"{name} is finished already ({before.reason})")
@@ -311,13 +439,11 @@ async def set_collection_state(
             await frontier.begin_run(name, reason)
         else:
             await frontier.set_state(name, state, reason)
-    finally:
-        await frontier.close()
 
 
 def resume_command(data: DataDirectory) -> str:
     """The command that resumes a crawl here: a collection of a node may have no file."""
-    return "`tarrafa node`" if ledger_of(data).exists() else "`tarrafa crawl FILE`"
+    return "`tarrafa node`" if store_path(data).exists() else "`tarrafa crawl FILE`"
 
 
 def _mark_interrupted(data: DataDirectory, overview: FrontierOverview) -> FrontierOverview:

@@ -3,19 +3,22 @@
 Promises: a value is read from a prompt or standard input, never from the command line, and is never printed.
 """
 
+import getpass
 import sys
 from typing import Annotated, Literal
 
 import typer
 
-from tarrafa.cli.options import DEFAULT_DATA, Data, Json
+from tarrafa import credentials
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json, existing_data
+from tarrafa.cli.output import print_json
 from tarrafa.errors import ConfigError
 from tarrafa.runtime.data_dir import DataDirectory
 
 Kind = Literal["header", "cookie", "basic"]
 LINE_CHARS_MAX = 100_000  # what is longer is refused as too long, but need not be read to its end
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True, help="Manage headers, cookies and passwords for crawled sites.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Collection that sends it; no other collection does.")]
 Header = Annotated[str | None, typer.Option("--header", metavar="NAME", help="HTTP header of this name.")]
@@ -47,8 +50,6 @@ def add(
     The value is asked for, or read from standard input. Running workers use it within two seconds. It is stored in
     DATA/secrets/NAME.json, which only you may read.
     """
-    from tarrafa import credentials
-
     kind, label = _chosen_kind(header, cookie, basic)
     if kind is None:
         raise ConfigError("one of --header NAME, --cookie or --basic USER is missing")
@@ -65,14 +66,9 @@ def add(
 @app.command("list")
 def list_(name: Name, data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
     """List the credentials of a collection, without their values."""
-    from tarrafa import credentials
-    from tarrafa.cli.output import terminal
-
-    directory = DataDirectory(data)
-    directory.check_version()
-    found = credentials.list_redacted(directory, name)
+    found = credentials.list_redacted(existing_data(data), name)
     if as_json:
-        terminal.print_json(found)
+        print_json(found)
         return
     for one in found:
         typer.echo(f"{name}: {one}")
@@ -90,11 +86,8 @@ def remove(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Remove the credentials of a host, or only those of one kind."""
-    from tarrafa import credentials
-
     kind, label = _chosen_kind(header, cookie, basic)
-    directory = DataDirectory(data)
-    directory.check_version()
+    directory = existing_data(data)
     counts = {pattern: credentials.remove(directory, name, pattern, kind, label) for pattern in host}
     for pattern, count in counts.items():
         typer.echo(f"{name}: {pattern}: {count} removed" if count else f"{name}: {pattern}: nothing to remove")
@@ -112,7 +105,5 @@ def _chosen_kind(header: str | None, cookie: bool, basic: str | None) -> tuple[K
 def _value() -> str:
     """From a prompt without echo, or the first line of standard input; never from the command line."""
     if sys.stdin.isatty():
-        import getpass
-
         return getpass.getpass("Value (not shown): ")
     return sys.stdin.readline(LINE_CHARS_MAX).rstrip("\r\n")

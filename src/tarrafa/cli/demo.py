@@ -1,23 +1,26 @@
-"""Command `tarrafa demo`: crawls the synthetic Web, serves search page and console, and checks the hostile hosts.
+"""Commands `demo` and `testweb`: crawl a synthetic Web and serve search page and console; only serve the Web.
 
-The synthetic Web runs as a process of its own. After a crawl of the hostile hosts, their URLs in the frontier are
+The Web of the demo runs as a process of its own. After a crawl of the hostile hosts, their URLs in the frontier are
 compared with the expected outcomes.
 """
 
 import asyncio
 import contextlib
+import json
 import os
 import sys
 import webbrowser
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.markup import escape
 from rich.table import Table
 
-from tarrafa.cli.crawl import UNFINISHED_STATES, CrawlProgress, print_summary, status_of
-from tarrafa.cli.output.terminal import console
+from tarrafa.cli.crawl import UNFINISHED_STATES, CrawlProgress, print_summary, run_until_interrupted, status_of
+from tarrafa.cli.output import console
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
@@ -34,62 +37,11 @@ from tarrafa.server.auth.authentication import Authenticator
 from tarrafa.server.console.console import Console
 from tarrafa.server.http_server import bind
 from tarrafa.server.node_server import serve_node_pages
-from tarrafa.testweb.hostile import HOSTILE_HOSTS, HostileHost, hostile_host_of, hostile_roots
+from tarrafa.testweb import CA_FILE
+from tarrafa.testweb.hostile import HOSTILE_HOSTS, SUFFIXES, HostileHost, hostile_host_of, hostile_roots
 from tarrafa.testweb.http.web_process import WebProcess, start_process
+from tarrafa.testweb.http.web_server import WebServer, run_web_server
 from tarrafa.testweb.world.world import World
-
-
-@dataclass(slots=True)
-class HostileVerdict:
-    """One hostile host, and the outcomes of its URLs."""
-
-    host: HostileHost
-    statuses: Counter[int | None] = field(default_factory=Counter)
-    wrong: list[str] = field(default_factory=list)
-
-
-def verdicts(data: DataDirectory, name: str) -> list[HostileVerdict]:
-    """Verdicts on all hostile hosts, after the crawl."""
-    found = {host.name: _verdict(data, name, host) for host in HOSTILE_HOSTS.values()}
-    for key, status, count in read_statuses_by_host(data.frontier, name):
-        host = hostile_host_of(host_name(f"{key}/"))
-        if host is not None:
-            found[host.name].statuses[status] += count
-    return list(found.values())
-
-
-def _verdict(data: DataDirectory, name: str, host: HostileHost) -> HostileVerdict:
-    verdict, expects = HostileVerdict(host), host.expects
-    for url in sorted({*expects.statuses, *expects.kept}):
-        known = _known(data, name, url)
-        status, kept = (known.status, known.state == "fetched") if known else (None, False)
-        right = expects.statuses.get(url)
-        if right is not None and status not in right:
-            verdict.wrong.append(f"{url}: {status}, not {' or '.join(map(str, right))}")
-        if kept if not expects.may_be_kept(url) else not kept and url in expects.kept:
-            verdict.wrong.append(f"{url}: {'kept' if kept else 'not kept'} ({status})")
-    return verdict
-
-
-def _known(data: DataDirectory, name: str, url: str) -> UrlFacts | None:
-    facts = read_url_lookup(data.frontier, host_id(host_key(url)), url_id(url))
-    return next((one for one in facts.urls if one.collection == name), None)
-
-
-def show_verdicts(found: list[HostileVerdict]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))
-    for title in ("host", "behaviour", "outcome"):
-        table.add_column(title, overflow="fold")
-    for verdict in found:
-        fates = ", ".join(
-            f"{STATUS_MEANING.get(status, str(status)) if status is not None else 'not visited'}"
-            + (f" x{count:,}" if count > 1 else "")
-            for status, count in verdict.statuses.most_common()
-        )
-        mark = "" if not verdict.wrong else f" [red]unexpected: {escape('; '.join(verdict.wrong[:3]))}[/]"
-        table.add_row(escape(verdict.host.name), escape(verdict.host.about), escape(fates) + mark)
-    console.print(table)
-
 
 PAGES_PER_HOST, WORKERS = 40, 2
 SEED = 1
@@ -126,6 +78,67 @@ host_pages_max = 300
 site_hosts_max = 20
 alike_max = 50
 """
+
+
+def demo(
+    pages: Annotated[int, typer.Option(min=1, help="Pages to crawl.")] = 2000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the search page; 0: any free port.")] = 8080,
+    data: Annotated[Path, typer.Option("--data", help="Data directory of the demo.")] = Path("tarrafa-demo"),
+    leave: Annotated[bool, typer.Option("--exit", help="Exit after the summary; do not keep serving.")] = False,
+    hostile: Annotated[
+        bool, typer.Option("--hostile", help="Add badly behaved hosts to the Web, and crawl them all.")
+    ] = False,
+) -> None:
+    """Crawl and search a synthetic Web on this machine.
+
+    Search page and console work while the crawl runs. Ctrl-C stops cleanly; the same command continues.
+    """
+    directory = DataDirectory(data)
+    raise typer.Exit(run_until_interrupted(lambda: run_demo(directory, pages, port, leave=leave, hostile=hostile)))
+
+
+def testweb(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port.")] = 8090,
+    hosts: Annotated[int, typer.Option(min=1, help="Number of hosts.")] = 40,
+    pages: Annotated[int, typer.Option(min=1, help="Number of pages, on all hosts.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Seed; another seed gives another Web.")] = 1,
+    addresses: Annotated[
+        bool, typer.Option("--addresses", help="Also serve each host on its own 127.x.y.z, for other crawlers.")
+    ] = False,
+    latency: Annotated[float, typer.Option(min=0, help="Mean response time in seconds.")] = 0.0,
+    crawl_delay: Annotated[float, typer.Option(min=0, help="Crawl-delay in robots.txt, in seconds.")] = 1.0,
+    crawl_delay_share: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of hosts whose robots.txt has a Crawl-delay.")
+    ] = 0.0,
+    changes: Annotated[float, typer.Option(min=0, help="Factor on the change rate of pages.")] = 1.0,
+    hostile: Annotated[bool, typer.Option("--hostile", help="Add the badly behaved hosts.")] = False,
+    speed: Annotated[float, typer.Option(min=0.001, help="Factor on the speed of its clock.")] = 1.0,
+    log: Annotated[Path | None, typer.Option(help="Append every request to this file as a JSON line.")] = None,
+) -> None:
+    """Serve a synthetic Web, for tests and benchmarks.
+
+    It listens on loopback. Pages are generated from their URL and the seed; `/__truth__` on any host tells the true
+    state of its pages.
+    """
+    world = World(seed, hosts, pages, crawl_delay, crawl_delay_share, changes, hostile=hostile)
+
+    def ready(server: WebServer) -> None:
+        typer.echo(f'{hosts:,} hosts, {pages:,} pages. The collection file needs:\n\nroots = ["{world.root(1)}"]\n')
+        targets = ", ".join(f'"{name}" = "{target}"' for name, target in server.connections.items())
+        typer.echo(f"[network]\nconnect_to = {{{targets}}}")
+        typer.echo(f"suffixes = {json.dumps(['br.test', 'pt.test', 'com.test', *(SUFFIXES if hostile else ())])}\n")
+        if hostile:
+            typer.echo(f"The badly behaved hosts, as roots: {json.dumps(hostile_roots())}\n")
+            typer.echo(f"The certificate of good.tls.test is valid with ca_file = {json.dumps(str(CA_FILE))}\n")
+        if addresses:
+            typer.echo(f"Root for any other crawler: {world.root(1, server.form)}\n")
+        typer.echo("Ctrl-C stops.")
+
+    clock = Clock.scaled(speed) if speed != 1.0 else Clock.from_environment()
+    stats = run_web_server(
+        world, port=port, addresses=addresses, log_path=log, clock=clock, latency_s=latency, ready=ready
+    )
+    sys.stderr.write(f"{stats.sentence()}\n")
 
 
 async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, hostile: bool = False) -> int:
@@ -223,3 +236,55 @@ def _open(address: str, *, leave: bool) -> None:
     """Open the page in a browser, if there is a terminal and a display."""
     if not leave and sys.stdout.isatty() and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         webbrowser.open(address)
+
+
+@dataclass(slots=True)
+class HostileVerdict:
+    """One hostile host, and the outcomes of its URLs."""
+
+    host: HostileHost
+    statuses: Counter[int | None] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def verdicts(data: DataDirectory, name: str) -> list[HostileVerdict]:
+    """Verdicts on all hostile hosts, after the crawl."""
+    found = {host.name: _verdict(data, name, host) for host in HOSTILE_HOSTS.values()}
+    for key, status, count in read_statuses_by_host(data.frontier, name):
+        host = hostile_host_of(host_name(f"{key}/"))
+        if host is not None:
+            found[host.name].statuses[status] += count
+    return list(found.values())
+
+
+def _verdict(data: DataDirectory, name: str, host: HostileHost) -> HostileVerdict:
+    verdict, expects = HostileVerdict(host), host.expects
+    for url in sorted({*expects.statuses, *expects.kept}):
+        known = _known(data, name, url)
+        status, kept = (known.status, known.state == "fetched") if known else (None, False)
+        right = expects.statuses.get(url)
+        if right is not None and status not in right:
+            verdict.wrong.append(f"{url}: {status}, not {' or '.join(map(str, right))}")
+        if kept if not expects.may_be_kept(url) else not kept and url in expects.kept:
+            verdict.wrong.append(f"{url}: {'kept' if kept else 'not kept'} ({status})")
+    return verdict
+
+
+def _known(data: DataDirectory, name: str, url: str) -> UrlFacts | None:
+    facts = read_url_lookup(data.frontier, host_id(host_key(url)), url_id(url))
+    return next((one for one in facts.urls if one.collection == name), None)
+
+
+def show_verdicts(found: list[HostileVerdict]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))
+    for title in ("host", "behaviour", "outcome"):
+        table.add_column(title, overflow="fold")
+    for verdict in found:
+        fates = ", ".join(
+            f"{STATUS_MEANING.get(status, str(status)) if status is not None else 'not visited'}"
+            + (f" x{count:,}" if count > 1 else "")
+            for status, count in verdict.statuses.most_common()
+        )
+        mark = "" if not verdict.wrong else f" [red]unexpected: {escape('; '.join(verdict.wrong[:3]))}[/]"
+        table.add_row(escape(verdict.host.name), escape(verdict.host.about), escape(fates) + mark)
+    console.print(table)

@@ -1,24 +1,27 @@
-"""Rebuilds, exports and imports frontier, index and triple store, with a progress bar."""
+"""Commands `rebuild`, `export` and `import` of frontier, graph, index and triple store, with a progress bar."""
 
+import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from typing import Annotated, Literal
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+import typer
 
-from tarrafa.archive.history import durable_lengths, survey_archive
-from tarrafa.archive.warc_reader import bytes_behind, visit_lengths
+from tarrafa.archive.warc_reader import bytes_behind, durable_lengths, survey_archive, visit_lengths
+from tarrafa.archive.warc_writer import recover_archive
+from tarrafa.cli.crawl import connected
+from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, TokenFile
+from tarrafa.cli.output import ProgressBar
 from tarrafa.clock import Clock
-from tarrafa.crawl.rebuild_frontier import rebuild
-from tarrafa.crawl.scope.collection_loader import load_collection as read_collection
+from tarrafa.crawl.rebuild_frontier import rebuild as rebuild_from_archive
+from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import ConfigError, DataError, FrontierError
 from tarrafa.fetch.suffix_list import bundled_suffix_list
-from tarrafa.frontier.address import Address, connect
+from tarrafa.frontier.address import Address, from_command_line
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
 from tarrafa.frontier.store.sqlite_frontier import FrontierSnapshot, SqliteFrontier
@@ -32,39 +35,123 @@ from tarrafa.frontier.transfer.checkpoint_file import (
     write_checkpoint,
 )
 from tarrafa.frontier.transfer.jsonl import url_lines
-from tarrafa.graph.follower import mark_all_undelivered
+from tarrafa.graph import follower as graph
 from tarrafa.graph.store import graph_exists
 from tarrafa.index import shards
 from tarrafa.index.parallel_rebuild import rebuild_in_parallel
 from tarrafa.runtime.data_dir import DataDirectory, replace_atomically
 from tarrafa.takedown import TakedownEntry, read_entries
-from tarrafa.triples import follower, storage
+from tarrafa.triples import follower as triples
+from tarrafa.triples import storage
 from tarrafa.triples.nquads_export import StatementExport, check_file_name, compressed, write_nquads
 from tarrafa.triples.status import triples_status
 
 STDOUT = Path("-")
-NAMES_SHOWN = 3  # of workers that stand in the way
+NAMES_SHOWN = 3  # of workers that prevent an export
 
 
-class ProgressBar:
-    """A progress bar in a terminal, nothing elsewhere. Use it in a `with`; call it with each increment."""
+def rebuild(
+    what: Annotated[Literal["graph", "index", "triples", "frontier"], typer.Argument(help="What to rebuild.")],
+    data: Data = DEFAULT_DATA,
+    collections: Annotated[
+        list[Path] | None,
+        typer.Option("--collection", help="frontier: collection file to use instead of the archived definition."),
+    ] = None,
+    base: Annotated[
+        Path | None, typer.Option("--from", help="frontier: start from this file of `tarrafa export frontier`.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="frontier: replace a usable frontier; the old one is kept aside.")
+    ] = False,
+    layout: Annotated[
+        str | None,
+        typer.Option(
+            "--shards",
+            metavar="N",
+            help="index: number of shards; 1,2/4: shards 1 and 2 of 4. Default: as before.",
+        ),
+    ] = None,
+) -> None:
+    """Rebuild frontier, graph, index or triples from the archive.
 
-    def __init__(self, what: str, total: int) -> None:
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-        self._progress = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
-        self._progress.disable = not console.is_terminal
-        self._task: TaskID = self._progress.add_task(what, total=max(1, total))
+    Stop the crawl first. The old index answers searches until the new one is complete; the disk must hold both.
 
-    def __enter__(self) -> "ProgressBar":
-        self._progress.start()
-        return self
+    If killed, run it again: frontier and index are unchanged, graph and triples are incomplete until then.
+    """
+    directory = DataDirectory(data)
+    if what == "frontier":
+        typer.echo(rebuild_frontier(directory, collections or [], base, force=force))
+        return
+    if collections or base or force:
+        raise ConfigError(f"--collection, --from and --force are for the frontier only, not for the {what}")
+    if layout is not None and what != "index":
+        raise ConfigError(f"--shards is for the index only, not for the {what}")
+    directory.check_version()
+    lock = directory.try_lock()
+    if lock is None:
+        raise ConfigError(f"{directory.root}: a crawl runs here; stop it first")
+    with lock:
+        recover_archive(directory.archive)
+        if what == "index":
+            count = rebuild_index(directory, layout)
+        else:
+            count = rebuild_triples(directory) if what == "triples" else graph.rebuild(directory)
+    typer.echo(f"{what}: rebuilt from {count:,} visits")
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._progress.stop()
 
-    def __call__(self, more: int) -> None:
-        self._progress.advance(self._task, more)
+def export(
+    what: Annotated[Literal["frontier", "statements"], typer.Argument(help="What to export.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="File to write; -: standard output (statements, or frontier as jsonl)."),
+    ],
+    data: Data = DEFAULT_DATA,
+    collection: CollectionFilter = None,
+    form: Annotated[
+        Literal["tarrafa", "jsonl"] | None,
+        typer.Option(
+            "--format",
+            help="frontier: tarrafa can be imported again; jsonl has one JSON object per URL, for other tools.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Export the frontier, or all statements, to a file.
+
+    The file is a snapshot of one moment; the crawl may run meanwhile. With --frontier, stop its workers first.
+
+    frontier: every collection, every host with robots.txt and delays, every URL with state, visits and validators.
+
+    statements: the structured data of all pages as N-Quads, with the page as graph; the file name ends in .nq, .nq.gz
+    or .nq.zst.
+    """
+    directory = DataDirectory(data)
+    if what == "statements":
+        if form is not None:
+            raise ConfigError("--format is for the frontier only; statements are N-Quads")
+        sentence = export_statements(directory, file, collection, force=force)
+    else:
+        address, form = from_command_line(where, token_file), form or "tarrafa"
+        sentence = asyncio.run(export_frontier(directory, file, collection, form, force=force, address=address))
+    typer.echo(sentence, err=True)
+
+
+def import_(
+    what: Annotated[Literal["frontier"], typer.Argument(help="What to import.")],
+    file: Annotated[Path, typer.Argument(help="File written by `tarrafa export`.")],
+    data: Data = DEFAULT_DATA,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Import an exported frontier.
+
+    Its collections are added, paused. A truncated or damaged file, or a collection that exists already, is refused
+    before anything changes.
+    """
+    address = from_command_line(where, token_file)
+    typer.echo(asyncio.run(import_frontier(DataDirectory(data), file, address)), err=True)
 
 
 async def export_frontier(
@@ -81,25 +168,25 @@ async def export_frontier(
         await fetch_catalogue(found.source, only)  # or there is nothing to write
         total = sum(count for name, count in found.known.items() if only in (None, name))
         with ExitStack() as stack:
-            tell = stack.enter_context(ProgressBar("exporting", total))
+            progress = stack.enter_context(ProgressBar("exporting", total))
             output = sys.stdout.buffer if file == STDOUT else stack.enter_context(replace_atomically(file))
             if form != "jsonl":
                 at = Clock.from_environment().now()
-                summary = await write_checkpoint(found.source, output, at, archive, only, tell, found.takedowns)
+                summary = await write_checkpoint(found.source, output, at, archive, only, progress, found.takedowns)
                 await found.check()
                 return _summary_text(file, summary)
             count = 0
             async for line in url_lines(found.source, only):
                 output.write(line)
-                tell(1)
+                progress(1)
                 count += 1
             return f"{file}: {count:,} URLs"
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A frontier to be read, how many URLs each of its collections has, and what was ever taken down. Elsewhere it is
-    read in many transactions: `check` raises if it was changed meanwhile."""
+    """A frontier to export, the number of URLs of each collection, and all takedowns. A remote frontier is read in many
+    transactions: `check` raises if it was changed meanwhile."""
 
     source: ExportSource
     known: dict[str, int]
@@ -107,13 +194,13 @@ class Exported:
     at: tuple[Frontier, Address] | None = None
 
     async def check(self) -> None:
-        if self.at is not None and await _at_rest(*self.at) != self.known:
+        if self.at is not None and await _count_urls(*self.at) != self.known:
             raise DataError(f"{self.at[1]}: was changed while it was read; nothing was written; export it again")
 
 
 @asynccontextmanager
 async def _local_source(data: DataDirectory) -> AsyncIterator[Exported]:
-    """The frontier's file, as of one moment."""
+    """The frontier's file, at one moment."""
     data.check_version()
     if not data.frontier.exists():
         raise DataError(f"{data.frontier}: no frontier here; `tarrafa rebuild frontier` makes it from the archive")
@@ -123,21 +210,18 @@ async def _local_source(data: DataDirectory) -> AsyncIterator[Exported]:
 
 @asynccontextmanager
 async def _source_at(address: Address) -> AsyncIterator[Exported]:
-    """A remote frontier, at rest."""
-    frontier = await connect(address)
-    try:
-        known = await _at_rest(frontier, address)
+    """A remote frontier without workers."""
+    async with connected(address) as frontier:
+        known = await _count_urls(frontier, address)
         takedowns, place = list[TakedownEntry](), 0
-        while (told := await frontier.takedowns(place)).entries:
-            takedowns += told.entries
-            place = told.end
+        while (page := await frontier.takedowns(place)).entries:
+            takedowns += page.entries
+            place = page.end
         yield Exported(frontier, known, takedowns, (frontier, address))
-    finally:
-        await frontier.close()
 
 
-async def _at_rest(frontier: Frontier, address: Address) -> dict[str, int]:
-    """How many URLs each collection has, if no worker is there."""
+async def _count_urls(frontier: Frontier, address: Address) -> dict[str, int]:
+    """The number of URLs of each collection; refused while workers take part."""
     overview = await frontier.overview()
     if overview.nodes:
         names = ", ".join(node.name for node in overview.nodes[:NAMES_SHOWN])
@@ -162,26 +246,28 @@ def export_statements(data: DataDirectory, file: Path, collection: str | None, *
             raise ConfigError(f"{file}: exists already; nothing was changed (--force replaces it)")
     state = triples_status(data)
     with StatementExport(data, collection) as statements, ExitStack() as stack:
-        tell = stack.enter_context(ProgressBar("exporting", state.pages if state is not None else 0))
+        progress = stack.enter_context(ProgressBar("exporting", state.pages if state is not None else 0))
         output = sys.stdout.buffer if file == STDOUT else stack.enter_context(replace_atomically(file))
-        found = write_nquads(statements, stack.enter_context(compressed(output, file.name)), tell)
+        found = write_nquads(statements, stack.enter_context(compressed(output, file.name)), progress)
     return f"{file}: {found.statements:,} statements of {found.pages:,} pages"
 
 
 async def import_frontier(data: DataDirectory, file: Path, address: Address | None = None) -> str:
     """Import into the frontier of a data directory, or into the one at an address; the message to print."""
-    with ProgressBar("checking", file.stat().st_size if file.is_file() else 0) as tell:
-        contents = verify_checkpoint(file, tell)
+    with ProgressBar("checking", file.stat().st_size if file.is_file() else 0) as progress:
+        contents = verify_checkpoint(file, progress)
     if address is None:
         data.create()
     if data.archive.is_dir():
         _check_archive(data, contents)
-    async with _open_frontier(data, contents) if address is None else _frontier_at(address, contents) as frontier:
-        with ProgressBar("importing", contents.summary.urls) as tell:
-            names = await load_checkpoint(frontier, contents, tell)
+    suffixes = contents.header.catalogue.suffixes
+    opened = _open_frontier(data, suffixes) if address is None else connected(address, suffixes=suffixes or None)
+    async with opened as frontier:
+        with ProgressBar("importing", contents.summary.urls) as progress:
+            names = await load_checkpoint(frontier, contents, progress)
     with suppress(DataError):  # the follower that writes the graph delivers the in-links
         if graph_exists(data):
-            mark_all_undelivered(data)
+            graph.mark_all_undelivered(data)
     return f"{_summary_text(file, contents.summary)}; collections: {', '.join(names) or 'none'}"
 
 
@@ -190,11 +276,11 @@ def _check_archive(data: DataDirectory, contents: CheckpointContents) -> None:
     header = contents.header
     if header.archive is None:
         return
-    with ProgressBar("looking through the archive", bytes_behind(data.archive, header.archive)) as tell:
+    with ProgressBar("looking through the archive", bytes_behind(data.archive, header.archive)) as progress:
         try:
-            newer = survey_archive(data.archive, tell, header.archive).visited
+            newer = survey_archive(data.archive, progress, header.archive).visited
         except DataError:  # another machine's file of the same name: nothing in it is known
-            newer = survey_archive(data.archive, tell).visited
+            newer = survey_archive(data.archive, progress).visited
     if names := sorted(newer & {image.name for image in header.catalogue.collections}):
         raise DataError(
             f"{data.archive}: holds visits of {', '.join(names)} that {contents.path} does not know of; nothing was"
@@ -205,28 +291,19 @@ def _check_archive(data: DataDirectory, contents: CheckpointContents) -> None:
 
 def rebuild_frontier(data: DataDirectory, files: list[Path], base: Path | None, *, force: bool) -> str:
     """Rebuild the frontier; the message to print."""
-    made = rebuild(data, [read_collection(file) for file in files], base, ProgressBar, force=force)
-    said = [
+    made = rebuild_from_archive(data, [load_collection(file) for file in files], base, ProgressBar, force=force)
+    lines = [
         f"frontier: rebuilt from {made.visits:,} visits: {made.urls:,} URLs, {made.pages:,} pages,"
         f" {made.waiting:,} waiting"
     ]
     if made.aside is not None:
-        said.append(f"the old frontier is kept as {made.aside}")
-    return "\n".join([*said, *([made.warning] if made.warning else [])])
+        lines.append(f"the old frontier is kept as {made.aside}")
+    return "\n".join([*lines, *([made.warning] if made.warning else [])])
 
 
 @asynccontextmanager
-async def _frontier_at(address: Address, contents: CheckpointContents) -> AsyncIterator[Frontier]:
-    frontier = await connect(address, suffixes=contents.header.catalogue.suffixes or None)
-    try:
-        yield frontier
-    finally:
-        await frontier.close()
-
-
-@asynccontextmanager
-async def _open_frontier(data: DataDirectory, contents: CheckpointContents) -> AsyncIterator[Frontier]:
-    """Whoever owns the frontier, else its file; a new one is made with the list that sites were found by."""
+async def _open_frontier(data: DataDirectory, suffixes: str) -> AsyncIterator[Frontier]:
+    """The running frontier server, else the file; a new file gets the public suffix list of the export."""
     try:
         remote = await RemoteFrontier.connect(data.socket)
     except FrontierError:
@@ -241,8 +318,7 @@ async def _open_frontier(data: DataDirectory, contents: CheckpointContents) -> A
     if lock is None:
         raise ConfigError(f"{data.root}: another Tarrafa process is starting or ending here; try again")
     with lock:
-        suffixes = contents.header.catalogue.suffixes or bundled_suffix_list()
-        local = SqliteFrontier(data.frontier, Clock.from_environment(), suffixes)
+        local = SqliteFrontier(data.frontier, Clock.from_environment(), suffixes or bundled_suffix_list())
         try:
             yield local
         finally:
@@ -253,8 +329,8 @@ def rebuild_index(data: DataDirectory, divided: str | None) -> int:
     """Rebuild the index with all processors; the number of visits read. The triple store has the same shards: if its
     layout differs, it is rebuilt, too."""
     wanted = shards.parse_layout(divided, "--shards") if divided is not None else None
-    with ProgressBar("indexing", sum(visit_lengths(data.archive).values())) as tell:
-        count = rebuild_in_parallel(data, len(os.sched_getaffinity(0)), tell, wanted)
+    with ProgressBar("indexing", sum(visit_lengths(data.archive).values())) as progress:
+        count = rebuild_in_parallel(data, len(os.sched_getaffinity(0)), progress, wanted)
     there, fitting = storage.all_database_paths(data), {storage.database_path(part) for part in shards.parts(data)}
     if there and there != fitting:
         rebuild_triples(data)
@@ -265,5 +341,5 @@ def rebuild_triples(data: DataDirectory) -> int:
     """Rebuild the triple store; the number of visits read."""
     storage.remove_stray_parts(data)
     size = sum(visit_lengths(data.archive).values()) * len(shards.parts(data))
-    with ProgressBar("reading statements", size) as tell:
-        return follower.rebuild(data, tell)
+    with ProgressBar("reading statements", size) as progress:
+        return triples.rebuild(data, progress)

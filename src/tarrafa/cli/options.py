@@ -4,12 +4,11 @@ import getpass
 import os
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from tarrafa.server.rate_limit import RateLimit
+from tarrafa.runtime.data_dir import DataDirectory
 
 DEFAULT_DATA = Path("tarrafa-data")
 RATE_DEFAULT = "10/s"
@@ -66,10 +65,11 @@ BehindProxy = Annotated[
 ]
 
 
-def parse_rate_limit(text: str, here: bool, behind_proxy: bool) -> "RateLimit":
-    from tarrafa.server.rate_limit import RateLimit
-
-    return RateLimit.parse(text, local=here, behind_proxy=behind_proxy)
+def existing_data(path: Path) -> DataDirectory:
+    """The data directory, if there is one of this version."""
+    directory = DataDirectory(path)
+    directory.check_version()
+    return directory
 
 
 def current_user() -> str:

@@ -1,5 +1,7 @@
 """Command `tarrafa report`: writes the report of a collection as HTML, Markdown, JSON and plots."""
 
+import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -7,8 +9,20 @@ from typing import Annotated
 import typer
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Language, TokenFile
+from tarrafa.cli.output import StepProgress
+from tarrafa.clock import Clock
+from tarrafa.coordinator.monitoring import utilization
+from tarrafa.coordinator.node.search_peers import read_recorded_nodes
 from tarrafa.errors import ConfigError
+from tarrafa.frontier.address import from_command_line
+from tarrafa.i18n import LANGUAGES, translator
+from tarrafa.report import comparison, plots, writers
+from tarrafa.report.distributed.part_requests import RemoteNodes
+from tarrafa.report.distributed.participants import ReportNode, find_participants
+from tarrafa.report.layout import missing_node_sentence
+from tarrafa.report.report_builder import build_report
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.token import load_token
 
 MOMENT_FORMS = "2026-11-16, 2026-11-16T14:00 or 2026-11-16T14:00+00:00"
 
@@ -38,22 +52,6 @@ def report(
     It describes the crawled Web: documents, servers, links, languages, errors. Formats: HTML, Markdown, JSON, and plots
     as PNG and SVG (plots need matplotlib). The crawl may run meanwhile.
     """
-    import sys
-    import time
-
-    from tarrafa.cli.simulate import StepProgress
-    from tarrafa.clock import Clock
-    from tarrafa.coordinator.monitoring import utilization
-    from tarrafa.coordinator.node.search_peers import read_recorded_nodes
-    from tarrafa.frontier.address import from_command_line
-    from tarrafa.i18n import LANGUAGES, translator
-    from tarrafa.report import comparison, plots, writers
-    from tarrafa.report.distributed.part_requests import RemoteNodes
-    from tarrafa.report.distributed.participants import ReportNode, find_participants
-    from tarrafa.report.layout import missing_node_sentence
-    from tarrafa.report.report_builder import build_report
-    from tarrafa.runtime.token import load_token
-
     if language not in LANGUAGES:
         raise ConfigError(f"--language: {language!r} is none of {', '.join(LANGUAGES)}")
     wanted = [form.strip() for form in forms.split(",") if form.strip()]
@@ -95,7 +93,7 @@ def report(
 
 
 def _parse_time(text: str | None, option: str) -> float | None:
-    """A moment in UTC, unless it names another offset."""
+    """A time, in UTC unless it has another offset."""
     if text is None:
         return None
     try:

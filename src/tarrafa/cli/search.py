@@ -1,4 +1,4 @@
-"""Commands `search` and `query-log`, and the options to search the indexes of other machines (--shard)."""
+"""Commands `search`, `query-log` and `curation check`; and searches in the indexes of other machines (--shard)."""
 
 import sys
 import time
@@ -8,14 +8,20 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
-from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json, TokenFile
+from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json, TokenFile, existing_data
+from tarrafa.cli.output import console, print_json, print_result, printable
 from tarrafa.errors import ConfigError, TarrafaError
 from tarrafa.frontier.rpc.frontier_server import is_loopback
+from tarrafa.model import SearchResult
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token, load_token
+from tarrafa.search.curation import path_of, read_rules
 from tarrafa.search.remote_shard import RemoteShard
-from tarrafa.search.request import Sort
+from tarrafa.search.request import SearchRequest, Sort
+from tarrafa.search.searcher import ONE_SEARCH_WAIT_S, Searcher
+from tarrafa.server.search.query_log import QueryReport, query_report
 
 SHARDS_MAX = 256
 
@@ -42,7 +48,7 @@ def remote_shards(urls: Sequence[str] | None, token: Token) -> list[RemoteShard]
 
 
 def print_shard_states(shards: Sequence[RemoteShard]) -> None:
-    """Say of each whether it answers."""
+    """Print of each shard whether it answers."""
     if not shards:
         return
 
@@ -58,7 +64,7 @@ def print_shard_states(shards: Sequence[RemoteShard]) -> None:
 
 
 def shard_token(token_file: Path | None, host: str) -> Token:
-    """What others must know to ask this machine's index; beyond this machine there must be something."""
+    """The token for requests of other machines; required if they can reach this address."""
     token = load_token(token_file)
     if not token and not is_loopback(host, "--host"):
         raise ConfigError(
@@ -67,8 +73,6 @@ def shard_token(token_file: Path | None, host: str) -> Token:
         )
     return token
 
-
-SEARCH_CONTEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}  # -not is a word that is left out
 
 Words = Annotated[
     list[str] | None,
@@ -107,11 +111,6 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search the crawled pages; also while the crawl runs."""
-    from tarrafa.cli.output import terminal
-    from tarrafa.runtime.token import load_token
-    from tarrafa.search.request import SearchRequest
-    from tarrafa.search.searcher import ONE_SEARCH_WAIT_S, Searcher
-
     directory, text = DataDirectory(data), " ".join(query or [])
     if not text and not related:
         raise ConfigError("search: give words, or --related URL")
@@ -121,7 +120,12 @@ def search(
         directory, remote_shards(shard, load_token(token_file)) if shard else [], ONE_SEARCH_WAIT_S
     )
     if suggest:
-        terminal.print_suggestions(searcher.suggest(text, n), as_json)
+        found = searcher.suggest(text, n)
+        if as_json:
+            print_json(found)
+        else:
+            for one in found:
+                console.print(escape(one))
         return
     question = SearchRequest(
         text, n, offset, collection, all_words=all_words, natural=natural, expand=expand, sort=sort, recent=recent,
@@ -129,9 +133,50 @@ def search(
     )  # fmt: skip
     result = searcher.search(question)
     if as_json:
-        terminal.print_json(result.in_english())
+        print_json(result.in_english())
     else:
-        terminal.print_hits(result, offset, is_scored=sort is Sort.RELEVANCE)
+        print_hits(result, offset, is_scored=sort is Sort.RELEVANCE)
+
+
+def print_hits(result: SearchResult, offset: int, is_scored: bool = True) -> None:
+    """Print results. `is_scored`: they are ordered by score, so scores are shown."""
+    for shard in result.shards:
+        if shard.trouble:
+            sys.stderr.write(f"without {shard.name}: {shard.trouble}\n")
+    if result.total and not result.hits:
+        console.print(f"There are only {result.total:,} results.")
+    elif not result.hits or result.instead:
+        console.print(f"Nothing found for {escape(repr(result.query))} ({result.time_s * 1000:.1f} ms).")
+    _print_query_changes(result)
+    if not result.hits:
+        return
+    pages = "page" if result.total == 1 else "pages"
+    console.print(f"{result.total:,} {pages}, {result.time_s * 1000:.1f} ms\n")
+    for number, hit in enumerate(result.hits, offset + 1):
+        console.print(f"[bold]{number}. {escape(printable(hit.title) or hit.url)}[/]")
+        console.print(f"   [green]{escape(hit.url)}[/]")
+        console.print(f"   {escape(printable(hit.snippet))}")
+        for thing in hit.declared:
+            said = " · ".join([thing.name, *(f"{name.rpartition(':')[2]} {value}" for name, value in thing.facts)])
+            console.print(f"   [cyan]{escape(thing.kind)}[/] {escape(printable(said))}")
+        copies = f" · and {hit.copies:,} {'copy' if hit.copies == 1 else 'copies'}" if hit.copies else ""
+        score = "pinned · " if hit.pinned else f"score {hit.score:.2f} · " if is_scored else ""
+        in_links = f"{hit.in_links:,} {'in-link' if hit.in_links == 1 else 'in-links'}"
+        facts = f"{score}{in_links} · {hit.updated[:10]} · {hit.language}{copies}"
+        console.print(f"   [dim]{facts}[/]\n")
+
+
+def _print_query_changes(result: SearchResult) -> None:
+    """How the searched query differs from the typed one."""
+    if result.suggestion:
+        console.print(f"Did you mean: [bold]{escape(result.suggestion)}[/]")
+    if result.instead:
+        found = {"spelling": "that spelling", "some": "some of the words"}[result.instead]
+        console.print(f"Results for {found}:")
+    elif result.expanded:
+        console.print(f"Also looked for: {escape(', '.join(result.expanded))}")
+    if result.ignored:
+        console.print(f"Ignored, because nearly every page contains them: {escape(', '.join(result.ignored))}")
 
 
 def query_log(
@@ -144,13 +189,49 @@ def query_log(
 
     `tarrafa serve` counts each query text per day, and stores nothing about the person who searches.
     """
-    from tarrafa.cli.output import terminal
-    from tarrafa.server.search.query_log import query_report
+    print_result(query_report(existing_data(data), time.time(), days, n), as_json, _print_query_report)
 
-    directory = DataDirectory(data)
-    directory.check_version()
-    found = query_report(directory, time.time(), days, n)
+
+def _print_query_report(shown: QueryReport) -> None:
+    if not shown.asked:
+        console.print(f"No searches in the last {shown.days} days.")
+        return
+    sums = f"{shown.asked:,} searches in {shown.days} days, {shown.empty:,} without results"
+    unkept = f"; the texts of {shown.unkept:,} were not kept" if shown.unkept else ""
+    console.print(f"{sums}{unkept}\n")
+    for title, some in (("most frequent", shown.top), ("without results", shown.zero)):
+        if some:
+            console.print(f"[bold]{title}[/]")
+        for one in some:
+            found = f"  [dim]{one.hits:,} pages[/]" if one.hits else ""
+            console.print(f"  {one.times:>6,}  {escape(one.query)}{found}")
+
+
+curation_app = typer.Typer(no_args_is_help=True, help="Check the search curation file (synonyms, pinned sites).")
+
+
+@curation_app.command("check")
+def check_curation(
+    data: Data = DEFAULT_DATA,
+    file: Annotated[Path | None, typer.Option("--file", help="Check this file instead of DATA/search.toml.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check the curation file and show its rules; exit status 2 if it is wrong.
+
+    While the file is wrong, the last correct rules stay in force. A correct file holds from the next search on.
+    """
+    path = file or path_of(existing_data(data))
+    if file is not None and not file.exists():
+        raise ConfigError(f"{file}: no such file")
+    found, _ = read_rules(path)
     if as_json:
-        terminal.print_json(found)
-    else:
-        terminal.print_query_report(found)
+        print_json({"file": str(path), "exists": path.exists(), "rules": found})
+        return
+    counts = (
+        (len(found.groups), "group of synonyms", "groups of synonyms"),
+        (sum(map(len, found.pins.values())), "pinned page", "pinned pages"),
+        (len(found.lowered), "lowered site", "lowered sites"),
+        (len(found.blocked), "blocked site", "blocked sites"),
+    )
+    text = ", ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts)
+    typer.echo(f"{path}: {text}" if path.exists() else f"{path}: no such file, so no rules")

@@ -1,30 +1,40 @@
-"""Commands `tarrafa simulate`: simulations of revisit policies.
+"""Commands `tarrafa simulate`: simulations of revisit policies."""
 
-Simulations import numba, which takes a second, so that each command imports it when it runs.
-"""
-
-import sys
+import asyncio
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
+import numpy as np
 import typer
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, Json
+from tarrafa.cli.output import StepProgress, console, new_table, print_json, print_result
+from tarrafa.clock import Clock
+from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.runtime.data_dir import DataDirectory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tarrafa.simulate.classic_policies import ClassicExperiment, ClassicResult, ClassicSetting
-    from tarrafa.simulate.collection_forecast import CollectionForecast
+from tarrafa.simulate import policy_comparison
+from tarrafa.simulate.classic_policies import (
+    ClassicExperiment,
+    ClassicResult,
+    ClassicSetting,
+    m_wolf_excess,
+    make_experiment,
+    run_experiment,
+)
+from tarrafa.simulate.collection_forecast import CollectionForecast, forecast, read_collection_pages
+from tarrafa.simulate.learning_cost import measure_learning_cost
+from tarrafa.simulate.matplotlib_plots import Series, check_can_plot, draw_bars, draw_classic, draw_lines
+from tarrafa.simulate.periodic_crawl import draw_curves, periodic_freshness
+from tarrafa.simulate.process_comparison import compare_processes, comparison_table
+from tarrafa.simulate.scenario import read_scenario
+from tarrafa.simulate.steady_state import compare_steady
 
 app = typer.Typer()
 
 Plot = Annotated[
     Path | None, typer.Option("--plot", metavar="STEM", help="Also write STEM.png and STEM.svg (needs matplotlib).")
 ]
-PLAIN_EVERY_S = 2.0
 
 
 @app.command()
@@ -51,23 +61,14 @@ def classic(
     One day is simulated. The numbers are mean staleness: the share of pages whose copy is out of date. PSP, MP2 and
     M-Wolf run with ten crawlers; InfCrawlers, WP and NonPolite are bounds.
     """
-    from tarrafa.cli.output import terminal
-    from tarrafa.simulate import matplotlib_plots
-
-    if plot is not None:
-        matplotlib_plots.check_can_plot(plot)
-    from tarrafa.simulate.classic_policies import ClassicSetting, make_experiment, run_experiment
-
+    _check_plot(plot)
     what = make_experiment(theta or (), rates_theta or (), weights_theta or ())
     setting = ClassicSetting(documents, servers, budget)
     with StepProgress("simulate classic") as steps:
         rows = run_experiment(what, setting, steps.show)
     if plot is not None:
-        matplotlib_plots.draw_classic(rows, plot, *TITLES[what.axis])
-    if as_json:
-        terminal.print_json(rows)
-    else:
-        _show_classic(rows, what, setting)
+        draw_classic(rows, plot, *TITLES[what.axis])
+    print_result(rows, as_json, lambda rows: _show_classic(rows, what, setting))
 
 
 SHARE = "mean staleness (share of pages out of date)"
@@ -83,15 +84,9 @@ TITLES = {
 COLUMNS = ("PSP", "MP2", "M-Wolf", "InfCrawlers", "WP", "NonPolite")
 
 
-def _show_classic(rows: "Sequence[ClassicResult]", what: "ClassicExperiment", setting: "ClassicSetting") -> None:
-    from rich.table import Table
+def _show_classic(rows: Sequence[ClassicResult], what: ClassicExperiment, setting: ClassicSetting) -> None:
 
-    from tarrafa.cli.output.terminal import console
-    from tarrafa.simulate.classic_policies import m_wolf_excess
-
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
-    for name in ("theta", *COLUMNS):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = new_table("theta", *COLUMNS, padding=(0, 1))
     for row in rows:
         values = (row.psp, row.mp2, row.m_wolf, row.inf_crawlers, row.wp, row.non_polite)
         table.add_row(f"{row.theta:g}", *(f"{value:.5f}" for value in values))
@@ -108,65 +103,21 @@ def _show_classic(rows: "Sequence[ClassicResult]", what: "ClassicExperiment", se
             console.print(f"Staleness of M-Wolf against PSP: {value:+.1%}, mean over theta {span}.")
 
 
-class StepProgress:
-    """Progress of a simulation on stderr: a bar in a terminal, lines elsewhere. Use it in a `with`."""
-
-    def __init__(self, name: str) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-
-        from tarrafa.clock import boottime
-
-        console = Console(stderr=True)
-        columns = (TextColumn("[bold cyan]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._bar = Bar(*columns, TimeRemainingColumn(), console=console, transient=True)
-        self._bar.disable = not console.is_terminal
-        self._task = self._bar.add_task(name, total=None)
-        self._name, self._now_s = name, boottime
-        self._began_s = self._shown_s = boottime()
-
-    def __enter__(self) -> "StepProgress":
-        self._bar.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._bar.stop()
-
-    def show(self, done: int, total: int) -> None:
-        from tarrafa.i18n import ENGLISH
-
-        self._bar.update(self._task, completed=done, total=total)
-        now_s = self._now_s()
-        if self._bar.disable and now_s - self._shown_s >= PLAIN_EVERY_S and done < total:
-            self._shown_s = now_s
-            left_s = (now_s - self._began_s) / done * (total - done)
-            sys.stderr.write(f"{self._name}: step {done} of {total}, about {ENGLISH.span(left_s)} left\n")
-            sys.stderr.flush()
-
-
 Policies = Literal["index", "psp", "mp2", "m-wolf", "uniform", "proportional", "rateupdate"]
 
 
-def _table(headings: "Sequence[str]", lines: "Iterable[Sequence[str]]") -> None:
-    from rich.table import Table
+def _table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
 
-    from tarrafa.cli.output.terminal import console
-
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))
-    for number, name in enumerate(headings):
-        table.add_column(name, justify="right" if number else "left")
+    table = new_table(*headings, left=(headings[0],), padding=(0, 2))
     for line in lines:
         table.add_row(*line)
     console.print(table)
 
 
-def _require(plot: Path | None) -> None:
+def _check_plot(plot: Path | None) -> None:
     """Refuse a plot that cannot be drawn before the simulation, not after it."""
     if plot is not None:
-        from tarrafa.simulate import matplotlib_plots
-
-        matplotlib_plots.check_can_plot(plot)
+        check_can_plot(plot)
 
 
 @app.callback(invoke_without_command=True)
@@ -192,26 +143,16 @@ def simulate(
     if collection is None:
         typer.echo(context.get_help())
         raise typer.Exit
-    import asyncio
-
-    from tarrafa.cli.output import terminal
-    from tarrafa.clock import Clock
-    from tarrafa.simulate.collection_forecast import forecast, read_collection_pages
-
-    _require(plot)
+    _check_plot(plot)
     described, pages = asyncio.run(read_collection_pages(DataDirectory(data), collection))
     with StepProgress("simulate") as steps:
         found = forecast(described, pages, Clock.from_environment().now(), policy, rate, steps.show)
     if plot is not None:
         _draw_what_if(found, plot)
-    if as_json:
-        terminal.print_json(found)
-    else:
-        _show_what_if(found)
+    print_result(found, as_json, _show_what_if)
 
 
-def _show_what_if(found: "CollectionForecast") -> None:
-    from tarrafa.cli.output.terminal import console
+def _show_what_if(found: CollectionForecast) -> None:
 
     chosen = next(one for one in found.policies if one.policy == found.policy)
     best = found.policies[0]
@@ -235,15 +176,13 @@ def _show_what_if(found: "CollectionForecast") -> None:
         console.print(f"Twice the revisits would make it {chosen.twice:.1%}.")
 
 
-def _draw_what_if(found: "CollectionForecast", plot: Path) -> None:
-    from tarrafa.simulate import matplotlib_plots
-
+def _draw_what_if(found: CollectionForecast, plot: Path) -> None:
     budgets = [one.visits_per_day for one in found.curve]
-    matplotlib_plots.draw_lines(
+    draw_lines(
         plot,
         [
-            matplotlib_plots.Series("index", budgets, [one.index for one in found.curve]),
-            matplotlib_plots.Series("uniform", budgets, [one.uniform for one in found.curve]),
+            Series("index", budgets, [one.index for one in found.curve]),
+            Series("uniform", budgets, [one.uniform for one in found.curve]),
         ],
         f"What more revisits would buy: {found.collection}",
         "revisits a day",
@@ -259,20 +198,15 @@ def run_scenario(
     plot: Plot = None,
 ) -> None:
     """Simulate a scenario file under each of its policies."""
-    _require(plot)
-    from tarrafa.cli.output import terminal
-    from tarrafa.simulate import policy_comparison, scenario
-
-    described = scenario.read_scenario(file)
+    _check_plot(plot)
+    described = read_scenario(file)
     with StepProgress("simulate scenario") as steps:
         report = policy_comparison.run_scenario(described, steps.show)
     if plot is not None:
-        from tarrafa.simulate import matplotlib_plots
-
-        matplotlib_plots.draw_lines(
+        draw_lines(
             plot,
             [
-                matplotlib_plots.Series(
+                Series(
                     one.policy,
                     [interval.until_s / 86_400 for interval in one.intervals],
                     [interval.freshness for interval in one.intervals],
@@ -286,7 +220,7 @@ def run_scenario(
             percent=True,
         )
     if as_json:
-        terminal.print_json(report)
+        print_json(report)
     else:
         _table(policy_comparison.HEADINGS, policy_comparison.report_rows(report))
 
@@ -308,21 +242,14 @@ def steady_state(
     plot: Plot = None,
 ) -> None:
     """Compare policies with the best possible one, in the long run."""
-    _require(plot)
-    from tarrafa.cli.output import terminal
-    from tarrafa.simulate.steady_state import compare_steady as simulate_steady
-
+    _check_plot(plot)
     with StepProgress("simulate steady-state") as steps:
-        found = simulate_steady(pages, slots_per_day, rates, servers, days, budget, theta, steps.show)
+        found = compare_steady(pages, slots_per_day, rates, servers, days, budget, theta, steps.show)
     if plot is not None:
-        from tarrafa.simulate import matplotlib_plots
-
         names, values = list(found.policies), list(found.policies.values())
-        matplotlib_plots.draw_bars(
-            plot, names, values, "Staleness in the long run", "mean staleness", bound=("bound", found.bound)
-        )
+        draw_bars(plot, names, values, "Staleness in the long run", "mean staleness", bound=("bound", found.bound))
     if as_json:
-        terminal.print_json(found)
+        print_json(found)
         return
     _table(
         ("policy", "staleness", "above the bound", "visits a day"),
@@ -331,9 +258,7 @@ def steady_state(
             for name, value in found.policies.items()
         ),
     )
-    terminal.console.print(
-        f"\nNo policy can be better than {found.bound:.5f}. Violations of politeness: {found.violations}."
-    )
+    console.print(f"\nNo policy can be better than {found.bound:.5f}. Violations of politeness: {found.violations}.")
 
 
 @app.command()
@@ -352,35 +277,26 @@ def learning(
 
     The cost is the staleness above that with known rates, by mean visits per page.
     """
-    _require(plot)
-    from tarrafa.cli.output import terminal
-    from tarrafa.simulate.learning_cost import measure_learning_cost
-
+    _check_plot(plot)
     with StepProgress("simulate learning") as steps:
         found = measure_learning_cost(
             pages, visits_per_day, last_modified, days or 30 / visits_per_day, seeds, progress=steps.show
         )
     if plot is not None:
-        from tarrafa.simulate import matplotlib_plots
-
-        matplotlib_plots.draw_lines(
+        draw_lines(
             plot,
-            [
-                matplotlib_plots.Series(
-                    "learned", [n for n, _ in found.curve], [excess / 100 for _, excess in found.curve]
-                )
-            ],
+            [Series("learned", [n for n, _ in found.curve], [excess / 100 for _, excess in found.curve])],
             "What learning costs",
             "mean visits to a page",
             "staleness above that of known rates",
             percent=True,
         )
     if as_json:
-        terminal.print_json(found)
+        print_json(found)
         return
     shown = [one for one in found.curve if one[0] in (1, 2, 3, 5, 9, 15, 22, 26)]
     _table(("after mean visits", "excess"), ((str(visits), f"{excess:.2f} %") for visits, excess in shown))
-    terminal.console.print(f"\nStaleness with known rates: {found.known:.5f}.")
+    console.print(f"\nStaleness with known rates: {found.known:.5f}.")
 
 
 @app.command()
@@ -395,16 +311,9 @@ def periodic(
 
     Both crawlers make the same number of visits.
     """
-    _require(plot)
-    import numpy as np
-
-    from tarrafa.cli.output import terminal
-    from tarrafa.revisit.change_rate import DAY_S
-    from tarrafa.simulate.periodic_crawl import draw_curves
-    from tarrafa.simulate.periodic_crawl import periodic_freshness as simulate_periodic
-
+    _check_plot(plot)
     rates = np.linspace(0.02, 1.98, 99) / (interval * DAY_S)  # some pages change more, some less
-    curves = simulate_periodic(rates, period * DAY_S, burst * DAY_S)
+    curves = periodic_freshness(rates, period * DAY_S, burst * DAY_S)
     if plot is not None:
         draw_curves(curves, plot)
     means = {
@@ -414,7 +323,7 @@ def periodic(
         "best": curves.best,
     }
     if as_json:
-        terminal.print_json({"mean_freshness": means, "days": (curves.times_s / DAY_S).tolist(),
+        print_json({"mean_freshness": means, "days": (curves.times_s / DAY_S).tolist(),
                       "in_place": curves.in_place.tolist(), "shadow": curves.shadow.tolist()})  # fmt: skip
     else:
         _table(("crawler", "mean freshness"), ((name, f"{value:.4f}") for name, value in means.items()))
@@ -429,12 +338,9 @@ def mixture(
 
     Changes are Poisson, Pareto, regular, or a 60/30/10 mixture of the three.
     """
-    from tarrafa.cli.output import terminal
-    from tarrafa.simulate.process_comparison import compare_processes, comparison_table
-
     with StepProgress("simulate mixture") as steps:
         cells = compare_processes(learn=learn, progress=steps.show)
     if as_json:
-        terminal.print_json(cells)
+        print_json(cells)
     else:
-        terminal.console.print(comparison_table(cells), markup=False)
+        console.print(comparison_table(cells), markup=False)

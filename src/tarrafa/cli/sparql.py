@@ -3,18 +3,22 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from tarrafa.cli.options import DEFAULT_DATA, Data, Json
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json, existing_data
 from tarrafa.errors import ConfigError, QueryError
-from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.index.shards import parts
+from tarrafa.parse.rdf.prefixes import shorten_iri
+from tarrafa.triples.snapshots import newest_number
+from tarrafa.triples.sparql_pool import RESULTS_MAX, TIME_MAX_S, SparqlLimits, ask_sparql
+from tarrafa.triples.sparql_process import SparqlRequest
+from tarrafa.triples.sparql_results import formats_for
 
-if TYPE_CHECKING:
-    from tarrafa.triples.sparql_pool import SparqlLimits
-
-TIME_MAX_S, RESULTS_MAX = 10.0, 10_000  # of tarrafa.triples.sparql_pool, which takes long to import
 QUERY_BYTES_MAX = 1 << 20
 Format = Literal["table", "json", "csv", "tsv", "xml", "ttl", "nt", "rdf", "jsonld"]
 
@@ -49,18 +53,11 @@ def sparql(
     name; without GRAPH, the query covers all pages. Prefixes such as schema: are predefined. Works while the crawl
     runs.
     """
-    from tarrafa.index.shards import parts
-    from tarrafa.triples.snapshots import newest_number
-    from tarrafa.triples.sparql_pool import ask_sparql
-    from tarrafa.triples.sparql_process import SparqlRequest
-    from tarrafa.triples.sparql_results import formats_for
-
-    directory, text = DataDirectory(data), _read_query(query, file)
-    directory.check_version()
+    text, directory = _read_query(query, file), existing_data(data)
     wanted = "json" if as_json else form
     solutions_as, graph_as = ("json", "ttl") if wanted == "table" else formats_for(wanted)
-    question = SparqlRequest(text, solutions_as, graph_as, limit, part=part)
-    answer = ask_sparql(directory, question, query_limits(time_limit, limit))
+    request = SparqlRequest(text, solutions_as, graph_as, limit, part=part)
+    answer = ask_sparql(directory, request, SparqlLimits(time_s=time_limit, results=limit))
     if wanted == "table" and answer.form == "json":
         _print_table(json.loads(answer.body))
     else:
@@ -69,12 +66,6 @@ def sparql(
         sys.stderr.write("no page with structured data has been crawled yet\n")
     if answer.is_cut:
         sys.stderr.write(f"only the first {answer.count:,} results; there are more (--limit)\n")
-
-
-def query_limits(time_s: float, results: int) -> "SparqlLimits":
-    from tarrafa.triples.sparql_pool import SparqlLimits
-
-    return SparqlLimits(time_s=time_s, results=results)
 
 
 def _read_query(query: str | None, file: Path | None) -> str:
@@ -93,11 +84,7 @@ def _read_query(query: str | None, file: Path | None) -> str:
 
 
 def _print_table(found: dict[str, Any]) -> None:
-    """A table, for people; of yes or no, the word."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+    """Print a table; for a yes-no query, the word."""
     if "boolean" in found:
         sys.stdout.write("yes\n" if found["boolean"] else "no\n")
         return
@@ -116,9 +103,7 @@ def _print_table(found: dict[str, Any]) -> None:
 
 
 def _format_term(term: dict[str, Any]) -> str:
-    """Names shortened, literals by what they say; nothing that a terminal would obey."""
-    from tarrafa.parse.rdf.prefixes import shorten_iri
-
+    """IRIs shortened, and no control characters."""
     value = term["value"]
     if term["type"] == "triple":
         value = f"<<{' '.join(_format_term(value[name]) for name in ('subject', 'predicate', 'object'))}>>"

@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.markup import escape
 
-from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, TokenFile, current_user
+from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, TokenFile, current_user, existing_data
+from tarrafa.cli.output import console, print_result
+from tarrafa.clock import Clock
+from tarrafa.crawl.supervisor.propagation import sync_takedowns_once
 from tarrafa.errors import Unreachable
-from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.frontier.address import from_command_line
+from tarrafa.index import follower as index
+from tarrafa.takedown import TakedownEntry, in_force, parse_target, read_entries, record_action
+from tarrafa.triples import follower as triples
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True, help="Take down a URL, host or site from crawl and search.")
 
 What = Annotated[str, typer.Argument(metavar="URL|host:NAME|site:NAME", help="site:NAME includes all hosts below it.")]
 Reason = Annotated[str, typer.Option("--reason", help="Reason, for the log.")]
@@ -33,7 +40,7 @@ def add(
 
     It holds from the next search on. The archive keeps its records. Every action is logged in DATA/takedown.jsonl.
     """
-    _change_takedown("add", what, reason, by, DataDirectory(data), where, token_file)
+    _change_takedown("add", what, reason, by, data, where, token_file)
 
 
 @app.command()
@@ -49,7 +56,7 @@ def lift(
 
     Name the target exactly as it was taken down. It is fetched again when its collection is next started.
     """
-    _change_takedown("lift", what, reason, by, DataDirectory(data), where, token_file)
+    _change_takedown("lift", what, reason, by, data, where, token_file)
 
 
 @app.command("list")
@@ -59,17 +66,19 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the takedowns in force: target, user, time and reason."""
-    from tarrafa.cli.output import terminal
-    from tarrafa.takedown import in_force, read_entries
-
-    directory = DataDirectory(data)
-    directory.check_version()
-    found = read_entries(directory)
+    found = read_entries(existing_data(data))
     shown = found if whole else list(in_force(found).values())
-    if as_json:
-        terminal.print_json(shown)
-    else:
-        terminal.print_takedowns(shown, whole=whole)
+    print_result(shown, as_json, lambda shown: _print_takedowns(shown, whole=whole))
+
+
+def _print_takedowns(shown: list[TakedownEntry], *, whole: bool) -> None:
+    if not shown:
+        console.print("Nothing was ever taken down." if whole else "Nothing is taken down.")
+        return
+    for entry in shown:  # no table: targets must not be shortened
+        action = {"add": "taken down  ", "lift": "lifted      "}[entry.action] if whole else ""
+        why = f": {' '.join(entry.reason.split())}" if entry.reason else ""
+        console.print(f"{entry.at:%Y-%m-%d %H:%M:%S}  {action}{escape(f'{entry.target}  by {entry.who}{why}')}")
 
 
 def _change_takedown(
@@ -77,29 +86,22 @@ def _change_takedown(
     what: str,
     reason: str,
     by: str | None,
-    data: DataDirectory,
+    data: Path,
     where: list[str] | None,
     token_file: Path | None,
 ) -> None:
-    from tarrafa.clock import Clock
-    from tarrafa.crawl.supervisor.propagation import sync_takedowns_once
-    from tarrafa.frontier.address import from_command_line
-    from tarrafa.index.follower import apply_takedowns
-    from tarrafa.takedown import parse_target, record_action
-    from tarrafa.triples.follower import apply_takedowns as withhold_statements
-
     target, address = parse_target(what), from_command_line(where, token_file)
-    data.check_version()
-    entry = record_action(data, action, target, by or current_user(), reason, Clock.from_environment().now())
+    directory = existing_data(data)
+    entry = record_action(directory, action, target, by or current_user(), reason, Clock.from_environment().now())
     if entry is None:
         typer.echo(f"{target}: is taken down already" if action == "add" else f"{target}: is not taken down")
     else:
         typer.echo(f"{target}: taken down" if action == "add" else f"{target}: lifted")
-    apply_takedowns(data)  # where a crawl runs, its follower does it
-    withhold_statements(data)
+    index.apply_takedowns(directory)  # in a running crawl, the follower does it
+    triples.apply_takedowns(directory)
     if address is not None:
         try:
-            asyncio.run(sync_takedowns_once(data, address))
+            asyncio.run(sync_takedowns_once(directory, address))
         except Unreachable as error:
             later = "other machines get it when a crawl of this data directory reaches the frontier"
             raise Unreachable(f"{error}; done here, {later}") from None

@@ -2,19 +2,21 @@
 
 import getpass
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from tarrafa.cli.options import DEFAULT_DATA, Data, Json, current_user
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json, current_user, existing_data
+from tarrafa.cli.output import print_result
+from tarrafa.clock import Clock
+from tarrafa.coordinator.audit import AuditLog
 from tarrafa.errors import ConfigError, TarrafaError
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.server.auth.accounts import Accounts, AccountView
 
-if TYPE_CHECKING:
-    from tarrafa.server.auth.accounts import Accounts
-
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True, help="Manage the accounts of the console.")
 
 LINE_CHARS_MAX = 4_000
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Account name: letters, digits and . _ @ -")]
@@ -69,15 +71,11 @@ def remove(name: Name, data: Data = DEFAULT_DATA) -> None:
 @app.command("list")
 def list_(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
     """List the accounts."""
-    from datetime import UTC, datetime
-
-    from tarrafa.cli.output import terminal
-
     accounts, _ = _accounts(data)
-    found = accounts.all_accounts()
-    if as_json:
-        terminal.print_json(found)
-        return
+    print_result(accounts.all_accounts(), as_json, _print_accounts)
+
+
+def _print_accounts(found: list[AccountView]) -> None:
     if not found:
         typer.echo("no accounts; `tarrafa user add NAME` adds one")
     for one in found:
@@ -85,15 +83,10 @@ def list_(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
         typer.echo(f"{one.name}  {one.role}  password changed {changed:%Y-%m-%d}")
 
 
-def _accounts(data: Path, create: bool = False) -> "tuple[Accounts, float]":
-    from tarrafa.clock import Clock
-    from tarrafa.server.auth.accounts import Accounts
-
-    directory = DataDirectory(data)
+def _accounts(data: Path, create: bool = False) -> tuple[Accounts, float]:
     if create:
-        directory.create()
-    directory.check_version()
-    return Accounts(directory), Clock.from_environment().now()
+        DataDirectory(data).create()
+    return Accounts(existing_data(data)), Clock.from_environment().now()
 
 
 def _password(prompt: str) -> str:
@@ -111,8 +104,6 @@ def _password(prompt: str) -> str:
 
 def _audit(data: Path, now: float, action: str, subject: str, detail: str = "") -> None:
     """Add a line to the audit log. If that fails, the action stands; print a warning."""
-    from tarrafa.coordinator.audit import AuditLog
-
     try:
         AuditLog(DataDirectory(data), lambda: now, lambda line: None).record(current_user(), action, subject, detail)
     except TarrafaError as error:

@@ -41,9 +41,7 @@ UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 
 
 class Complaint(msgspec.Struct, frozen=True):
-    """One error, with its section and key, for a form to show it there. Without `key`: about the section or the whole
-    table.
-    """
+    """One error, with its section and key. Without `key` it is about the section or the whole table."""
 
     section: str
     key: str
@@ -106,9 +104,7 @@ def encode_collection(collection: Collection) -> bytes:
 
 
 def decode_collection(content: bytes) -> Collection:
-    """Decode the result of `encode_collection`. With a million roots it takes a second: then do not call it on an event
-    loop.
-    """
+    """Decode a stored collection. A million roots take a second: do not call it on an event loop then."""
     try:
         collection = _STORED_DECODER.decode(content)
         complaint = next(find_complaints(collection, is_stored=True), None)
@@ -169,10 +165,10 @@ def _remove_cause(rest: dict[str, Any], error: msgspec.ValidationError) -> Compl
     match = PATH.match(str(error))
     assert match is not None
     steps = [step.partition("[")[0] for step in _steps(match["path"])]
-    said = _explain(error, rest)
-    if said == NAME_MISSING:
+    complaint = _explain(error, rest)
+    if complaint == NAME_MISSING:
         rest["name"] = "a"
-        return Complaint("", "name", said)
+        return Complaint("", "name", complaint)
     held = rest
     for step in steps if UNKNOWN.match(match["what"]) else steps[:-1]:
         held[step] = held = dict(held[step])
@@ -181,20 +177,16 @@ def _remove_cause(rest: dict[str, Any], error: msgspec.ValidationError) -> Compl
         steps.append(next(key for key in held if key not in known))
     del held[steps[-1]]
     section, key = (steps[0], ".".join(steps[1:])) if len(steps) > 1 else ("", steps[0])
-    return Complaint(section, key[:KEY_CHARS_SHOWN], said)
+    return Complaint(section, key[:KEY_CHARS_SHOWN], complaint)
 
 
 def _steps(path: str | None) -> list[str]:
-    """The steps of a path such as `.scope.hosts[0]`. msgspec does not name free keys, as in
-    `.politeness.delays[...]`.
-    """
+    """The steps of a path such as `.scope.hosts[0]`. msgspec does not name free keys: `.politeness.delays[...]`."""
     return [step for step in (path or "").replace("[...]", "").split(".") if step]
 
 
 def _explain(error: msgspec.ValidationError, table: Any = None) -> Message:
-    """msgspec's error with section and key in front, as written in the file, and with the wrong value, if the `table`
-    is given.
-    """
+    """msgspec's error with section and key in front, and with the wrong value if the `table` is given."""
     match = PATH.match(str(error))
     assert match is not None
     what, steps = match["what"], _steps(match["path"])

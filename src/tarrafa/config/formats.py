@@ -67,7 +67,7 @@ def parse_size(text: str) -> int:
     try:
         return int(float(match[1]) * unit)
     except OverflowError:
-        raise ValueError(message("not a size that anything could have: {text}…", text=text[:20])) from None
+        raise ValueError(message("too large a size: {text}…", text=text[:20])) from None
 
 
 def parse_local_datetime(value: Any) -> LocalDateTime:
@@ -84,7 +84,7 @@ def parse_local_datetime(value: Any) -> LocalDateTime:
     if not isinstance(value, datetime):
         raise ValueError(message("expected a date such as 2026-12-01T03:00"))
     if value.tzinfo is not None:
-        raise ValueError(message("write the time as the clock on the wall shows it, and its zone as timezone"))
+        raise ValueError(message("write the local time without a zone, and the zone as timezone"))
     return LocalDateTime(value.isoformat(timespec="seconds"))
 
 

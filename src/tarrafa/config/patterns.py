@@ -15,9 +15,7 @@ def compile_url_patterns(patterns: Iterable[str]) -> re.Pattern[str] | None:
 
 
 class HostMatcher:
-    """Matches host patterns: `a.br` is that host, `*.br` everything below br at any depth, `a.br:8080` that
-    port only.
-    """
+    """Matches host patterns: `a.br` is that host, `*.br` everything below br, `a.br:8080` that port only."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         folded = [_ascii(pattern.lower()) for pattern in patterns]

@@ -91,9 +91,7 @@ class StrategyConfig(_ConfigSection, frozen=True):
 
 
 class RevisitConfig(_ConfigSection, frozen=True):
-    """When pages are revisited. Without the section: never. `rate` is revisits per day, None: as many as politeness
-    allows.
-    """
+    """When pages are revisited; without the section never. `rate`: revisits per day, None: as politeness allows."""
 
     policy: Literal["index", "psp", "mp2", "m-wolf", "uniform", "proportional", "rateupdate", "never"] = "index"
     rate: float | None = None
@@ -105,9 +103,7 @@ class RevisitConfig(_ConfigSection, frozen=True):
 
 
 class ScheduleConfig(_ConfigSection, frozen=True):
-    """When the collection runs: from `start` on, at most until `deadline`, and repeatedly: see
-    coordinator/schedule/run_scheduler.py.
-    """
+    """When the collection runs: from `start` on, until `deadline`, repeatedly (coordinator/schedule)."""
 
     start: LocalDateTime | None = None
     deadline: LocalDateTime | None = None
@@ -116,9 +112,7 @@ class ScheduleConfig(_ConfigSection, frozen=True):
 
 
 class NotifyConfig(_ConfigSection, frozen=True):
-    """Who is notified: a webhook and e-mail addresses. `stalled`: no visit for this long, although the
-    collection runs.
-    """
+    """Who is notified: a webhook, e-mail addresses. `stalled`: no visit for this long while it runs."""
 
     webhook: str = ""
     email: tuple[str, ...] = ()

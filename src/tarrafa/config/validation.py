@@ -193,7 +193,7 @@ def _schedule(collection: Collection) -> Iterator[Message]:
         )
     if schedule.every and collection.strategy.order == "breadth":
         yield message(
-            "[schedule] every: what was found in breadth cannot be found again from the roots; use "
+            "[schedule] every: pages found in the order breadth cannot be found again from the roots; use "
             "another order in [strategy]"
         )
     if schedule.start is not None and schedule.deadline is not None and schedule.deadline <= schedule.start:
@@ -240,14 +240,13 @@ def _proxy(collection: Collection) -> Iterator[Message]:
         example = "http://proxy.example.br:3128 or socks5h://127.0.0.1:9050"
         yield _no_address("[network] proxy", network.proxy, example)
     if network.dns:
-        yield message("[network] proxy and dns exclude each other: the proxy asks for names; leave one of them out")
+        yield message("[network] proxy and dns exclude each other: the proxy resolves the names; leave one of them out")
     if collection.politeness.per_ip:
         yield message(
             "[network] proxy: only the proxy knows which hosts share an address; add [politeness] per_ip = false"
         )
     if not network.allow_private:
         yield message(
-            "[network] proxy: nobody here sees which addresses it connects to, so none can be "
-            "refused. See that it keeps away from private ones, and say that you know: allow_private "
-            "= true"
+            "[network] proxy: the addresses that the proxy connects to cannot be checked here. Make sure that it "
+            "refuses private ones, and confirm that with allow_private = true"
         )

@@ -8,7 +8,7 @@ from enum import Enum
 
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import Message, joined, message
-from tarrafa.i18n.collection_states import collection_state
+from tarrafa.model import collection_state
 
 DELETING = "deleting"  # it has begun, and can only be finished
 

@@ -55,8 +55,6 @@ async def pages(
 
 
 class _PageCursor:
-    """Cursor of one reader of the archive."""
-
     def __init__(self, data: DataDirectory, name: str) -> None:
         self._archive, self._name, self._taken_down = data.archive, name, CurrentTakedowns(data)
         self._path = data.cursors / f"pages-{name}.json"

@@ -23,13 +23,13 @@ from pathlib import Path
 import apsw
 
 from tarrafa import config
-from tarrafa.archive import history
+from tarrafa.archive import warc_reader
 from tarrafa.archive.deletion_log import ArchiveDeletions
-from tarrafa.archive.history import ArchiveEvent, ArchiveSurvey
+from tarrafa.archive.warc_reader import ArchiveEvent, ArchiveSurvey
 from tarrafa.archive.warc_writer import WarcWriter, recover_archive
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
-from tarrafa.crawl.scope.admission import Admission
+from tarrafa.crawl.scope.admission import Admission, discovered_url
 from tarrafa.crawl.worker.committer import LinkCache
 from tarrafa.crawl.worker.outcome import discovered_urls
 from tarrafa.crawl.worker.robots_fetch import robots_digest
@@ -54,7 +54,7 @@ from tarrafa.model import (
     Visit,
     VisitRecord,
 )
-from tarrafa.parse.url import host_id, host_key, url_id
+from tarrafa.parse.url import host_id
 from tarrafa.runtime.data_dir import DataDirectory, sync_directory, try_lock
 from tarrafa.runtime.sqlite import open_sqlite_readonly
 
@@ -67,8 +67,6 @@ ProgressReporter = Callable[[str, int], AbstractContextManager[Advance]]  # name
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
-    """Counts of a rebuild."""
-
     visits: int
     urls: int
     pages: int
@@ -103,15 +101,17 @@ def rebuild(
             )
         recover_archive(data.archive)
         contents = _inspect_base(base, progress)
-        with progress("looking through the archive", sum(history.durable_lengths(data.archive).values())) as tell:
-            survey = history.survey_archive(data.archive, tell)
+        with progress(
+            "looking through the archive", sum(warc_reader.durable_lengths(data.archive).values())
+        ) as advance:
+            survey = warc_reader.survey_archive(data.archive, advance)
         _check(data, survey, given, contents)
         scratch = data.frontier.with_name(f"{data.frontier.name}.rebuilding")
         try:
             _remove(scratch)
-            made = _replay_archive(data, scratch, survey, {one.name: one for one in given}, contents, progress)
-            _record_rebuild(data, made)
-            return replace(made, aside=_put_in_place(data.frontier, scratch))
+            result = _replay_archive(data, scratch, survey, {one.name: one for one in given}, contents, progress)
+            _record_rebuild(data, result)
+            return replace(result, aside=_put_in_place(data.frontier, scratch))
         except OSError as error:
             raise data_error_from_os(error, scratch) from None
         except apsw.Error as error:
@@ -141,8 +141,8 @@ def _is_usable(path: Path) -> bool:
 def _inspect_base(base: Path | None, progress: ProgressReporter) -> CheckpointContents | None:
     if base is None:
         return None
-    with progress("looking through", base.stat().st_size if base.is_file() else 0) as tell:
-        return verify_checkpoint(base, tell)
+    with progress("looking through", base.stat().st_size if base.is_file() else 0) as advance:
+        return verify_checkpoint(base, advance)
 
 
 def _check(
@@ -175,18 +175,18 @@ def _replay_archive(
     past, since, suffixes = ReplayClock(0.0, 0.0), 0.0, bundled_suffix_list()
     if contents is not None:
         since, suffixes = contents.header.at, contents.header.catalogue.suffixes or suffixes
-        with progress("importing", contents.summary.urls) as tell:
-            asyncio.run(_import_base(scratch, contents, suffixes, tell))
+        with progress("importing", contents.summary.urls) as advance:
+            asyncio.run(_import_base(scratch, contents, suffixes, advance))
     replay = FrontierReplay(str(scratch), past, suffixes)
     try:
         deletions = ArchiveDeletions(data.archive)
-        life = HistoryReplay(replay, past, survey, given, since, deletions.latest())
-        with progress("making the frontier again", sum(history.durable_lengths(data.archive).values())) as tell:
-            told = history.read_events(data.archive, survey.starts, tell)
-            while batch := list(islice(told, BATCH)):
+        history = HistoryReplay(replay, past, survey, given, since, deletions.latest())
+        with progress("making the frontier again", sum(warc_reader.durable_lengths(data.archive).values())) as advance:
+            events = warc_reader.read_events(data.archive, survey.starts, advance)
+            while batch := list(islice(events, BATCH)):
                 with replay.transaction():
-                    for happening in batch:
-                        life.apply(happening)
+                    for event in batch:
+                        history.apply(event)
         with replay.transaction():
             replay.store.deletion_log.import_deletions(deletions.by_frontier_clock)
         past.moment[0] = max(past.moment[0], Clock.from_environment().now())
@@ -194,7 +194,7 @@ def _replay_archive(
         replay.finish(REASON)
         status = replay.store.collections.status()
         return RebuildResult(
-            life.visits,
+            history.visits,
             sum(one.known for one in status),
             sum(one.fetched for one in status),
             sum(one.pending for one in status),
@@ -204,10 +204,10 @@ def _replay_archive(
         replay.close()
 
 
-async def _import_base(scratch: Path, contents: CheckpointContents, suffixes: str, tell: Advance) -> None:
+async def _import_base(scratch: Path, contents: CheckpointContents, suffixes: str, advance: Advance) -> None:
     frontier = SqliteFrontier(scratch, Clock.from_environment(), suffixes)
     try:
-        await load_checkpoint(frontier, contents, tell)
+        await load_checkpoint(frontier, contents, advance)
     finally:
         await frontier.close()
 
@@ -231,10 +231,10 @@ class HistoryReplay:
         self._deleted = deleted
         self.visits = 0
 
-    def apply(self, happening: ArchiveEvent) -> None:
-        self._past.moment[0] = happening.at
-        what = happening.content
-        if self._is_deleted(happening):
+    def apply(self, event: ArchiveEvent) -> None:
+        self._past.moment[0] = event.at
+        what = event.content
+        if self._is_deleted(event):
             return
         if isinstance(what, CollectionNote):
             if what.collection not in self._given and what.revision > self._replay.revision(what.collection):
@@ -242,20 +242,20 @@ class HistoryReplay:
             known, _ = self._known(what.collection)
             self._replay.begin_run(known, what.run)
         elif isinstance(what, HostNote):
-            self._apply_host_note(what, happening.at)
+            self._apply_host_note(what, event.at)
         elif isinstance(what, ListingNote):
             self._listing = what
         elif isinstance(what, RebuiltNote):
             self._replay.lives += 1
         elif isinstance(what, VisitRecord):
-            self._replay_visit(what, history.worker_of(happening.file))
+            self._replay_visit(what, warc_reader.worker_of(event.file))
 
-    def _is_deleted(self, happening: ArchiveEvent) -> bool:
+    def _is_deleted(self, event: ArchiveEvent) -> bool:
         """Whether the event belongs to a deleted collection, even if another collection has its name now."""
-        what = happening.content
+        what = event.content
         if isinstance(what, RebuiltNote):
             return False
-        at = what.outcome.at if isinstance(what, VisitRecord) else happening.at
+        at = what.outcome.at if isinstance(what, VisitRecord) else event.at
         return at <= self._deleted.get(what.collection, -1.0)
 
     def _known(self, name: str) -> tuple[LoadedCollection, Admission]:
@@ -287,13 +287,13 @@ class HistoryReplay:
             robots = CachedRobots(note.status, robots_digest(note.text), note.expires, note.text)
         if at >= self._since:
             self._replay.set_host_rules(known, host, note.host, robots, note.delay_s)
-        self._discover(known, [_discovered_url(url, note.depth, role=int(UrlRole.SITEMAP)) for url in note.sitemaps])
+        self._discover(known, [discovered_url(url, note.depth, UrlRole.SITEMAP) for url in note.sitemaps])
 
     def _replay_visit(self, record: VisitRecord, worker: str) -> None:
         """Replay a visit in the original order: first its links, then its end."""
         listing, self._listing = self._listed(record), None
         known, admission = self._known(record.collection)
-        outcome, url = record.outcome, _discovered_url(record.url, record.depth, record.redirects, record.outcome.role)
+        outcome, url = record.outcome, discovered_url(record.url, record.depth, record.outcome.role, record.redirects)
         before = self._replay.last_known_visit(known, url.host, url.id)
         if before is not None and record.visit <= before.last:
             return
@@ -313,14 +313,9 @@ class HistoryReplay:
         return note.listing if note is not None and is_its else None
 
     def _discover(self, known: LoadedCollection, offers: list[DiscoveredUrl]) -> None:
-        news = self._delivered.filter_new(known.row.id, offers, known.run)
-        self._replay.discover(known, news)
-        self._delivered.remember(known.row.id, news, known.run)
-
-
-def _discovered_url(url: str, depth: int, redirects: int = 0, role: int = UrlRole.PAGE) -> DiscoveredUrl:
-    key = host_key(url)
-    return DiscoveredUrl(host_id(key), url_id(url), url, key, depth, redirects, role)
+        new = self._delivered.filter_new(known.row.id, offers, known.run)
+        self._replay.discover(known, new)
+        self._delivered.remember(known.row.id, new, known.run)
 
 
 def _was_listing(outcome: Outcome) -> bool:
@@ -333,24 +328,24 @@ def _deliver_link_weights(data: DataDirectory, replay: FrontierReplay, progress:
         return ""
 
     try:
-        with progress("counting links", graph.mark_all_undelivered(data)) as tell:
+        with progress("counting links", graph.mark_all_undelivered(data)) as advance:
 
             def deliver(collection: str, weights: list[UrlWeight]) -> None:
                 with replay.transaction():
                     replay.update_weights(collection, weights)
-                tell(len(weights))
+                advance(len(weights))
 
             graph.catch_up(data, deliver)
     except DataError as error:
-        return f"the link graph cannot tell in-links now ({error})"
+        return f"the link graph cannot count in-links now ({error})"
     return ""
 
 
-def _record_rebuild(data: DataDirectory, made: RebuildResult) -> None:
+def _record_rebuild(data: DataDirectory, result: RebuildResult) -> None:
     """Record the rebuild: a later rebuild needs the number of earlier ones."""
     now = Clock.from_environment().now()
     writer = WarcWriter(data.archive, "rebuild", now)
-    writer.append_note(RebuiltNote(made.visits), now)
+    writer.append_note(RebuiltNote(result.visits), now)
     writer.close()
 
 

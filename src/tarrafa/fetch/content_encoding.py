@@ -51,9 +51,7 @@ def decode(codings: list[str], body: bytes, size_max: int, *, prefix: bool = Fal
 
 
 def decode_chunked(raw: bytes) -> bytes:
-    """RFC 9112 §7.1. A bare line feed also ends a line, as in all implementations; a length is nothing but
-    hex digits.
-    """
+    """RFC 9112 §7.1. A bare line feed also ends a line; a length is nothing but hex digits."""
     parts: list[bytes] = []
     position = 0
     while position < len(raw):
@@ -112,9 +110,7 @@ def _inflated(data: bytes, size_max: int, window: int) -> bytes:
 
 
 def _unbrotli(data: bytes, size_max: int) -> bytes:
-    """One stream. The decoder drops its output for a piece that contains garbage: that piece is then read
-    byte by byte.
-    """
+    """One stream. The decoder drops its output for a piece with garbage: that piece is read byte by byte."""
     pieces = [data[start : start + BROTLI_PIECE_BYTES] for start in range(0, len(data), BROTLI_PIECE_BYTES)]
     untouched = iter(pieces)
     try:

@@ -84,9 +84,7 @@ class HttpClient:
             self._leave(transfer)
 
     async def _fetch_accepting_any_certificate(self, request: FetchRequest) -> FetchResponse:
-        """Verify the certificate. If that fails, nothing was sent: repeat without verification. That is still one
-        request.
-        """
+        """Verify the certificate. If that fails, nothing was sent: repeat without verification, as one request."""
         began, host = boottime(), host_key(request.url)
         why = self._distrusted_hosts.reason_for(host, request.ca_file)
         if not why:
@@ -117,9 +115,7 @@ class HttpClient:
         return transfer
 
     def _leave(self, transfer: Transfer) -> None:
-        """The caller no longer waits: the transfer has ended, and its handle may serve another one by now; or it was
-        cancelled.
-        """
+        """The transfer has ended (its handle may serve another one by now), or its caller was cancelled."""
         if self._transfers.get(transfer.curl) is transfer:
             self._end(transfer.curl)
 
@@ -135,9 +131,7 @@ class HttpClient:
         self._multi.close()
 
     def _prepare(self, curl: pycurl.Curl, transfer: Transfer) -> None:
-        """Set up the handle. It is new, or was reset after its last transfer: it follows no redirect and keeps no
-        cookie.
-        """
+        """Set up a handle that is new or reset: it follows no redirect and keeps no cookie."""
         request = transfer.request
         curl.setopt(pycurl.URL, request.url)
         curl.setopt(pycurl.HTTPHEADER, header_lines(request))
@@ -189,9 +183,7 @@ class HttpClient:
             curl.setopt(pycurl.SSL_VERIFYHOST, 0)
 
     def _check_before_send(self, transfer: Transfer, connected: str) -> int:
-        """Called when the connection is open: check that it is to the vetted address and that the lease is
-        still held.
-        """
+        """libcurl calls this when the connection is open: check the vetted address and the lease."""
         wanted = transfer.request.address
         if transfer.request.connect_to is None and wanted is not None and not same_address(connected, wanted):
             transfer.refuse(Status.ADDRESS_REFUSED, f"connected to {connected}, not to {wanted}")
@@ -228,9 +220,7 @@ class HttpClient:
             self._timer = self._loop.call_later(timeout_ms / 1000, self._on_time)
 
     def _on_time(self) -> None:
-        """Run curl's timeout. The loop's timer may fire a moment early; then curl finds nothing due, and sets no new
-        timer.
-        """
+        """Run curl's timeout. If the loop's timer fires early, curl finds nothing due and sets no new timer."""
         self._timer = None
         self._socket_action(pycurl.SOCKET_TIMEOUT, 0)
         if self._timer is None:

@@ -72,9 +72,7 @@ class FetchRequest:
 
 @dataclass(slots=True)
 class FetchResponse:
-    """The result of a request. `status` is the HTTP code, or the reason why there is none or why the body is
-    incomplete.
-    """
+    """A response. `status` is the HTTP code, or why there is none or why the body is incomplete."""
 
     status: int
     head: ResponseHead = field(default=ResponseHead(0, ()))
@@ -105,9 +103,7 @@ def parse_head(block: bytes) -> ResponseHead | None:
 
 
 def header_lines(request: FetchRequest, *, shown: bool = False) -> list[bytes]:
-    """The header lines as sent, or as `shown` without secrets: one line each, whatever a server or configuration put
-    into them.
-    """
+    """The header lines as sent, or as `shown` without secrets: one line each, whatever they contain."""
     secrets = ((name, WITHHELD if shown else value) for name, value in request.secret_headers)
     lines = (f"{name}: {value}" for name, value in (*request.headers, *secrets))
     return [line.replace("\r", " ").replace("\n", " ").encode("latin-1", "replace") for line in lines]

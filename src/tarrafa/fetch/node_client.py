@@ -7,12 +7,14 @@ connection is dead, libcurl repeats the request, so send only requests that may 
 Knows nothing of the content of the messages. Blocking, in any number of threads.
 """
 
+import json
 import os
 import threading
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pycurl
+from xxhash import xxh3_64_hexdigest
 
 from tarrafa.errors import ConfigError, TarrafaError
 from tarrafa.fetch.address_guard import is_forbidden_address
@@ -48,9 +50,7 @@ class NodeHttpResponse(NamedTuple):
 
 
 class NodeHttpClient:
-    """A client of one node, at an address that `check_node_url` accepted; `type` is the media type of requests and
-    responses.
-    """
+    """A client of one node, at a checked URL. `type` is the media type of requests and responses."""
 
     def __init__(self, url: str, secret: bytes, type: str, limit_s: float, private: bool = False) -> None:
         self.url, self.timeout_s = url, limit_s
@@ -162,3 +162,17 @@ def check_node_url(url: str, option: str) -> str:
     if not is_plain or parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ConfigError(f"{option} {printable_text(url, 200)}: expected http://HOST:PORT or https://HOST")
     return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
+
+
+def wire_version(*parts: object) -> str:
+    """The version of a protocol between nodes: a hash of all that both ends must agree on, such as the JSON schemas of
+    its structs. Descriptions in a schema are docstrings, and do not count.
+    """
+    return xxh3_64_hexdigest(json.dumps(_without_descriptions(parts), sort_keys=True).encode())[:8]
+
+
+def _without_descriptions(part: object) -> object:
+    if isinstance(part, dict):
+        kept = ((key, value) for key, value in part.items() if key != "description" or not isinstance(value, str))
+        return {key: _without_descriptions(value) for key, value in kept}
+    return [_without_descriptions(one) for one in part] if isinstance(part, list | tuple) else part

@@ -257,9 +257,7 @@ def _target(url: str) -> str:
 
 
 class _Wildcard:
-    """A pattern with `*` or `$`: pieces that must follow each other, searched from left to right without
-    backtracking.
-    """
+    """A pattern with `*` or `$`: pieces searched from left to right, without backtracking."""
 
     __slots__ = ("anchored", "head", "pieces", "rule", "tail")
 

@@ -184,9 +184,7 @@ def _status(transfer: Transfer, ending: CurlResult) -> int:
 
 
 def _is_misframed(head: ResponseHead, body: bytes) -> bool:
-    """Whether the chunks are malformed. libcurl has one code for that and for a broken connection; only the latter may
-    be retried.
-    """
+    """Whether the chunks are malformed: libcurl has the same code for a broken connection, which is retried."""
     if "chunked" not in head.joined("transfer-encoding").lower():
         return False
     try:

@@ -274,7 +274,7 @@ class EventLoopClient:
     def call(self, method: str, *arguments: Any) -> Any:
         question = getattr(self._body, method, None)
         if question is None:
-            raise FrontierError(f"the URL server knows no {method!r}")
+            raise FrontierError(f"the URL server has no call {method!r}")
         return self._runner.run(question(*arguments))
 
     def close(self) -> None:

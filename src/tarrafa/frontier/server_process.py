@@ -21,7 +21,7 @@ from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import local_address
 from tarrafa.frontier.clock_sync import resume_clock
 from tarrafa.frontier.revisit_planner import PlannerLauncher
-from tarrafa.frontier.rpc.frontier_server import RpcStats, parse_listen_address, serve_tcp, serve_unix
+from tarrafa.frontier.rpc.frontier_server import RpcSession, parse_listen_address, serve_tcp, serve_unix
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier, last_clock_reading
 from tarrafa.runtime.child_process import on_sigterm, run_child
@@ -68,13 +68,13 @@ async def _serve(data: DataDirectory, listen: str) -> None:
 
 def _heartbeats() -> Iterator[ProcessHeartbeat]:
     """The heartbeat of each second, with the number of calls."""
-    answers, at = RpcStats.responses, boottime()
+    answers, at = RpcSession.responses, boottime()
     while True:
-        before, since, answers, at = answers, at, RpcStats.responses, boottime()
+        before, since, answers, at = answers, at, RpcSession.responses, boottime()
         elapsed_s = max(at - since, PROCESS_HEARTBEAT_EVERY_S)
         note = f"{(answers - before) / elapsed_s:,.0f} questions/s"
         lag_s = elapsed_s - PROCESS_HEARTBEAT_EVERY_S
-        yield ProcessHeartbeat("frontier", os.getpid(), connections=RpcStats.sessions, lag_s=lag_s, note=note)
+        yield ProcessHeartbeat("frontier", os.getpid(), connections=RpcSession.open_sessions, lag_s=lag_s, note=note)
 
 
 def _print_line(line: str) -> None:

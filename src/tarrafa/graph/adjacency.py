@@ -1,4 +1,4 @@
-"""Reads the whole link graph into adjacency arrays for PageRank and host links.
+"""Adjacency arrays of the whole link graph: links between pages for PageRank, and which hosts and sites link to which.
 
 Promises: read in one transaction and in pieces, so that memory is what the arrays take: 4 bytes a link that counts, 16
 a node, 12 a pair of linked hosts, and some hundreds a host. (Above `LINKS_IN_MEMORY` the links lie in a file that the
@@ -8,7 +8,8 @@ k - 1. Numbers are never used again: those of deleted collections are empty plac
 A link counts for ranks when it leads to another URL and is followed. Links that the author does not vouch for are
 excluded (rel=nofollow, ugc, sponsored, or a page that says nofollow), and so is the target of a redirect chain that was
 too long. Several links from one page to another are one. A redirect is a link like any other, the only one of its page:
-it passes rank on. For the counts between hosts every pair of pages counts that has any link, vouched for or not.
+it passes rank on. For the counts between hosts every pair of pages counts that has any link, vouched for or not; sites
+are the sums of their hosts, without links inside a site.
 """
 
 import tempfile
@@ -33,6 +34,7 @@ LINKS_PER_READ = 1 << 17
 LINKS_IN_MEMORY = 100_000_000
 PAIRS_WAITING_MAX = 2_000_000
 STATUS_BITS, STATUS_MAX = 16, 30_000
+COUNT_MAX = (1 << 31) - 1
 
 # In the order of the index, which covers the query. A pair's last row is one that counts for ranks, if any does.
 LINKS_SQL = """
@@ -95,9 +97,7 @@ class GraphArrays:
     collections: "array[int]"  # of each group
     first_nodes: "array[int]"  # the number of a node of each group
     statuses: Counter[int] = field(default_factory=Counter)  # (group << STATUS_BITS) + status; 0: never visited
-    pairs: PairCounter = field(
-        default_factory=PairCounter
-    )  # (group << 32) | group: pages here that link to pages there
+    pairs: PairCounter = field(default_factory=PairCounter)  # (group << 32) | group: pages that link there
 
     @property
     def nodes(self) -> int:
@@ -190,3 +190,51 @@ def _allocate_links(links: int, folder: Path) -> IntArray:
     with tempfile.TemporaryFile(dir=folder) as file:  # without a name: the system removes it with its last mapping
         file.truncate(4 * links)
         return np.memmap(file, np.int32, "r+", shape=(links,))
+
+
+# -- hosts and sites ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourLists:
+    """For each host or site its linked ones, as pairs of 32 bits (the number of the other, and that of linked pairs of
+    pages), the most linked first."""
+
+    _pointers: NDArray[np.int64]
+    _pairs: NDArray[np.int32]
+
+    def of(self, number: int) -> bytes:
+        return self._pairs[self._pointers[number] : self._pointers[number + 1]].tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class HostGraph:
+    outgoing: NeighbourLists
+    incoming: NeighbourLists
+
+
+def host_graph(keys: NDArray[np.int64], counts: IntArray, size: int) -> HostGraph:
+    """`keys` are (from << 32) | to, each once and sorted."""
+    return HostGraph(
+        _lists(keys >> 32, keys & 0xFFFFFFFF, counts, size), _lists(keys & 0xFFFFFFFF, keys >> 32, counts, size)
+    )
+
+
+def _lists(owner: NDArray[np.int64], other: NDArray[np.int64], counts: IntArray, size: int) -> NeighbourLists:
+    """The sort is stable, and the others of one owner are sorted already: so they stay in order at equal counts."""
+    pointers = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=size))))
+    owner = (owner << 32) | (COUNT_MAX - counts)
+    order = np.argsort(owner, kind="stable")
+    del owner
+    pairs = np.empty((len(order), 2), "<i4")
+    pairs[:, 0], pairs[:, 1] = other[order], counts[order]
+    return NeighbourLists(pointers, pairs)
+
+
+def site_pairs(
+    keys: NDArray[np.int64], counts: IntArray, site_of: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], IntArray]:
+    """The same pairs between the sites of the hosts."""
+    pairs = (site_of[keys >> 32] << 32) | site_of[keys & 0xFFFFFFFF]
+    apart = (pairs >> 32) != (pairs & 0xFFFFFFFF)
+    return sum_by_key(pairs[apart], counts[apart])

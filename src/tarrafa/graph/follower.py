@@ -25,9 +25,8 @@ from tarrafa.archive.projection import (
 from tarrafa.archive.warc_reader import Cursor, visit_lengths
 from tarrafa.clock import boottime
 from tarrafa.frontier.messages import UrlWeight
-from tarrafa.graph import rank_delivery
 from tarrafa.graph.graph_writer import GraphWriter
-from tarrafa.graph.rank_delivery import UndeliveredRanks
+from tarrafa.graph.rank_file import UndeliveredRanks, delivered_path
 from tarrafa.graph.ranking_schedule import RankingScheduler
 from tarrafa.graph.store import (
     graph_file,
@@ -190,7 +189,7 @@ def mark_all_undelivered(data: DataDirectory) -> int:
         with connection:
             connection.execute("UPDATE nodes SET told = NULL")
             connection.execute("INSERT OR IGNORE INTO dirty SELECT node FROM nodes")
-        rank_delivery.remove(data)
+        delivered_path(data).unlink(missing_ok=True)
         return int(rows(connection, "SELECT count(*) FROM dirty")[0][0])
 
 

@@ -24,8 +24,7 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.errors import data_error_from_os
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.graph import rank_file, sites
-from tarrafa.graph.adjacency import NO_LINKS, GraphArrays, read_graph, status_counts
-from tarrafa.graph.host_graph import HostGraph, host_graph, site_pairs
+from tarrafa.graph.adjacency import NO_LINKS, GraphArrays, HostGraph, host_graph, read_graph, site_pairs, status_counts
 from tarrafa.graph.pagerank import pagerank
 from tarrafa.graph.rank_file import RankFile, RankFileHeader
 from tarrafa.graph.sites import SiteRow

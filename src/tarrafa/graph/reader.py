@@ -63,13 +63,6 @@ class InLinkChange(msgspec.Struct, frozen=True):
     in_links: int
 
 
-class GraphSize(msgspec.Struct, frozen=True):
-    """The number of nodes and edges."""
-
-    nodes: int
-    edges: int
-
-
 class GraphReader:
     """Reads beside the follower. Raises `DataError` when there is no graph yet."""
 
@@ -86,22 +79,19 @@ class GraphReader:
         down is refused.
         """
         self._taken_down.raise_if_taken_down(url)
-        key = _id(url)
-        if key is None:
-            return []
         found = self._rows(
             """SELECT c.name, n.url, n.depth, n.in_links, n.visit, n.status, n.visited_at, coalesce(n.title, ''), n.node
                FROM nodes n JOIN collections c USING (collection)
                WHERE n.id = ? AND (? IS NULL OR c.name = ?)
                ORDER BY n.visited_at DESC NULLS LAST, n.collection""",
-            (key, collection, collection),
+            (_id(url), collection, collection),
         )
         table = self._ranked()
         return [GraphNode(*(*row, table.rank_of(node))) for *row, node in found]
 
     def collections(self) -> list[str]:
         """The names of the collections that have crawled something."""
-        return [name for (name,) in self._rows("SELECT name FROM collections ORDER BY name", ())]
+        return [name for (name,) in self._rows("SELECT name FROM collections ORDER BY name")]
 
     def node(self, url: str, collection: str | None = None) -> GraphNode | None:
         """The URL as the collection that visited it last knows it."""
@@ -143,7 +133,6 @@ class GraphReader:
             f"""SELECT n.url, e.anchor, e.rel FROM edges e JOIN nodes n ON n.node = e.src
                 WHERE e.dst IN ({_list(numbers)}) AND e.src IN ({_list(s for (s,) in sources)})
                 ORDER BY e.src, e.n""",  # noqa: S608
-            (),
         )
         return self._shown(found), total
 
@@ -155,7 +144,6 @@ class GraphReader:
         found = self._rows(
             f"""SELECT n.url, e.anchor, e.rel FROM edges e JOIN nodes n ON n.node = e.dst
                 WHERE e.src IN ({_list(self._numbers(url, collection))}) ORDER BY e.src, e.n""",  # noqa: S608
-            (),
         )
         joined, (limit, offset) = self._shown(found), _checked(limit, offset)
         return joined[offset : offset + limit], len(joined)
@@ -170,7 +158,6 @@ class GraphReader:
         found = self._rows(
             f"""SELECT DISTINCT n.url FROM edges e JOIN nodes n ON n.node = e.dst
                 WHERE e.src IN ({_list(self._numbers(url, collection))})""",  # noqa: S608
-            (),
         )
         orders = self._taken_down.now()
         hosts = Counter(host_key(other) for (other,) in found if not orders.covers(other))
@@ -207,7 +194,7 @@ class GraphReader:
         costs 4 us.
         """
         self._ranked()
-        turned = self._rows("SELECT value FROM counters WHERE name = 'turned'", ())
+        turned = self._rows("SELECT value FROM counters WHERE name = 'turned'")
         moment = (self._local.ranked, turned, collection)
         at, known = self._remembered
         if at != moment or len(known) > KNOWN_MAX:
@@ -258,12 +245,12 @@ class GraphReader:
 
     def incarnation(self) -> int:
         """Identifies this build of the graph: stamps of another one are invalid."""
-        number: int = self._rows("SELECT value FROM counters WHERE name = 'incarnation'", ())[0][0]
+        number: int = self._rows("SELECT value FROM counters WHERE name = 'incarnation'")[0][0]
         return number
 
     def version(self) -> tuple[str, str]:
         """Identifies the present links and ranks: it differs as soon as some have come, gone or changed."""
-        found = dict(self._rows("SELECT name, value FROM counters WHERE name IN ('incarnation', 'turned')", ()))
+        found = dict(self._rows("SELECT name, value FROM counters WHERE name IN ('incarnation', 'turned')"))
         stated = self._ranked().stated
         ranked = stated.turned if stated is not None else 0
         return f"{found.get('incarnation', 0)}-{found.get('turned', 0)}", str(ranked)
@@ -286,12 +273,6 @@ class GraphReader:
         )
         counted = Counter(text for (anchor,) in found if (text := anchor.strip()))
         return [text for text, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))]
-
-    def size(self) -> GraphSize:
-        found = self._rows(
-            "SELECT coalesce((SELECT max(node) FROM nodes), 0), (SELECT value FROM counters WHERE name = 'edges')", ()
-        )
-        return GraphSize(*found[0])
 
     def _ranked(self) -> RankFile:
         """The newest ranks, if they are of this graph."""
@@ -318,11 +299,10 @@ class GraphReader:
             return numbers
         counts = self._rows(
             f"SELECT in_links, node FROM nodes WHERE node IN ({_list(numbers)}) ORDER BY 1 DESC, 2",  # noqa: S608
-            (),
         )
         return numbers if sum(count for count, _ in counts) <= COLLAPSED_MAX else [counts[0][1]]
 
-    def _rows(self, sql: str, bindings: tuple[object, ...]) -> list[tuple[Any, ...]]:
+    def _rows(self, sql: str, bindings: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         connection = self._connection()
         with self._local.errors:
             return rows(connection, sql, bindings)

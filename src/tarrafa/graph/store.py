@@ -20,7 +20,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import SqliteFile
 
 FORMAT = 3
-# computed from the graph: see ranking_process.py and rank_delivery.py
+# computed from the graph: see ranking_process.py and rank_file.py
 DERIVED_FILES = ("ranks.f32", "told.f32", "sites.sqlite")
 CACHE_KIB = 64 << 10
 MAPPED_BYTES = 1 << 36  # that may be read without copying; takes no memory of its own

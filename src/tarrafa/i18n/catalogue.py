@@ -48,7 +48,7 @@ def complaints(catalogue: Catalog) -> list[str]:
     """What is missing, superfluous or wrong in the catalogue."""
     wanted, entries = sentences(), {entry.id: entry for entry in catalogue if entry.id}
     found = [f"no translation of {key!r} ({path})" for key, path in wanted.items() if not _is_whole(entries.get(key))]
-    found += [f"nothing says {key!r} any more" for key in entries if key not in wanted]
+    found += [f"{key!r} is no longer used" for key in entries if key not in wanted]
     for key, entry in entries.items():
         places = set(PLACES.findall(key if isinstance(key, str) else key[-1]))
         found += [f"other places in {text!r}" for text in _forms(entry) if set(PLACES.findall(text)) - places]

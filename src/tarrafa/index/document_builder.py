@@ -25,13 +25,12 @@ from typing import Any, NamedTuple
 import msgspec
 import tantivy
 
-from tarrafa.archive.history import first_notes
-from tarrafa.archive.warc_reader import ArchiveEntry
+from tarrafa.archive.warc_reader import ArchiveEntry, first_notes
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.graph.reader import GraphReader
 from tarrafa.index.document_fields import NO_STANDING, DocumentValues, LinkStanding, document_from_values, fill_document
-from tarrafa.index.indexed_visits import IndexedStanding
+from tarrafa.index.index_state import IndexedStanding
 from tarrafa.model import CollectionNote, VisitRecord
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.url import host_name, url_id
@@ -67,6 +66,11 @@ class DocumentBuilder:
                 self._graph = GraphReader(self._data)
         return self._graph
 
+    def build_all(self, entries: Iterable[ArchiveEntry]) -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:
+        """Every entry in order, with a function that returns its document."""
+        for entry in entries:
+            yield entry, partial(self.build, entry.record)
+
     def build(self, record: VisitRecord) -> PreparedDocument:
         """The document of a record that has a page."""
         document = tantivy.Document()
@@ -98,8 +102,8 @@ class DocumentBuilder:
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_records = msgspec.msgpack.Decoder(list[VisitRecord]).decode
-_decode_sheets = msgspec.msgpack.Decoder(list[tuple[list[Any], IndexedStanding]]).decode
-_own: DocumentBuilder  # of a child
+_decode_built = msgspec.msgpack.Decoder(list[tuple[list[Any], IndexedStanding]]).decode
+_builder: DocumentBuilder  # of a child process
 
 
 class DocumentBuilderPool:
@@ -110,7 +114,7 @@ class DocumentBuilderPool:
         self._pool = ProcessPoolExecutor(
             processes,
             multiprocessing.get_context("spawn"),  # a fork would copy tantivy's threads
-            _begin,
+            _start_child,
             (os.getpid(), data.root),
         )
 
@@ -126,40 +130,41 @@ class DocumentBuilderPool:
         rest = iter(entries)
         try:
             while batch := list(islice(rest, BATCH_RECORDS)):
-                under_way.append((batch, self._pool.submit(_analyse, _encode([entry.record for entry in batch]))))
+                under_way.append((batch, self._pool.submit(_build_batch, _encode([entry.record for entry in batch]))))
                 if len(under_way) > self._ahead:
-                    yield from _handed_back(*under_way.popleft())
+                    yield from _prepared(*under_way.popleft())
             while under_way:
-                yield from _handed_back(*under_way.popleft())
+                yield from _prepared(*under_way.popleft())
         except BrokenProcessPool:
             raise DataError("a process that analysed pages was killed; run the command again") from None
 
 
-def _handed_back(batch: list[ArchiveEntry], future: "Future[bytes]") -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:
-    sheets = _decode_sheets(future.result())
-    for entry, (values, marks) in zip(batch, sheets, strict=True):
-        yield entry, partial(_prepared, values, marks)
+def _prepared(batch: list[ArchiveEntry], future: "Future[bytes]") -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:
+    for entry, (values, standing) in zip(batch, _decode_built(future.result()), strict=True):
+        yield entry, partial(_document_of, values, standing)
 
 
-def _prepared(values: list[Any], marks: IndexedStanding) -> PreparedDocument:
-    return PreparedDocument(document_from_values(values), marks)
+def _document_of(values: list[Any], standing: IndexedStanding) -> PreparedDocument:
+    return PreparedDocument(document_from_values(values), standing)
 
 
-def _begin(parent: int, root: Path) -> None:
-    """Initialize a child process."""
-    global _own
+def _start_child(parent: int, root: Path) -> None:
+    global _builder
     die_with_parent(parent)
-    _own = DocumentBuilder(DataDirectory(root))
+    _builder = DocumentBuilder(DataDirectory(root))
 
 
-def _analyse(records: bytes) -> bytes:
+def _build_batch(records: bytes) -> bytes:
     """Build the documents of a batch in a child process."""
-    return _encode([_sheet(record) for record in _decode_records(records)])
+    return _encode([_values_of(record) for record in _decode_records(records)])
 
 
-def _sheet(record: VisitRecord) -> tuple[list[Any], IndexedStanding]:
-    sheet = DocumentValues()
-    return sheet.values, _own.fill(sheet, record) if record.page is not None else IndexedStanding()
+def _values_of(record: VisitRecord) -> tuple[list[Any], IndexedStanding]:
+    document = DocumentValues()
+    return document.values, _builder.fill(document, record) if record.page is not None else IndexedStanding()
+
+
+# -- sites -------------------------------------------------------------------------------------------------------------
 
 
 class _SiteNetwork(msgspec.Struct, frozen=True):
@@ -178,21 +183,21 @@ class SiteResolver:
 
     def __init__(self, data: DataDirectory) -> None:
         self._archive: Path = data.archive
-        self._plain = PublicSuffixes(bundled_suffix_list())
+        self._bundled = PublicSuffixes(bundled_suffix_list())
         self._by_collection: dict[str, PublicSuffixes] = {}
 
     def site_of(self, collection: str, host: str) -> str:
         found = self._by_collection.get(collection)
         if found is None:
-            found = self._by_collection[collection] = self._learn(collection)
+            found = self._by_collection[collection] = self._suffixes_of(collection)
         return found.site(host)
 
-    def _learn(self, collection: str) -> PublicSuffixes:
+    def _suffixes_of(self, collection: str) -> PublicSuffixes:
         for note in first_notes(self._archive):
             if isinstance(note, CollectionNote) and note.collection == collection:
                 try:
                     extra = _decode(note.config).network.suffixes
-                    return PublicSuffixes(bundled_suffix_list(), extra) if extra else self._plain
+                    return PublicSuffixes(bundled_suffix_list(), extra) if extra else self._bundled
                 except (msgspec.MsgspecError, ConfigError):
                     break
-        return self._plain
+        return self._bundled

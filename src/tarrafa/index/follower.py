@@ -1,22 +1,25 @@
-"""Index follower: applies archived visits to the tantivy index, commits, and rebuilds it.
+"""Index follower: applies archived visits to the tantivy index, commits, refreshes anchors, and rebuilds the index.
 
 Promises: follows the archive from where it stopped, after any kind of stop; a page can be found a few seconds after it
-became durable, and within a second when the crawl is idle; updates and deletions go by URL and never back in time. An
-index with the layout of another version of Tarrafa is refused and left unchanged. tantivy commits first, then cursor
-and visit numbers: a crash repeats work and changes nothing. One process at a time for each part of the index
-(`shards`); it skips the records of the other parts. `behind` is 0 only when every durable record is committed, in every
-part that is kept here. Knows nothing of queries.
+became durable, and within a second when the crawl is idle; updates and deletions go by URL and never back in time. A
+page that is taken down is deleted with the next commit; until then search filters it. An index with the layout of
+another version of Tarrafa is refused and left unchanged. tantivy commits first, then cursor and visit numbers: a crash
+repeats work and changes nothing. One process at a time for each part of the index (`shards`); it skips the records of
+the other parts. `behind` is 0 only when every durable record is committed, in every part that is kept here. Knows
+nothing of queries.
 """
 
+import logging
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import groupby
+from operator import attrgetter
 from time import thread_time
 from types import TracebackType
 from typing import IO
 
-import tantivy
+import msgspec
 
 from tarrafa.archive.projection import (
     COMMIT_IDLE_S,
@@ -26,31 +29,41 @@ from tarrafa.archive.projection import (
     unread_bytes,
     with_each_follower,
 )
-from tarrafa.archive.warc_reader import ArchiveEntry, Cursor, visit_lengths
+from tarrafa.archive.warc_reader import ArchiveEntry, Cursor, read_entry, visit_lengths
 from tarrafa.clock import boottime
 from tarrafa.errors import DataError
-from tarrafa.index import indexed_visits, schema, shards, takedowns
-from tarrafa.index.anchor_refresh import AnchorRefresher
+from tarrafa.graph.reader import GraphReader
+from tarrafa.index import index_state, schema, shards
 from tarrafa.index.document_builder import DocumentBuilder, DocumentBuilderPool, PreparedDocument, PrepareDocument
-from tarrafa.index.document_fields import IndexAction, document_key, index_action
+from tarrafa.index.document_fields import IndexAction, document_key, index_action, link_factor, split_url_id
+from tarrafa.index.index_state import FIRST, IndexedPage, IndexedStanding, IndexedVisits, PageKey, read_links_version
+from tarrafa.index.reader import IndexReader
 from tarrafa.model import VisitRecord
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory
 
+log = logging.getLogger(__name__)
 POLL_S = 0.2
 REFRESH_STEP_S, REFRESH_STEP_BUSY_S = 0.1, 0.03  # maximum delay of new pages by a refresh step
 WRITER_HEAP_BYTES = 64 << 20
 WRITER_THREADS = 1
+PAGES_PER_READ = 500  # pages per query of a sweep
+IN_LINKS_RATIO = 2  # times
+LINK_FACTOR_RATIO = 1.1  # times, of the link factor of a score
+PAUSE_S_MIN, PAUSE_TIMES = 0.5, 9.0  # between two sweeps: a multiple of the duration of the last one
 
 
 class IndexFollower:
-    """Reads, writes and commits at the right time. Use it in a `with`: it holds the lock and the writer."""
+    """Reads, writes and commits at the right time. Use it in a `with`: it holds the lock and the writer. With a `pool`,
+    its processes build the documents.
+    """
 
-    def __init__(self, data: DataDirectory) -> None:
+    def __init__(self, data: DataDirectory, pool: DocumentBuilderPool | None = None) -> None:
         self._data = data
         self._path = schema.folder(data)
-        self._analyst = DocumentBuilder(data)
-        self._changes = 0
+        self._builder = DocumentBuilder(data)
+        self._build_all = (pool or self._builder).build_all
+        self._has_changes = False
         self._lock = _lock(data)
         try:
             self._open()
@@ -65,17 +78,17 @@ class IndexFollower:
                 " makes it again from the archive"
             )
         if not schema.exists(self._data):  # without documents, the visit numbers are wrong
-            takedowns.clear_applied(self._data)
-            indexed_visits.remove(self._data)
+            index_state.clear_applied(self._data)
+            index_state.database_file(self._data).remove()
         index = schema.open_index(self._data, create=True)
         with schema.tantivy_errors(self._path):
-            self._writer: tantivy.IndexWriter | None = index.writer(WRITER_HEAP_BYTES, WRITER_THREADS)
+            self._writer = index.writer(WRITER_HEAP_BYTES, WRITER_THREADS)
             # A crash in mid-commit leaves a list of deletions with a name (segment and operation number) that the
             # replay would use again: tantivy then refuses every commit (found by killing it; 1 run in 8).
             self._writer.garbage_collect_files()
-        self._visits = indexed_visits.IndexedVisits(self._data)
+        self._visits = IndexedVisits(self._data)
         with self._visits.errors:
-            self._projection = ArchiveProjection(
+            self.projection = ArchiveProjection(
                 self._data, self._visits.state, self._visits.errors, self, shards.url_filter(self._data)
             )
         self._refresher = AnchorRefresher(self._data, self._visits)
@@ -84,76 +97,65 @@ class IndexFollower:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._writer = None  # dropped, it stops its threads and releases its lock
+        del self._writer  # it stops its threads and releases its lock
         self._visits.close()
         self._lock.close()
 
-    def read(self, now: float, stop: threading.Event | None = None, analysts: DocumentBuilderPool | None = None) -> int:
+    def read(self, now: float, stop: threading.Event | None = None) -> int:
         """Apply all durable records, committing whenever a batch is full; the number of records."""
-        return self._projection.read(now, stop, partial(self.apply_all, analysts=analysts))
-
-    def is_due(self, now: float) -> bool:
-        """Whether the uncommitted records should be committed now."""
-        return self._projection.pace.is_due(now)
+        return self.projection.read(now, stop)
 
     def commit(self) -> None:
         """Commit the records that were read."""
-        self._projection.commit()
-
-    def drop_deleted(self) -> None:
-        """Remove the collections that were deleted since."""
-        self._projection.drop_deleted()
-
-    def apply_takedowns(self) -> None:
-        """Delete pages that were taken down, and restore those that were lifted, if any."""
-        self._projection.apply_takedowns()
+        self.projection.commit()
 
     # -- called by the projection ----------------------------------------------------------------------------------
 
-    def apply_all(
-        self, entries: Iterable[ArchiveEntry], analysts: DocumentBuilderPool | None = None
-    ) -> Iterator[ArchiveEntry]:
-        for entry, prepare in self._prepared(entries) if analysts is None else analysts.build_all(entries):
+    def apply_all(self, entries: Iterable[ArchiveEntry]) -> Iterator[ArchiveEntry]:
+        for entry, prepare in self._build_all(entries):
             self._apply(entry, prepare)
             yield entry
 
-    def _prepared(self, entries: Iterable[ArchiveEntry]) -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:
-        for entry in entries:
-            yield entry, partial(self._analyst.build, entry.record)
-
     def commit_target(self) -> None:
-        if self._changes:
+        if self._has_changes:
             with schema.tantivy_errors(self._path):
-                self._open_writer().commit()
-        self._changes = 0
+                self._writer.commit()
+        self._has_changes = False
 
     def drop_collection(self, name: str, at: float) -> None:
         with schema.tantivy_errors(self._path):
-            self._open_writer().delete_documents_by_term(schema.COLLECTION, name)
-            self._open_writer().commit()
-        state, after = self._projection.state, b""
+            self._writer.delete_documents_by_term(schema.COLLECTION, name)
+            self._writer.commit()
+        state, after = self.projection.state, b""
         with self._visits.errors:
             state.begin()
-            while keys := self._projection.visits.drop_some(name, after, indexed_visits.DROPPED_AT_ONCE):
+            while keys := self.projection.visits.drop_some(name, after, index_state.DROPPED_AT_ONCE):
                 after = keys[-1]
             state.note_dropped(name, at)
             state.commit()
 
     def take_out(self) -> None:
-        takedowns.clear_applied(self._data)
+        index_state.clear_applied(self._data)
+        added, delete = self.projection.takedowns.added(), self._writer.delete_documents_by_term
         with schema.tantivy_errors(self._path):
-            takedowns.delete_documents(self._open_writer(), self._projection.takedowns.added())
-        self._changes += 1
+            for site in added.sites:
+                delete(schema.SITE, site)
+            for host in added.hosts:
+                for name in (host, f"{host}."):
+                    delete(schema.HOST, name)
+            for url in added.urls:
+                delete(schema.ID_HIGH, split_url_id(url)[0])
+        self._has_changes = True
 
     def takedowns_applied(self) -> None:
-        takedowns.mark_applied(self._data, self._projection.takedowns.orders)
+        index_state.mark_applied(self._data, self.projection.takedowns.orders)
 
     # -- pages -----------------------------------------------------------------------------------------------------
 
     def refresh(self, now: float, step_s: float) -> bool:
         """Write pages again whose in-links or rank have changed, up to a time limit; whether there may be more."""
-        graph = self._analyst.graph
-        if graph is None or not self._refresher.is_due(graph, now, committed=not self._projection.pace.records):
+        graph = self._builder.graph
+        if graph is None or not self._refresher.is_due(graph, now, committed=not self.projection.pace.records):
             return False
         began_s = thread_time()
         while (clock := boottime()) < now + step_s:
@@ -170,16 +172,16 @@ class IndexFollower:
         record = entry.record
         if self._is_excluded(record) or index_action(record) is not IndexAction.WRITE:
             return
-        self._write(entry, self._analyst.build(record))
-        self._projection.pace.touch(now)
+        self._write(entry, self._builder.build(record))
+        self.projection.pace.touch(now)
 
     def _is_excluded(self, record: VisitRecord) -> bool:
-        return self._projection.takedowns.covers(record.url) or self._projection.deletions.covers(record)
+        return self.projection.takedowns.covers(record.url) or self.projection.deletions.covers(record)
 
     def merge(self) -> None:
         """Wait until tantivy has finished its merges; the writer cannot be used afterwards."""
         with schema.tantivy_errors(self._path):
-            self._open_writer().wait_merging_threads()
+            self._writer.wait_merging_threads()
 
     def _apply(self, entry: ArchiveEntry, prepare: PrepareDocument) -> None:
         record, meaning = entry.record, index_action(entry.record)
@@ -192,27 +194,100 @@ class IndexFollower:
     def _write(self, entry: ArchiveEntry, prepared: PreparedDocument | None) -> None:
         """Replace the document of a page, or delete it."""
         record, identity = entry.record, url_id(entry.record.url)
-        self._changes += 1
-        writer = self._open_writer()
+        self._has_changes = True
         with schema.tantivy_errors(self._path):
-            writer.delete_documents_by_term(schema.KEY, document_key(record.collection, identity))
+            self._writer.delete_documents_by_term(schema.KEY, document_key(record.collection, identity))
             if prepared is not None:
-                writer.add_document(prepared.document)
+                self._writer.add_document(prepared.document)
         with self._visits.errors:
-            self._projection.state.begin()
-            self._projection.visits.record(entry, identity, None if prepared is None else prepared.standing)
-
-    def _open_writer(self) -> tantivy.IndexWriter:
-        assert self._writer is not None, "the follower is closed"
-        return self._writer
+            self.projection.state.begin()
+            self.projection.visits.record(entry, identity, None if prepared is None else prepared.standing)
 
 
 def _lock(data: DataDirectory, *, wait: bool = False) -> IO[bytes]:
     return lock_projection(data.index, "index", wait=wait)
 
 
+# -- anchor refresh ----------------------------------------------------------------------------------------------------
+
+
+def is_stale(then: IndexedStanding, now: IndexedStanding) -> bool:
+    """Whether in-links or rank of a page have clearly changed."""
+    few, many = sorted((then.in_links, now.in_links))
+    weak, strong = sorted((link_factor(then.rank), link_factor(now.rank)))
+    return (many > 0 and many >= IN_LINKS_RATIO * few) or strong >= LINK_FACTOR_RATIO * weak
+
+
+class AnchorRefresher:
+    """Finds pages whose in-links or rank have changed, so that they are indexed again with new anchors.
+
+    A page is indexed seconds after its visit, when few of its in-links are known: it has few anchors and a low link
+    factor. Pages whose in-links have at least doubled or halved since, or whose link factor has clearly changed, are
+    found in sweeps over all pages, in steps of bounded time, and are written again from their record in the archive,
+    without a visit. A sweep runs only if the graph has changed since the last one, and sweeps take at most a tenth of
+    the time while other work goes on; when there is none, a few seconds settle everything. A page whose in-links double
+    twice between two sweeps is written once: the number of writes grows with the logarithm of the in-links.
+    """
+
+    def __init__(self, data: DataDirectory, visits: IndexedVisits) -> None:
+        self._archive, self._visits = data.archive, visits
+        self._settled = read_links_version(data)
+        self._stale: Iterator[IndexedPage] | None = None  # pages of the running sweep
+        self._links = ""  # the version of links and ranks of the running sweep
+        self._took_s = self._next_at = 0.0
+
+    def is_due(self, graph: GraphReader, now: float, committed: bool) -> bool:
+        """Whether a sweep is running, or another one must start: it sees only `committed` pages."""
+        if self._stale is None and committed and now >= self._next_at:
+            self._took_s, self._next_at = 0.0, now + PAUSE_S_MIN
+            with suppress(DataError):  # the graph may be being rebuilt
+                self._links = " ".join(graph.version())
+                self._stale = self._sweep(graph) if self._links != self._settled else None
+        return self._stale is not None
+
+    def next_entry(self) -> ArchiveEntry | None:
+        """The archive record of the next page to write again; None at the end of a sweep."""
+        assert self._stale is not None
+        try:
+            for page in self._stale:
+                if self._visits.newest(page.collection, page.key) == page.visit:
+                    entry = read_entry(self._archive, page.file, page.start)
+                    if entry is not None:
+                        return entry
+        except DataError as error:  # a permanent error is also met and reported by the follower itself
+            log.warning("pages are written anew later: %s", error)
+            self._links = ""
+        return None
+
+    def add_time(self, took_s: float) -> None:
+        """Add processor time to this sweep."""
+        self._took_s += took_s
+
+    def end(self, now: float) -> None:
+        """All pages that were found are written and committed."""
+        self._visits.note_links_version(self._links)
+        self._settled, self._stale = self._links, None
+        self._next_at = now + max(PAUSE_S_MIN, PAUSE_TIMES * self._took_s)
+
+    def _sweep(self, graph: GraphReader) -> Iterator[IndexedPage]:
+        after: PageKey | None = FIRST
+        by_collection = attrgetter("collection")
+        while after is not None:
+            pages, after = self._visits.shown_pages(after, PAGES_PER_READ)
+            for collection, group in groupby(sorted(pages, key=by_collection), by_collection):
+                some = list(group)
+                present = graph.standings([page.key for page in some], collection)
+                for page in some:
+                    now = IndexedStanding(*present.get(page.key, (0, page.standing.rank)))
+                    if is_stale(page.standing, now):
+                        yield page
+
+
+# -- entry points ------------------------------------------------------------------------------------------------------
+
+
 def follow(data: DataDirectory, stop: threading.Event) -> None:
-    """Follow the archive until told to stop; all records read are committed at the end. Idle time is used to refresh
+    """Follow the archive until `stop` is set; all records read are committed at the end. Idle time is used to refresh
     pages whose in-links or rank have changed.
     """
     read_at = 0.0
@@ -220,7 +295,7 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
         while not stop.is_set():
             now = boottime()
             read = follower.read(now, stop)
-            if follower.is_due(boottime()):
+            if follower.projection.pace.is_due(boottime()):
                 follower.commit()
             read_at = now if read else read_at
             quiet = now - read_at >= COMMIT_IDLE_S
@@ -240,12 +315,14 @@ def catch_up(data: DataDirectory) -> int:
     return read
 
 
-def build_part(part: DataDirectory, analysts: int = 0) -> int:
-    """Index all durable records of one part, and merge its segments; the number of records read."""
+def build_part(part: DataDirectory, processes: int = 0) -> int:
+    """Index all durable records of one part, with child processes if any, and merge its segments; the number of records
+    read.
+    """
     with ExitStack() as stack:
-        helpers = stack.enter_context(DocumentBuilderPool(part, analysts)) if analysts else None
-        follower = stack.enter_context(IndexFollower(part))
-        read = follower.read(boottime(), analysts=helpers)
+        pool = stack.enter_context(DocumentBuilderPool(part, processes)) if processes else None
+        follower = stack.enter_context(IndexFollower(part, pool))
+        read = follower.read(boottime())
         follower.commit()
         follower.merge()
     return read
@@ -253,12 +330,14 @@ def build_part(part: DataDirectory, analysts: int = 0) -> int:
 
 def drop_deleted(data: DataDirectory) -> bool:
     """Remove deleted collections from the index. False: there is no index, or its follower is running and does it."""
-    return with_each_follower(_current_parts(data), IndexFollower, IndexFollower.drop_deleted)
+    return with_each_follower(_current_parts(data), IndexFollower, lambda follower: follower.projection.drop_deleted())
 
 
 def apply_takedowns(data: DataDirectory) -> bool:
     """Apply takedowns and lifts to the index. False: there is no index, or its follower is running and does it."""
-    return with_each_follower(_current_parts(data), IndexFollower, IndexFollower.apply_takedowns)
+    return with_each_follower(
+        _current_parts(data), IndexFollower, lambda follower: follower.projection.apply_takedowns()
+    )
 
 
 def _current_parts(data: DataDirectory) -> list[DataDirectory]:
@@ -296,20 +375,20 @@ def _replace_part(data: DataDirectory, successor: DataDirectory) -> None:
     """Replace a part of the index with its successor. A kill after the first or second step leaves an index whose
     state, at worst, claims fewer records than it holds: these are read again, without effect.
     """
-    takedowns.clear_applied(data)
+    index_state.clear_applied(data)
     schema.replace_with(data, successor)
-    indexed_visits.replace_with(data, successor)
-    takedowns.replace_with(data, successor)
+    index_state.replace_visits(data, successor)
+    index_state.replace_marker(data, successor)
 
 
 def _is_other_version(data: DataDirectory) -> bool:
     """Whether another version of Tarrafa made this index."""
-    return schema.is_other_version(data) or indexed_visits.is_other_version(data)
+    return schema.is_other_version(data) or index_state.is_other_version(data)
 
 
 def cursor(data: DataDirectory) -> Cursor:
     """How far a part of the index has read the archive; a part of another version has read nothing."""
-    return {} if schema.is_other_version(data) else cursor_of(indexed_visits.database_file(data))
+    return {} if schema.is_other_version(data) else cursor_of(index_state.database_file(data))
 
 
 def behind(data: DataDirectory, until: Cursor | None = None) -> int:
@@ -319,3 +398,32 @@ def behind(data: DataDirectory, until: Cursor | None = None) -> int:
     """
     upto = visit_lengths(data.archive) if until is None else until
     return unread_bytes(upto, [cursor(part) for part in shards.parts(data)])
+
+
+def is_settled(data: DataDirectory) -> bool:
+    """Whether every page, in every part of the index that is kept here, was written with the present links. (Ranks are
+    computed later: search corrects for the difference.)
+    """
+    try:
+        links, _ = GraphReader(data).version()
+    except DataError:
+        return True
+    return all(read_links_version(part).partition(" ")[0] == links for part in shards.parts(data))
+
+
+class IndexStatus(msgspec.Struct, frozen=True):
+    """`shards` as `rebuild index --shards` takes it; `settled`: every page was written with the present links."""
+
+    shards: str
+    documents: int
+    behind_bytes: int
+    settled: bool
+
+
+def index_status(data: DataDirectory) -> IndexStatus | None:
+    """For `tarrafa status`; None without an index. Opens nothing for writing."""
+    there = [part for part in shards.parts(data) if schema.exists(part)]
+    if not there:
+        return None
+    documents = sum(IndexReader(part).snapshot().documents for part in there)
+    return IndexStatus(str(shards.read_layout(data)), documents, behind(data), is_settled(data))

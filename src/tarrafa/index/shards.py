@@ -19,7 +19,7 @@ from typing import NamedTuple
 from xxhash import xxh3_64_intdigest
 
 from tarrafa.errors import ConfigError, DataError, data_error_from_os
-from tarrafa.index import indexed_visits, schema
+from tarrafa.index import index_state, schema
 from tarrafa.parse.url import host_name
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 
@@ -138,7 +138,7 @@ def remove_stray_parts(data: DataDirectory) -> None:
     there = {path.name for path in folder.iterdir() if PART_NAME.fullmatch(path.name)} if folder.is_dir() else ()
     for name in {"", *there} - kept:
         stray = DataDirectory(data.root, name)
-        indexed_visits.remove(stray)
+        index_state.database_file(stray).remove()
         schema.remove(stray)
         if name:
             shutil.rmtree(stray.index, ignore_errors=True)

@@ -123,9 +123,7 @@ def _decoded(body: bytes, name: str) -> str:
 
 
 def _from_document(head: bytes) -> str | None:
-    """The encoding that the document declares. A document that is readable as ASCII this far is certainly not
-    UTF-16.
-    """
+    """The encoding that the document declares. A document that reads as ASCII this far is not UTF-16."""
     if head.startswith(b"<\x00?\x00x\x00"):
         return "utf-16le"
     if head.startswith(b"\x00<\x00?\x00x"):
@@ -214,9 +212,7 @@ class TextStream:
                 return
 
     def _unzipped(self) -> Iterator[bytes]:
-        """All gzip members, one after the other. Bytes after the last member are ignored; a premature end sets
-        `cut`.
-        """
+        """All gzip members. Bytes after the last member are ignored; a premature end sets `cut`."""
         at, members, data = 0, 1, b""
         unzip, begun = zlib.decompressobj(wbits=31), True
         while True:

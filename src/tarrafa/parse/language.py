@@ -38,9 +38,7 @@ def normalize_tag(tag: str) -> str:
 
 
 def _detected(sample: str) -> str:
-    """The language that CLD2 is sure of. CLD2 refuses control characters and lone surrogates; they are removed when it
-    does.
-    """
+    """The language that CLD2 is sure of. Control characters and lone surrogates, which it refuses, are removed."""
     try:
         reliable, _, details = pycld2.detect(sample, isPlainText=True)
     except (pycld2.error, ValueError):

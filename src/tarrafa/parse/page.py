@@ -2,7 +2,7 @@
 
 Promises: any bytes give a `Page`, and everything in it is bounded by a constant below. HTML, broken or not, is read as
 browsers read it; XHTML is read as HTML; plain text has a text and no links; PDF, RTF and office documents
-(`documents.document`) have both, or raise `UnreadableDocument`. For other types only the server's robots directives are
+(`documents.document`) have both, or raise `UnreadableDocument`. For other types only the server's robots robots are
 known.
 Knows nothing of visits or collections. The worker that calls `parse` bounds the memory and time of a hostile page.
 """
@@ -48,14 +48,8 @@ FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml"})
 _ANCHORS = ("a", "area")
 _METADATA_ELEMENTS = ("title", "base", "meta", "link", "h1", "h2", "h3", "frame", "iframe")
 _TEMPLATE_ELEMENTS = ("template",)  # browsers do not display it
-_TEXTLESS_ELEMENTS = (
-    "noscript",
-    "iframe",
-    "svg",
-    "select",
-    "textarea",
-    "datalist",
-)  # may contain links, but no text for readers
+# These may contain links, but no text for readers.
+_TEXTLESS_ELEMENTS = ("noscript", "iframe", "svg", "select", "textarea", "datalist")
 _LAYOUT = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 
 _looks_like_html = re.compile(rb"\s*(?:<!--|<\?xml|<!doctype\s+html|<[a-z][a-z0-9]*[\s/>])", re.IGNORECASE).match
@@ -83,15 +77,15 @@ def parse(
     `careful`: raise `SandboxRequired` instead of passing the page to a library that it could crash.
     """
     kind = _kind(body, content_type)
-    asked = robots_meta.from_header(x_robots_tag, agent) if x_robots_tag else frozenset()
+    robots = robots_meta.from_header(x_robots_tag, agent) if x_robots_tag else frozenset()
     if kind in DOCUMENT_KINDS:
-        return _parse_document(kind, body, url, asked, identity)
+        return _parse_document(kind, body, url, robots, identity)
     body = body[:BODY_BYTES_MAX]
     if kind == "html":
-        return _parse_html(body, url, content_type, asked, identity, agent, careful)
+        return _parse_html(body, url, content_type, robots, identity, agent, careful)
     if kind == "plain":
-        return _parse_plain(body, url, content_type, asked)
-    return Page(url=url, robots=robots_meta.combine([asked]), parser=PARSER)
+        return _parse_plain(body, url, content_type, robots)
+    return Page(url=url, robots=robots_meta.combine([robots]), parser=PARSER)
 
 
 def _kind(body: bytes, content_type: str) -> str:
@@ -128,7 +122,7 @@ class _PageElements:
     language: str = ""
     canonical: str = ""
     headings: list[str] = field(default_factory=list)
-    asked: list[frozenset[str]] = field(default_factory=list)
+    robots: list[frozenset[str]] = field(default_factory=list)  # directives
     links: list[tuple[str, str, str, str]] = field(default_factory=list)  # href, rel, type, hreflang of link elements
     frames: list[str] = field(default_factory=list)  # and other targets without an anchor
     refresh: str = ""
@@ -137,54 +131,54 @@ class _PageElements:
 
 
 def _parse_html(
-    body: bytes, url: str, content_type: str, asked: frozenset[str], identity: UrlIdentity, agent: str, careful: bool
+    body: bytes, url: str, content_type: str, robots: frozenset[str], identity: UrlIdentity, agent: str, careful: bool
 ) -> Page:
     own = canonical(url) or ""
     markup, encoding = charset.decode(body, content_type, _top_level(own))
     document = parse_html(markup, positions=False)
     _remove_elements(document, _TEMPLATE_ELEMENTS)
-    said = _read_elements(document, agent)
-    base = base_url_of((canonical(said.base, url) if said.base else None) or url)
+    facts = _read_elements(document, agent)
+    base = base_url_of((canonical(facts.base, url) if facts.base else None) or url)
     links = LinkExtractor(identity.fold(own) if own else url, base, encoding, identity)
-    refresh = (links.resolve(said.refresh) or "") if said.refresh else ""
+    refresh = (links.resolve(facts.refresh) or "") if facts.refresh else ""
     if refresh:
         links.add(refresh, "", "")
     links.add_anchors(document.iter_elements(_ANCHORS))
     alternates: dict[tuple[str, str], None] = {}
-    for href, rel, type_, hreflang in said.links:
+    for href, rel, type_, hreflang in facts.links:
         target = links.add_link_element(href, rel, type_)
         if hreflang and target is not None and len(alternates) < ALTERNATES_MAX:
             alternates[hreflang, target] = None
-    for src in said.frames:
+    for src in facts.frames:
         links.add(src, "", "")
-    stated = structured.extract_from_tree(document, markup, own or url, said.base, content_type, careful=careful)
+    stated = structured.extract_from_tree(document, markup, own or url, facts.base, content_type, careful=careful)
     _remove_elements(document, _TEXTLESS_ELEMENTS)
     text = normalize_lines(document.to_text(_LAYOUT))
-    folded = fingerprint.fold(f"{said.title}\n{text}")
+    folded = fingerprint.fold(f"{facts.title}\n{text}")
     return Page(
         url=url,
-        title=said.title,
+        title=facts.title,
         text=text,
-        headings=tuple(said.headings),
+        headings=tuple(facts.headings),
         links=links.all(),
-        language=language.detect(text or said.title, said.language),
+        language=language.detect(text or facts.title, facts.language),
         charset=encoding,
-        canonical=(links.resolve(said.canonical) or "") if said.canonical else "",
-        robots=robots_meta.combine([asked, *said.asked]),
+        canonical=(links.resolve(facts.canonical) or "") if facts.canonical else "",
+        robots=robots_meta.combine([robots, *facts.robots]),
         content_id=fingerprint.content_id(folded),
         simhash=fingerprint.simhash(folded),
         vocabularies=stated.vocabularies,
         statements=stated.statements,
         unread=stated.unread,
         refresh=refresh,
-        refresh_s=said.refresh_s if refresh else 0.0,
+        refresh_s=facts.refresh_s if refresh else 0.0,
         alternates=tuple(alternates),
-        feeds=_feeds(said.feeds, links) if said.feeds else (),
+        feeds=_feeds(facts.feeds, links) if facts.feeds else (),
         parser=PARSER,
     )
 
 
-def _parse_plain(body: bytes, url: str, content_type: str, asked: frozenset[str]) -> Page:
+def _parse_plain(body: bytes, url: str, content_type: str, robots: frozenset[str]) -> Page:
     raw, encoding = charset.decode(body, content_type, _top_level(canonical(url) or ""))
     text = normalize_lines(raw[: 2 * TEXT_LENGTH_MAX].replace("\x00", "").replace("\r", "\n"))
     folded = fingerprint.fold(text)
@@ -194,30 +188,30 @@ def _parse_plain(body: bytes, url: str, content_type: str, asked: frozenset[str]
         text=text,
         language=language.detect(text),
         charset=encoding,
-        robots=robots_meta.combine([asked]),
+        robots=robots_meta.combine([robots]),
         content_id=fingerprint.content_id(folded),
         simhash=fingerprint.simhash(folded),
         parser=PARSER,
     )
 
 
-def _parse_document(kind: str, body: bytes, url: str, asked: frozenset[str], identity: UrlIdentity) -> Page:
-    said = read_document(kind, body, 2 * TEXT_LENGTH_MAX)
+def _parse_document(kind: str, body: bytes, url: str, robots: frozenset[str], identity: UrlIdentity) -> Page:
+    extracted = read_document(kind, body, 2 * TEXT_LENGTH_MAX)
     own = canonical(url) or ""
     links = LinkExtractor(identity.fold(own) if own else url, base_url_of(url), charset.UTF_8, identity)
-    for href, anchor in said.hrefs.items():
+    for href, anchor in extracted.hrefs.items():
         links.add(href, anchor, "")
-    text = normalize_lines(replace_invalid_characters("\n".join(said.lines)))
-    title = said.best_title()[:TITLE_LENGTH_MAX].rstrip() or text.partition("\n")[0][:TITLE_LENGTH_MAX].rstrip()
+    text = normalize_lines(replace_invalid_characters("\n".join(extracted.lines)))
+    title = extracted.best_title()[:TITLE_LENGTH_MAX].rstrip() or text.partition("\n")[0][:TITLE_LENGTH_MAX].rstrip()
     folded = fingerprint.fold(f"{title}\n{text}")
     return Page(
         url=url,
         title=title,
         text=text,
-        headings=tuple(said.headings),
+        headings=tuple(extracted.headings),
         links=links.all(),
-        language=language.detect(text or title, said.language),
-        robots=robots_meta.combine([asked]),
+        language=language.detect(text or title, extracted.language),
+        robots=robots_meta.combine([robots]),
         content_id=fingerprint.content_id(folded),
         simhash=fingerprint.simhash(folded),
         parser=PARSER,
@@ -225,62 +219,62 @@ def _parse_document(kind: str, body: bytes, url: str, asked: frozenset[str], ide
 
 
 def _read_elements(document: Document, agent: str) -> _PageElements:
-    said = _PageElements()
+    facts = _PageElements()
     root = document.root
     if root is not None:
-        said.language = root.attr("lang") or root.attr("xml:lang") or ""
+        facts.language = root.attr("lang") or root.attr("xml:lang") or ""
     for element in islice(document.iter_elements(_METADATA_ELEMENTS), HEAD_ELEMENTS_MAX):
         tag = element.tag
         if tag == "meta":
-            _read_meta(element, said, agent)
+            _read_meta(element, facts, agent)
         elif tag == "link":
-            _read_link(element, said)
+            _read_link(element, facts)
         elif tag == "title":
-            if not said.title and element.namespace is Namespace.HTML:
-                said.title = _single_line(element.text, TITLE_LENGTH_MAX)
+            if not facts.title and element.namespace is Namespace.HTML:
+                facts.title = _single_line(element.text, TITLE_LENGTH_MAX)
         elif tag == "base":
-            said.base = said.base or element.attr("href") or ""
+            facts.base = facts.base or element.attr("href") or ""
         elif tag in ("frame", "iframe"):
-            said.frames.append(element.attr("src") or "")
-        elif len(said.headings) < HEADINGS_MAX and (heading := _single_line(element.to_text(), HEADING_LENGTH_MAX)):
-            said.headings.append(heading)
-    return said
+            facts.frames.append(element.attr("src") or "")
+        elif len(facts.headings) < HEADINGS_MAX and (heading := _single_line(element.to_text(), HEADING_LENGTH_MAX)):
+            facts.headings.append(heading)
+    return facts
 
 
-def _read_meta(element: Element, said: _PageElements, agent: str) -> None:
+def _read_meta(element: Element, facts: _PageElements, agent: str) -> None:
     name = element.attr("name")
     if name is not None:
-        if asked := robots_meta.from_meta(name, element.attr("content") or "", agent):
-            said.asked.append(asked)
+        if robots := robots_meta.from_meta(name, element.attr("content") or "", agent):
+            facts.robots.append(robots)
         return
     pragma = (element.attr("http-equiv") or "").lower()
     if pragma == "refresh":
         target, delay_s = _refresh_target(element.attr("content") or "")
         if element.closest("noscript") is not None:  # browsers that run scripts stay on the page
-            said.frames.append(target)
-        elif not said.refresh:
-            said.refresh, said.refresh_s = target, delay_s
-    elif pragma == "content-language" and not said.language:
-        said.language = element.attr("content") or ""
+            facts.frames.append(target)
+        elif not facts.refresh:
+            facts.refresh, facts.refresh_s = target, delay_s
+    elif pragma == "content-language" and not facts.language:
+        facts.language = element.attr("content") or ""
 
 
-def _read_link(element: Element, said: _PageElements) -> None:
+def _read_link(element: Element, facts: _PageElements) -> None:
     href = element.attr("href")
     if href is None:
         return
     rel = element.attr("rel") or ""
     tokens = rel.lower().split()
     if "canonical" in tokens:
-        said.canonical = said.canonical or href
+        facts.canonical = facts.canonical or href
         return
     type_ = element.attr("type") or ""
     hreflang = ""
     if "alternate" in tokens and "stylesheet" not in tokens:
         if type_ and type_.partition(";")[0].strip().lower() in FEED_TYPES:
-            said.feeds.append(href)
+            facts.feeds.append(href)
             return
         hreflang = (element.attr("hreflang") or "").strip().lower()
-    said.links.append((href, rel, type_, hreflang if len(hreflang) <= HREFLANG_LENGTH_MAX else ""))
+    facts.links.append((href, rel, type_, hreflang if len(hreflang) <= HREFLANG_LENGTH_MAX else ""))
 
 
 def _refresh_target(content: str) -> tuple[str, float]:
@@ -291,8 +285,8 @@ def _refresh_target(content: str) -> tuple[str, float]:
     return (found[2] or found[3] or found[4] or "").strip(), float(found[1][:REFRESH_DIGITS_MAX] or 0)
 
 
-def _feeds(said: list[str], links: LinkExtractor) -> tuple[str, ...]:
-    found = dict.fromkeys(url for href in said if (url := links.resolve(href)))
+def _feeds(hrefs: list[str], links: LinkExtractor) -> tuple[str, ...]:
+    found = dict.fromkeys(url for href in hrefs if (url := links.resolve(href)))
     return tuple(islice(found, FEEDS_MAX))
 
 

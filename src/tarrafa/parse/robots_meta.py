@@ -47,14 +47,14 @@ def from_header(value: str, agent: str = AGENT) -> frozenset[str]:
     return frozenset(ours)
 
 
-def combine(voices: Iterable[frozenset[str]]) -> RobotsMeta:
+def combine(sources: Iterable[frozenset[str]]) -> RobotsMeta:
     """All directives together."""
-    asked = frozenset().union(*voices)
-    if not asked:
+    directives = frozenset().union(*sources)
+    if not directives:
         return NO_RESTRICTIONS
-    none = "none" in asked
+    none = "none" in directives
     return RobotsMeta(
-        noindex=none or "noindex" in asked,
-        nofollow=none or "nofollow" in asked,
-        noarchive="noarchive" in asked or "nocache" in asked,
+        noindex=none or "noindex" in directives,
+        nofollow=none or "nofollow" in directives,
+        noarchive="noarchive" in directives or "nocache" in directives,
     )

@@ -41,9 +41,7 @@ _DUBLIN_CORE = "http://purl.org/dc/elements/1.1/"
 
 @dataclass(frozen=True, slots=True)
 class _ListingFormat:
-    """The element names of one family of files. Names are in lower case, without the prefix of the family's own
-    namespace.
-    """
+    """The element names of one family of files, in lower case, without the prefix of the family's namespace."""
 
     entries: frozenset[str]  # the elements that are entries
     url_fields: tuple[str, ...]  # children of an entry that hold its URL, the best first
@@ -135,9 +133,7 @@ def _read(stream: TextStream, found: "_ListingBuilder") -> None:
 
 
 class _ListingLimitReached(Exception):
-    """A limit is reached, or the file asks for something that is never done (entities). URLs found so far are kept; no
-    more is read.
-    """
+    """A limit is reached, or the file declares entities. URLs found so far are kept; no more is read."""
 
 
 @dataclass(slots=True)
@@ -177,12 +173,12 @@ class _ListingBuilder:
 
     def add(self, entry: _ListingEntry, dialect: _ListingFormat) -> None:
         """Add a complete entry."""
-        said = entry.fields
-        place = next((said[name] for name in dialect.url_fields if name in said), "")
-        told = next((said[name] for name in dialect.date_fields if name in said), "")
-        self.add_url(place, entry.base, told, self.sitemaps if entry.element == "sitemap" else self.entries)
+        fields = entry.fields
+        reference = next((fields[name] for name in dialect.url_fields if name in fields), "")
+        date = next((fields[name] for name in dialect.date_fields if name in fields), "")
+        self.add_url(reference, entry.base, date, self.sitemaps if entry.element == "sitemap" else self.entries)
 
-    def add_url(self, reference: str, base: BaseUrl, told: str, into: dict[str, float]) -> None:
+    def add_url(self, reference: str, base: BaseUrl, date: str, into: dict[str, float]) -> None:
         """Add a URL and when it changed. A list that names itself, as an empty reference does, is skipped."""
         self._seen += 1
         if self._seen > SITEMAP_URLS_MAX:
@@ -191,7 +187,7 @@ class _ListingBuilder:
         if url is None or url == self._own:
             return
         url = self._fold(url)
-        into[url] = max(into.get(url, 0.0), parse_date(told) if told else 0.0)
+        into[url] = max(into.get(url, 0.0), parse_date(date) if date else 0.0)
 
 
 def _prefixes(dialect: _ListingFormat, of_root: str, attributes: dict[str, str]) -> dict[str, str]:
@@ -233,9 +229,7 @@ class _ListingXmlReader:
         self._parser.EndElementHandler = self._end
 
     def read(self, pieces: Iterator[str]) -> Iterator[str] | None:
-        """Read to the end, or to the first fault. At a fault, return the rest, beginning with the tag or entry that has
-        it.
-        """
+        """Read to the end, or to the first fault: then return the rest from the faulty tag or entry on."""
         try:
             return self._fed(pieces)
         finally:
@@ -273,9 +267,7 @@ class _ListingXmlReader:
         return self._elements > 0 and (self._depth == 0 or self.dialect is None)
 
     def _doctype(self, name: str, system_id: str | None, public_id: str | None, has_subset: int) -> None:
-        """Ignore the DTD that old RSS names. A DTD inside the file declares entities (bombs, file disclosure): stop
-        reading.
-        """
+        """Ignore the DTD that old RSS names. A DTD inside the file declares entities (bombs): stop reading."""
         if has_subset:
             raise _ListingLimitReached
 
@@ -370,7 +362,7 @@ def _read_leniently(
                 found.add(entry, dialect)
             entry = None if tag[1] else _ListingEntry(name, base)
         elif entry is not None and not tag[1] and name in names:
-            attributes = {said[1]: _unescaped(said[2] or said[3] or "") for said in _attribute.finditer(tag[4])}
+            attributes = {found[1]: _unescaped(found[2] or found[3] or "") for found in _attribute.finditer(tag[4])}
             entry.put(name, attributes, _unescaped(tag[6]) if tag[5] is None else tag[5])
         is_over = bool(tag[1]) and tag[3].lower() in _ROOTS
     if entry is not None:

@@ -54,9 +54,7 @@ _NORMAL = _UPPER | _DECODED
 
 
 def canonical(url: str, base: str | None = None) -> str | None:
-    """The canonical form of `url`, resolved against `base`; None if it is no http(s) URL, or longer than
-    URL_LENGTH_MAX.
-    """
+    """The canonical form of `url`, resolved against `base`; None if it is no http(s) URL, or too long."""
     if base is not None:
         return base_url_of(base).join(url)
     if "/." not in url and _needs_parser(url) is None and len(url) <= URL_LENGTH_MAX:
@@ -74,9 +72,7 @@ class BaseUrl:
     folder: str  # up to the last slash; empty if not plain enough
 
     def join(self, url: str) -> str | None:
-        """The same as `canonical(url, base)`. Most links need no URL parser: a plain path is appended to the origin or
-        the folder.
-        """
+        """The same as `canonical(url, base)`. Most links need no parser: a plain path is appended."""
         care = _needs_parser(url)
         if care is None:
             plain = url
@@ -124,9 +120,7 @@ def base_url_of(href: str) -> BaseUrl:
 
 
 def _with_plain_tail(url: str) -> str | None:
-    """The canonical form of an absolute URL whose path and query are already normal; None if the slow path must
-    decide.
-    """
+    """The canonical form of an absolute URL with a normal path and query; None if the slow path must decide."""
     slash = url.find("/", 8)
     if slash < 0:
         return None
@@ -241,9 +235,7 @@ def host_id(key: str) -> HostId:
 
 
 class UrlIdentity(msgspec.Struct, frozen=True):
-    """Options of a collection that treat more URLs as the same page. Modern servers tell these apart, so both are off
-    by default.
-    """
+    """Options that treat more URLs as the same page. Modern servers tell these apart: both are off by default."""
 
     fold_case: bool = False
     strip_slash: bool = False

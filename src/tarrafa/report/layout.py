@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tarrafa.i18n import Translator, message
-from tarrafa.i18n.collection_states import collection_state
-from tarrafa.model import status_name
+from tarrafa.model import collection_state, status_name
 from tarrafa.report.schema import (
     CollectionReport,
     Distribution,

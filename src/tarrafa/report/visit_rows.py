@@ -20,8 +20,7 @@ from fastwarc.warc import WarcRecordType
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from tarrafa.archive.history import durable_lengths, worker_of
-from tarrafa.archive.warc_reader import read_records
+from tarrafa.archive.warc_reader import durable_lengths, read_records, worker_of
 from tarrafa.errors import DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.model import HostNote, Outcome

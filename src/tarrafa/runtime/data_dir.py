@@ -1,19 +1,9 @@
 """The data directory: paths, format version, lock, free space, and helpers for locks and atomic files.
 
-DATA/VERSION            the format of everything below; a newer one is never touched
-DATA/lock               held by the supervisor while it runs
-DATA/run/               sockets, logs: may be deleted while nothing runs
-DATA/frontier.sqlite    the only mutable truth about URLs
-DATA/archive/           the only truth about content
-DATA/index/ graph/ triples/  follow the archive and can be rebuilt from it
-DATA/cursors/           how far each library reader (`tarrafa.crawl.pages`) has read
-DATA/outbox/            reports of workers that wait for an unreachable frontier server
-DATA/crawlers.sqlite    messages to external crawlers, and which of them were acknowledged
-DATA/queries.sqlite     search queries by day, without users
-DATA/takedown.jsonl     take-downs and their removals, with author, time and reason
-DATA/ontology.toml      rules for inferences from page statements, with ontologies in DATA/ontology/
-DATA/secrets/           credentials for crawled sites, by collection; readable by the owner only
-DATA/search.toml        synonyms, pinned, lowered and blocked sites, written by the operators
+Beside the paths of `DataDirectory` there are files of single modules: lock (held by the supervisor while it runs),
+takedown.jsonl (take-downs and their removals, with author, time and reason), ontology.toml and ontology/ (rules for
+inferences from page statements), secrets/ (credentials for crawled sites), search.toml (curation of the search), and
+those of the coordinator.
 """
 
 import fcntl
@@ -32,6 +22,16 @@ FREE_BYTES_MIN = 32 << 20  # below this we stop before the disk is full
 SOCKET_PATH_MAX = 100  # sun_path holds 108 bytes
 
 
+class _PathBelow:
+    """An attribute of `DataDirectory`: a path below its root."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __get__(self, data: "DataDirectory", owner: object) -> Path:
+        return data.root.joinpath(*self._names)
+
+
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
     """The paths below one data directory. `part`: the paths of one part of its index (index/shards.py)."""
@@ -39,57 +39,25 @@ class DataDirectory:
     root: Path
     part: str = ""
 
-    @property
-    def version(self) -> Path:
-        return self.root / "VERSION"
-
-    @property
-    def run(self) -> Path:
-        return self.root / "run"
-
-    @property
-    def logs(self) -> Path:
-        return self.root / "run" / "log"
-
-    @property
-    def frontier(self) -> Path:
-        return self.root / "frontier.sqlite"
-
-    @property
-    def archive(self) -> Path:
-        return self.root / "archive"
+    version = _PathBelow("VERSION")  # the format of everything here; a newer one is never touched
+    run = _PathBelow("run")  # sockets, logs: may be deleted while nothing runs
+    logs = _PathBelow("run", "log")
+    frontier = _PathBelow("frontier.sqlite")  # the only mutable truth about URLs
+    archive = _PathBelow("archive")  # the only truth about content
+    graph = _PathBelow("graph")  # graph, index and triples follow the archive and can be rebuilt from it
+    cursors = _PathBelow("cursors")  # how far each library reader (`tarrafa.crawl.pages`) has read
+    outbox = _PathBelow("outbox")  # reports of workers that wait for an unreachable frontier server
+    crawlers = _PathBelow("crawlers.sqlite")  # messages to external crawlers, and which of them were acknowledged
+    queries = _PathBelow("queries.sqlite")  # search queries by day, without users
+    reports = _PathBelow("reports")  # made from the console
 
     @property
     def index(self) -> Path:
         return self.root / "index" / self.part
 
     @property
-    def graph(self) -> Path:
-        return self.root / "graph"
-
-    @property
     def triples(self) -> Path:
         return self.root / "triples" / self.part
-
-    @property
-    def cursors(self) -> Path:
-        return self.root / "cursors"
-
-    @property
-    def outbox(self) -> Path:
-        return self.root / "outbox"
-
-    @property
-    def crawlers(self) -> Path:
-        return self.root / "crawlers.sqlite"
-
-    @property
-    def reports(self) -> Path:
-        return self.root / "reports"
-
-    @property
-    def queries(self) -> Path:
-        return self.root / "queries.sqlite"
 
     @property
     def socket(self) -> str:
@@ -97,7 +65,6 @@ class DataDirectory:
         return str(self.run / "frontier.sock")
 
     def check_version(self) -> None:
-        """Refuse a directory with another format version."""
         if not self.version.exists():
             raise DataError(f"{self.root}: no Tarrafa data here; `tarrafa crawl FILE` makes some")
         text = self.version.read_text().strip()
@@ -118,16 +85,7 @@ class DataDirectory:
                 self.check_version()
             elif self.root.exists() and any(p.name != "lock" for p in self.root.iterdir()):
                 raise DataError(f"{self.root}: not empty, and no Tarrafa data directory; use another --data directory")
-            for folder in (
-                self.root,
-                self.run,
-                self.logs,
-                self.archive,
-                self.index,
-                self.graph,
-                self.triples,
-                self.cursors,
-            ):
+            for folder in (self.logs, self.archive, self.index, self.graph, self.triples, self.cursors):
                 folder.mkdir(parents=True, exist_ok=True)
             if not self.version.exists():
                 write_atomically(self.version, f"{DATA_FORMAT}\n".encode())
@@ -161,12 +119,12 @@ def try_lock(path: Path) -> IO[bytes] | None:
 
 
 def file_fingerprint(path: Path) -> tuple[int, ...]:
-    """A value that differs for each content of a file that is replaced or only grows; empty if there is no file."""
+    """A value that differs for each content and each mode of a file that is replaced or only grows; empty: no file."""
     try:
         found = path.stat()
     except OSError:
         return ()
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return found.st_ino, found.st_ctime_ns, found.st_size
 
 
 def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:

@@ -1,8 +1,7 @@
-"""Process heartbeats: each process of a node sends one a second, as a datagram, to its supervisor.
+"""Process heartbeats: each process of a node sends one a second, as a datagram, to its supervisor (`DATA/run/pulse`).
 
-Every process of a node sends a `ProcessHeartbeat` about once a second to its supervisor, as a datagram to
-`DATA/run/pulse`. No process waits for it: a supervisor that is stopped or busy misses the heartbeat, and nothing else
-happens. The supervisor measures processor, memory and disk by itself; a heartbeat holds what only the process knows.
+No process waits for it: a supervisor that is stopped or busy misses the heartbeat, and nothing else happens. The
+supervisor measures processor, memory and disk by itself; a heartbeat holds what only the process knows.
 
 Promises: sending never waits and never fails. A received heartbeat is bounded, of the right types, and free of
 characters that a terminal or a page would obey. Any other datagram is ignored.
@@ -98,13 +97,13 @@ class HeartbeatSender:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._socket.setblocking(False)
 
-    def send(self, pulse: ProcessHeartbeat) -> None:
+    def send(self, heartbeat: ProcessHeartbeat) -> None:
         """Send by path each time: a restarted listener has a new socket. If there is no listener, or it is busy, or the
         heartbeat is too large, it is dropped: the next one follows in a second.
         """
-        content = msgspec.msgpack.encode(pulse)
+        content = msgspec.msgpack.encode(heartbeat)
         if len(content) > PROCESS_HEARTBEAT_BYTES_MAX:
-            content = msgspec.msgpack.encode(msgspec.structs.replace(pulse, newest=(), failures=(), slowest=()))
+            content = msgspec.msgpack.encode(msgspec.structs.replace(heartbeat, newest=(), failures=(), slowest=()))
         with contextlib.suppress(OSError):
             self._socket.sendto(content, self._path)
 
@@ -138,8 +137,8 @@ def send_from_thread(data: DataDirectory, make: Callable[[], ProcessHeartbeat]) 
 class HeartbeatListener:
     """Receives the heartbeats of a data directory, in the running event loop; only this user can send any."""
 
-    def __init__(self, data: DataDirectory, heard: Callable[[ProcessHeartbeat], None]) -> None:
-        self._path, self._heard = heartbeat_socket_path(data), heard
+    def __init__(self, data: DataDirectory, on_heartbeat: Callable[[ProcessHeartbeat], None]) -> None:
+        self._path, self._on_heartbeat = heartbeat_socket_path(data), on_heartbeat
         self._path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._socket.setblocking(False)
@@ -154,8 +153,8 @@ class HeartbeatListener:
                 content = self._socket.recv(PROCESS_HEARTBEAT_BYTES_MAX + 1)
             except OSError:
                 return
-            if len(content) <= PROCESS_HEARTBEAT_BYTES_MAX and (pulse := decode_heartbeat(content)) is not None:
-                self._heard(pulse)
+            if len(content) <= PROCESS_HEARTBEAT_BYTES_MAX and (heartbeat := decode_heartbeat(content)) is not None:
+                self._on_heartbeat(heartbeat)
 
     def close(self) -> None:
         self._loop.remove_reader(self._socket.fileno())

@@ -165,7 +165,6 @@ def resident_bytes() -> int:
 
 
 def _address_space_and_resident_bytes() -> tuple[int, int]:
-    """Address space and resident memory, in bytes."""
     with open("/proc/self/statm") as file:  # noqa: PTH123
         addresses, resident = file.read().split()[:2]
     return int(addresses) * resource.getpagesize(), int(resident) * resource.getpagesize()

@@ -38,7 +38,7 @@ FILE_BYTES_MAX = 8 << 20
 SYNONYM_GROUPS_MAX, GROUP_WORDS_MAX = 10_000, 50  # groups of synonyms, and words in one group
 SYNONYMS_MAX = 20  # of one word: each adds a clause to the query
 TEXT_CHARS_MAX, TEXT_WORDS_MAX = 200, 8
-BLOCKED_MAX, LOWERED_MAX = 10_000, 100_000  # sites; each blocked site costs every search 2 us (see `exclusion_filter`)
+BLOCKED_MAX, LOWERED_MAX = 10_000, 100_000  # sites; each blocked site costs every search 2 us (`ExclusionFilter`)
 PINS_MAX, PINS_PER_QUERY_MAX = 10_000, 10
 DEMOTION_FACTOR = 0.3  # the factor of a site without one of its own
 

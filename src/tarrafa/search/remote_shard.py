@@ -1,33 +1,54 @@
-"""RemoteShard: searches the index of another machine over HTTP, with a timeout and retries.
+"""RemoteShard: searches the index of another machine over HTTP; and the wire format of the Shard protocol.
+
+    POST URL/shard/VERSION/METHOD    the arguments in msgpack; the result in msgpack, or a message and a code:
+                                     400 the request, 401 the token, 409 the version, 413 too long, 503 the index
 
 Promises: the same as a local shard, or `ShardUnavailable` with one line that gives the reason, within the time limit,
 whatever the other machine does or sends. Connections are kept and reused. An unreachable shard costs one search its
 time limit, not every search: later searches get `ShardUnavailable` at once, and a thread probes the shard, with growing
-pauses, until it answers; `close` ends the probes and the connections (`fetch/node_client.py`). `UnavailableShard`
-stands for a shard that is known to be unreachable: it is named with its reason, and no request is sent. Knows nothing
-of tantivy or of ranking.
+pauses, until it answers; `close` ends the probes and the connections (`fetch/node_client.py`). Every method of `Shard`
+is known here by its own annotations, bounds included; a value that does not fit is refused at either end before any
+other step. VERSION is made of these structs and of a sample of the text analysis, so that two machines that would
+misunderstand each other report it. Knows nothing of tantivy or of ranking.
 """
 
+import inspect
 import threading
-from collections.abc import Sequence
+import typing
+from collections.abc import Callable, Sequence
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import msgspec
 
 from tarrafa.errors import DataError, QueryError, ShardUnavailable
-from tarrafa.fetch.node_client import NodeHttpClient, NodeRequestFailed, check_node_url
-from tarrafa.i18n import Message, message
+from tarrafa.fetch.node_client import NodeHttpClient, NodeRequestFailed, check_node_url, wire_version
+from tarrafa.i18n import Message, Value, message
+from tarrafa.index.text_analysis import readings
 from tarrafa.model import UrlId
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
-from tarrafa.search import shard_wire
 from tarrafa.search.request import (
     CandidateBlock,
     DocumentAddress,
     HitDetails,
     ScorePart,
     SearchRequest,
+    Shard,
     ShardStatistics,
 )
-from tarrafa.search.shard_wire import CONTENT_TYPE, DECODE_ERRORS, METHODS, PATH, VERSION
+
+PATH = "/shard"
+CONTENT_TYPE = "application/x-msgpack"
+REQUEST_BYTES_MAX = 1 << 20
+RESPONSE_BYTES_MAX = 8 << 20
+MESSAGE_CHARS_MAX = 300
+MESSAGE_VALUES_MAX = 10
+DECODE_ERRORS = (ValueError, RecursionError)  # errors of decoding foreign bytes
+STATUS_BAD_QUERY = 400
+STATUS_WRONG_TOKEN = 401
+STATUS_OTHER_VERSION = 409
+STATUS_INDEX_ERROR = 503
+ANALYSIS_SAMPLE = "as funções do guarda-chuva, libraries, Straße: 日本語 ½"
 
 REQUEST_TIMEOUT_S = 2.0  # for one request; a search has three
 RETRY_PAUSE_S, RETRY_PAUSE_S_MAX = 1.0, 30.0  # before an unreachable shard is probed again
@@ -37,6 +58,79 @@ UNREADABLE_RESPONSE = message("what it answers cannot be understood")
 WRONG_TOKEN = message(
     "wrong token: --token-file or {variable} must be the same on both machines", variable=TOKEN_VARIABLE
 )
+
+Answer = TypeVar("Answer")
+
+
+# -- the wire format ---------------------------------------------------------------------------------------------------
+
+
+class ShardMethod:
+    """One method of the Shard protocol, as sent over the network."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        hints = typing.get_type_hints(function, include_extras=True)
+        returns: Any = hints.pop("return")
+        names = [name for name in inspect.signature(function).parameters if name != "self"]
+        arguments: Any = tuple[tuple(hints[name] for name in names)] if names else tuple[()]  # type: ignore[misc]
+        self.shapes = msgspec.json.schema(tuple[arguments, returns])
+        self.arguments = msgspec.msgpack.Decoder(arguments)
+        self.result = msgspec.msgpack.Decoder(returns)
+
+
+METHODS = {
+    name: ShardMethod(member) for name, member in vars(Shard).items() if inspect.isfunction(member) and name[0] != "_"
+}
+
+
+def _version() -> str:
+    return wire_version({name: method.shapes for name, method in METHODS.items()}, readings(ANALYSIS_SAMPLE))
+
+
+VERSION = _version()
+encode = msgspec.msgpack.Encoder().encode
+
+ShortText = Annotated[str, msgspec.Meta(max_length=MESSAGE_CHARS_MAX)]
+
+
+class ShardReason(msgspec.Struct, frozen=True):
+    """A `Message` from another machine, in bounds: few short values, and no messages inside it."""
+
+    text: ShortText
+    values: Annotated[dict[ShortText, ShortText | int | float], msgspec.Meta(max_length=MESSAGE_VALUES_MAX)] = {}
+
+
+_decode_reason = msgspec.msgpack.Decoder(ShardReason | str).decode
+
+
+def decode_reason(content: bytes) -> Message | str:
+    """The reason that a shard gives for not answering."""
+    reason = _decode_reason(content)
+    if isinstance(reason, str):
+        return one_line(reason)
+    values: dict[str, Value] = {
+        name: one_line(value) if isinstance(value, str) else value for name, value in reason.values.items()
+    }
+    received = Message(one_line(reason.text), values)
+    str(received)  # raises ValueError where a value does not fit its place
+    return received
+
+
+def other_version(ours: str, theirs: str) -> Message:
+    """The message of the answering machine, for the asking one."""
+    return message(
+        "it is another version of Tarrafa ({there} there, {here} here); install the same one on both machines",
+        there=ours,
+        here=one_line(theirs),
+    )
+
+
+def one_line(text: str) -> str:
+    """A foreign message as one printable line."""
+    return " ".join(text.split())[:MESSAGE_CHARS_MAX]
+
+
+# -- the client --------------------------------------------------------------------------------------------------------
 
 
 class RemoteShard:
@@ -54,56 +148,47 @@ class RemoteShard:
         private: bool = False,
     ) -> None:
         self._peer = NodeHttpClient(check_node_url(url, "--shard"), token.secret, CONTENT_TYPE, limit_s, private)
-        self._name = name or self._peer.url
-        self._trouble: Message | str = ""
+        self.name = name or self._peer.url
+        self._reason: Message | str = ""
         self._first_pause_s = self._pause_s = pause_s
         self._lock, self._present, self._closed = threading.Lock(), threading.Event(), threading.Event()
         self._present.set()
 
-    @property
-    def name(self) -> str:
-        return self._name
-
     def documents(self) -> int:
-        found: int = self._ask("documents")
-        return found
+        return self._ask(Shard.documents)
 
-    def statistics(self, question: SearchRequest) -> ShardStatistics:
-        found: ShardStatistics = self._ask("statistics", question)
-        return found
+    def statistics(self, request: SearchRequest) -> ShardStatistics:
+        return self._ask(Shard.statistics, request)
 
-    def top_matches(self, question: SearchRequest, together: ShardStatistics, limit: int) -> CandidateBlock:
-        found: CandidateBlock = self._ask("top_matches", question, together, limit)
+    def top_matches(self, request: SearchRequest, overall: ShardStatistics, limit: int) -> CandidateBlock:
+        found = self._ask(Shard.top_matches, request, overall, limit)
         self._check_block(found, limit)
         self._pause_s = self._first_pause_s
         return found
 
-    def show(self, question: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
-        found: list[HitDetails] = self._ask("show", question, moment, places)
+    def show(self, request: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
+        found = self._ask(Shard.show, request, moment, places)
         self._check_response(len(found) == len(places))
         return found
 
-    def find_urls(self, question: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
-        found: CandidateBlock = self._ask("find_urls", question, ids)
+    def find_urls(self, request: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
+        found = self._ask(Shard.find_urls, request, ids)
         self._check_block(found, len(ids))
         return found
 
-    def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
-        found: list[ScorePart] = self._ask("explain_score", question, together, url)
-        return found
+    def explain_score(self, request: SearchRequest, overall: ShardStatistics, url: str) -> list[ScorePart]:
+        return self._ask(Shard.explain_score, request, overall, url)
 
     def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
-        found: list[tuple[str, int]] = self._ask("complete", beginning, before, limit)
-        return found
+        return self._ask(Shard.complete, beginning, before, limit)
 
     def similar_words(self, word: str, limit: int) -> list[tuple[str, int, int]]:
-        found: list[tuple[str, int, int]] = self._ask("similar_words", word, limit)
-        return found
+        return self._ask(Shard.similar_words, word, limit)
 
     def expansion_terms(
-        self, question: SearchRequest, together: ShardStatistics, pages: int, limit: int
+        self, request: SearchRequest, overall: ShardStatistics, pages: int, limit: int
     ) -> list[tuple[str, float]]:
-        found: list[tuple[str, float]] = self._ask("expansion_terms", question, together, pages, limit)
+        found = self._ask(Shard.expansion_terms, request, overall, pages, limit)
         self._check_response(all(isfinite(held) for _, held in found))
         return found
 
@@ -114,11 +199,12 @@ class RemoteShard:
 
     # -- reachability ----------------------------------------------------------------------------------------------
 
-    def _ask(self, method: str, *arguments: object) -> Any:
+    def _ask(self, method: Callable[..., Answer], *arguments: object) -> Answer:
         if not self._present.is_set():
-            raise ShardUnavailable(self._trouble)
+            raise ShardUnavailable(self._reason)
         try:
-            return self._call(method, arguments)
+            found: Answer = self._call(method.__name__, arguments)
+            return found
         except ShardUnavailable as error:
             self._mark_unavailable(error.message)
             raise
@@ -133,12 +219,12 @@ class RemoteShard:
         numbers = (number for one in found.candidates for number in (one.score, one.order))
         self._check_response(len(found.candidates) <= limit and all(map(isfinite, numbers)))
 
-    def _mark_unavailable(self, trouble: Message | str) -> None:
+    def _mark_unavailable(self, reason: Message | str) -> None:
         with self._lock:
             if self._present.is_set():
-                self._trouble = trouble
+                self._reason = reason
                 self._present.clear()
-                threading.Thread(target=self._probe_until_back, name=f"asks after {self._name}", daemon=True).start()
+                threading.Thread(target=self._probe_until_back, name=f"probes {self.name}", daemon=True).start()
 
     def _probe_until_back(self) -> None:
         """Probe until the shard answers. The pause keeps growing until the shard has also answered a search."""
@@ -153,7 +239,7 @@ class RemoteShard:
         try:
             self._call("documents", ())
         except ShardUnavailable as error:
-            self._trouble = error.message
+            self._reason = error.message
             return False
         except DataError:  # it is reachable, though damaged
             pass
@@ -162,21 +248,21 @@ class RemoteShard:
     # -- one request -----------------------------------------------------------------------------------------------
 
     def _call(self, method: str, arguments: Sequence[object]) -> Any:
-        body = shard_wire.encode(arguments)
-        if len(body) > shard_wire.REQUEST_BYTES_MAX:
+        body = encode(arguments)
+        if len(body) > REQUEST_BYTES_MAX:
             raise QueryError(message("The search is too long to be asked of other machines."))
         try:
-            answer = self._peer.post(f"{PATH}/{VERSION}/{method}", body, shard_wire.RESPONSE_BYTES_MAX)
+            response = self._peer.post(f"{PATH}/{VERSION}/{method}", body, RESPONSE_BYTES_MAX)
         except NodeRequestFailed as error:
             raise ShardUnavailable(error.message) from None
-        code = answer.code
+        code = response.code
         try:
-            if answer.type != CONTENT_TYPE:
+            if response.type != CONTENT_TYPE:
                 busy = message("it has no time for us (HTTP {code})", code=code)
-                raise ShardUnavailable(busy if code == shard_wire.STATUS_INDEX_ERROR else NOT_A_SHARD)
+                raise ShardUnavailable(busy if code == STATUS_INDEX_ERROR else NOT_A_SHARD)
             if code == 200:
-                return METHODS[method].result.decode(answer.body)
-            reason = shard_wire.decode_reason(answer.body)
+                return METHODS[method].result.decode(response.body)
+            reason = decode_reason(response.body)
         except DECODE_ERRORS:
             raise ShardUnavailable(UNREADABLE_RESPONSE) from None
         raise _error_for(code, reason)
@@ -184,29 +270,25 @@ class RemoteShard:
 
 def _error_for(code: int, reason: Message | str) -> Exception:
     """The exception for an error response of a shard."""
-    if code == shard_wire.STATUS_BAD_QUERY:
+    if code == STATUS_BAD_QUERY:
         return QueryError(reason)
-    if code == shard_wire.STATUS_INDEX_ERROR:
+    if code == STATUS_INDEX_ERROR:
         return DataError(reason)
-    return ShardUnavailable(WRONG_TOKEN if code == shard_wire.STATUS_WRONG_TOKEN else reason)
+    return ShardUnavailable(WRONG_TOKEN if code == STATUS_WRONG_TOKEN else reason)
 
 
 class UnavailableShard:
-    """The Shard protocol of a shard that is known to be unreachable."""
+    """A shard that is known to be unreachable: it is named with its reason, and no request is sent."""
 
     def __init__(self, name: str, why: Message) -> None:
-        self._name, self._why = name, why
+        self.name, self._why = name, why
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    def _away(self, *_: object, **__: object) -> NoReturn:
+    def _raise(self, *_: object, **__: object) -> NoReturn:
         raise ShardUnavailable(self._why)
 
     documents = statistics = top_matches = show = find_urls = explain_score = complete = similar_words = (
         expansion_terms
-    ) = _away
+    ) = _raise
 
     def close(self) -> None:
         """There is nothing to close."""

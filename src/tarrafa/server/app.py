@@ -37,8 +37,8 @@ from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.search.remote_shard import PATH as SHARD_PATH
 from tarrafa.search.searcher import Searcher
-from tarrafa.search.shard_wire import PATH as SHARD_PATH
 from tarrafa.server.api.problem_details import API_PATH
 from tarrafa.server.assets import StaticAssets
 from tarrafa.server.auth.authentication import AccessLevel, Authenticator
@@ -53,7 +53,7 @@ from tarrafa.server.search.query_log import QueryLog, query_report
 from tarrafa.server.search.result_cache import index_version
 from tarrafa.server.search.routes import SearchRoutes
 from tarrafa.server.security_headers import SecurityHeadersMiddleware
-from tarrafa.server.sparql.endpoint import SparqlEndpoint
+from tarrafa.server.sparql_endpoint import SparqlEndpoint
 from tarrafa.triples.sparql_pool import SparqlPool
 
 StatusSource = Callable[[], Awaitable[FrontierOverview]]

@@ -25,10 +25,8 @@ from tarrafa.search.request import RESULT_DEPTH_MAX, ScorePart
 from tarrafa.search.searcher import TermMarker
 from tarrafa.search.snippet import MarkedPieces
 from tarrafa.server.assets import asset_url
-from tarrafa.server.entities.property_summary import display_iri, summarize_properties, truncate
-from tarrafa.server.entities.term_names import term_name
-from tarrafa.server.search.filter_menus import language_name
-from tarrafa.server.search.params import SearchParams, address
+from tarrafa.server.entities.display import display_iri, summarize_properties, term_name, truncate
+from tarrafa.server.search.params import SearchParams, address, language_name
 from tarrafa.server.security_headers import safe_href
 
 PER_PAGE = 10

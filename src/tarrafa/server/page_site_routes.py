@@ -1,12 +1,11 @@
 """Routes that show all that is known of a page or a site (/page, /site, and as JSON).
 
-    /page?url=     a page: rank, visits, versions, words, what it declares, who links to it, where it leads
-    /site?name=    a site or a host: its pages, errors, robots.txt, the sites around it
+    /page?url=     a page: rank, visits, versions, words, entities, in-links, links
+    /site?name=    a site or a host: its pages, errors, robots.txt, linked sites
     /page.json, /site.json   the same for programs
 
-Promises: any URL that a crawled page is or links to is known; every list is paged by itself (`in`, `out`, `hosts`),
-the JSON by `n` and `offset`. Where the machine keeps its files, and who works for it, is told to those who sit at it
-only.
+Promises: every URL that a crawled page has or links to is known; every list is paged by itself (`in`, `out`, `hosts`),
+the JSON by `n` and `offset`. Paths of files and names of workers are shown to clients on the same machine only.
 """
 
 import asyncio
@@ -34,18 +33,18 @@ from tarrafa.server.page_responses import NO_URL, PageResponses, UnknownResource
 from tarrafa.server.search.params import integer_param, page_number_param
 from tarrafa.triples.entity_reader import EntityReader, FoundEntity
 
-LIST_ITEMS_MAX = 1_000  # per answer, as JSON
+LIST_ITEMS_MAX = 1_000  # per JSON response
 FRONTIER_UNREACHABLE = "it does not answer"
 ENTITIES_SHOWN = 20  # of those that a page declares
 
 
 class PageSiteRoutes:
-    """The handlers, and the readers that they keep open. `address` is of a frontier elsewhere."""
+    """The handlers, and the readers that they keep open. `address`: of a frontier on another machine."""
 
     def __init__(
-        self, data: DataDirectory, replies: PageResponses, searcher: Searcher, address: Address | None
+        self, data: DataDirectory, responses: PageResponses, searcher: Searcher, address: Address | None
     ) -> None:
-        self._data, self._replies, self._searcher, self._address = data, replies, searcher, address
+        self._data, self._responses, self._searcher, self._address = data, responses, searcher, address
         self._clock = Clock.from_environment()
         self._graph: GraphReader | None = None
         self._sites = SiteReader(data)
@@ -63,15 +62,16 @@ class PageSiteRoutes:
         found = await self._page(request, _page_paging(request))
         pagers = _pagers(request, found.in_total, found.out_total, found.out_hosts_total)
         things = await asyncio.to_thread(self._entities, found.url)
-        wanted = EntityParams(
-            collection=request.query_params.get("collection", ""), hl=request.query_params.get("hl", "")
+        given = request.query_params
+        return self._responses.html(
+            request,
+            "page_details.html",
+            found=found,
+            things=things[:ENTITIES_SHOWN],
+            things_more=len(things) > ENTITIES_SHOWN,
+            wanted=EntityParams(collection=given.get("collection", ""), hl=given.get("hl", "")),
+            **pagers,
         )
-        declared: dict[str, Any] = {
-            "things": things[:ENTITIES_SHOWN],
-            "things_more": len(things) > ENTITIES_SHOWN,
-            "wanted": wanted,
-        }
-        return self._replies.html(request, "page_details.html", found=found, **declared, **pagers)
 
     async def page_json(self, request: Request) -> Response:
         return json_response(await self._page(request, _json_paging(request)))
@@ -79,7 +79,7 @@ class PageSiteRoutes:
     async def site(self, request: Request) -> Response:
         found = await self._site(request, _page_paging(request))
         pagers = _pagers(request, found.in_total, found.out_total, found.hosts_total)
-        return self._replies.html(request, "site_details.html", found=found, **pagers)
+        return self._responses.html(request, "site_details.html", found=found, **pagers)
 
     async def site_json(self, request: Request) -> Response:
         return json_response(await self._site(request, _json_paging(request)))
@@ -93,9 +93,9 @@ class PageSiteRoutes:
             found = await describe_page(self._data, url, now, collection, paging, self._address, graph)
         except ConfigError:
             raise UnknownResource(message("This URL is not known here: no crawled page links to it.")) from None
-        return (
-            found if is_local_request(request) or not found.frontier else replace(found, frontier=FRONTIER_UNREACHABLE)
-        )
+        if is_local_request(request) or not found.frontier:
+            return found
+        return replace(found, frontier=FRONTIER_UNREACHABLE)
 
     async def _site(self, request: Request, paging: SitePaging) -> SiteDetails:
         name, collection = request.query_params.get("name", "").strip(), request.query_params.get("collection") or None
@@ -107,7 +107,7 @@ class PageSiteRoutes:
         except ConfigError:
             raise UnknownResource(
                 message(
-                    "No URL is known on such a site or host; numbers of sites come with the next survey of the links."
+                    "No URL of this site or host is known; the numbers of sites come with the next survey of the links."
                 )
             ) from None
         indexed = await asyncio.to_thread(self._searcher.count_indexed, found.kind, found.name, collection)
@@ -118,13 +118,13 @@ class PageSiteRoutes:
         return replace(found, states=states, frontier=FRONTIER_UNREACHABLE if found.frontier else "")
 
     async def _open_graph(self) -> GraphReader:
-        """The graph; without one there is nothing to tell."""
+        """The graph, opened once; it raises if there is none."""
         if self._graph is None:
             self._graph = await asyncio.to_thread(GraphReader, self._data)
         return self._graph
 
     def _entities(self, url: str) -> list[FoundEntity]:
-        """What the page declares, one more than is shown; nothing where nobody can tell."""
+        """The entities of the page, one more than is shown; none if they are not known."""
         with contextlib.suppress(DataError, QueryError):
             return self._declared.entities_of_page(url, ENTITIES_SHOWN + 1)
         return []
@@ -136,11 +136,8 @@ def _page_paging(request: Request) -> SitePaging:
 
 
 def _json_paging(request: Request) -> SitePaging:
-    n, offset = (
-        integer_param(request.query_params, "n", LINKS_PER_PAGE),
-        integer_param(request.query_params, "offset", 0),
-    )
-    if n < 1 or n > LIST_ITEMS_MAX or offset < 0:
+    n, offset = (integer_param(request.query_params, *one) for one in (("n", LINKS_PER_PAGE), ("offset", 0)))
+    if not 1 <= n <= LIST_ITEMS_MAX or offset < 0:
         raise QueryError(message("n must be 1 to {most}, and offset 0 or more.", most=LIST_ITEMS_MAX))
     return SitePaging(n, offset, offset, offset)
 

@@ -7,6 +7,7 @@ that are in the store, and not in the index. Knows nothing of the store.
 """
 
 import re
+from calendar import isleap, monthrange, timegm
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import isfinite
@@ -17,7 +18,6 @@ import apsw
 from tarrafa.parse.rdf.entity import NAME_PROPERTIES, PageEntity, vocabularies
 from tarrafa.parse.rdf.nquads import RDF, XSD, Statement, iri_of, literal_value
 from tarrafa.runtime.sqlite import rows
-from tarrafa.triples.date_ranges import date_range
 from tarrafa.triples.storage import PAGE_SHIFT, SAID_SHIFT
 from tarrafa.triples.usage_counts import EntityUsage, PageUsage, TermNumbers, apply_usage
 
@@ -26,11 +26,17 @@ FACTS_PER_ENTITY_MAX = (1 << SAID_SHIFT) - 1  # of an entity on a page
 TERM_CHARS_MAX = 1_000  # that are shown; the store has the whole term
 WORDS_CHARS_MAX = 4_000  # that are indexed
 LABEL_CHARS_MAX = 200
-NUMBER_CHARS_MAX = 40
+NUMBER_CHARS_MAX = DATE_CHARS_MAX = 40
+DAY_S = 86_400
 TYPE_IRI = f"{RDF}type"
 
 _rank = {name: place for place, name in enumerate(NAME_PROPERTIES)}
 _number = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII).fullmatch
+_iso = re.compile(
+    r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,]\d{1,9})?)?)?)?)?"
+    r"(Z|[+-]\d\d(?::?\d\d)?)?",
+    re.ASCII | re.IGNORECASE,
+).fullmatch
 _BEGINNINGS = frozenset("0123456789+-.")  # first characters of numbers and dates
 _BLIND = frozenset(f"{XSD}{name}" for name in ("base64Binary", "hexBinary"))
 
@@ -72,8 +78,8 @@ def label_of(facts: Sequence[EntityFact]) -> str:
     for fact in facts:
         rank = _rank.get(fact.property, len(NAME_PROPERTIES))
         if rank < best and not fact.inferred:
-            said = literal_value(fact.term)
-            text = " ".join(said.text[: 4 * LABEL_CHARS_MAX].split()) if said is not None else ""
+            literal = literal_value(fact.term)
+            text = " ".join(literal.text[: 4 * LABEL_CHARS_MAX].split()) if literal is not None else ""
             if text:
                 best, found = rank, text
     return found[:LABEL_CHARS_MAX]
@@ -121,8 +127,8 @@ class EntityIndex:
         written: list[tuple[object, ...]] = []
         words: list[tuple[int, str]] = []
         number_of = self.names.number
-        for said, facts in several:
-            for place, fact in enumerate(facts, said << SAID_SHIFT):
+        for mention, facts in several:
+            for place, fact in enumerate(facts, mention << SAID_SHIFT):
                 text, number, moment = search_keys(fact)
                 row = (place, number_of(fact.property), _shown(fact.term), number, moment, int(fact.inferred))
                 written.append(row)
@@ -145,11 +151,11 @@ class EntityIndex:
 
     def remove_page(self, page: int, share: PageUsage) -> None:
         """Remove all entries of a page."""
-        run, said = self._connection.execute, (page << PAGE_SHIFT, (page + 1) << PAGE_SHIFT)
-        facts = tuple(end << SAID_SHIFT for end in said)
+        run, mentions = self._connection.execute, (page << PAGE_SHIFT, (page + 1) << PAGE_SHIFT)
+        facts = tuple(end << SAID_SHIFT for end in mentions)
         run("DELETE FROM words WHERE rowid >= ? AND rowid < ?", facts)
         run("DELETE FROM facts WHERE fact >= ? AND fact < ?", facts)
-        run("DELETE FROM said WHERE said >= ? AND said < ?", said)
+        run("DELETE FROM said WHERE said >= ? AND said < ?", mentions)
         alone: set[int] = set()
         for part in share.parts:
             [(pages,)] = rows(
@@ -168,10 +174,10 @@ def _is_class(fact: EntityFact) -> bool:
 def _shown(term: str) -> str:
     if len(term) <= TERM_CHARS_MAX:
         return term
-    said = literal_value(term)
-    if said is None:
+    literal = literal_value(term)
+    if literal is None:
         return term  # an IRI has its own bound
-    cut = said.text[: TERM_CHARS_MAX // 2].replace("\\", "\\\\").replace('"', '\\"')
+    cut = literal.text[: TERM_CHARS_MAX // 2].replace("\\", "\\\\").replace('"', '\\"')
     return '"' + cut.replace("\n", "\\n").replace("\r", "\\r") + '…"'
 
 
@@ -179,12 +185,12 @@ def search_keys(fact: EntityFact) -> tuple[str, float | None, float | None]:
     """The words, the number and the date by which a value is found."""
     if _is_class(fact) or fact.term.startswith("_:"):
         return "", None, None
-    said = literal_value(fact.term)
-    if said is None:
+    literal = literal_value(fact.term)
+    if literal is None:
         return iri_of(fact.term), None, None
-    if said.datatype in _BLIND:
+    if literal.datatype in _BLIND:
         return "", None, None
-    text = said.text[:WORDS_CHARS_MAX].strip()
+    text = literal.text[:WORDS_CHARS_MAX].strip()
     if text[:1] not in _BEGINNINGS:
         return text, None, None
     when = date_range(text)
@@ -197,3 +203,46 @@ def parse_number(text: str) -> float | None:
         return None
     found = float(text)
     return found if isfinite(found) else None
+
+
+def date_range(text: str) -> tuple[float, float] | None:
+    """The first second of a date or time (ISO 8601 as pages write it: a year, a month, a day, a minute, a second), and
+    the first one after it, since 1970; None if the text is no date. Without a zone it is UTC. Unlike a sitemap's, a
+    date may lie before 1970.
+    """
+    found = _iso(text) if 4 <= len(text) <= DATE_CHARS_MAX else None
+    if found is None:
+        return None
+    year, month, day, hour, minute, second, zone = found.groups()
+    if zone and day is None and zone.upper() != "Z":
+        return None  # 2026-05 with a zone would be "2026-05-03:00": no page means that
+    first = _moment(int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0))
+    if first is None:
+        return None
+    if second is not None:
+        length = 1
+    elif minute is not None:
+        length = 60
+    elif day is not None:
+        length = DAY_S
+    else:
+        days = monthrange(int(year), int(month))[1] if month else 365 + isleap(int(year))
+        length = days * DAY_S
+    begin = float(first - _offset(zone))
+    return begin, begin + length
+
+
+def _moment(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int | None:
+    if not (year >= 1 and 1 <= month <= 12 and hour <= 24 and minute <= 59 and second <= 60):
+        return None
+    if not 1 <= day <= monthrange(year, month)[1]:
+        return None
+    return timegm((year, month, day, hour, minute, second))
+
+
+def _offset(zone: str | None) -> int:
+    if not zone or zone.upper() == "Z":
+        return 0
+    digits = zone[1:].replace(":", "")
+    seconds = int(digits[:2]) * 3600 + int(digits[2:] or 0) * 60
+    return -seconds if zone[0] == "-" else seconds

@@ -1,13 +1,16 @@
-"""EntityReader: finds entities by vocabulary, class, property and words, with the pages that describe them.
+"""EntityReader: finds entities by vocabulary, class, property and words, and shows what their pages state.
 
 For people who choose a vocabulary, a class (or *not* that class), properties and words, from the crawled pages.
 Promises: reads committed data while the follower writes; every answer is bounded, in length and in time; counts are
 exact, those of found entities up to `TOTAL_MAX`. An entity with an IRI on several pages is one entity (where the store
-has several parts: in each of them); a blank node belongs to its page. Knows nothing of SPARQL.
+has several parts: in each of them); a blank node belongs to its page. The view of an entity has a bounded size; the
+statements of a blank node are shown inside, one level deep, and a value that is an entity itself carries its label.
+Inferred statements are not shown: no page states them. Knows nothing of SPARQL.
 """
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 
 import apsw
 import msgspec
@@ -16,14 +19,16 @@ from tarrafa.clock import boottime
 from tarrafa.errors import QueryError
 from tarrafa.i18n import message
 from tarrafa.index import shards
+from tarrafa.model import UrlId
+from tarrafa.parse.rdf.nquads import XSD_STRING, LiteralValue, iri_of, literal_value
 from tarrafa.parse.rdf.prefixes import normalize_iri
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import rows
 from tarrafa.takedown import CurrentTakedowns
-from tarrafa.triples import entity_query, entity_view, storage
-from tarrafa.triples.entity_query import EntityCondition, EntityQuery
-from tarrafa.triples.entity_view import EntityPageView, EntityValue, FoundEntity
+from tarrafa.triples import entity_query, storage
+from tarrafa.triples.entity_index import TYPE_IRI
+from tarrafa.triples.entity_query import EntityQuery
 from tarrafa.triples.usage_counts import CLASS, PROPERTY, VOCABULARY
 
 NAMES_MAX = 1_000  # that are listed at once
@@ -34,18 +39,55 @@ CONDITIONS_MAX = 10
 TEXT_CHARS_MAX = 2_000  # of a search text
 TIME_S_MAX = 5.0
 STEPS = 20_000  # of SQLite, between two checks of the time limit
+PAGES_MAX = 20  # of an entity, that are read: those fetched last
+PAGES_COMPARED_MAX = 1_000  # of an entity, to find these; of more, the newest in the index
+VALUES_MAX = 60  # of an entity
+INSIDE_MAX = 12  # of a blank node among these
+OPENED_MAX = 60  # blank nodes that are expanded, for one entity
 
-__all__ = [
-    "EntityCondition",
-    "EntityPageView",
-    "EntityQuery",
-    "EntityReader",
-    "EntityResults",
-    "EntityValue",
-    "FoundEntity",
-    "TermCount",
-    "TermCounts",
-]  # fmt: skip
+
+class EntityValue(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A value of a property. `thing` is the key of the entity that it leads to, `label` its name; `inside`, the
+    statements of a blank node.
+    """
+
+    property: str
+    text: str = ""
+    iri: str = ""
+    language: str = ""
+    datatype: str = ""
+    thing: str = ""
+    label: str = ""
+    inside: tuple["EntityValue", ...] = ()
+
+
+class EntitySource(msgspec.Struct, frozen=True):
+    """A page with statements about an entity, and when it was fetched."""
+
+    url: str
+    fetched: str
+
+
+class FoundEntity(msgspec.Struct, frozen=True):
+    """An entity; `key` requests it again."""
+
+    key: str
+    label: str
+    classes: list[str]
+    properties: list[EntityValue]
+    pages: list[EntitySource]
+    pages_total: int
+
+
+class EntityPageView(msgspec.Struct, frozen=True):
+    """The statements of one page about an entity."""
+
+    url: str
+    at: float
+    label: str
+    classes: list[str]
+    properties: list[EntityValue]
+    pages: int  # of its part, with statements about it
 
 
 class TermCount(msgspec.Struct, frozen=True):
@@ -141,18 +183,18 @@ class EntityReader:
         """The first entities of a page."""
         _, n = _bounded(0, n, ENTITIES_MAX)
         with self._reading() as parts:
-            keys = [key for part in parts for key in entity_view.entity_keys_of_page(part, url_id(url), n)]
+            keys = [key for part in parts for key in _entity_keys_of_page(part, url_id(url), n)]
             found = [self._described(parts, key) for key in dict.fromkeys(keys)]
         return [one for one in found if one is not None]
 
     def _described(self, parts: list[apsw.Connection], key: str) -> FoundEntity | None:
         views = self._views(parts, key)
-        return entity_view.merge_views(key, views) if views else None
+        return _merge_views(key, views) if views else None
 
     def _views(self, parts: list[apsw.Connection], key: str) -> list[list[EntityPageView]]:
         """Taken-down pages are left out, even before the follower has removed them."""
         orders = self._taken_down.now()
-        found = [[view for view in entity_view.page_views(part, key) if not orders.covers(view.url)] for part in parts]
+        found = [[view for view in _page_views(part, key) if not orders.covers(view.url)] for part in parts]
         return [some for some in found if some]
 
     @contextmanager
@@ -191,11 +233,7 @@ def _bounded(offset: int, n: int, most: int) -> tuple[int, int]:
 def _check(query: EntityQuery) -> None:
     if len(query.conditions) > CONDITIONS_MAX:
         raise QueryError(
-            message(
-                "at most {most} conditions, got {count}",
-                most=CONDITIONS_MAX,
-                count=len(query.conditions),
-            )
+            message("at most {most} conditions, got {count}", most=CONDITIONS_MAX, count=len(query.conditions))
         )
     texts = [query.of_class, query.not_class, query.vocabulary, query.collection]
     for one in query.conditions:
@@ -210,3 +248,107 @@ def _check(query: EntityQuery) -> None:
             )
     if any(len(text) > TEXT_CHARS_MAX for text in texts):
         raise QueryError(message("longer than the {most} characters allowed", most=TEXT_CHARS_MAX))
+
+
+# -- one entity --------------------------------------------------------------------------------------------------------
+
+
+def _page_views(connection: apsw.Connection, key: str) -> list[EntityPageView]:
+    """The statements of the pages about an entity, the page fetched last first."""
+    found = rows(
+        connection,
+        "SELECT x.said, x.label, p.url, p.at, x.pages FROM (SELECT s.said, s.label, t.pages FROM things t JOIN said s"
+        " ON s.thing = t.thing WHERE t.key = ? ORDER BY s.said DESC LIMIT ?) x"
+        " JOIN pages p ON p.page = x.said >> 12 ORDER BY p.at DESC, p.url LIMIT ?",
+        (key, PAGES_COMPARED_MAX, PAGES_MAX),
+    )
+    opened: list[str] = []
+    return [
+        EntityPageView(url, at, label, *_facts(connection, mention, opened), pages)
+        for mention, label, url, at, pages in found
+    ]
+
+
+def _entity_keys_of_page(connection: apsw.Connection, page: UrlId, n: int) -> list[str]:
+    """The entities of a page, in page order."""
+    found = rows(
+        connection,
+        "SELECT t.key FROM pages p JOIN said s ON s.said >= p.page << 12 AND s.said < (p.page + 1) << 12"
+        " JOIN things t ON t.thing = s.thing WHERE p.id = ? ORDER BY s.said LIMIT ?",
+        (page, n),
+    )
+    return [key for (key,) in found]
+
+
+def _facts(connection: apsw.Connection, mention: int, opened: list[str]) -> tuple[list[str], list[EntityValue]]:
+    classes: list[str] = []
+    properties: list[EntityValue] = []
+    for name, term in _terms(connection, mention, VALUES_MAX):
+        if name == TYPE_IRI and term.startswith("<"):
+            classes.append(iri_of(term))
+        else:
+            properties.append(_shown(connection, name, term, mention >> 12, opened))
+    return classes, properties
+
+
+def _terms(connection: apsw.Connection, mention: int, most: int) -> list[tuple[str, str]]:
+    return rows(
+        connection,
+        "SELECT n.iri, f.term FROM facts f JOIN names n ON n.name = f.property"
+        " WHERE f.fact >= ?1 << 12 AND f.fact < (?1 + 1) << 12 AND NOT f.inferred LIMIT ?2",
+        (mention, most),
+    )
+
+
+def _shown(connection: apsw.Connection, name: str, term: str, page: int, opened: list[str]) -> EntityValue:
+    value = literal_value(term)
+    if value is not None:
+        return _literal(name, value)
+    key = iri_of(term) or term
+    of_thing = "SELECT s.said, s.label FROM things t JOIN said s ON s.thing = t.thing WHERE t.key = ?"
+    # without sorting: every page may describe the same publisher
+    here = " AND s.said >= ? << 12 AND s.said < (? + 1) << 12"
+    other = rows(connection, f"{of_thing}{here} LIMIT 1", (key, page, page))
+    other = other or rows(connection, f"{of_thing} ORDER BY s.said LIMIT 1", (key,))
+    number, label = other[0] if other else (None, "")
+    if key != term:
+        return EntityValue(name, iri=key, thing=key if other else "", label=label)
+    opens = number is not None and len(opened) < OPENED_MAX
+    if opens:
+        opened.append(key)
+    facts = _terms(connection, number, INSIDE_MAX) if opens else []
+    inside = tuple(_plain(connection, *fact) for fact in facts)
+    return EntityValue(name, thing=key, label=label, inside=inside)
+
+
+def _plain(connection: apsw.Connection, name: str, term: str) -> EntityValue:
+    """The statements of a blank node; a further one inside it is shown by its name."""
+    value = literal_value(term)
+    if value is None and term.startswith("_:"):
+        labels = rows(
+            connection, "SELECT s.label FROM things t JOIN said s ON s.thing = t.thing WHERE t.key = ? LIMIT 1", (term,)
+        )
+        return EntityValue(name, thing=term, label=labels[0][0] if labels else "")
+    if value is None:
+        return EntityValue(name, iri=iri_of(term))
+    return _literal(name, value)
+
+
+def _literal(name: str, value: LiteralValue) -> EntityValue:
+    plain = value.language or value.datatype == XSD_STRING
+    return EntityValue(name, value.text, language=value.language, datatype="" if plain else value.datatype)
+
+
+def _merge_views(key: str, parts: list[list[EntityPageView]]) -> FoundEntity:
+    """One entity, from the statements of all pages, in all parts of the store."""
+    several = sorted((view for views in parts for view in views), key=lambda view: (-view.at, view.url))
+    classes = dict.fromkeys(name for view in several for name in view.classes)
+    properties = dict.fromkeys(shown for view in several for shown in view.properties)
+    label = next((view.label for view in several if view.label), "")
+    pages = [EntitySource(view.url, _moment(view.at)) for view in several[:PAGES_MAX]]
+    total = sum(views[0].pages for views in parts)
+    return FoundEntity(key, label, list(classes), list(properties)[:VALUES_MAX], pages, total)
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

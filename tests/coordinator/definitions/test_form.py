@@ -7,8 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tarrafa.config import ROOTS_MAX, Collection, collection_from_table
-from tarrafa.coordinator.definitions.field_labels import CHOICE_LABELS, FIELD_LABELS, SECTION_LABELS
-from tarrafa.coordinator.definitions.fields import FILE_ONLY_FIELDS, collection_fields
+from tarrafa.coordinator.definitions.fields import (
+    CHOICE_LABELS,
+    FIELD_LABELS,
+    FILE_ONLY_FIELDS,
+    SECTION_LABELS,
+    collection_fields,
+)
 from tarrafa.coordinator.definitions.form import FORM_CHARS_MAX, default_form, form_from_collection, table_from_form
 from tarrafa.coordinator.definitions.toml_writer import collection_to_toml, format_duration, format_size
 from tarrafa.crawl.scope.collection_loader import complete_collection, validate_table
@@ -101,7 +106,7 @@ BAD = [
     ("roots", "", "roots: at least one URL or host name is needed"),
     ("roots", "a.br\nnot a url", "roots[1]: not an http(s) URL or a host name: 'not a url'"),
     ("roots", "ftp://a.br/", "roots[0]: not an http(s) URL"),
-    ("roots", '"a.br', "roots: '\"a.br': what begins with a quotation mark must end with one"),
+    ("roots", '"a.br', "roots: '\"a.br': a text that begins with a quotation mark must end with one"),
     ("roots", "x" * 20_000, "roots: line 1 has more than the 16,384 characters allowed"),
     ("roots", "a\n" * (ROOTS_MAX + 1), "roots: 1,000,001 lines are more than the 1,000,000 allowed"),
     ("scope.hosts", "a b", "[scope] hosts: 'a b' is no pattern such as"),
@@ -124,16 +129,15 @@ BAD = [
     (
         "scope.languages",
         "portuguese",
-        "[scope] languages: 'portuguese' is no language that can be told; write the two "
-        "letters of its code, such as pt",
+        "[scope] languages: 'portuguese' is not a known language; write the two letters of its code, such as pt",
     ),
     (
         "scope.languages",
         "pt\nPT-br",
-        "'PT-br' is no language that can be told; write the two letters of its code, such as pt",
+        "'PT-br' is not a known language; write the two letters of its code, such as pt",
     ),
-    ("scope.languages", "nn", "'nn' is no language that can be told; write the two letters of its code, such as no"),
-    ("scope.languages", "xx", "'xx' is no language"),
+    ("scope.languages", "nn", "'nn' is not a known language; write the two letters of its code, such as no"),
+    ("scope.languages", "xx", "'xx' is not a known language"),
     ("scope.keep", "some", "[scope] keep: invalid enum value 'some' (allowed: all, structured)"),
     ("scope.vocabularies", "schema", "[scope] vocabularies are those of keep"),
     ("politeness.delay", "soon", "[politeness] delay: not a duration: 'soon'"),
@@ -141,7 +145,7 @@ BAD = [
     ("politeness.delays", "*.br = soon", "[politeness] delays: not a duration: 'soon'"),
     ("politeness.delays", "a b = 1s", "[politeness] delays: 'a b' is no pattern"),
     ("politeness.delays", "*.br = 1 day", "[politeness] delays.*.br must be 300s at most"),
-    ("politeness.delays", "*.br = 1s\n*.br = 2s", "[politeness] delays: '*.br' stands there twice"),
+    ("politeness.delays", "*.br = 1s\n*.br = 2s", "[politeness] delays: '*.br' occurs twice"),
     ("politeness.delay_factor", "much", "[politeness] delay_factor: expected a number"),
     ("politeness.delay_factor", "nan", "[politeness] delay_factor must be"),
     ("politeness.delay_factor", "-1", "[politeness] delay_factor must be 0 or more"),
@@ -174,7 +178,7 @@ BAD = [
     ("revisit.share", "2", "[revisit] share must be more than 0 and at most 1"),
     ("revisit.horizon", "1s", "[revisit] horizon must be 60s or more"),
     ("schedule.start", "tomorrow", "[schedule] start: not a date: 'tomorrow'"),
-    ("schedule.start", "2026-01-01T00:00Z", "[schedule] start: write the time as the clock on the wall shows it"),
+    ("schedule.start", "2026-01-01T00:00Z", "[schedule] start: write the local time without a zone"),
     ("schedule.every", "often", "[schedule] every: 'often' is no period"),
     ("schedule.timezone", "Mars", "[schedule] timezone: 'Mars' is no time zone"),
     ("notify.webhook", "gopher://a", "[notify] webhook: 'gopher://a' must be an http or https address"),
@@ -241,15 +245,15 @@ def test_a_megabyte_of_roots_is_read() -> None:
 def test_how_a_date_is_written_is_said_beside_its_field(language):
     for field in collection_fields().values():
         if field.kind == "date":
-            assert re.search(
-                r"\d{4}-\d\d-\d\dT\d\d:\d\d", translator(language).render(FIELD_LABELS[field.name].help)
-            ), field.name
+            assert re.search(r"\d{4}-\d\d-\d\dT\d\d:\d\d", translator(language).render(FIELD_LABELS[field.name][1])), (
+                field.name
+            )
 
 
 def test_every_section_field_and_choice_has_its_label():
     fields = collection_fields().values()
     assert set(FIELD_LABELS) == {one.name for one in fields}
-    assert all(one.label and one.help for one in FIELD_LABELS.values())
+    assert all(label and help_text for label, help_text in FIELD_LABELS.values())
     assert set(CHOICE_LABELS) == {(one.name, value) for one in fields for value in one.choices}
     assert set(SECTION_LABELS) == {one.section for one in fields}
 

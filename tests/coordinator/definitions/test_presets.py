@@ -6,9 +6,16 @@ from itertools import product
 import pytest
 
 from tarrafa.config import Collection
-from tarrafa.coordinator.definitions.preset_comments import COMMENTS, TITLES
-from tarrafa.coordinator.definitions.presets import PRESETS, PresetRequest, preset_table, preset_titles, preset_toml
-from tarrafa.coordinator.dry_run.scope_check import check_urls
+from tarrafa.coordinator.definitions.presets import (
+    COMMENTS,
+    PRESETS,
+    TITLES,
+    PresetRequest,
+    preset_table,
+    preset_titles,
+    preset_toml,
+)
+from tarrafa.coordinator.dry_run.dry_run import check_urls
 from tarrafa.crawl.scope.collection_loader import complete_collection
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import LANGUAGES

@@ -86,15 +86,14 @@ def test_more_hosts_than_places_wait_for_each_other():
     roots = [f"h{n}.br" for n in range(1_000)]
     told = estimate(a_collection(*roots, fetch={"hosts_at_once": 10}), EstimateInputs(hosts, answer_s=0.1, workers=1))
     assert told.seconds.likely == pytest.approx(1_000 * 11 * 1.1 / 10)
-    assert "10 are visited at once" in str(told.bound)
+    assert "hosts visited at once (10)" in str(told.bound)
 
 
 def test_a_host_that_nobody_met_is_guessed_at_and_the_range_says_so():
     told = estimate(a_collection("a.br"), EstimateInputs(unmet=["http://a.br:80"]))
     assert (told.pages.low, told.pages.likely, told.pages.high) == PAGES_OF_UNKNOWN_HOST
     assert any(
-        "hosts never met: 1; each may have 10, probably 300, perhaps 10,000 pages" in str(one)
-        for one in told.assumptions
+        "unknown hosts: 1; each may have 10, probably 300, perhaps 10,000 pages" in str(one) for one in told.assumptions
     )
 
 

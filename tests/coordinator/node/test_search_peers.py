@@ -84,7 +84,8 @@ def a_nodes_search(data: DataDirectory, told: Path) -> Iterator[None]:
         str(os.getpid()),
     ]
     process = subprocess.Popen(
-        [*line, "--host", "127.0.0.1", "--told", str(told)], env=os.environ | {TOKEN_VARIABLE: TOKEN.secret.decode()}
+        [*line, "--host", "127.0.0.1", "--address_file", str(told)],
+        env=os.environ | {TOKEN_VARIABLE: TOKEN.secret.decode()},
     )
     try:
         while not told.exists():

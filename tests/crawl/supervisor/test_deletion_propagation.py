@@ -12,7 +12,7 @@ import pytest
 
 from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.warc_writer import WarcWriter, recover_archive
-from tarrafa.cli.collection_control import delete_collection as command
+from tarrafa.cli.collections import delete_collection as command
 from tarrafa.clock import Clock
 from tarrafa.crawl.supervisor.propagation import DeletionSync, delete_collection, run_propagation
 from tarrafa.frontier.address import UnixSocket

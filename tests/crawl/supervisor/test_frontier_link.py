@@ -33,5 +33,5 @@ async def test_killed_before_it_is_ready_it_is_started_again(tmp_path):
 
 async def test_killed_again_and_again_it_is_given_up_in_words(tmp_path):
     keeper = killed_at_first(tmp_path, 99)
-    with pytest.raises(DataError, match=r"the frontier keeps dying \(killed by signal 9 \(SIGKILL\)\); see "):
+    with pytest.raises(DataError, match=r"^frontier keeps dying \(killed by signal 9 \(SIGKILL\)\); see "):
         await keeper.open()

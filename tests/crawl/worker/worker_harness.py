@@ -8,7 +8,8 @@ from pathlib import Path
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.worker import worker as worker_module
+from tarrafa.crawl.worker.lease_fence import register
+from tarrafa.crawl.worker.worker import Worker
 from tarrafa.frontier.address import UnixSocket
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
@@ -30,7 +31,8 @@ async def running_worker(folder: Path) -> AsyncIterator[tuple[SqliteFrontier, Da
     server = await frontier_server.serve_unix(frontier, data.socket)
     line = await frontier_client.RemoteFrontier.connect(data.socket)
     agreed = await sync_clock(line, clock)
-    worker = await worker_module.join(data, "w1", UnixSocket(data.socket), line, agreed, CONNECTIONS_MAX, 1)
+    registered = await register(line, data, "w1")
+    worker = Worker(data, "w1", UnixSocket(data.socket), line, agreed, registered, CONNECTIONS_MAX)
     work = asyncio.create_task(worker.run())
     try:
         yield frontier, data

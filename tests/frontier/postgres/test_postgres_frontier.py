@@ -379,9 +379,9 @@ async def test_a_lease_whose_answer_was_lost_is_no_ones_for_long(dsns, tmp_path)
     worker = (await frontier.join("w", current_process())).worker
     (held,) = await frontier.lease(worker, 1)
     server = frontier._first.connect()
-    await frontier._first.call(lambda _: server.session.transact(lambda work: work.store.hosts.lease(worker, 1)))
+    await frontier._first.call(lambda _: server.transact(lambda work: work.store.hosts.lease(worker, 1)))
     assert await frontier.lease(worker, 5) == []
-    server.session.connection.losses += 1  # the connection broke there
+    server.connection.losses += 1  # the connection broke there
     (again,) = await frontier.lease(worker, 5)
     assert again.host != held.host
     assert again.visits[0].number == 2

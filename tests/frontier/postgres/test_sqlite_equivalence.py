@@ -1,12 +1,13 @@
 """The same random lives on a file and on PostgreSQL: every answer and every row is the same.
 
-This is what holds the working copy to its word: a row that a call needed and did not fetch would make a difference.
+This is what holds the row cache to its word: a row that a call needed and did not fetch would make a difference.
 """
 
 import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,23 @@ from typing import Any
 import psycopg
 import pytest
 
-from tarrafa.frontier.postgres import working_copy
-from tarrafa.frontier.postgres.postgres_server import PostgresServer
+from tarrafa.frontier.postgres import row_cache
+from tarrafa.frontier.postgres.database_session import on_store
+from tarrafa.frontier.postgres.operations import (
+    collection_calls,
+    deletion_calls,
+    lease_calls,
+    planner_calls,
+    transfer_calls,
+    url_calls,
+)
+from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresServer
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, FalseDatabaseLeaseClock
 from tests.contract.postgres_process import WHY_NOT, a_server, programs
 from tests.frontier.store.test_random_operations import KINDS, RandomLife
 
 pytestmark = pytest.mark.skipif(programs() is None, reason=WHY_NOT)
+CALLS = (collection_calls, deletion_calls, lease_calls, planner_calls, transfer_calls, url_calls)
 APART = {"counter", "meta", "number"}  # kept in another way
 BLIND = {
     ("url", "sequence"),
@@ -35,11 +46,12 @@ BLIND = {
 def call_on(server: PostgresServer, path: str) -> Any:
     """What a server has for a method of the store: a call of its own, or that method as a transaction."""
     name = {"release_worker": "leave"}.get(path.rpartition(".")[2], path.rpartition(".")[2])
-    parts = (server.collections, server.runs, server.urls, server.leases, server.addresses)
-    for part in (*parts, server.planner, server.transfer):
-        if hasattr(part, name):
-            return getattr(part, name)
-    return server.store_call(attrgetter(path.removeprefix(".")))
+    if hasattr(server.leases, name):
+        return getattr(server.leases, name)
+    for module in CALLS:
+        if hasattr(module, name):
+            return partial(getattr(module, name), server)
+    return partial(on_store(attrgetter(path.removeprefix("."))), server)
 
 
 class Twin:
@@ -54,7 +66,7 @@ class Twin:
     def __call__(self, *arguments: Any) -> Any:
         found = self._ours(*arguments)
         if self._path == ".db.run":
-            self._theirs.session.connection.connect().execute(arguments[0].replace("?", "%s"), arguments[1])
+            self._theirs.connection.connect().execute(arguments[0].replace("?", "%s"), arguments[1])
             return found
         numbers = [getattr(one, "row", one) for one in arguments]
         other = call_on(self._theirs, self._path)(*[getattr(one, "id", one) for one in numbers])
@@ -113,7 +125,7 @@ class TwinLife(RandomLife):
 
     def compare(self) -> None:
         """Row by row; what is numbered otherwise must still be in the same order."""
-        for name, table in self._server.session.copy.tables.items():
+        for name, table in self._server.db.cache.tables.items():
             if name in APART:
                 continue
             columns = [column for column in table.columns if (name, column) not in BLIND]
@@ -140,7 +152,7 @@ class _Planning:
             found = getattr(self._store.planning, name)(collection, *arguments)
             other = call_on(self._server, f"planning.{name}")(collection, *arguments)
             assert other == found or name == "drop_old_plans", name
-            while name == "drop_old_plans" and self._server.planner.drop_old_plans(collection, *arguments):
+            while name == "drop_old_plans" and planner_calls.drop_old_plans(self._server, collection, *arguments):
                 pass
             return found
 
@@ -163,14 +175,14 @@ def live(kind: str, seed: str, folder: Path, steps: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_and_a_database_live_the_same_life(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr(working_copy, "CHUNK", 1)  # ranges are fetched by ones: the more often they must be asked for
+    monkeypatch.setattr(row_cache, "CHUNK", 1)  # ranges are fetched by ones: the more often they must be asked for
     live(kind, "1", tmp_path, 30)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_and_a_database_live_many_lives(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr(working_copy, "CHUNK", 1)
+    monkeypatch.setattr(row_cache, "CHUNK", 1)
     seed = os.environ.get("TARRAFA_SEED") or str(random.randrange(10**6))
     for number in range(6):
         live(kind, f"{seed}-{number}", tmp_path, 250)
@@ -180,5 +192,5 @@ def test_a_file_and_a_database_live_many_lives(tmp_path, kind, monkeypatch):
 @pytest.mark.long
 def test_what_was_spent_without_a_limit_is_no_debt_when_there_is_one(tmp_path, monkeypatch):
     """A life that once told it: the file had counted, the database had not."""
-    monkeypatch.setattr(working_copy, "CHUNK", 1)
+    monkeypatch.setattr(row_cache, "CHUNK", 1)
     live("changing orders", "518992-4", tmp_path, 250)

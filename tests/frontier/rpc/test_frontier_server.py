@@ -138,7 +138,7 @@ async def test_of_too_many_who_have_said_nothing_yet_the_last_is_refused(
     monkeypatch.setattr(frontier_server, "UNAUTHENTICATED_MAX", 3)
 
     strangers = [await url_server.connect() for _ in range(3)]
-    with pytest.raises(Unreachable, match=r"hung up on us|reset"):
+    with pytest.raises(Unreachable, match=r"closed the connection|reset"):
         await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
     assert url_server.complaints == ["refused a connection from 127.0.0.1: too many connections at once"]
     for _, writer in strangers:
@@ -184,7 +184,7 @@ async def test_one_byte_at_a_time_does_not_stretch_the_time_for_a_handshake(
 
 async def test_a_friend_who_asks_nonsense_is_told_and_goes_on(url_server: UrlServer) -> None:
     client = await RemoteFrontier.connect_tcp(url_server.host, url_server.port, TOKEN)
-    with pytest.raises(FrontierError, match="knows no '_commit'"):
+    with pytest.raises(FrontierError, match="has no call '_commit'"):
         await client._call("_commit")
     with pytest.raises(FrontierError):
         await client._call("discover", "not a number", "nor a list")
@@ -255,9 +255,9 @@ async def test_a_server_that_is_none_of_ours_is_told_apart():
         server = await asyncio.start_server(impostor, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         expected = AccessRefused if said else Unreachable
-        with pytest.raises(expected, match=r"no URL server of Tarrafa|hung up on us|reset"):
+        with pytest.raises(expected, match=r"not a URL server of Tarrafa|closed the connection|reset"):
             await RemoteFrontier.connect_tcp("127.0.0.1", port, TOKEN)
-        with pytest.raises(expected, match=r"no URL server of Tarrafa|hung up on us|reset"):
+        with pytest.raises(expected, match=r"not a URL server of Tarrafa|closed the connection|reset"):
             await asyncio.to_thread(SocketClient.connect_tcp, "127.0.0.1", port, TOKEN)
         server.close()
 

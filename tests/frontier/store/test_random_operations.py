@@ -418,7 +418,7 @@ def pages_and_those_who_wait_are_ordered_by_links(store: FrontierStore, known: L
     columns, queue = "in_links, url.host, url.id", "FROM pending JOIN url USING (host, collection, id)"
     waiting = ask(store, known, f"SELECT 0, {columns} {queue} WHERE collection = ? AND role = 0")
     return stored, waiting + ask(
-        store, known, f"SELECT 1, {columns} {PAGES} AND role = 0 AND shelf != ?", DISMISSED_SHELF
+        store, known, f"SELECT 1, {columns} {PAGES} AND role = 0 AND depth > 0 AND shelf != ?", DISMISSED_SHELF
     )
 
 

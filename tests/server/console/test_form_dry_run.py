@@ -41,7 +41,7 @@ def test_an_exclusion_is_tried_before_it_is_saved(furnished: CoordinatorSite, pa
     assert furnished.state() == before
 
 
-@pytest.mark.parametrize(("language", "said"), [("en", "hosts never met: 1"), ("pt", "servidores desconhecidos: 1")])
+@pytest.mark.parametrize(("language", "said"), [("en", "unknown hosts: 1"), ("pt", "servidores desconhecidos: 1")])
 def test_how_much_it_would_be_is_told_in_the_form(furnished: CoordinatorSite, language: str, said: str) -> None:
     before = furnished.state()
     typed = {"name": "later", "roots": "http://never.test/", "scope.pages_max": "77", "try": "estimate"}

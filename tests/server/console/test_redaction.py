@@ -127,7 +127,7 @@ def test_a_list_that_is_too_long_for_a_form_stays_as_it_is_unless_it_is_replaced
     assert admin.form("/console/c/long/edit", sent).code == 303
     assert config_of(furnished, "long")["roots"] == ["http://www.other.test/"]
     stale = admin.form("/console/c/long/edit", sent | {"roots": ""})
-    assert (stale.code, "is not there any more; load the form again" in stale.text) == (400, True)
+    assert (stale.code, "no longer exists; load the form again" in stale.text) == (400, True)
 
 
 def test_a_copy_has_the_long_lists_of_what_it_is_a_copy_of(furnished, long):

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from tarrafa.cli import main
 from tarrafa.parse.rdf.prefixes import PREFIXES
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.server.entities.display import display_iri, summarize_properties, truncate
 from tarrafa.server.entities.params import OPERATORS, EntityParams, format_condition, parse_condition
-from tarrafa.server.entities.property_summary import display_iri, summarize_properties, truncate
 from tarrafa.takedown import parse_target, record_action
-from tarrafa.triples.entity_reader import EntityCondition, EntityValue
+from tarrafa.triples.entity_query import EntityCondition
+from tarrafa.triples.entity_reader import EntityValue
 from tests.graph.archived_web import new_data
 from tests.server.conftest import HOSTILE, RunningSite
 from tests.server.entity_pages import ANA, LONG_VALUE, OWN, crawled_entity_pages, records
@@ -197,7 +198,7 @@ def test_a_thing_is_told_page_by_page_the_latest_first(site):
 
 @pytest.mark.parametrize(
     ("path", "sentence"),
-    [("/thing", "Which thing?"), ("/thing?key=http://nobody.test/", "No crawled page speaks of such a thing"),
+    [("/thing", "Which thing?"), ("/thing?key=http://nobody.test/", "No crawled page describes such a thing"),
      ("/thing?key=%00%FF", "No crawled page"), (f"/thing?key={'x' * 5000}", "No crawled page")],
 )  # fmt: skip
 def test_an_unknown_thing_is_404_and_one_sentence(site, path, sentence):
@@ -278,9 +279,9 @@ def test_what_was_taken_down_is_not_told_any_more(tmp_path):
 # -- what cannot be meant ----------------------------------------------------------------------------------------------
 
 BAD: list[tuple[str, str, str]] = [
-    ("class=Evento", "No crawled page speaks of a class called 'Evento'", "classe chamada 'Evento'"),
-    ("not=nix:Event", "No crawled page speaks of a class called 'nix:Event'", "classe chamada"),
-    ("where=nix%3D3", "No crawled page speaks of a property called 'nix'", "propriedade chamada 'nix'"),
+    ("class=Evento", "No crawled page has a class called 'Evento'", "classe chamada 'Evento'"),
+    ("not=nix:Event", "No crawled page has a class called 'nix:Event'", "classe chamada"),
+    ("where=nix%3D3", "No crawled page has a property called 'nix'", "propriedade chamada 'nix'"),
     ("vocabulary=nix", "No vocabulary is known as 'nix'", "Nenhum vocabulário"),
     ("where=schema:startDate%3E%3Damanha", "wanted is a number, or a date", "o que se quer é um número"),
     ("where=schema:startDate%3E", "Say a number, a date or a text", "Diga um número"),
@@ -382,6 +383,6 @@ def test_the_command_line_asks_the_same_question(terminal, site):
     assert "24 entities on        24 pages  schema:Event" in terminal("--list", "classes")
     assert "Kind291" in terminal("--list", "classes", "kind29")
     assert terminal("xyzzy") == "No such entity found.\n"
-    assert terminal("--class", "nix") == "error: No crawled page speaks of a class called 'nix'.\n"
+    assert terminal("--class", "nix") == "error: No crawled page has a class called 'nix'.\n"
     assert terminal("--where", "startDate>x").count("\n") == 1
     assert "\u202e" not in terminal("--class", "CreativeWork")

@@ -140,7 +140,7 @@ def test_a_log_that_cannot_be_written_fails_nobody_and_says_so_once(data, caplog
             log.flush()
         log.close()
     assert len(caplog.records) == 1
-    assert "not noted" in caplog.text
+    assert "queries are not logged" in caplog.text
 
 
 def test_a_log_of_another_version_or_none_at_all_is_one_sentence(data):

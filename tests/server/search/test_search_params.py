@@ -8,8 +8,14 @@ from starlette.datastructures import QueryParams
 from tarrafa.errors import QueryError
 from tarrafa.i18n import ENGLISH
 from tarrafa.search.request import SearchRequest, Sort
-from tarrafa.server.search.filter_menus import filter_menus, search_switches
-from tarrafa.server.search.params import SearchParams, address, integer_param, page_number_param
+from tarrafa.server.search.params import (
+    SearchParams,
+    address,
+    filter_menus,
+    integer_param,
+    page_number_param,
+    search_switches,
+)
 
 TODAY = date(2026, 11, 16)
 EVERYTHING = (

@@ -1,11 +1,12 @@
 """A draft of a collection from a form, TOML text or table: its validation, and the changes against a former version.
 
-One validation for all doors: a form, the text of a file, a table from a program. Promises: a draft has a complete
-collection, or all that is wrong with it, each complaint at its key; nothing is kept or changed here.
+Promises: one validation for all three; a draft has a complete collection or all complaints, each at its key; nothing is
+stored or changed here.
 """
 
 import tomllib
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -21,26 +22,26 @@ from tarrafa.i18n import Message, message
 
 VALUE_CHARS_SHOWN = 500
 SENTENCE_CHARS_MAX = 1_000
-ENTRIES_SHOWN = 20  # of what was added to a list, and of what was taken away
+ENTRIES_SHOWN = 20  # of those added to a list, and of those removed
 UNNAMED = "unnamed"
-REDACTED_FIELDS = frozenset({"notify.webhook"})  # addresses of which everybody sees scheme and host only
+REDACTED_FIELDS = frozenset({"notify.webhook"})  # shown as scheme and host only
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """What somebody wrote. Without a collection, the complaints say why."""
+    """A collection, or the complaints that say why there is none."""
 
     collection: Collection | None
     complaints: list[Complaint] = []
 
     def require_valid(self) -> Collection:
-        """The collection, or `Unfit`."""
+        """The collection; `InvalidDraft` if there is none."""
         if self.collection is None:
             raise InvalidDraft(self.complaints)
         return self.collection
 
 
 class InvalidDraft(ConfigError):
-    """What somebody wrote is no collection; `complaints` say why, each at its key."""
+    """The draft is no collection; `complaints` say why, each at its key."""
 
     def __init__(self, complaints: list[Complaint]) -> None:
         super().__init__("; ".join(str(one.message) for one in complaints)[:SENTENCE_CHARS_MAX])
@@ -48,8 +49,8 @@ class InvalidDraft(ConfigError):
 
 
 class FieldChange(msgspec.Struct, frozen=True):
-    """A key that is not what it was, its values as people write them; empty: not there. Of a list also what was added
-    and taken away, the first of each."""
+    """A key that changed, with its values as people write them; empty: absent. Of a list, also the first entries that
+    were added and removed."""
 
     section: str
     key: str
@@ -60,26 +61,22 @@ class FieldChange(msgspec.Struct, frozen=True):
 
 
 def draft_from_form(form: FormData, before: Collection | None = None, origin: Collection | None = None) -> Draft:
-    """`before`: what is in force, if a collection is edited; `origin`: what it is a copy of."""
+    """`before`: the configuration in force, if a collection is edited; `origin`: the collection that is copied."""
     table, wrong = table_from_form(form, before, origin)
     draft = draft_from_table(table, before)
     return Draft(None, merge_complaints(wrong, draft.complaints)) if wrong else draft
 
 
 def trial_draft_from_form(form: FormData, before: Collection | None = None, origin: Collection | None = None) -> Draft:
-    """As `from_form`; but what is only tried needs no name yet."""
+    """As `draft_from_form`, for a dry run: the name may be missing."""
     is_named = any(text.strip() for text in form.get("name", ()))
     return draft_from_form(form if is_named else {**form, "name": [UNNAMED]}, before, origin)
 
 
 def draft_from_toml(text: str, before: Collection | None = None) -> Draft:
     if len(text) > FORM_CHARS_MAX:
-        return _refused(
-            message(
-                "the text holds more than the {form_chars_max} million characters allowed",
-                form_chars_max=FORM_CHARS_MAX >> 20,
-            )
-        )
+        most = FORM_CHARS_MAX >> 20
+        return _refused(message("the text holds more than the {most} million characters allowed", most=most))
     try:
         table = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
@@ -103,46 +100,34 @@ def _refused(why: Message) -> Draft:
 
 def _immutable_changes(before: Collection, after: Collection) -> Iterator[Complaint]:
     if after.name != before.name:
-        yield Complaint(
-            "",
-            "name",
-            message("name: it was {name!r} and stays so; copy the collection to have another", name=before.name),
-        )
-    for key in msgspec.structs.asdict(before.identity):
-        was = getattr(before.identity, key)
+        text = message("name: it was {name!r} and stays so; copy the collection to have another", name=before.name)
+        yield Complaint("", "name", text)
+    for key, was in msgspec.structs.asdict(before.identity).items():
         if getattr(after.identity, key) != was:
-            said = message(
+            text = message(
                 "[identity] {key} is fixed when a collection is created ({was}); copy it to change that",
                 key=key,
                 was=str(was).lower(),
             )
-            yield Complaint("identity", key, said)
+            yield Complaint("identity", key, text)
 
 
 def changed_fields(before: Collection, after: Collection) -> list[FieldChange]:
-    """What changed, in the order of the file; the roots' hosts, where nobody names hosts, change with them unsaid."""
+    """What changed, in the order of the file; hosts that only follow from the roots are left out."""
     old, new = before, after
     if before.roots != after.roots or before.scope.hosts != after.scope.hosts:
         old, new = without_implied_hosts(before), without_implied_hosts(after)
     changes = []
     for name in [*collection_fields(), *sorted(FILE_ONLY_FIELDS)]:
-        was, now = _value(old, name), _value(new, name)
+        was, now = attrgetter(name)(old), attrgetter(name)(new)
         if was != now or (isinstance(was, dict) and list(was) != list(now)):
             section, _, key = name.rpartition(".") if name.count(".") < 2 else name.partition(".")
-            entries, others = _entries(was), _entries(now)
-            known, named = set(entries), set(others)
-            added = [one for one in others if one not in known][:ENTRIES_SHOWN]
-            removed = [one for one in entries if one not in named][:ENTRIES_SHOWN]
+            entries, others = dict.fromkeys(_entries(was)), dict.fromkeys(_entries(now))
+            added = [one for one in others if one not in entries][:ENTRIES_SHOWN]
+            removed = [one for one in entries if one not in others][:ENTRIES_SHOWN]
             shown = redact_url if name in REDACTED_FIELDS else _shown
             changes.append(FieldChange(section, key, shown(was), shown(now), added, removed))
     return changes
-
-
-def _value(collection: Collection, name: str) -> Any:
-    value: Any = collection
-    for step in name.split("."):
-        value = getattr(value, step)
-    return value
 
 
 def _entries(value: Any) -> list[str]:

@@ -1,18 +1,17 @@
 """Converts an HTML form to a collection table and a collection to form values.
 
-A form is a name and a list of texts for each field, as browsers send them. Promises: every collection survives the
-way through a form, exactly; an empty field means the default; an unknown one is refused; what was typed and cannot be
-read is handed on as it is, so that whoever judges tables says what is wrong with it, in the same words as for a file.
+A form has a list of texts for each field, as browsers send them. Promises: every collection survives the way through a
+form, exactly; an empty field means the default; an unknown field is refused; a text that cannot be read is passed on as
+it is, so that its complaint is the same as for a file.
 
-Lists have one entry per line. An entry that a line cannot hold (spaces around it, a line break in it) stands in
-double quotes, as JSON has it; a single `-` is a list without entries, where an absent one would mean something else.
-
-A list of more than LIST_SHOWN_MAX entries is not sent to and fro: `kept` names it, and it stays as it is unless
-something is typed there, which takes its place.
+Lists have one entry per line. An entry that a line cannot hold (spaces around it, a line break in it) is written as a
+JSON string; a single `-` is an empty list, where an absent one would mean something else. A list of more than
+LIST_SHOWN_MAX entries is not sent: `kept` names it, and it stays as it is unless something is typed there.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -36,19 +35,19 @@ KEPT = "kept"
 NOTHING = "-"
 YES, NO = "yes", "no"
 _SWITCHES = {YES: True, NO: False, "on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
-PAIR, PAIRS = "*.a.br = 5s", {"network.connect_to": "*.test = 127.0.0.1:8090"}  # what a line may look like
+PAIR, PAIRS = "*.a.br = 5s", {"network.connect_to": "*.test = 127.0.0.1:8090"}  # examples of a line
 FormData = Mapping[str, Sequence[str]]
 
 
 def table_from_form(
     form: FormData, before: Collection | None = None, origin: Collection | None = None
 ) -> tuple[dict[str, Any], list[Complaint]]:
-    """What was typed as a table, and what is wrong with the form itself. What no form can say stays as it was
-    `before`; long lists that are kept are those of `origin`, of which this is a copy, or else of `before`."""
-    found = _file_only_values(before)
-    complaints = _form_complaints(form)
-    if complaints:
-        return found, complaints
+    """The form as a table, and the complaints about the form itself. Values that no form shows stay as they are in
+    `before`; long lists that are kept come from `origin`, the collection that is copied, or else from `before`."""
+    found, wrong = _file_only_values(before), _refusal(form)
+    if wrong is not None:
+        return found, [wrong]
+    complaints: list[Complaint] = []
     kept = long_lists(origin or before) if form.get(KEPT) else {}
     for field in collection_fields().values():
         try:
@@ -56,13 +55,9 @@ def table_from_form(
             if value is None and field.name in form.get(KEPT, ()):
                 value = _kept_list(kept, field.name)
         except ValueError as error:
-            complaints.append(
-                Complaint(
-                    field.section,
-                    field.key,
-                    message("{place}: {complaint}", place=_location(field), complaint=error.args[0]),
-                )
-            )
+            place = f"[{field.section}] {field.key}".removeprefix("[] ")
+            text = message("{place}: {complaint}", place=place, complaint=error.args[0])
+            complaints.append(Complaint(field.section, field.key, text))
             continue
         if value is not None:
             _put(found, field, value)
@@ -73,14 +68,14 @@ def table_from_form(
 
 
 def form_from_collection(collection: Collection) -> dict[str, list[str]]:
-    """What would have to be typed. Every field is there; one that is empty has its default, or is `kept`."""
+    """What would have to be typed, for every field; an empty field has its default, or is `kept`."""
     written, usual, shown = without_implied_hosts(collection), Collection(name=""), dict[str, list[str]]()
     for field in collection_fields().values():
-        value, default = _get(written, field), _get(usual, field)
-        if _is_long(field, value):
+        value, default = attrgetter(field.name)(written), attrgetter(field.name)(usual)
+        is_long = _is_long(field, value)
+        if is_long:
             shown.setdefault(KEPT, []).append(field.name)
-        is_unsaid = value == default or _is_long(field, value)
-        shown[field.name] = [] if is_unsaid else _WRITE[field.kind](value)
+        shown[field.name] = [] if is_long or value == default else _WRITE[field.kind](value)
     return shown
 
 
@@ -90,7 +85,9 @@ def long_lists(collection: Collection | None) -> dict[str, tuple[str, ...]]:
         return {}
     written = without_implied_hosts(collection)
     return {
-        name: value for name, field in collection_fields().items() if _is_long(field, value := _get(written, field))
+        name: value
+        for name, field in collection_fields().items()
+        if _is_long(field, value := attrgetter(field.name)(written))
     }
 
 
@@ -100,59 +97,43 @@ def _is_long(field: CollectionField, value: Any) -> bool:
 
 def _kept_list(kept: Mapping[str, tuple[str, ...]], name: str) -> list[str]:
     if name not in kept:
-        raise ValueError(message("the list that was to stay as it is is not there any more; load the form again"))
+        raise ValueError(message("the list that was to be kept no longer exists; load the form again"))
     return list(kept[name])
 
 
 def default_form() -> dict[str, list[str]]:
-    """What an empty field means, as it would be typed."""
+    """The defaults, as they would be typed."""
     usual = Collection(name="")
     return {
-        name: [] if (value := _get(usual, field)) in (None, (), {}) else _WRITE[field.kind](value)
+        name: [] if (value := attrgetter(field.name)(usual)) in (None, (), {}) else _WRITE[field.kind](value)
         for name, field in collection_fields().items()
     }
 
 
-def _location(field: CollectionField) -> str:
-    return f"[{field.section}] {field.key}" if field.section else field.key
-
-
-def _form_complaints(form: FormData) -> list[Complaint]:
+def _refusal(form: FormData) -> Complaint | None:
+    """Why nothing of the form is read."""
     unknown = next((name for name in form if name not in collection_fields() and name != KEPT), None)
     if unknown is not None:
-        return [
-            Complaint(
-                "", unknown[:KEY_CHARS_SHOWN], message("unknown field {unknown!r}", unknown=unknown[:KEY_CHARS_SHOWN])
-            )
-        ]
+        name = unknown[:KEY_CHARS_SHOWN]
+        return Complaint("", name, message("unknown field {unknown!r}", unknown=name))
     if sum(len(text) for texts in form.values() for text in texts) > FORM_CHARS_MAX:
-        return [
-            Complaint(
-                "",
-                "",
-                message(
-                    "the form holds more than the {form_chars_max} million characters allowed",
-                    form_chars_max=FORM_CHARS_MAX >> 20,
-                ),
-            )
-        ]
-    return []
+        most = FORM_CHARS_MAX >> 20
+        return Complaint("", "", message("the form holds more than the {most} million characters allowed", most=most))
+    return None
 
 
 def _file_only_values(before: Collection | None) -> dict[str, Any]:
-    """What only a file can say: as it was."""
+    """The values that no form shows, as they were."""
+    if before is None:
+        return {}
     found: dict[str, Any] = {}
-    named = {} if before is None else table_from_collection(_without_lists(before))
-    for section, values in named.items():
+    without_lists = replace(before, roots=(), scope=replace(before.scope, hosts=None))
+    for section, values in table_from_collection(without_lists).items():
         for key, value in values.items() if isinstance(values, dict) else ():
             name = f"{section}.{key}"
             if not any(one == name or one.startswith(f"{name}.") for one in collection_fields()):
                 found.setdefault(section, {})[key] = value
     return found
-
-
-def _without_lists(collection: Collection) -> Collection:
-    return replace(collection, roots=(), scope=replace(collection.scope, hosts=None))
 
 
 def _put(found: dict[str, Any], field: CollectionField, value: Any) -> None:
@@ -161,13 +142,6 @@ def _put(found: dict[str, Any], field: CollectionField, value: Any) -> None:
     for step in above:
         held = held.setdefault(step, {})
     held[last] = value
-
-
-def _get(collection: Collection, field: CollectionField) -> Any:
-    value: Any = collection
-    for step in field.name.split("."):
-        value = getattr(value, step)
-    return value
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -189,13 +163,9 @@ def _number(field: CollectionField, texts: Sequence[str]) -> int | float | str |
 
 
 def _switch(field: CollectionField, texts: Sequence[str]) -> bool | str | None:
-    """The last one counts: a form sends `no` and then, if the box is ticked, `yes`."""
+    """The last text counts: a form sends `no` and then, if the box is ticked, `yes`."""
     text = texts[-1].strip() if texts else ""
     return _SWITCHES.get(text.lower(), text) if text else None
-
-
-def _choices(field: CollectionField, texts: Sequence[str]) -> list[str] | None:
-    return _lines(field, texts)
 
 
 def _lines(field: CollectionField, texts: Sequence[str]) -> list[str] | None:
@@ -208,18 +178,11 @@ def _lines(field: CollectionField, texts: Sequence[str]) -> list[str] | None:
 def _entries(texts: Sequence[str]) -> list[str]:
     entries = [line for text in texts for one in text.split("\n") if (line := one.strip())]
     if len(entries) > LINES_MAX:
-        raise ValueError(
-            message("{count} lines are more than the {lines_max} allowed", count=len(entries), lines_max=LINES_MAX)
-        )
-    long = next((number for number, entry in enumerate(entries, 1) if len(entry) > LINE_CHARS_MAX), None)
-    if long is not None:
-        raise ValueError(
-            message(
-                "line {long} has more than the {line_chars_max} characters allowed",
-                long=long,
-                line_chars_max=LINE_CHARS_MAX,
-            )
-        )
+        raise ValueError(message("{count} lines are more than the {most} allowed", count=len(entries), most=LINES_MAX))
+    for number, entry in enumerate(entries, 1):
+        if len(entry) > LINE_CHARS_MAX:
+            most = LINE_CHARS_MAX
+            raise ValueError(message("line {n} has more than the {most} characters allowed", n=number, most=most))
     return entries
 
 
@@ -228,7 +191,7 @@ def _pairs(field: CollectionField, texts: Sequence[str]) -> dict[str, str] | Non
     for entry in _entries(texts):
         key, value = _pair(entry, PAIRS.get(field.name, PAIR))
         if key in found:
-            raise ValueError(message("{key!r} stands there twice", key=key[:KEY_CHARS_SHOWN]))
+            raise ValueError(message("{key!r} occurs twice", key=key[:KEY_CHARS_SHOWN]))
         found[key] = value
     return found or None
 
@@ -261,24 +224,18 @@ def _unquoted(entry: str) -> str:
         found = json.loads(entry)
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, str) or _has_surrogates(found):
+    # JSON can spell half a character (a surrogate), which no file can hold.
+    if not isinstance(found, str) or any("\ud800" <= character <= "\udfff" for character in found):
+        shown = entry[:KEY_CHARS_SHOWN]
         raise ValueError(
-            message(
-                "{entry!r}: what begins with a quotation mark must end with one, as in JSON",
-                entry=entry[:KEY_CHARS_SHOWN],
-            )
+            message("{shown!r}: a text that begins with a quotation mark must end with one, as in JSON", shown=shown)
         )
     return found
 
 
-def _has_surrogates(text: str) -> bool:
-    """Half a character, which JSON can spell and no file can hold."""
-    return any("\ud800" <= character <= "\udfff" for character in text)
-
-
 _READ: dict[str, Callable[[CollectionField, Sequence[str]], Any]] = {
     "text": _text, "choice": _text, "duration": _text, "size": _text, "date": _text, "number": _number,
-    "switch": _switch, "choices": _choices, "lines": _lines, "pairs": _pairs,
+    "switch": _switch, "choices": _lines, "lines": _lines, "pairs": _pairs,
 }  # fmt: skip
 
 
@@ -286,7 +243,7 @@ _READ: dict[str, Callable[[CollectionField, Sequence[str]], Any]] = {
 
 
 def _line(text: str) -> str:
-    """The text itself, if a line can hold it and it comes back as it is."""
+    """The text itself if it can be read back from a line, else as JSON."""
     is_plain = text == text.strip() and text not in ("", NOTHING) and not text.startswith('"') and "\n" not in text
     return text if is_plain else json.dumps(text)
 

@@ -1,7 +1,7 @@
 """Writes a collection as TOML, without defaults and with units.
 
-Promises: what is written, read again, is the same collection, exactly; what is as it would be anyway is left out;
-durations and sizes have units. The file names nothing but what somebody may wish to change.
+Promises: what is written and read again is exactly the same collection; defaults are left out; durations and sizes
+have units.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ from tarrafa.config.formats import BYTES_PER_UNIT, ByteSize, LocalDateTime, Seco
 from tarrafa.crawl.scope.collection_loader import host_patterns_of
 
 _DURATIONS = (("days", 86_400), ("h", 3_600), ("min", 60), ("s", 1))  # the largest first
-LINE_CHARS_MAX = 100  # of a list that stands in one line
+LINE_CHARS_MAX = 100  # of a list on one line
 _SIZES = ("GiB", "GB", "MiB", "MB", "KiB", "KB")
 
 
 def format_duration(seconds: float) -> str:
-    """`10 min`, `1.5 s`: what `duration` reads as exactly these seconds."""
+    """`10 min`, `1.5 s`: what `parse_duration` reads as exactly these seconds."""
     for unit, unit_s in _DURATIONS:
         if seconds >= unit_s and seconds % unit_s == 0:
             count = int(seconds // unit_s)
@@ -32,7 +32,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_size(number: int) -> str:
-    """`2 MB`: what `size` reads as exactly these bytes."""
+    """`2 MB`: what `parse_size` reads as exactly these bytes."""
     for unit in _SIZES:
         count, rest = divmod(number, BYTES_PER_UNIT[unit.lower()])
         if count and not rest:
@@ -41,13 +41,13 @@ def format_size(number: int) -> str:
 
 
 def format_number(number: float) -> str:
-    """In digits, without an exponent, and with nothing behind the point where nothing is."""
+    """In digits, without an exponent and without zeros at the end."""
     text = format(Decimal(repr(number)), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def toml_value(value: Any) -> Any:
-    """A value of a collection as it stands in a file."""
+    """A value of a collection as a file has it."""
     if isinstance(value, Seconds):
         return format_duration(value)
     if isinstance(value, ByteSize):
@@ -62,7 +62,7 @@ def toml_value(value: Any) -> Any:
 
 
 def without_implied_hosts(collection: Collection) -> Collection:
-    """Without the hosts, where they are just those of the roots: whoever adds a root means its host, too."""
+    """Without the hosts if they are just those of the roots: a root that is added brings its host."""
     scope = collection.scope
     if scope.hosts is None or scope.hosts != host_patterns_of(collection.roots):
         return collection
@@ -75,8 +75,8 @@ def table_from_collection(collection: Collection) -> dict[str, Any]:
 
 
 def _non_defaults(struct: msgspec.Struct, usual: msgspec.Struct) -> dict[str, Any]:
-    """What is not as usual. Where a section that is absent means something else than one that is empty ([revisit]), a
-    key is left out only if both would give it that value."""
+    """The values that are not defaults. Where an absent section means something else than an empty one ([revisit]), a
+    key is left out only if both give it that value."""
     empty = None if isinstance(struct, Collection) else type(struct)()
     found: dict[str, Any] = {}
     for field in msgspec.structs.fields(struct):
@@ -92,12 +92,11 @@ def _non_defaults(struct: msgspec.Struct, usual: msgspec.Struct) -> dict[str, An
 
 
 def collection_to_toml(collection: Collection) -> str:
-    """The collection as a file."""
     return tomli_w.dumps(table_from_collection(collection))
 
 
-def toml_with_comments(content: Mapping[str, Any], comments: Mapping[str, str], above: str = "") -> str:
-    """A table as a file, with a line of why above each key that has one (by its name: scope.depth_max)."""
+def toml_with_comments(content: Mapping[str, Any], comments: Mapping[str, str], above: str) -> str:
+    """A table as a file, with a comment above each key that has one (by its name: scope.depth_max)."""
     lines = [f"# {line}".rstrip() for line in above.splitlines()]
     sections = {key: value for key, value in content.items() if isinstance(value, dict)}
     for key, value in content.items():
@@ -116,9 +115,6 @@ def _comment_lines(text: str | None) -> list[str]:
 
 def _entry(key: str, value: Any) -> str:
     """`key = value`, in one line where that is short enough."""
-    if isinstance(value, dict):
-        inner = ", ".join(tomli_w.dumps({one: held}).rstrip() for one, held in value.items())  # amounts and texts only
-        return f"{key} = {{{inner}}}"
     written = tomli_w.dumps({"x": value}).removeprefix("x = ").rstrip()
     if isinstance(value, list):
         line = f"[{', '.join(tomli_w.dumps({'x': one}).removeprefix('x = ').rstrip() for one in value)}]"

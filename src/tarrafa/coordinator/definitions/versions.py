@@ -1,10 +1,10 @@
 """Collection definitions: the configuration in force, every stored version, and long root lists kept once.
 
-What is in force the frontier knows; here it is asked for once for each revision and then remembered, because it may
-name a million roots. Every version is kept in the store, with who and when. A long list of roots is kept beside it,
-in DATA/definitions, under the digest of its content: versions that share it share the file. Promises: what takes long
-is done beside the loop; one that came by another way than ours gets its version and its history when it is first
-seen.
+The frontier knows the configuration in force; it is read once for each revision and then cached, because it may name a
+million roots. The coordinator's store keeps every version, with author and time. A long list of roots is kept beside
+the store, in DATA/definitions, under the digest of its content: versions that share a list share the file. Promises:
+slow work is done outside the event loop; a configuration that came by another way than the console gets its version
+and its history when it is first seen.
 """
 
 import asyncio
@@ -26,51 +26,47 @@ from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import CollectionRow, FrontierCollectionState, FrontierOverview
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 
-BY_COMMAND_LINE = "tarrafa crawl"  # who wrote a configuration that did not come through here
-LONG_BYTES = 64 << 10  # lists that are longer are kept beside the store
-LISTS = "lists"  # the key that then names them, before all others
+BY_COMMAND_LINE = "tarrafa crawl"  # the author of a configuration that did not come through the console
+LONG_BYTES = 64 << 10  # longer lists are kept beside the store
+LISTS = "lists"  # the first key of a stored configuration whose lists are kept beside the store
 NO_SUCH_COLLECTION = "no collection is named {!r}"
 
 _raws = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class LongLists(msgspec.Struct, frozen=True):
-    """What may be long in a configuration."""
+    """The lists of a configuration that may be long."""
 
     roots: tuple[str, ...]
     hosts: tuple[str, ...] | None
 
 
 class LongListStore:
-    """The long lists of one data directory. Blocks: not to be called by a loop."""
+    """The long lists of one data directory. Blocks: not for the event loop."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._folder = data.root / "definitions"
 
     def put(self, content: bytes) -> bytes:
-        """A configuration as the store keeps it: as it is, or without its long lists, which are on the disk then."""
+        """A configuration as the store keeps it: as it is, or without its long lists, which are then on disk."""
         if len(content) < LONG_BYTES:
             return content
         outer = _raws(content)
         scope = _raws(outer["scope"])
         lists = msgspec.json.encode({"roots": outer["roots"], "hosts": scope["hosts"]})
         digest = hashlib.blake2b(lists, digest_size=16).hexdigest()
-        nothing = msgspec.Raw(b"[]")
-        scope["hosts"] = outer["roots"] = nothing
-        short: dict[str, object] = {LISTS: digest, **outer, "scope": scope}
-        if not self._path(digest).exists():
-            self._write(digest, lists)
-        return msgspec.json.encode(short)
-
-    def _write(self, digest: str, lists: bytes) -> None:
-        try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            write_atomically(self._path(digest), lists)
-        except OSError as error:
-            raise data_error_from_os(error, self._path(digest)) from None
+        scope["hosts"] = outer["roots"] = msgspec.Raw(b"[]")
+        path = self._path(digest)
+        if not path.exists():
+            try:
+                self._folder.mkdir(mode=0o700, exist_ok=True)
+                write_atomically(path, lists)
+            except OSError as error:
+                raise data_error_from_os(error, path) from None
+        return msgspec.json.encode({LISTS: digest, **outer, "scope": scope})
 
     def reader(self) -> Callable[[bytes], Collection]:
-        """Reads what was put; lists that several share, once."""
+        """A function that reads what was put; a shared list is read once."""
         seen: dict[str, LongLists] = {}
 
         def read(kept: bytes) -> Collection:
@@ -93,7 +89,6 @@ class LongListStore:
             raise DataError(f"{self._path(digest)}: the roots of a version cannot be read ({error})") from None
 
     def drop(self, digests: set[str]) -> None:
-        """Nobody names them any more."""
         for digest in digests:
             with contextlib.suppress(OSError):
                 self._path(digest).unlink()
@@ -111,7 +106,7 @@ def long_lists_digest(kept: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _KnownDefinition:
-    """What is in force, as of a revision. None: it cannot be read. `adopted`: the store has it."""
+    """A configuration in force at a revision. None: it cannot be read. `adopted`: the store has it."""
 
     standing: FrontierCollectionState
     collection: Collection | None
@@ -122,7 +117,7 @@ class _KnownDefinition:
 
 
 class CollectionDefinitions:
-    """Of all collections. `frontier` gives it when it is there, and raises `Unreachable` when it is not."""
+    """The definitions of all collections. `frontier` returns the frontier, or raises `Unreachable`."""
 
     def __init__(self, store: CoordinatorStore, frontier: Callable[[], Frontier], clock: Clock) -> None:
         self._store, self._frontier, self._clock = store, frontier, clock
@@ -131,18 +126,17 @@ class CollectionDefinitions:
         self._list_lock = asyncio.Lock()  # a list is written before a version names it, and dropped when none does
 
     async def standing(self, name: str) -> FrontierCollectionState:
-        """How it stands in this moment; `NotFound`, if it does not."""
+        """The state of a collection in the frontier."""
         for one in await self._frontier().collection_states():
             if one.name == name:
                 return one
         raise NotFound(NO_SUCH_COLLECTION.format(name[:80]))
 
     async def in_force(self, name: str) -> Collection:
-        """What is in force."""
         return await self.in_force_at(await self.standing(name))
 
     async def in_force_at(self, standing: FrontierCollectionState, *, adopt: bool = False) -> Collection:
-        """What is in force where a collection stands so. To `adopt` it: nobody else changes it meanwhile."""
+        """The configuration in force at a state. `adopt`: store it as a version, under the collection's lock."""
         known = self._known.get(standing.name)
         if known is not None and known.collection is not None and known.is_of(standing) and known.adopted >= adopt:
             return known.collection
@@ -156,19 +150,17 @@ class CollectionDefinitions:
         return collection
 
     def cache(self, row: CollectionRow, collection: Collection | None, *, adopted: bool = True) -> None:
-        """Somebody knows what is in force."""
         self._known[row.name] = _KnownDefinition(
             FrontierCollectionState(row.id, row.state, row.revision, row.name), collection, adopted
         )
 
     async def add_version(self, collection: Collection, who: str) -> None:
-        """Another version of what people defined."""
         async with self._list_lock:
             content = await asyncio.to_thread(lambda: self.long_lists.put(config.encode_collection(collection)))
             self._store.add_version(collection.name, content, self._clock.now(), who)
 
     async def _adopt(self, row: CollectionRow) -> None:
-        """What came by another way than ours gets its history from now on."""
+        """Store a configuration that came by another way than the console."""
         now, life = self._clock.now(), self._store.lifecycle(row.name)
         if life is None:
             life = CollectionLifecycle(created=now, scheduled=now)
@@ -180,15 +172,14 @@ class CollectionDefinitions:
         if last is not None and number > last.number and _schedule_of(bytes(last.config)) != _schedule_of(content):
             self._store.put_lifecycle(row.name, replace(life, scheduled=now))
 
-    # -- what is remembered ------------------------------------------------------------------------------------------
+    # -- the cache -------------------------------------------------------------------------------------------------
 
     def cached(self, name: str) -> Collection | None:
-        """What was in force when somebody last looked."""
+        """The configuration in force when it was last read."""
         found = self._known.get(name)
         return None if found is None else found.collection
 
     def frontier_id(self, name: str) -> int | None:
-        """Its number in the frontier."""
         found = self._known.get(name)
         return None if found is None else found.standing.id
 
@@ -196,15 +187,15 @@ class CollectionDefinitions:
         return [one.collection for one in self._known.values() if one.collection is not None]
 
     def has_changes(self, overview: FrontierOverview) -> bool:
-        """Whether there are others than those that the store has."""
+        """Whether the frontier has other revisions than the store."""
         seen = {one.name: one.revision for one in overview.collections}
         return seen != {name: one.standing.revision for name, one in self._known.items() if one.adopted}
 
     async def adopt_changed(
         self, acting: Callable[[str], asyncio.Lock], fail: Callable[[str, TarrafaError], None]
     ) -> None:
-        """Adopt those that are new or changed, but not while somebody is `acting` on one: an edit under way has an
-        author. `fail` hears of those that cannot be read, once."""
+        """Adopt new and changed collections, except while an action holds a lock of `acting`: a running edit has an
+        author. `fail` is called once for each that cannot be read."""
         standings = await self._frontier().collection_states()
         for one in standings:
             lock = acting(one.name)
@@ -224,7 +215,6 @@ class CollectionDefinitions:
             del self._known[gone]
 
     async def delete(self, name: str) -> None:
-        """A name that is free is nobody's."""
         self._known.pop(name, None)
         async with self._list_lock:
             named = self._store.delete_collection(name)

@@ -1,18 +1,17 @@
 """The estimate of a crawl: pages, requests, time and bytes, each as low, likely and high.
 
-Pure: from the configuration and from what is known of its hosts (`gathering.py` finds that out). Every figure comes
-as low, likely and high; every assumption is said in a sentence, and so is what bounds the time.
+Promises: a pure function of the configuration and of what is known of its hosts (`estimate_inputs.py`); every
+assumption is a sentence, and so is what bounds the time.
 
-The arithmetic. A host is visited one request after the other: a visit takes its answer's duration, and then the
-pause, the longest of `delay`, Crawl-delay and `delay_factor` x that duration. So a host's time is its requests times
-that, and the crawl's is at least that of its slowest host. Nor can it be faster than all visits side by side in as
-many places as there are (workers x `hosts_at_once`), than the bandwidth, or than the workers themselves. Where
+The arithmetic. A host is visited one request after the other: a visit takes the duration of its answer and then the
+pause, the longest of `delay`, Crawl-delay and `delay_factor` x that duration. The time of a host is its requests times
+that, and the time of the crawl is at least that of its slowest host. Nor can it be faster than all visits side by side
+in as many places as there are (workers x `hosts_at_once`), than the bandwidth, or than the workers themselves. Where
 `pages_max` ends it sooner, the time is that at which all hosts together have brought so many pages.
 
 *Low* is what politeness alone asks for, with answers that take no time: nothing can be faster. *High* has slow
-answers. Known weakness: hosts that share an address wait for each other, which nobody knows before; failures and
-their back-off are not foreseen; how many pages the unknown part of the Web has is anybody's guess, and the range says
-so.
+answers. Known weakness: hosts that share an address wait for each other, which is not known before; failures and
+their back-off are not foreseen; the number of pages on unknown hosts is a guess, and the range shows it.
 """
 
 from collections import Counter
@@ -37,15 +36,15 @@ BISECTIONS = 60
 BOUNDS = {
     "host": message("bound by the pauses of the largest host, {host}"),
     "side by side": message("bound by the pauses of its hosts, visited side by side"),
-    "places": message("bound by the places for hosts: {places} are visited at once"),
+    "places": message("bound by the number of hosts visited at once ({places})"),
     "bandwidth": message("bound by [fetch] bandwidth = {bandwidth} bytes a second"),
     "workers": message("bound by what the workers can do ({workers})"),
 }
 ASSUMPTIONS = {
-    "met": message("hosts met before: {met}, with {met_pages} pages"),
-    "unmet": message("hosts never met: {unmet}; each may have {low}, probably {likely}, perhaps {high} pages"),
+    "met": message("known hosts: {met}, with {met_pages} pages"),
+    "unmet": message("unknown hosts: {unmet}; each may have {low}, probably {likely}, perhaps {high} pages"),
     "unmet breadth": message(
-        "hosts never met: {unmet}; of each site {low}, probably {likely}, perhaps {high} pages are walked"
+        "unknown hosts: {unmet}; of each site {low}, probably {likely}, perhaps {high} pages are visited"
     ),
     "unfinished": message(
         "some of the hosts are not crawled to their end: what waits there is as often a page as what was visited"
@@ -53,7 +52,7 @@ ASSUMPTIONS = {
     "narrower": message(
         "the hosts were crawled under another scope: how many of their pages belong to this one is not known"
     ),
-    "open": message("more hosts may belong to it than are known: how many, nobody can say; pages_max sets an end"),
+    "open": message("more hosts may be in scope than are known; pages_max sets an end"),
     "crawled before": message("these roots and this scope were crawled to their end before: no host is missing"),
     "delay": message("{delay} s between two requests to a host, and {factor} times the duration of an answer"),
     "crawl-delay": message("hosts that ask for a longer pause: {slowed}, up to {longest} s"),
@@ -70,7 +69,7 @@ ASSUMPTIONS = {
 
 
 class KnownHost(msgspec.Struct, frozen=True):
-    """What is known of a host in scope. `whole`: nothing of it waits. `alike`: it was crawled under the same scope."""
+    """What is known of a host in scope. `whole`: no URL of it waits. `alike`: it was crawled under the same scope."""
 
     key: str  # scheme://host:port
     pages: float
@@ -85,16 +84,16 @@ class EstimateInputs(msgspec.Struct, frozen=True):
     """What is known before a crawl. None: nothing was measured."""
 
     hosts: list[KnownHost] = []
-    unmet: list[str] = []  # keys of roots' hosts that nobody has visited
+    unmet: list[str] = []  # keys of roots' hosts that were never visited
     again: bool = False  # a collection with these roots and this scope was crawled to its end: no host is missing
     answer_s: float | None = None
     page_bytes: float | None = None
-    kept_bytes: float | None = None  # on disk, of a page with everything that hangs on it
+    kept_bytes: float | None = None  # on disk: a page with text, index, graph and frontier
     workers: int = 2
 
 
 class EstimateRange(msgspec.Struct, frozen=True):
-    """No `high`: nobody can say."""
+    """Without `high`: it is not known."""
 
     low: float
     likely: float
@@ -102,7 +101,7 @@ class EstimateRange(msgspec.Struct, frozen=True):
 
 
 class CrawlEstimate(msgspec.Struct, frozen=True):
-    """The answer. `bound` says what keeps it from being faster."""
+    """The estimate. `bound` says what keeps the crawl from being faster."""
 
     hosts: int
     hosts_met: int
@@ -117,13 +116,13 @@ class CrawlEstimate(msgspec.Struct, frozen=True):
 
 
 class _HostLoad(msgspec.Struct):
-    """A host's part in one of the three cases. `visit_s`: with its pause."""
+    """What a host takes in one of the three cases. `visit_s`: one visit with its pause."""
 
     key: str
     pages: float
     requests: float
     visit_s: float
-    rules: int = 0  # of the requests, for robots.txt
+    rules: int  # requests for robots.txt
 
 
 class _EstimateCase(msgspec.Struct):
@@ -137,16 +136,14 @@ class _EstimateCase(msgspec.Struct):
 
 
 def estimate(collection: Collection, known: EstimateInputs) -> CrawlEstimate:
-    """See above."""
     answer_s = RESPONSE_S if known.answer_s is None else known.answer_s
     sizes = BYTES_PER_PAGE if known.page_bytes is None else (known.page_bytes,) * 3
     cases = [
         _case(collection, known, _loads(collection, known, number, duration_s), sizes[number])
         for number, duration_s in enumerate((0.0, answer_s, answer_s * SLOW_FACTOR))
     ]
-    is_open = (
-        _is_open(collection, known) and collection.scope.pages_max is None and collection.scope.requests_max is None
-    )
+    scope = collection.scope
+    is_open = _is_open(collection, known) and scope.pages_max is None and scope.requests_max is None
     kept = [known.kept_bytes or size + KEPT_BYTES_PER_PAGE for size in sizes]
     likely = cases[1]
     return CrawlEstimate(
@@ -169,27 +166,21 @@ def _range(values: Sequence[float], is_open: bool) -> EstimateRange:
 
 
 def _is_open(collection: Collection, known: EstimateInputs) -> bool:
-    """Whether more hosts may belong to it than anybody knows."""
-    depth = collection.scope.depth_max
-    return (
-        depth != 0
-        and not known.again
-        and (
-            collection.explores_outside_hosts
-            or any(pattern.startswith("*") for pattern in collection.scope.hosts or ())
-        )
-    )
+    """Whether hosts that are not known may belong to the collection."""
+    if collection.scope.depth_max == 0 or known.again:
+        return False
+    return collection.explores_outside_hosts or any(host.startswith("*") for host in collection.scope.hosts or ())
 
 
 def _filters(collection: Collection) -> bool:
-    """Whether it leaves out pages that another crawl of the same hosts would have kept."""
+    """Whether the scope leaves out pages that another crawl of the same hosts would have kept."""
     scope = collection.scope
     narrow = scope.include or scope.exclude or scope.languages or scope.depth_max is not None
     return bool(narrow) or scope.keep != "all"
 
 
 def _loads(collection: Collection, known: EstimateInputs, number: int, duration_s: float) -> list[_HostLoad]:
-    """What each host has to give in the case of that number."""
+    """What each host takes in case `number`: 0 low, 1 likely, 2 high."""
     roots, cap, loads = Counter(map(host_key, collection.roots)), collection.scope.host_pages_max, list[_HostLoad]()
     for host in known.hosts:
         pages, requests = _expected_of_host(collection, host, number, roots[host.key])
@@ -209,7 +200,7 @@ def _pages_guess(collection: Collection) -> tuple[int, int, int]:
 
 
 def _expected_of_host(collection: Collection, host: KnownHost, number: int, roots: int) -> tuple[float, float]:
-    """Pages and requests of a host that was met."""
+    """Pages and requests of a known host."""
     per_page = host.requests / host.pages if host.pages else REQUESTS_PER_PAGE
     if collection.scope.depth_max == 0:
         return float(roots), float(roots)
@@ -228,18 +219,13 @@ def _expected_of_host(collection: Collection, host: KnownHost, number: int, root
 def _load(
     collection: Collection, key: str, pages: float, requests: float, asked_s: float, duration_s: float, rules: int
 ) -> _HostLoad:
-    """`rules`: whether robots.txt must be asked for first."""
+    """`rules`: 1 if robots.txt must be fetched first."""
     politeness = collection.politeness
     obeys = politeness.robots == "obey"
     asked_s = min(asked_s, politeness.delay_max) if obeys else 0.0
     slow_s = min(politeness.delay_factor * duration_s, politeness.delay_max)
-    pause_s = max(_delay_s(collection, key), asked_s, slow_s)
+    pause_s = max(collection.delay_for(*name_and_port(f"{key}/")), asked_s, slow_s)
     return _HostLoad(key, pages, requests + rules * obeys, pause_s + duration_s, rules * obeys)
-
-
-def _delay_s(collection: Collection, key: str) -> float:
-    """As configured for a host."""
-    return collection.delay_for(*name_and_port(f"{key}/"))
 
 
 def _case(collection: Collection, known: EstimateInputs, loads: list[_HostLoad], page_bytes: float) -> _EstimateCase:
@@ -259,7 +245,7 @@ def _case(collection: Collection, known: EstimateInputs, loads: list[_HostLoad],
 
 
 def _seconds(load: _HostLoad | None) -> float:
-    """The first request waits for nobody."""
+    """The first request does not wait."""
     return max(0.0, load.requests - 1) * load.visit_s if load is not None else 0.0
 
 
@@ -305,14 +291,12 @@ def _filled(template: Message, values: dict[str, Value]) -> Message:
 
 
 def _assumptions(collection: Collection, known: EstimateInputs) -> list[Message | str]:
-    """Everything that was taken for granted."""
-    scope = collection.scope
-    facts = _facts(collection, known)
+    is_deep, facts = collection.scope.depth_max != 0, _facts(collection, known)
     keys = [
         ("met", bool(known.hosts)),
-        ("unmet breadth" if collection.strategy.order == "breadth" else "unmet", _guesses(collection, known)),
+        ("unmet breadth" if collection.strategy.order == "breadth" else "unmet", is_deep and bool(known.unmet)),
         ("unfinished", any(not host.whole for host in known.hosts)),
-        ("narrower", _filters(collection) and any(not host.alike for host in known.hosts) and scope.depth_max != 0),
+        ("narrower", is_deep and _filters(collection) and any(not host.alike for host in known.hosts)),
         ("open", _is_open(collection, known)),
         ("crawled before", known.again),
         ("delay", True),
@@ -325,10 +309,6 @@ def _assumptions(collection: Collection, known: EstimateInputs) -> list[Message 
         ("again", bool(collection.schedule.every)),
     ]
     return [_filled(ASSUMPTIONS[key], facts) for key, holds in keys if holds]
-
-
-def _guesses(collection: Collection, known: EstimateInputs) -> bool:
-    return bool(known.unmet) and collection.scope.depth_max != 0
 
 
 def _facts(collection: Collection, known: EstimateInputs) -> dict[str, Value]:

@@ -1,25 +1,41 @@
-"""The dry run of a collection: scope check and estimate, without changing anything.
+"""The dry run of a collection: scope check of URLs and estimate, without any request to a site.
 
-A dry run and an estimate of a collection, whether it is there or only written down so far. Promises: nothing is
-changed, nobody elsewhere is asked; it is worked out beside the loop, for ESTIMATES_AT_ONCE people at a time, because
-an estimate reads much; the others wait.
+Promises: nothing is changed; the rules of the scope are those of the crawl itself (`crawl/scope/scope_rules.py`); a
+line that is no URL gets its verdict like the others. An estimate reads much, so ESTIMATES_AT_ONCE are made at a time,
+outside the event loop; the others wait.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from tarrafa.config import Collection
 from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate, estimate
 from tarrafa.coordinator.dry_run.estimate_inputs import gather_estimate_inputs
-from tarrafa.coordinator.dry_run.scope_check import ScopeVerdict, check_urls, unknown_before_crawl
+from tarrafa.crawl.scope.collection_loader import parse_root, url_identity_of
+from tarrafa.crawl.scope.scope_rules import ScopeRules
+from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import Address
-from tarrafa.i18n import Message
+from tarrafa.i18n import Message, message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import CurrentTakedowns
 
 ESTIMATES_AT_ONCE = 2
+URLS_MAX = 10_000
+URL_CHARS_SHOWN = 2_048
+NOT_A_URL = "no url"
+
+
+class ScopeVerdict(msgspec.Struct, frozen=True):
+    """The verdict on one line. `rule` is the rule's name, `what` the pattern, host or type in the sentence."""
+
+    url: str
+    canonical: str
+    inside: bool
+    rule: str
+    what: str
+    sentence: Message | str
 
 
 class ScopeCheckResponse(msgspec.Struct, frozen=True):
@@ -30,22 +46,58 @@ class ScopeCheckResponse(msgspec.Struct, frozen=True):
 
 
 class DryRun:
-    """For the collections of one data directory. `address`: of its frontier, where that is elsewhere."""
+    """Dry runs in one data directory. `address`: of its frontier, if that is on another machine."""
 
     def __init__(self, data: DataDirectory, address: Address | None) -> None:
         self._data, self._address = data, address
         self._places = asyncio.Semaphore(ESTIMATES_AT_ONCE)
 
     async def check_scope(self, collection: Collection, urls: Iterable[str]) -> ScopeCheckResponse:
-        lines = list(urls)
-
-        def judged() -> ScopeCheckResponse:
-            verdicts = check_urls(collection, lines, CurrentTakedowns(self._data).covers)
-            return ScopeCheckResponse(verdicts, unknown_before_crawl(collection) if verdicts else [])
-
-        return await asyncio.to_thread(judged)
+        verdicts = await asyncio.to_thread(lambda: check_urls(collection, urls, CurrentTakedowns(self._data).covers))
+        return ScopeCheckResponse(verdicts, unknown_before_crawl(collection) if verdicts else [])
 
     async def estimate(self, collection: Collection) -> CrawlEstimate:
         async with self._places:
             known = await gather_estimate_inputs(self._data, collection, address=self._address)
             return await asyncio.to_thread(estimate, collection, known)
+
+
+def check_urls(
+    collection: Collection,
+    urls: Iterable[str],
+    is_taken_down: Callable[[str], bool] = lambda url: False,
+) -> list[ScopeVerdict]:
+    """One verdict for each line that is not empty, in their order."""
+    rules, identity = ScopeRules(collection, is_taken_down), url_identity_of(collection)
+    verdicts: list[ScopeVerdict] = []
+    for text in filter(None, map(str.strip, urls)):
+        if len(verdicts) == URLS_MAX:
+            raise ConfigError(message("more than {urls_max} URLs; check them in parts", urls_max=URLS_MAX))
+        shown, url = text[:URL_CHARS_SHOWN], parse_root(text, identity)
+        if url is None:
+            verdicts.append(ScopeVerdict(shown, "", False, NOT_A_URL, "", message("it is no http(s) URL or host name")))
+            continue
+        found = rules.decide(url)
+        verdicts.append(ScopeVerdict(shown, url, found.inside, found.rule.value, found.what, found.reason))
+    return verdicts
+
+
+def unknown_before_crawl(collection: Collection) -> list[Message | str]:
+    """What no dry run can know of this collection."""
+    scope, found = collection.scope, list[Message | str]()
+    if collection.politeness.robots == "obey":
+        found.append(message("robots.txt is not fetched in a dry run: it may still forbid a page"))
+    else:
+        found.append(message("robots.txt is not obeyed in this collection"))
+    if scope.depth_max is not None:
+        text = message(
+            "how deep a URL lies is not known before the crawl: beyond depth_max = {depth} it is out",
+            depth=scope.depth_max,
+        )
+        found.append(text)
+    limits = {"pages_max": scope.pages_max, "requests_max": scope.requests_max, "host_pages_max": scope.host_pages_max}
+    shown = ", ".join(f"{key} = {value}" for key, value in limits.items() if value)
+    found.append(message("once the limits are reached ({limits}) nothing more is fetched, in or out", limits=shown))
+    if scope.languages or scope.keep != "all":
+        found.append(message("whether a page is kept depends on its content: its language, its data"))
+    return found

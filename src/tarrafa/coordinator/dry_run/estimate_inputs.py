@@ -1,17 +1,19 @@
 """Gathers the inputs of an estimate: known hosts from the link graph, robots.txt delays, sampled page sizes.
 
-From the survey of the link graph (pages of each host), the frontier (what waits, robots.txt) and the archive (a
-sample: how large, how slow). Promises: asks no other machine than the frontier's; reads bounded amounts, however
-large the crawl; where nothing is known it says nothing, and `estimating` assumes.
+Sources: the survey of the link graph (pages of each host), the frontier (what waits, robots.txt) and the archive (a
+sample: size and duration of answers). Promises: contacts no other machine than the frontier's; reads bounded amounts,
+however large the crawl; what is not known is left out, and `crawl_estimate` assumes it.
 """
 
 import asyncio
+import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from heapq import nlargest
 from itertools import islice
 from pathlib import Path
+from statistics import mean
 
 import msgspec
 
@@ -24,18 +26,17 @@ from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.worker.outcome import user_agent
 from tarrafa.errors import ConfigError, DataError, Unreachable
 from tarrafa.fetch.robots import parse as parse_robots
-from tarrafa.frontier.address import Address, connect, local_address
+from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import CollectionRow, FrontierOverview
-from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.graph.sites import HostVisitSummary, SiteReader
 from tarrafa.model import NO_REQUEST, UrlRole
 from tarrafa.parse.url import host_key
 from tarrafa.runtime.data_dir import DataDirectory
 
 HOSTS_READ_MAX = 1_000_000
-HOSTS_ASKED_MAX = 100  # the largest are asked for their robots.txt: they bound the time
+HOSTS_ASKED_MAX = 100  # the largest, whose robots.txt is read: they bound the time
 FILES_SAMPLED_MAX, RECORDS_PER_FILE_MAX = 8, 500  # of the archive, the newest
-SAMPLE_MIN = 20  # so many pages make a mean
+SAMPLE_MIN = 20  # pages
 FILES_MEASURED_MAX = 100_000
 _NO_REQUEST_STATUSES = frozenset(str(int(status)) for status in NO_REQUEST)
 
@@ -43,12 +44,14 @@ _NO_REQUEST_STATUSES = frozenset(str(int(status)) for status in NO_REQUEST)
 async def gather_estimate_inputs(
     data: DataDirectory, collection: Collection, workers: int = 2, address: Address | None = None
 ) -> EstimateInputs:
-    """All of it; nothing where there is no data directory yet."""
+    """The inputs of the estimate; without a data directory, the roots only."""
     roots = await asyncio.to_thread(lambda: list(dict.fromkeys(map(host_key, collection.roots))))
     if not data.version.exists() and address is None:
         return EstimateInputs(unmet=roots, workers=workers)
     try:
-        overview, alike = await _overview(data, address), await _same_scope_collections(data, collection, address)
+        async with open_frontier_lookup(data, address) as lookup:
+            overview, rows = await lookup.overview(), await lookup.collections()
+        alike = await asyncio.to_thread(_with_same_scope, rows, collection)
     except (DataError, Unreachable):
         overview, alike = FrontierOverview([], []), set()
     done = {one.name for one in overview.collections if not one.pending and not one.handed_out and one.known}
@@ -69,27 +72,8 @@ async def gather_estimate_inputs(
     )
 
 
-async def _overview(data: DataDirectory, address: Address | None) -> FrontierOverview:
-    try:
-        frontier = await connect(address or local_address(data))
-    except Unreachable:
-        if address is not None:
-            raise
-        return await asyncio.to_thread(read_overview, data.frontier)
-    try:
-        return await frontier.overview()
-    finally:
-        await frontier.close()
-
-
-async def _same_scope_collections(data: DataDirectory, collection: Collection, address: Address | None) -> set[str]:
-    """The collections that look for the same pages."""
-    async with open_frontier_lookup(data, address) as ask:
-        rows = await ask.collections()
-    return await asyncio.to_thread(_with_same_scope, rows, collection)
-
-
 def _with_same_scope(rows: list[CollectionRow], collection: Collection) -> set[str]:
+    """The collections that look for the same pages."""
     found, wanted = set(), _scope_key(collection)
     for row in rows:
         try:
@@ -112,7 +96,7 @@ def _scope_key(collection: Collection) -> tuple[object, ...]:
 def _known_hosts(
     data: DataDirectory, collection: Collection, alike: set[str], done: set[str], overview: FrontierOverview
 ) -> list[KnownHost]:
-    """The hosts in scope, each as the collection knew it that looked for the same, or else saw most of it."""
+    """The hosts in scope, each as a collection of the same scope knows it, else the one that fetched most of it."""
     there: Counter[str] = Counter()
     admission, best = Admission(collection), dict[str, tuple[tuple[bool, int], HostVisitSummary]]()
     roots = set(map(host_key, collection.roots))
@@ -129,7 +113,8 @@ def _known_hosts(
     return [
         KnownHost(
             sums.host,
-            sums.fetched * kept.get(sums.collection, 1.0),  # the survey counts sitemaps and what was not kept, too
+            sums.fetched
+            * kept.get(sums.collection, 1.0),  # the survey also counts sitemaps and pages that were not kept
             sum(count for status, count in sums.statuses.items() if status not in _NO_REQUEST_STATUSES),
             sums.known,
             whole=sums.collection in done,
@@ -142,13 +127,13 @@ def _known_hosts(
 async def _with_delays(
     data: DataDirectory, collection: Collection, hosts: list[KnownHost], address: Address | None
 ) -> list[KnownHost]:
-    """The largest hosts with what their robots.txt asks of us, as it was last seen."""
+    """The hosts; the largest ones with the Crawl-delay of their robots.txt, as it was last seen."""
     largest = {host.key for host in nlargest(HOSTS_ASKED_MAX, hosts, key=lambda host: host.known)}
     agent, delays = user_agent(collection), dict[str, float]()
     try:
-        async with open_frontier_lookup(data, address) as ask:
+        async with open_frontier_lookup(data, address) as lookup:
             for key in largest:
-                facts = (await ask.facts(f"{key}/")).host
+                facts = (await lookup.facts(f"{key}/")).host
                 if facts is not None and facts.robots:
                     delays[key] = parse_robots(facts.robots).crawl_delay(agent) or 0.0
     except (DataError, Unreachable):
@@ -157,7 +142,7 @@ async def _with_delays(
 
 
 def _sample_archive(data: DataDirectory, collection: Collection) -> tuple[float | None, float | None]:
-    """How long an answer takes and how large a page is, where enough are at hand: of its own hosts, else of any."""
+    """Mean duration of an answer and size of a page, on the collection's hosts or else on any; None: too few pages."""
     admission = Admission(collection)
     own, any_host = list[tuple[float, int]](), list[tuple[float, int]]()
     try:
@@ -170,7 +155,8 @@ def _sample_archive(data: DataDirectory, collection: Collection) -> tuple[float 
     chosen = own if len(own) >= SAMPLE_MIN else any_host
     if len(chosen) < SAMPLE_MIN:
         return None, None
-    return sum(one for one, _ in chosen) / len(chosen), sum(length for _, length in chosen) / len(chosen)
+    elapsed, lengths = zip(*chosen, strict=True)
+    return mean(elapsed), mean(lengths)
 
 
 def _recent_pages(archive: Path) -> Iterator[tuple[str, float, int]]:
@@ -185,21 +171,15 @@ def _recent_pages(archive: Path) -> Iterator[tuple[str, float, int]]:
 
 
 def _kept_bytes(data: DataDirectory, pages: int) -> float | None:
-    """What a page has cost so far, all in all."""
+    """Bytes on disk for each page so far."""
     if pages < SAMPLE_MIN:
         return None
-    folders = (data.archive, data.graph, data.root / "index", data.root / "triples")
-    return (sum(map(_folder_bytes, folders)) + sum(_file_sizes([data.frontier]))) / pages
-
-
-def _folder_bytes(folder: Path) -> int:
-    found = (Path(where) / name for where, _, names in os.walk(folder) for name in names)
-    return sum(_file_sizes(islice(found, FILES_MEASURED_MAX)))
-
-
-def _file_sizes(paths: Iterable[Path]) -> Iterator[int]:
-    for path in paths:
-        try:
-            yield path.stat().st_size
-        except OSError:  # it was taken away just now
-            continue
+    files = [data.frontier]
+    for folder in (data.archive, data.graph, data.root / "index", data.root / "triples"):
+        found = (Path(where) / name for where, _, names in os.walk(folder) for name in names)
+        files += islice(found, FILES_MEASURED_MAX)
+    size = 0
+    for file in files:
+        with contextlib.suppress(OSError):  # the file is gone
+            size += file.stat().st_size
+    return size / pages

@@ -166,7 +166,7 @@ def _address_file(data: DataDirectory) -> Path:
 
 
 def search_child(data: DataDirectory, host: str, token: Token) -> ChildProcess:
-    child = ChildProcess.for_module(data, "search", SEARCH_MODULE, host=host, told=_address_file(data))
+    child = ChildProcess.for_module(data, "search", SEARCH_MODULE, host=host, address_file=_address_file(data))
     child.secrets = {TOKEN_VARIABLE: token.secret.decode()}
     return child
 

@@ -60,7 +60,7 @@ class CoordinatorNode:
         count = worker_count(orders, workers)
         self.supervisor = Supervisor(
             data, count, clock, frontier_link=frontier_link, name=f"{name}-", lasting=True, divided=divided,
-            patient=True, limits=worker_limits(orders, max(1, count)), tell=print_line,
+            patient=True, limits=worker_limits(orders, max(1, count)), print_line=print_line,
         )  # fmt: skip
         self._agent = NodeAgent(self.supervisor, NodeHealth(data, name, f"{name}-"), workers, orders, print_line)
         self._stack = contextlib.AsyncExitStack()

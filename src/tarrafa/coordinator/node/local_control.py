@@ -109,7 +109,7 @@ class ControlServer:
             return "create a collection", ""
         await self._coordinator.actions.edit(collection.name, collection, request.who)
         changes = await asyncio.to_thread(draft.changed_fields, before, collection)
-        return "edit a collection", collection_edits.changes_for_audit(changes)
+        return "edit a collection", collection_edits.keys_for_audit(changes)
 
     async def _record_audit(self, request: ControlRequest, action: str, detail: str, *, refused: bool = False) -> None:
         try:

@@ -185,7 +185,7 @@ class WorkerNode:
         link = RemoteFrontierLink(self._frontier_address(joined), clock, self._announce)
         supervisor = Supervisor(
             self.data, workers, clock, frontier_link=link, name=f"{self.name}-", lasting=True, divided=self.divided,
-            patient=True, limits=worker_limits(orders, max(1, workers)), tell=self._announce,
+            patient=True, limits=worker_limits(orders, max(1, workers)), print_line=self._announce,
         )  # fmt: skip
         agent = NodeAgent(
             supervisor, self._health, self.workers, orders, self._announce,

@@ -1,10 +1,9 @@
 """The outbox of notifications: queues notices for webhook and e-mail, retries them, and gives up after a day.
 
-An outbox: table `notice` of `DATA/coordinator.sqlite`. Promises: what `tell` has returned for is sent at least once,
-or tried for a day; the same happening is told once, however often it is noticed and whoever restarts in between,
-because its id is made from what happened; what could not be sent is kept, with why, and shown. A notice says its id,
-for those who get it twice: whoever is killed between sending and noting that sends it again. Knows nothing of
-schedules; HTTP and SMTP are spoken in coordinator/notify/transports.py.
+The outbox is the table `notice` of `DATA/coordinator.sqlite`. Promises: a notice is durable when `notify` returns, and
+is sent at least once or tried for a day; an event is notified once, also after a restart, because its id is made from
+the event; a notice that was not delivered is kept with the reason, and shown. After a kill between sending and
+recording, a notice is sent again with the same id. Knows nothing of schedules, HTTP or SMTP (`transports.py`).
 """
 
 import asyncio
@@ -36,7 +35,7 @@ from tarrafa.i18n import Message, message
 
 RETRY_PAUSES_S = (2.0, 10.0, 60.0, 300.0, 900.0, 3_600.0)  # after each attempt; the last one from then on
 GIVE_UP_AFTER_S = 86_400.0
-KEPT_S = 30 * 86_400.0  # then what was told may be told anew
+KEPT_S = 30 * 86_400.0  # afterwards the same event is notified again
 ROWS_MAX = 10_000
 DELIVERIES_AT_ONCE = 4
 LOOK_EVERY_S = 30.0
@@ -46,7 +45,7 @@ WEBHOOK, MAIL = "webhook", "email"
 TABLE = """
 CREATE TABLE IF NOT EXISTS notice (
     id TEXT NOT NULL, channel TEXT NOT NULL, target TEXT NOT NULL, collection TEXT NOT NULL, body BLOB NOT NULL,
-    since REAL NOT NULL, tries INTEGER NOT NULL DEFAULT 0, next_at REAL, -- NULL: it is over, one way or the other
+    since REAL NOT NULL, tries INTEGER NOT NULL DEFAULT 0, next_at REAL, -- NULL: delivered or given up
     trouble TEXT NOT NULL DEFAULT '', PRIMARY KEY (id, channel, target)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS notice_next ON notice (next_at) WHERE next_at IS NOT NULL;
@@ -58,17 +57,17 @@ log = logging.getLogger(__name__)
 def make_notice(
     collection: str, event: str, at: float, sentence: str, numbers: dict[str, int | float], occasion: object
 ) -> Notice:
-    """`occasion` tells two happenings of the same kind apart: when the run began, at how many visits it stalled."""
+    """`occasion` tells two events of the same kind apart: when the run began, at how many visits it stalled."""
     mark = hashlib.sha256("\n".join((collection, event, str(occasion))).encode()).hexdigest()[:16]
     chosen = {one_line(name, 50): value for name, value in list(numbers.items())[:NUMBERS_MAX]}
     return Notice(mark, one_line(collection, 100), event, at, one_line(sentence, SENTENCE_CHARS_MAX), chosen)
 
 
 def is_stalled(samples: Iterable[tuple[float, int]], now: float, limit_s: float, since: float) -> bool:
-    """Whether nothing was visited for so long, though it runs.
+    """Whether a running collection had no visit for `limit_s`.
 
-    Samples are (when, visits so far), in the order of time. `since`: when it last began, was resumed, or when whoever
-    looks on woke up; before that nobody could expect anything. Fewer visits than before are another run, and news.
+    Samples are (time, visits so far), in the order of time. `since`: when it was last started or resumed, or when the
+    monitor started. Fewer visits than before are another run, and count as a change.
     """
     moved, visits = since, None
     for at, count in samples:
@@ -79,12 +78,11 @@ def is_stalled(samples: Iterable[tuple[float, int]], now: float, limit_s: float,
 
 
 def reason_stalled(limit_s: float) -> Message:
-    """That it is, in words; the limit as its file has it."""
     return message("nothing was visited for {limit}", limit=format_duration(limit_s))
 
 
 class QueuedNotice(msgspec.Struct, frozen=True):
-    """A notice on its way to one address."""
+    """A notice in the outbox, for one address. `body` is the encoded notice."""
 
     id: str
     channel: str
@@ -93,13 +91,9 @@ class QueuedNotice(msgspec.Struct, frozen=True):
     since: float
     tries: int
 
-    @property
-    def notice(self) -> Notice:
-        return msgspec.json.decode(self.body, type=Notice)
-
 
 class UndeliveredNotice(msgspec.Struct, frozen=True):
-    """What has not arrived, for people. `over`: it is not tried any more."""
+    """A notice that was not delivered, for people. `over`: it is given up."""
 
     id: str
     collection: str
@@ -110,7 +104,7 @@ class UndeliveredNotice(msgspec.Struct, frozen=True):
 
 
 class NoticeOutbox:
-    """What is to be sent, on disk. Every method is one transaction, from any thread."""
+    """The outbox on disk. Every method is one transaction, from any thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -118,14 +112,14 @@ class NoticeOutbox:
             pass
 
     def put(self, notice: Notice, notify: NotifyConfig, now: float) -> bool:
-        """For everybody who wants to hear of such; False: nobody does, or all were told of this already."""
+        """Queue a notice for all its addresses; False: no address wants it, or all have it already."""
         if notice.event not in notify.events:
             return False
-        whom = [(MAIL, address) for address in notify.email]
-        whom += [(WEBHOOK, notify.webhook)] if notify.webhook else []
+        targets = [(MAIL, address) for address in notify.email]
+        targets += [(WEBHOOK, notify.webhook)] if notify.webhook else []
         with store_transaction(self._path) as connection:
             before = connection.total_changes()
-            for channel, target in whom:
+            for channel, target in targets:
                 connection.execute(
                     "INSERT INTO notice (id, channel, target, collection, body, since, next_at)"
                     " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -149,21 +143,21 @@ class NoticeOutbox:
             ((moment,),) = connection.execute("SELECT min(next_at) FROM notice WHERE next_at IS NOT NULL")
             return None if moment is None else float(moment)
 
-    def record_attempt(self, parcel: QueuedNotice, trouble: str, now: float) -> bool:
-        """How an attempt went; whether it will be tried again. No trouble: it has arrived."""
-        tries = parcel.tries + 1
+    def record_attempt(self, queued: QueuedNotice, trouble: str, now: float) -> bool:
+        """Record an attempt; returns whether it will be tried again. Without trouble the notice is delivered."""
+        tries = queued.tries + 1
         next_at = None if not trouble else now + RETRY_PAUSES_S[min(tries, len(RETRY_PAUSES_S)) - 1]
-        if next_at is not None and not parcel.since <= next_at <= parcel.since + GIVE_UP_AFTER_S:
+        if next_at is not None and not queued.since <= next_at <= queued.since + GIVE_UP_AFTER_S:
             next_at = None
         with store_transaction(self._path) as connection:
             connection.execute(
                 "UPDATE notice SET tries = ?, trouble = ?, next_at = ? WHERE id = ? AND channel = ? AND target = ?",
-                (tries, trouble, next_at, parcel.id, parcel.channel, parcel.target),
+                (tries, trouble, next_at, queued.id, queued.channel, queued.target),
             )
         return next_at is not None
 
     def undelivered(self, collection: str | None = None) -> list[UndeliveredNotice]:
-        """The newest of what has not arrived, waiting or given up; unless something newer has, at the same place."""
+        """The newest undelivered notices, waiting or given up, unless a newer one was delivered to the same target."""
         with store_transaction(self._path) as connection:
             found = connection.execute(
                 "SELECT id, collection, channel, target, trouble, tries, next_at IS NULL FROM notice"
@@ -181,7 +175,7 @@ class NoticeOutbox:
             ]
 
     def _trim(self, connection: apsw.Connection, now: float) -> None:
-        """What is old goes; of too many, the oldest."""
+        """Delete old notices; of too many, the oldest."""
         connection.execute("DELETE FROM notice WHERE since < ? AND next_at IS NULL", (now - KEPT_S,))
         ((count,),) = connection.execute("SELECT count(*) FROM notice")
         if count > ROWS_MAX:
@@ -194,22 +188,22 @@ class NoticeOutbox:
 
 
 class Notifier:
-    """Tells people; runs `keep_on` beside whoever has something to tell."""
+    """Queues notices and delivers them; `deliver_forever` runs beside the coordinator."""
 
-    def __init__(self, outbox: NoticeOutbox, surroundings: NotifyEnvironment, now: Callable[[], float]) -> None:
-        self._outbox, self._surroundings, self._now = outbox, surroundings, now
+    def __init__(self, outbox: NoticeOutbox, environment: NotifyEnvironment, now: Callable[[], float]) -> None:
+        self._outbox, self._environment, self._now = outbox, environment, now
         self._news = asyncio.Event()
 
     def notify(self, notice: Notice, notify: NotifyConfig) -> bool:
-        """Durable when this returns; sent soon. False: nobody wants to hear of it, or all were told already."""
+        """Durable when this returns; sent soon. False: no address wants it, or all have it already."""
         is_new = self._outbox.put(notice, notify, self._now())
         if is_new:
             self._news.set()
         return is_new
 
     def delivery_problems(self, collection: str, notify: NotifyConfig) -> list[str]:
-        """What stands between a collection and those who want to hear of it, for its status."""
-        lines = [self._surroundings.mail_trouble()] if notify.email else []
+        """Why notices of a collection do not arrive, for its status."""
+        lines = [self._environment.mail_trouble()] if notify.email else []
         for one in self._outbox.undelivered(collection):
             if one.trouble not in lines:
                 fate = "given up" if one.over else "tried again"
@@ -218,14 +212,14 @@ class Notifier:
         return [line for line in lines if line]
 
     async def deliver_due(self) -> int:
-        """Try what is due once; how many notices have arrived."""
-        arrived = 0
-        while parcels := self._outbox.due(self._now(), DELIVERIES_AT_ONCE):
-            arrived += sum(await asyncio.gather(*(self._deliver(parcel) for parcel in parcels)))
-        return arrived
+        """Try what is due once; returns how many notices were delivered."""
+        delivered = 0
+        while due := self._outbox.due(self._now(), DELIVERIES_AT_ONCE):
+            delivered += sum(await asyncio.gather(*map(self._deliver, due)))
+        return delivered
 
     async def deliver_forever(self) -> None:
-        """Deliver for ever, at once what is new and in time what failed."""
+        """Deliver new notices at once, and failed ones when their pause is over."""
         while True:
             self._news.clear()
             try:
@@ -238,16 +232,17 @@ class Notifier:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), wait_s)
 
-    async def _deliver(self, parcel: QueuedNotice) -> bool:
-        attempt, trouble = (post_webhook if parcel.channel == WEBHOOK else send_email), ""
+    async def _deliver(self, queued: QueuedNotice) -> bool:
+        attempt, trouble = post_webhook if queued.channel == WEBHOOK else send_email, ""
         try:
-            await asyncio.to_thread(attempt, parcel.target, parcel.notice, self._surroundings)
+            notice = msgspec.json.decode(queued.body, type=Notice)
+            await asyncio.to_thread(attempt, queued.target, notice, self._environment)
         except DeliveryFailed as error:
             trouble = str(error) or "it failed"
-        except Exception as error:  # one that nobody thought of must not keep the others from being sent
-            log.exception("notice %s", parcel.id)
+        except Exception as error:  # an unexpected error must not keep the others from being sent
+            log.exception("notice %s", queued.id)
             trouble = f"it failed ({type(error).__name__}); see the log"
-        goes_on = self._outbox.record_attempt(parcel, trouble, self._now())
+        goes_on = self._outbox.record_attempt(queued, trouble, self._now())
         if trouble:
-            log.warning("notice %s: %s; %s", parcel.id, trouble, "it is tried again" if goes_on else "it is given up")
+            log.warning("notice %s: %s; %s", queued.id, trouble, "it is tried again" if goes_on else "it is given up")
         return not trouble

@@ -1,10 +1,9 @@
 """The transports of notifications: a signed webhook over HTTP, and e-mail over SMTP.
 
-One attempt at a time, bounded in time and size; whether it is tried again is not decided here. Promises: TLS is
-verified and redirects are not followed; what a collection's name or a sentence holds never becomes a header, a
-command or a second message; neither the mail server's password nor the path of a webhook, which is often a secret,
-gets into a complaint. Addresses on private networks are allowed: whoever runs the crawl wrote them, and often means
-the machine next to it.
+One attempt per call, bounded in time and size; retries are the outbox's. Promises: TLS is verified and redirects are
+not followed; the text of a collection's name or of a sentence never becomes a header, a command or a second message;
+neither the mail server's password nor the path of a webhook, which is often a secret, appears in an error. Private
+addresses are allowed: the owner of the crawl wrote them.
 """
 
 import hashlib
@@ -37,9 +36,9 @@ from tarrafa.fetch.certificates import ca_bundle
 
 SMTP_VARIABLE, FROM_VARIABLE = "TARRAFA_SMTP", "TARRAFA_MAIL_FROM"
 SECRET_VARIABLE = "TARRAFA_WEBHOOK_SECRET"  # noqa: S105 (its name)
-WEBHOOK_TIMEOUT_S = 10.0  # for all of it
-MAIL_TIMEOUT_S = 10.0  # for each word of the conversation
-MAIL_TIME_MAX_S = 30.0  # for all of it
+WEBHOOK_TIMEOUT_S = 10.0  # in all
+MAIL_TIMEOUT_S = 10.0  # for each command
+MAIL_TIME_MAX_S = 30.0  # in all
 ERROR_CHARS_MAX = 300
 SENTENCE_CHARS_MAX = 500
 NUMBERS_MAX = 50
@@ -52,7 +51,7 @@ class DeliveryFailed(Exception):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """What happened. The `id` is the same each time that it is sent: whoever gets it twice can tell."""
+    """An event. Its `id` is the same at each attempt, so that a receiver recognises a repetition."""
 
     id: str
     collection: str
@@ -62,20 +61,9 @@ class Notice(msgspec.Struct, frozen=True):
     numbers: dict[str, int | float] = {}
 
 
-class _WebhookBody(msgspec.Struct, frozen=True):
-    """A notice as a webhook gets it."""
-
-    id: str
-    collection: str
-    event: str
-    at: str
-    sentence: str
-    numbers: dict[str, int | float]
-
-
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """`secure`: TLS from the first byte on; otherwise as soon as the server offers it."""
+    """`secure`: TLS from the first byte on; otherwise STARTTLS if the server offers it."""
 
     host: str
     port: int
@@ -86,7 +74,7 @@ class MailServer:
 
 @dataclass(frozen=True, slots=True)
 class NotifyEnvironment:
-    """What the environment says of sending: never on a command line, never in a collection's file."""
+    """Mail server, sender and webhook secret, from the environment: never in a command line or a collection's file."""
 
     mail: MailServer | None = None
     sender: str = ""
@@ -101,16 +89,16 @@ class NotifyEnvironment:
         return cls(parse_mail_server(mail) if mail else None, sender, secret)
 
     def mail_trouble(self) -> str:
-        """Why no e-mail can be sent; empty: nothing stands in the way."""
+        """Why no e-mail can be sent; empty: it can."""
         if self.mail is None:
             return f"no e-mail can be sent: set {SMTP_VARIABLE}=smtps://USER:PASSWORD@HOST:PORT and start again"
         if not self.sender:
-            return f"no e-mail can be sent: set {FROM_VARIABLE} to the address that it comes from, and start again"
+            return f"no e-mail can be sent: set {FROM_VARIABLE} to the sender address, and start again"
         return ""
 
 
 def parse_mail_server(text: str) -> MailServer:
-    """From `smtp[s]://user:password@host:port`. What is wrong is told without the text: it holds a password."""
+    """From `smtp[s]://user:password@host:port`. The error does not repeat the text: it holds a password."""
     wrong = ConfigError(f"{SMTP_VARIABLE}: must look like smtp://HOST:PORT or smtps://USER:PASSWORD@HOST:PORT")
     try:
         parts = urlsplit(text)
@@ -126,37 +114,31 @@ def parse_mail_server(text: str) -> MailServer:
 
 
 def one_line(text: str, chars_max: int) -> str:
-    """Without line ends and other signs that could mean something to whoever carries it."""
+    """The text without line ends and other unprintable characters."""
     plain = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
     return plain if len(plain) <= chars_max else plain[: chars_max - 1] + "…"
 
 
-def post_webhook(address: str, notice: Notice, surroundings: NotifyEnvironment) -> None:
-    """To a webhook, as JSON. Only an answer of 2xx means that it has arrived."""
-    body = msgspec.json.encode(
-        _WebhookBody(notice.id, notice.collection, notice.event, _iso_date(notice), notice.sentence, notice.numbers)
-    )
+def post_webhook(address: str, notice: Notice, environment: NotifyEnvironment) -> None:
+    """Send to a webhook, as signed JSON. Only a status of 2xx means that it was delivered."""
+    body = msgspec.json.encode(msgspec.structs.asdict(notice) | {"at": _iso_date(notice)})
     headers = {
         "Content-Type": "application/json",
         "X-Tarrafa-Event": notice.event,
         "X-Tarrafa-Id": notice.id,
         "Expect": "",
     }
-    if surroundings.secret:
-        signature = hmac.new(surroundings.secret, body, hashlib.sha256).hexdigest()
+    if environment.secret:
+        signature = hmac.new(environment.secret, body, hashlib.sha256).hexdigest()
         headers["X-Tarrafa-Signature"] = f"sha256={signature}"
     status = _http_post(address, body, [f"{name}: {one_line(value, 200)}" for name, value in headers.items()])
-    whom = webhook_origin(address)
-    if 300 <= status < 400:
-        raise DeliveryFailed(
-            f"{whom} answered {status}: redirects are not followed; write the address that it leads to"
-        )
     if not 200 <= status < 300:
-        raise DeliveryFailed(f"{whom} answered {status}")
+        hint = ": redirects are not followed; write the address that it leads to" if 300 <= status < 400 else ""
+        raise DeliveryFailed(f"{webhook_origin(address)} answered {status}{hint}")
 
 
 def _http_post(address: str, body: bytes, headers: list[str]) -> int:
-    """The status of the answer; what else it says is not kept."""
+    """The status of the response; its body is dropped."""
     curl = pycurl.Curl()
     try:
         curl.setopt(pycurl.URL, address)
@@ -173,7 +155,7 @@ def _http_post(address: str, body: bytes, headers: list[str]) -> int:
         curl.perform()
         return int(curl.getinfo(pycurl.RESPONSE_CODE))
     except pycurl.error as error:
-        # Its words name hosts and ports, never the path.
+        # libcurl's messages name hosts and ports, never the path.
         raise DeliveryFailed(f"{webhook_origin(address)}: {one_line(str(error.args[-1]), ERROR_CHARS_MAX)}") from None
     except UnicodeError:
         raise DeliveryFailed(
@@ -184,7 +166,7 @@ def _http_post(address: str, body: bytes, headers: list[str]) -> int:
 
 
 def webhook_origin(address: str) -> str:
-    """A webhook as it may be shown: without user, path and query, where secrets stand."""
+    """A webhook as it may be shown: without user, path and query, which may be secret."""
     try:
         parts = urlsplit(address)
         return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
@@ -192,28 +174,27 @@ def webhook_origin(address: str) -> str:
         return "the webhook"
 
 
-def send_email(address: str, notice: Notice, surroundings: NotifyEnvironment) -> None:
-    """To one e-mail address, as plain text."""
-    trouble = surroundings.mail_trouble()
-    if trouble:
-        raise DeliveryFailed(trouble)
-    assert surroundings.mail is not None
-    whom = f"{surroundings.mail.host}:{surroundings.mail.port}"
+def send_email(address: str, notice: Notice, environment: NotifyEnvironment) -> None:
+    """Send to one e-mail address, as plain text."""
+    mail = environment.mail
+    if mail is None or not environment.sender:
+        raise DeliveryFailed(environment.mail_trouble())
+    server = f"{mail.host}:{mail.port}"
     try:
-        message = _email_message(address, notice, surroundings.sender)
-        _smtp_session(surroundings.mail, surroundings.sender, address, message)
+        message = _email_message(address, notice, environment.sender)
+        _smtp_session(mail, environment.sender, address, message)
     except smtplib.SMTPResponseException as error:
-        answer = error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else ""
-        said = one_line(answer, ERROR_CHARS_MAX)
-        raise DeliveryFailed(f"{whom} answered {error.smtp_code}: {said}") from None
+        response = error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else ""
+        text = one_line(response, ERROR_CHARS_MAX)
+        raise DeliveryFailed(f"{server} answered {error.smtp_code}: {text}") from None
     except smtplib.SMTPRecipientsRefused as error:
         code, refusal = next(iter(error.recipients.values()))
-        said = one_line(refusal.decode("utf-8", "replace"), ERROR_CHARS_MAX)
-        raise DeliveryFailed(f"{whom} refuses {address}: {code} {said}") from None
+        text = one_line(refusal.decode("utf-8", "replace"), ERROR_CHARS_MAX)
+        raise DeliveryFailed(f"{server} refuses {address}: {code} {text}") from None
     except MessageError:
         raise DeliveryFailed(f"{one_line(address, 100)} is no address that can be written to") from None
     except (OSError, smtplib.SMTPException, ValueError) as error:
-        raise DeliveryFailed(f"{whom}: {one_line(str(error), ERROR_CHARS_MAX) or type(error).__name__}") from None
+        raise DeliveryFailed(f"{server}: {one_line(str(error), ERROR_CHARS_MAX) or type(error).__name__}") from None
 
 
 def _email_message(address: str, notice: Notice, sender: str) -> EmailMessage:
@@ -228,7 +209,7 @@ def _email_message(address: str, notice: Notice, sender: str) -> EmailMessage:
     message["Date"] = format_datetime(datetime.fromtimestamp(notice.at, UTC))
     mark = hashlib.sha256(f"{notice.id}\n{address}".encode()).hexdigest()[:24]
     message["Message-ID"] = f"<{mark}@{sender.rpartition('@')[2]}>"
-    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody should answer it by machine
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no automatic replies
     message["X-Tarrafa-Event"] = one_line(notice.event, 50).replace(ENCODED_WORD, "= ?")
     message["X-Tarrafa-Id"] = one_line(notice.id, 100).replace(ENCODED_WORD, "= ?")
     lines = [notice.sentence, ""]
@@ -239,7 +220,7 @@ def _email_message(address: str, notice: Notice, sender: str) -> EmailMessage:
 
 
 class _TimeLimitedSmtp(smtplib.SMTP):
-    """Hangs up after a while: a server that says one letter every few seconds passes any time limit of single words."""
+    """Hangs up after MAIL_TIME_MAX_S: a server that sends a byte every few seconds passes any limit of single reads."""
 
     _watchdog: threading.Timer | None = None
 
@@ -259,10 +240,10 @@ class _TimeLimitedSmtp(smtplib.SMTP):
         super().close()
 
     def _hang_up(self) -> None:
-        line = self.sock
-        if line is not None:
+        connection = self.sock
+        if connection is not None:
             with suppress(OSError):
-                line.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 class _TimeLimitedSmtpTls(_TimeLimitedSmtp, smtplib.SMTP_SSL):
@@ -270,7 +251,7 @@ class _TimeLimitedSmtpTls(_TimeLimitedSmtp, smtplib.SMTP_SSL):
 
 
 def _smtp_session(mail: MailServer, sender: str, address: str, message: EmailMessage) -> None:
-    # We say hello by the sender's domain: to find out this machine's own name may take a resolver minutes.
+    # EHLO has the sender's domain: to look up this machine's own name may take a resolver minutes.
     hello = sender.rpartition("@")[2].encode("idna").decode()
     if mail.secure:
         server: _TimeLimitedSmtp = _TimeLimitedSmtpTls(
@@ -288,7 +269,7 @@ def _smtp_session(mail: MailServer, sender: str, address: str, message: EmailMes
         if mail.user:
             server.login(mail.user, mail.password)
         server.send_message(message, sender, [address])
-        with suppress(smtplib.SMTPException, OSError):  # it was taken: what is said in parting does not matter
+        with suppress(smtplib.SMTPException, OSError):  # the message was accepted: QUIT may fail
             server.quit()
     finally:
         server.close()

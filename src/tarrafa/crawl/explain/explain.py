@@ -1,13 +1,11 @@
 """Explains a URL: scope rule, robots.txt, visits so far and next visit, for `tarrafa explain` and the console.
 
-`explain` answers a webmaster's complaint.
 Promises: the explanation is what the crawl itself would do, by the same functions, from the frontier's own rows; no
 other machine is contacted. Every reason is a message, which the given translator renders: the reader's translator, or
 English for programs.
 """
 
 import asyncio
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +15,7 @@ from tarrafa import config
 from tarrafa.config import Collection
 from tarrafa.config.sections import RevisitConfig
 from tarrafa.crawl.explain.freshness import ChangeEstimate, estimate_changes, revisit_reason
-from tarrafa.crawl.explain.frontier_lookup import FrontierLookup, open_frontier_lookup
+from tarrafa.crawl.explain.frontier_lookup import open_frontier_lookup
 from tarrafa.crawl.scope.collection_loader import HOST_PATTERN, url_identity_of
 from tarrafa.crawl.scope.scope_rules import ScopeRule, ScopeRules
 from tarrafa.crawl.scope.traps import trap_reason
@@ -28,8 +26,7 @@ from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import CollectionRow, HostCollectionCounts, HostFacts, PastVisit, SiteFacts, UrlFacts
 from tarrafa.frontier.ordering import FRUITLESS_VISITS_MAX, continues_walk
 from tarrafa.i18n import ENGLISH, Message, Translator, message, messages
-from tarrafa.i18n.collection_states import collection_state
-from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState
+from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState, collection_state
 from tarrafa.parse.url import canonical, name_and_port
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.searcher import exact_copies
@@ -133,14 +130,6 @@ class Explanation(msgspec.Struct, frozen=True):
     collections: list[UrlExplanation]
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainOptions:
-    """Options of an explanation."""
-
-    now: float
-    translator: Translator
-
-
 async def explain(
     data: DataDirectory,
     url: str,
@@ -153,27 +142,21 @@ async def explain(
     plain = canonical(f"http://{url}" if HOST_PATTERN.fullmatch(url) else url)
     if plain is None:
         raise ConfigError(f"{url[:200]}: not an http(s) URL that can be crawled")
-    async with open_frontier_lookup(data, address) as ask:
-        return await _explain(data, ask, plain, collection, ExplainOptions(now, _))
-
-
-async def _explain(
-    data: DataDirectory, ask: FrontierLookup, plain: str, collection: str | None, asked: ExplainOptions
-) -> Explanation:
-    wanted = await ask.collections(collection)
-    if collection is not None and not wanted:
-        raise ConfigError(f"no collection is named {collection!r} (there are: {', '.join(await ask.names())})")
-    told, host = [], None
-    for row in wanted:
-        described = await asyncio.to_thread(config.decode_collection, row.config)
-        own = url_identity_of(described).fold(plain)
-        facts = await ask.facts(own)
-        host = host or facts.host
-        known = next((one for one in facts.urls if one.collection == row.name), None)
-        told.append(
-            await asyncio.to_thread(_explain_in_collection, data, own, row, described, facts.host, known, asked)
-        )
-    return Explanation(plain, None if host is None else _host(host, asked), told)
+    async with open_frontier_lookup(data, address) as lookup:
+        rows = await lookup.collections(collection)
+        if collection is not None and not rows:
+            names = ", ".join(await lookup.names())
+            raise ConfigError(f"no collection is named {collection!r} (there are: {names})")
+        explained, host = [], None
+        for row in rows:
+            described = await asyncio.to_thread(config.decode_collection, row.config)
+            own = url_identity_of(described).fold(plain)
+            facts = await lookup.facts(own)
+            host = host or facts.host
+            known = next((one for one in facts.urls if one.collection == row.name), None)
+            arguments = (data, own, row, described, facts.host, known, now, _)
+            explained.append(await asyncio.to_thread(_explain_in_collection, *arguments))
+    return Explanation(plain, None if host is None else _host(host, now, _), explained)
 
 
 def _explain_in_collection(
@@ -183,9 +166,9 @@ def _explain_in_collection(
     described: Collection,
     host: HostFacts | None,
     known: UrlFacts | None,
-    asked: ExplainOptions,
+    now: float,
+    _: Translator,
 ) -> UrlExplanation:
-    _ = asked.translator
     ruling = ScopeRules(described, CurrentTakedowns(data).covers).decide(url, known.depth if known else None)
     inside, rule, taken_down = ruling.inside, _.render(ruling.reason), ruling.rule == ScopeRule.TAKEN_DOWN
     robots = _robots(described, url, host)
@@ -197,12 +180,12 @@ def _explain_in_collection(
         return UrlExplanation(
             row.name, url, inside, rule, robots, known=False, next_visit=_.render(next_visit), **delay
         )
-    next_visit = TAKEN_DOWN_REASON if taken_down else _next_visit(row, described, host, known, asked)
+    next_visit = TAKEN_DOWN_REASON if taken_down else _next_visit(row, described, host, known, now)
     try:
         copies = exact_copies(data, url, row.name, COPIES_SHOWN)
     except DataError:
         copies = []
-    believed = estimate_changes(described, known.freshness, asked.now, _) if known.freshness is not None else None
+    believed = estimate_changes(described, known.freshness, now, _) if known.freshness is not None else None
     because = _.render(_refusal_detail(described, known))
     return UrlExplanation(
         row.name,
@@ -235,9 +218,10 @@ def _explain_in_collection(
 def _delay(collection: Collection, url: str, robots: RobotsVerdict | None, _: Translator) -> dict[str, Any]:
     """The delay between two requests to the host, and the rule that sets it; a slow host gets more time."""
     place = name_and_port(url)
-    own, asked = collection.delay_for(*place), (robots.crawl_delay_s if robots is not None else None) or 0.0
-    if min(asked, collection.politeness.delay_max) > own:
-        return {"delay_s": float(min(asked, collection.politeness.delay_max)), "delay_rule": _("its robots.txt")}
+    own, by_robots = collection.delay_for(*place), (robots.crawl_delay_s if robots is not None else None) or 0.0
+    by_robots = float(min(by_robots, collection.politeness.delay_max))
+    if by_robots > own:
+        return {"delay_s": by_robots, "delay_rule": _("its robots.txt")}
     return {"delay_s": own, "delay_rule": collection.delay_rule(*place)}
 
 
@@ -264,13 +248,8 @@ def _unknown_reason(described: Collection, inside: bool) -> Message:
 
 
 def _next_visit(
-    row: CollectionRow,
-    described: Collection,
-    host: HostFacts | None,
-    known: UrlFacts,
-    asked: ExplainOptions,
+    row: CollectionRow, described: Collection, host: HostFacts | None, known: UrlFacts, now: float
 ) -> Message:
-    """Time of the next visit, and its reason."""
     if known.state == _name(UrlState.HANDED_OUT):
         return message("now: a worker has it")
     waits, fresh = known.state == _name(UrlState.PENDING), known.freshness
@@ -279,8 +258,8 @@ def _next_visit(
     if row.state != "running":
         return _not_running_reason(row.state, row.reason)
     if fresh is None:
-        return _turn(host, known, asked.now)
-    return _next_revisit(revisit_reason(described, fresh), fresh.due, host, described.revisit, asked.now)
+        return _turn(host, known, now)
+    return _next_revisit(revisit_reason(described, fresh), fresh.due, host, described.revisit, now)
 
 
 def _not_running_reason(state: str, reason: Message | str) -> Message:
@@ -336,7 +315,6 @@ def _refusal_detail(collection: Collection, known: UrlFacts) -> Message | str:
 
 
 def _turn(host: HostFacts | None, known: UrlFacts, now: float) -> Message:
-    """When a pending URL gets its turn."""
     if host is None or host.next_at <= now:
         turn = message("as soon as a worker is free")
     else:
@@ -356,9 +334,8 @@ def _turn(host: HostFacts | None, known: UrlFacts, now: float) -> Message:
     return breadth_turn(known, turn)
 
 
-def _host(host: HostFacts, asked: ExplainOptions) -> HostExplanation:
-    _ = asked.translator
-    free = _("now") if host.next_at <= asked.now else format_time(host.next_at)
+def _host(host: HostFacts, now: float, _: Translator) -> HostExplanation:
+    free = _("now") if host.next_at <= now else format_time(host.next_at)
     return HostExplanation(
         host.key, host.site, host.delay_s, format_time(host.ended_at), free, host.failures, host.worker or "",
         host.waiting, host.visited, host.trouble, host.met_by,
@@ -381,13 +358,15 @@ def format_time(at: float | None) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at else ""
 
 
+# -- the order of breadth ---------------------------------------------------------------------------------------------
+
+
 def is_passed_over(known: UrlFacts) -> bool:
     """Whether the URL is pending, but is not requested in this run."""
     return known.state == "pending" and known.site is not None and known.site.stage == "over"
 
 
 def passed_over_reason(site: SiteFacts) -> Message:
-    """Why a URL was passed over."""
     why = _walk_end_reason(site)
     return message("not in this run: the walk through {site} is over: {why}", site=site.name, why=why)
 

@@ -33,7 +33,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import CurrentTakedowns
 
 WORDS_SHOWN = 100
-HOSTS_ASKED = 10  # hosts of a site, of those shown, that are looked up in the frontier
+HOSTS_LOOKED_UP = 10  # hosts of a site, of those shown, that are looked up in the frontier
 ROBOTS_CHARS_SHOWN = 20_000
 URL_CHARS_MAX = 200  # of a URL quoted in a message
 TEXT_CHARS_MAX = 1_000_000  # of a text whose words are counted
@@ -147,7 +147,7 @@ class _UrlInFrontier(msgspec.Struct, frozen=True):
 
     facts: UrlFacts | None = None
     changes: ChangeEstimate | None = None
-    silence: str = ""
+    frontier_error: str = ""
 
 
 # -- a page -----------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ async def describe_page(
     nodes = await asyncio.to_thread(graph.nodes, plain, collection) if graph is not None else []
     known = await _known(data, plain, collection or (nodes[0].collection if nodes else None), now, address)
     if not nodes and known.facts is None:
-        why = f" ({known.silence})" if known.silence else ""
+        why = f" ({known.frontier_error})" if known.frontier_error else ""
         raise ConfigError(f"{url[:URL_CHARS_MAX]}: no crawled page is or links to this URL{why}")
     return await asyncio.to_thread(_page, data, graph, plain, collection, nodes, known, paging or SitePaging())
 
@@ -182,23 +182,23 @@ async def _known(
     data: DataDirectory, url: str, collection: str | None, now: float, address: Address | None
 ) -> _UrlInFrontier:
     try:
-        async with open_frontier_lookup(data, address) as ask:
-            return await _look_up(ask, url, collection, now)
+        async with open_frontier_lookup(data, address) as lookup:
+            return await _look_up(lookup, url, collection, now)
     except (DataError, FrontierError) as error:
-        return _UrlInFrontier(silence=str(error))
+        return _UrlInFrontier(frontier_error=str(error))
 
 
-async def _look_up(ask: FrontierLookup, url: str, collection: str | None, now: float) -> _UrlInFrontier:
+async def _look_up(lookup: FrontierLookup, url: str, collection: str | None, now: float) -> _UrlInFrontier:
     """Look up the URL as the collection identifies it: some collections take several URLs for one page."""
-    facts = await ask.facts(url)
+    facts = await lookup.facts(url)
     plain = next((one for one in facts.urls if collection in (None, one.collection)), None)
     if plain is not None and plain.freshness is None:  # then the configuration is not needed
         return _UrlInFrontier(plain)
-    for row in await ask.collections(collection):
+    for row in await lookup.collections(collection):
         described = await asyncio.to_thread(config.decode_collection, row.config)
         own = url_identity_of(described).fold(url)
         if own != url:
-            facts = await ask.facts(own)
+            facts = await lookup.facts(own)
         found = next((one for one in facts.urls if one.collection == row.name), None)
         if found is not None:
             fresh = found.freshness
@@ -248,7 +248,7 @@ def _page(
         words=words,
         words_total=words_total,
         text_chars=len(text),
-        frontier=known.silence,
+        frontier=known.frontier_error,
     )
 
 
@@ -299,8 +299,8 @@ async def describe_site(
     if found is None:
         where = f" of the collection {collection!r}" if collection is not None else ""
         raise ConfigError(f"{name[:URL_CHARS_MAX]}: no URL{where} is known on such a site or host")
-    asked = [found.name] if found.kind == "host" else [host.host for host in found.hosts[:HOSTS_ASKED]]
-    states, silence = await _states(data, asked, address)
+    hosts = [found.name] if found.kind == "host" else [host.host for host in found.hosts[:HOSTS_LOOKED_UP]]
+    states, frontier_error = await _states(data, hosts, address)
     statuses = [
         UrlStatusCount(int(status), status_meaning(int(status)), urls) for status, urls in found.statuses.items()
     ]
@@ -310,7 +310,7 @@ async def describe_site(
         sorted(statuses, key=lambda one: (-one.urls, one.status)),
         found.visited - found.fetched - sum(one.urls for one in statuses if one.status in REDIRECTS),
         found.hosts, found.hosts_total, states,
-        found.incoming, found.in_total, found.outgoing, found.out_total, silence,
+        found.incoming, found.in_total, found.outgoing, found.out_total, frontier_error,
     )  # fmt: skip
 
 
@@ -341,8 +341,8 @@ def _host_name(name: str) -> str:
 
 async def _states(data: DataDirectory, hosts: list[str], address: Address | None) -> tuple[list[HostDetails], str]:
     try:
-        async with open_frontier_lookup(data, address) as ask:
-            facts = [(await ask.facts(f"{host}/")).host for host in hosts]
+        async with open_frontier_lookup(data, address) as lookup:
+            facts = [(await lookup.facts(f"{host}/")).host for host in hosts]
     except (DataError, FrontierError) as error:
         return [], str(error)
     return [_state(host) for host in facts if host is not None], ""

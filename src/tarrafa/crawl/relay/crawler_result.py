@@ -45,45 +45,45 @@ class CrawlerResult:
     crawler: str = ""
 
 
-def to_response(brought: CrawlerResult, request: FetchRequest, *, is_page: bool) -> FetchResponse:
+def to_response(result: CrawlerResult, request: FetchRequest, *, is_page: bool) -> FetchResponse:
     """The response that our own client would have given, with type and size checked. A page has no body: it is parsed
     already."""
-    fields = (*brought.fields, ("content-length", str(brought.length)))
-    head = ResponseHead(max(0, brought.status), fields)
-    status = (request.check_head(head) if brought.status == 200 else 0) or brought.status
-    body = b"" if is_page else brought.text.encode("utf-8", "replace")
-    return FetchResponse(status, head, b"", body, brought.address, brought.elapsed_s, brought.error)
+    fields = (*result.fields, ("content-length", str(result.length)))
+    head = ResponseHead(max(0, result.status), fields)
+    status = (request.check_head(head) if result.status == 200 else 0) or result.status
+    body = b"" if is_page else result.text.encode("utf-8", "replace")
+    return FetchResponse(status, head, b"", body, result.address, result.elapsed_s, result.error)
 
 
-def to_page(brought: CrawlerResult, url: str, identity: UrlIdentity) -> Page:
+def to_page(result: CrawlerResult, url: str, identity: UrlIdentity) -> Page:
     """The page that our own parser would have given."""
     title, text = (
-        one_line(brought.title, TITLE_LENGTH_MAX),
-        normalize_lines(replace_invalid_characters(brought.text[: 2 * TEXT_LENGTH_MAX])),
+        one_line(result.title, TITLE_LENGTH_MAX),
+        normalize_lines(replace_invalid_characters(result.text[: 2 * TEXT_LENGTH_MAX])),
     )
     folded = fingerprint.fold(f"{title}\n{text}")
-    told = xxh3_128_hexdigest(f"{brought.crawler}\n{brought.digest}".encode()) if brought.digest else ""
-    headings = (one_line(heading, HEADING_LENGTH_MAX) for heading in brought.headings[:HEADINGS_MAX])
+    reported_id = xxh3_128_hexdigest(f"{result.crawler}\n{result.digest}".encode()) if result.digest else ""
+    headings = (one_line(heading, HEADING_LENGTH_MAX) for heading in result.headings[:HEADINGS_MAX])
     return Page(
         url=url,
         title=title,
         text=text,
         headings=tuple(filter(None, headings)),
-        links=brought.links,
-        language=language.detect(text or title, brought.language),
-        canonical=(identity.canonicalize(brought.canonical, url) or "") if brought.canonical else "",
-        robots=brought.robots,
-        content_id=fingerprint.content_id(folded) if text else told,
+        links=result.links,
+        language=language.detect(text or title, result.language),
+        canonical=(identity.canonicalize(result.canonical, url) or "") if result.canonical else "",
+        robots=result.robots,
+        content_id=fingerprint.content_id(folded) if text else reported_id,
         simhash=fingerprint.simhash(folded) if text else 0,
-        vocabularies=tuple(name[:VOCABULARY_LENGTH_MAX] for name in brought.vocabularies[:VOCABULARIES_MAX]),
-        parser=brought.crawler,
+        vocabularies=tuple(name[:VOCABULARY_LENGTH_MAX] for name in result.vocabularies[:VOCABULARIES_MAX]),
+        parser=result.crawler,
     )
 
 
 def merge_links(
     url: str,
     identity: UrlIdentity,
-    told: Iterable[Link],
+    reported: Iterable[Link],
     before: Iterable[Link] = (),
     base: str = "",
     encoding: str = "",
@@ -98,7 +98,7 @@ def merge_links(
     place = base_url_of(identity.canonicalize(base, url) or url) if base else base_url_of(url)
     reading = LinkExtractor(url, place, charset.LABELS.get(encoding.strip().lower(), charset.UTF_8), identity)
     unusable = 0
-    for link in told:
+    for link in reported:
         target = reading.resolve(link.url)
         if target is None:
             unusable += 1

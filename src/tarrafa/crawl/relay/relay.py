@@ -25,14 +25,14 @@ from tarrafa.crawl.relay.crawler_result import CrawlerResult
 from tarrafa.crawl.relay.remote_fetch import (
     FetchTask,
     FetchTaskBoard,
-    RemoteSessionFactory,
     SettledVisit,
     VisitKey,
+    new_remote_session,
 )
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
 from tarrafa.crawl.worker.fetcher import HostResolver
-from tarrafa.crawl.worker.host_session import HostSession, SessionTable
+from tarrafa.crawl.worker.host_session import SessionTable
 from tarrafa.crawl.worker.parser import SandboxedParser
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
@@ -67,7 +67,6 @@ class RelayLease:
         self._asked_at = self._lease_s = 0.0
 
     async def join(self, name: str) -> int:
-        """Register as a new worker; returns its number."""
         self._asked_at = boottime()
         terms = await self._frontier.join(name, ProcessId(ELSEWHERE, 0, random.getrandbits(62)))
         self.worker, self._lease_s = terms.worker, terms.lease_s
@@ -89,10 +88,6 @@ class RelayLease:
     async def confirm(self) -> None:
         """Renew at once: with several servers, a server counts only after it has heard from the worker twice."""
         await self._frontier.renew(self.worker, NOTE)
-
-    async def leave(self) -> None:
-        """Return all hosts to the frontier."""
-        await self._frontier.leave(self.worker)
 
     def send_time_left_s(self) -> float:
         """How long a request may still be sent."""
@@ -122,15 +117,18 @@ class Relay:
         )
         parser = SandboxedParser()
         resolver = HostResolver(lambda host, address: frontier.claim_address(self._lease.worker, host, address))
-        new_session = partial(
-            HostSession,
+        self._new_session = partial(
+            new_remote_session,
+            name,
+            clock,
+            self._lease,
+            self._board,
+            self._committer,
+            parser,
             resolver=resolver,
             robots=RobotsCache(frontier, self._lease),
             overload=self._overload,
             is_current=self._collections.is_current,
-        )
-        self._factory = RemoteSessionFactory(
-            name, clock, self._lease, self._board, self._committer, parser, new_session
         )
         self._leasing = asyncio.Lock()
         self._background: list[asyncio.Task[None]] = []
@@ -184,7 +182,6 @@ class Relay:
         return self._lease.send_time_left_s()
 
     def send_time_left_s(self) -> float:
-        """How long a request may still be sent."""
         return self._lease.send_time_left_s()
 
     def is_lease_expired(self) -> bool:
@@ -198,7 +195,7 @@ class Relay:
 
     async def leave(self) -> None:
         """Return all hosts to the frontier."""
-        await self._lease.leave()
+        await self._frontier.leave(self._lease.worker)
 
     async def abandon(self) -> None:
         """Close this relay. The frontier holds its hosts for the crawler until the lease ends."""
@@ -210,7 +207,7 @@ class Relay:
             await asyncio.wait({committing}, timeout=STOP_GRACE_S)  # a running commit is finished
             committing.cancel()
             await asyncio.gather(committing, return_exceptions=True)
-        self._board.fail(FrontierError("the door is being closed"))
+        self._board.fail(FrontierError("the crawler API is being closed"))
         await self._closing.aclose()
 
     # -- fetch tasks -----------------------------------------------------------------------------------------
@@ -233,7 +230,7 @@ class Relay:
         return self._board.open_tasks()
 
     def _start_session(self, lease: Lease) -> None:
-        session = self._factory.build(lease, self._collections[lease.collection])
+        session = self._new_session(lease, self._collections[lease.collection])
         self._sessions.start(session).add_done_callback(self._committer.session_ended)
 
     async def find_fetch_task(self, key: VisitKey) -> FetchTask | None:
@@ -275,7 +272,6 @@ class Relay:
         return self._board.settled_visit(key)
 
     async def is_any_running(self) -> bool:
-        """Whether any collection is running."""
         return any(one.state == "running" for one in await self._frontier.collection_states())
 
     async def look_up(self, host: HostId, url: UrlId) -> UrlLookup:

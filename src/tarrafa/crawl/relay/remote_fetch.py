@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -271,31 +272,26 @@ class RelayCommitter:
         self.request_commit()
 
 
-class RemoteSessionFactory:
-    """Builds host sessions whose requests an external crawler makes. `new_session` is `HostSession` with everything
-    that the sessions of a relay share."""
-
-    def __init__(
-        self,
-        name: str,
-        clock: Clock,
-        lease: LeaseHolder,
-        board: FetchTaskBoard,
-        committer: Committer,
-        parser: SandboxedParser,
-        new_session: Callable[..., HostSession],
-    ) -> None:
-        self._name, self._clock, self._lease, self._board = name, clock, lease, board
-        self._committer, self._parser, self._new_session = committer, parser, new_session
-
-    def build(self, lease: Lease, in_force: CollectionInForce) -> HostSession:
-        clock = DeferredClock.of(self._clock)
-        fetcher = RemoteFetcher(lease.host, self._board, clock)
-        return self._new_session(
-            lease,
-            in_force,
-            clock=clock,
-            fetcher=fetcher,
-            parser=RemoteParser(fetcher, self._parser),
-            committer=RelayCommitter(self._name, fetcher, self._committer, self._lease),
-        )
+def new_remote_session(
+    name: str,
+    clock: Clock,
+    holder: LeaseHolder,
+    board: FetchTaskBoard,
+    committer: Committer,
+    parser: SandboxedParser,
+    lease: Lease,
+    in_force: CollectionInForce,
+    **shared: Any,
+) -> HostSession:
+    """A host session whose requests the external crawler `name` makes. `shared`: what all sessions of a relay use."""
+    deferred = DeferredClock.of(clock)
+    fetcher = RemoteFetcher(lease.host, board, deferred)
+    return HostSession(
+        lease,
+        in_force,
+        clock=deferred,
+        fetcher=fetcher,
+        parser=RemoteParser(fetcher, parser),
+        committer=RelayCommitter(name, fetcher, committer, holder),
+        **shared,
+    )

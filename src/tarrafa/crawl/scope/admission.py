@@ -120,7 +120,7 @@ class Admission:
         if self._collection.fetch.feeds:
             for url in page.feeds:
                 if self.is_in_scope(url):
-                    yield _discovered_url(url, visit.depth, UrlRole.FEED)
+                    yield discovered_url(url, visit.depth, UrlRole.FEED)
         for link in page.links:
             if not link.is_followed or link.url == instead:
                 continue
@@ -135,13 +135,13 @@ class Admission:
             return self.admit(location, visit.depth, visit.redirects + 1, beyond=True)
         if visit.role == UrlRole.FEED and not self.is_in_scope(location):
             return None
-        return replace(_discovered_url(location, visit.depth, UrlRole(visit.role)), redirects=visit.redirects + 1)
+        return discovered_url(location, visit.depth, visit.role, visit.redirects + 1)
 
     def admit_listing(self, listing: Listing, visit: Visit) -> Iterator[DiscoveredUrl]:
         """The URLs of a sitemap or feed. Further sitemaps must be on its own host, as the sitemap protocol requires."""
         for entry in listing.sitemaps:
             if visit.role == UrlRole.SITEMAP and host_key(entry.url) == host_key(visit.url):
-                yield _discovered_url(entry.url, visit.depth, UrlRole.SITEMAP)
+                yield discovered_url(entry.url, visit.depth, UrlRole.SITEMAP)
         for entry in listing.entries:
             offer = self.admit(entry.url, visit.depth + 1)
             if offer is not None:
@@ -161,14 +161,14 @@ class Admission:
                 foreign += 1
                 if foreign > FOREIGN_SITEMAPS_MAX or not url.partition("?")[0].endswith(SITEMAP_ENDINGS):
                     continue
-            yield _discovered_url(url, depth, UrlRole.SITEMAP)
+            yield discovered_url(url, depth, UrlRole.SITEMAP)
 
     def admit_roots(self) -> Iterable[DiscoveredUrl]:
         """The roots, in scope or not: a root is always wanted."""
         for url in self._collection.roots:
-            yield _discovered_url(url, 0)
+            yield discovered_url(url, 0)
 
 
-def _discovered_url(url: str, depth: int, role: UrlRole = UrlRole.PAGE) -> DiscoveredUrl:
+def discovered_url(url: str, depth: int, role: int = UrlRole.PAGE, redirects: int = 0) -> DiscoveredUrl:
     key = host_key(url)
-    return DiscoveredUrl(host_id(key), url_id(url), url, key, depth, role=role)
+    return DiscoveredUrl(host_id(key), url_id(url), url, key, depth, redirects, role)

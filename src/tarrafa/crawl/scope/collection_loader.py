@@ -109,7 +109,7 @@ def _complete_collection(
     for name in scope.languages:
         if name not in CODES:
             said = message(
-                "[scope] languages: {name!r} is no language that can be told; write the two letters of its code, "
+                "[scope] languages: {name!r} is not a known language; write the two letters of its code, "
                 "such as {code}",
                 name=name[:40],
                 code=code_from_name(name) or "pt",
@@ -167,7 +167,6 @@ def host_patterns_of(urls: Iterable[str]) -> tuple[str, ...]:
 
 
 def _check_ca_file(file: Path) -> Iterator[Complaint]:
-    """Complaints about a file of certificates."""
     try:
         ssl.create_default_context(cafile=file)
     except (OSError, ssl.SSLError) as error:

@@ -24,8 +24,6 @@ PATTERNS_SHOWN = 3
 
 
 class ScopeRule(StrEnum):
-    """The rule that decides."""
-
     ROOT = "root"
     HOST = "host"
     NO_HOST = "no host"
@@ -49,8 +47,6 @@ class ScopeDecision(msgspec.Struct, frozen=True):
 
 
 class ScopeRules:
-    """The rules of one collection."""
-
     def __init__(self, collection: Collection, is_taken_down: Callable[[str], bool] = lambda url: False) -> None:
         self._collection, self._is_taken_down = collection, is_taken_down
         self._admission = Admission(collection)

@@ -100,7 +100,6 @@ class TrapMemory:
         self._saved = self._worth()
 
     def set_limits(self, scope: ScopeConfig) -> None:
-        """Apply new limits of the collection."""
         self._scope = scope
         self._salt = f"{self._collection} {scope.copies_max} {scope.alike_max} "
 

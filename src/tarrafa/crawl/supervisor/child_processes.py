@@ -40,7 +40,7 @@ class ChildProcessState:
     restarts: int
     died_at: float
     cause: str  # of its last exit
-    leaves: bool = False  # it was told to stop
+    leaves: bool = False  # it is being stopped
 
 
 @dataclass(slots=True)
@@ -113,8 +113,12 @@ class ChildProcess:
             raise DataError(f"{self.name} could not be started ({error.strerror or error})") from None
         return self.process
 
-    def is_crash_looping(self) -> bool:
-        return len(self.starts) == RESTARTS_MAX and boottime() - self.starts[0] < RESTARTS_WINDOW_S
+    def check_restartable(self, code: int) -> None:
+        """Raise why no restart can mend its last exit, if that is so."""
+        if code == EXIT_ERROR:
+            raise DataError(self.last_error())
+        if len(self.starts) == RESTARTS_MAX and boottime() - self.starts[0] < RESTARTS_WINDOW_S:
+            raise DataError(f"{self.name} keeps dying ({self.cause}); see {self.log}")
 
     def last_error(self) -> str:
         """The last line of its log, without the leading word."""
@@ -124,7 +128,7 @@ class ChildProcess:
                 lines = log.read().decode(errors="replace").strip().splitlines()
         except OSError:
             lines = []
-        return lines[-1].removeprefix("error: ") if lines else "it said nothing"
+        return lines[-1].removeprefix("error: ") if lines else "it printed nothing"
 
 
 async def terminate(children: Iterable[ChildProcess]) -> None:
@@ -149,13 +153,14 @@ class ChildProcesses:
         self,
         environment: Callable[[], dict[str, str]],
         wait_for_frontier: Callable[[], Awaitable[None]],
-        tell: Callable[[str], None],
+        print_line: Callable[[str], None],
         *,
         patient: bool,
         may_restart: Callable[[], bool],
     ) -> None:
-        self._environment, self._wait_for_frontier, self._tell = environment, wait_for_frontier, tell
+        self._environment, self._wait_for_frontier, self._print_line = environment, wait_for_frontier, print_line
         self._patient, self._may_restart = patient, may_restart
+        self._children: list[ChildProcess] = []
         self._problems: dict[str, str] = {}  # by the name of the child
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -165,13 +170,23 @@ class ChildProcesses:
     def problems(self) -> list[str]:
         return list(self._problems.values())
 
-    def forget_problem(self, child: ChildProcess) -> None:
-        self._problems.pop(child.name, None)
+    @property
+    def states(self) -> list[ChildProcessState]:
+        return [child.state for child in self._children]
 
     async def start(self, child: ChildProcess) -> None:
         """Start a child, and restart it when it dies, until it is dismissed."""
         await child.start(self._environment())
+        self._children.append(child)
         self.track(asyncio.create_task(self._watch(child)))
+
+    async def dismiss(self, children: list[ChildProcess]) -> None:
+        """End these children; they are not started again."""
+        for child in children:
+            child.dismissed = True
+            self._problems.pop(child.name, None)
+        await terminate(children)
+        self._children = [child for child in self._children if child.is_running or not child.dismissed]
 
     def track(self, task: "asyncio.Task[None]") -> None:
         """Track a task that ends with the children."""
@@ -180,6 +195,9 @@ class ChildProcesses:
 
     def stop_restarts(self) -> None:
         self._stopping = True
+
+    async def terminate(self) -> None:
+        await terminate(self._children)
 
     async def close(self) -> None:
         tasks = list(self._tasks)
@@ -222,22 +240,19 @@ class ChildProcesses:
 
     async def _wait_until_restartable(self, child: ChildProcess, code: int) -> None:
         """Return when the child may be started again; raise the reason if it may not."""
-        if code == EXIT_ERROR:
-            raise DataError(child.last_error())
         if code == EXIT_UNAVAILABLE:  # the frontier is unreachable: not the child's fault, however often
             await self._wait_for_frontier()
             child.starts.clear()
-        elif child.is_crash_looping():
-            raise DataError(f"{child.name} keeps dying (exit status {code}); see {child.log}")
-        elif code == EXIT_RETRY:
-            self._tell(f"{child.name}: {child.last_error()}; it is started again")
+        child.check_restartable(code)
+        if code == EXIT_RETRY:
+            self._print_line(f"{child.name}: {child.last_error()}; it is started again")
 
     async def _wait_after_failure(self, child: ChildProcess, error: TarrafaError) -> None:
         """Continue without the child for a while, and as long as the disk is full."""
         self._problems[child.name] = f"{child.name}: {error}"
-        self._tell(f"{child.name}: {error}; it is started again in {RESTART_PAUSE_S:.0f} s")
+        self._print_line(f"{child.name}: {error}; it is started again in {RESTART_PAUSE_S:.0f} s")
         until = boottime() + RESTART_PAUSE_S
         while (boottime() < until or not self._may_restart()) and not self._is_unwanted(child):  # noqa: ASYNC110
             await asyncio.sleep(TICK_S)
-        self.forget_problem(child)
+        self._problems.pop(child.name, None)
         child.starts.clear()

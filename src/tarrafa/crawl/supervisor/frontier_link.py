@@ -25,7 +25,6 @@ from tarrafa.frontier.address import (
 )
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.revisit_planner import PlannerLauncher
-from tarrafa.runtime.child_process import EXIT_ERROR
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 
@@ -77,7 +76,7 @@ class LocalFrontierLink:
         clock: Clock,
         listen: tuple[str, int] | None = None,
         token: Token | None = None,
-        tell: Callable[[str], None] = print_status_line,
+        print_line: Callable[[str], None] = print_status_line,
         *,
         patient: bool = False,
     ) -> None:
@@ -85,7 +84,7 @@ class LocalFrontierLink:
         self.trouble, self._patient = "", patient
         self.is_shared = listen is not None
         self.failure: TarrafaError | None = None
-        self._clock, self._listen, self._token, self._tell = clock, listen, token or Token(), tell
+        self._clock, self._listen, self._token, self._print_line = clock, listen, token or Token(), print_line
         self._child = ChildProcess.for_module(data, "frontier", "tarrafa.frontier.server_process")
         self._plain = list(self._child.arguments)
         self._body: OpenFrontier | None = None
@@ -109,7 +108,7 @@ class LocalFrontierLink:
         self._watcher = asyncio.create_task(self._watch())
         if self._listen is not None:
             open_to = "" if self._token else "   (without a token: every user of this machine may use it)"
-            self._tell(f"URL server: {TcpServer(*self._listen)}{open_to}")
+            self._print_line(f"URL server: {TcpServer(*self._listen)}{open_to}")
 
     async def _start(self) -> None:
         if self._listen is not None:
@@ -129,8 +128,7 @@ class LocalFrontierLink:
             self._child.note_exit(code)
             if code >= 0 or self._ending:
                 raise DataError(self._child.last_error())
-            if self._child.is_crash_looping():
-                raise DataError(f"the frontier keeps dying ({self._child.cause}); see {self._child.log}")
+            self._child.check_restartable(code)
             await self._start()  # it was killed before it was ready
             return
         if self._listen is not None:  # after a restart it listens on the same port
@@ -148,17 +146,14 @@ class LocalFrontierLink:
             assert process is not None
             assert process.stdout is not None
             while line := await process.stdout.readline():
-                self._tell(line.decode(errors="replace").rstrip())
+                self._print_line(line.decode(errors="replace").rstrip())
             code = await process.wait()
             self._up.clear()
             if self._ending:
                 return
             self._child.note_exit(code)
             try:
-                if code == EXIT_ERROR:
-                    raise DataError(self._child.last_error())
-                if self._child.is_crash_looping():
-                    raise DataError(f"the frontier keeps dying (exit status {code}); see {self._child.log}")
+                self._child.check_restartable(code)
                 await self._start()
             except TarrafaError as error:
                 if self._patient:
@@ -169,7 +164,7 @@ class LocalFrontierLink:
                 return
 
     async def _try_again(self, error: TarrafaError) -> None:
-        self._tell(f"the frontier: {error}; it is tried again")
+        self._print_line(f"the frontier: {error}; it is tried again")
         while True:
             self.trouble = f"the frontier: {error}"
             await terminate([self._child])
@@ -180,7 +175,7 @@ class LocalFrontierLink:
             except TarrafaError as again:
                 error = again
         self.trouble = ""
-        self._tell("the frontier is back; going on")
+        self._print_line("the frontier is back; going on")
 
     async def wait_until_reachable(self) -> None:
         while True:
@@ -207,10 +202,10 @@ class RemoteFrontierLink:
 
     is_shared = True
 
-    def __init__(self, address: Address, clock: Clock, tell: Callable[[str], None] = print_status_line) -> None:
+    def __init__(self, address: Address, clock: Clock, print_line: Callable[[str], None] = print_status_line) -> None:
         self.address = address
         self.failure: TarrafaError | None = None
-        self._clock, self._tell = clock, tell
+        self._clock, self._print_line = clock, print_line
         self._body: OpenFrontier | None = None
         self._asking, self.trouble = asyncio.Lock(), ""
         self._steward: asyncio.Task[None] | None = None
@@ -238,11 +233,11 @@ class RemoteFrontierLink:
                     break
                 except Unreachable as error:
                     if not self.trouble:
-                        self._tell(f"waiting for the frontier: {error}")
+                        self._print_line(f"waiting for the frontier: {error}")
                     self.trouble = f"waiting for the frontier: {error}"
                     await asyncio.sleep(LOOK_AGAIN_S)
             if self.trouble:
-                self._tell(f"{self.address}: the frontier answers; going on")
+                self._print_line(f"{self.address}: the frontier answers; going on")
             self.trouble = ""
 
     async def _check_or_reconnect(self) -> None:

@@ -18,38 +18,13 @@ from tarrafa.runtime.data_dir import DataDirectory
 PAUSE_BELOW, RESUME_ABOVE = 2.0, 3.0  # times the minimum that every command needs
 
 
-class DiskSpace:
-    """Checks the disk of a data directory. `trouble`: why nothing may be fetched now; None if it may."""
-
-    def __init__(self, directory: DataDirectory) -> None:
-        self._data = directory
-        self.trouble: Message | None = None
-
-    def refresh(self) -> bool:
-        """Check again; returns whether the result changed."""
-        free, before = shutil.disk_usage(self._data.root).free, self.trouble
-        needed = data_dir.FREE_BYTES_MIN * (RESUME_ABOVE if before else PAUSE_BELOW)
-        if free >= needed:
-            self.trouble = None
-        elif not before:
-            self.trouble = message(
-                "paused: the disk is nearly full ({free} MB left, {needed} MB needed)",
-                free=str(free >> 20),
-                needed=str(int(needed) >> 20),
-            )
-        return before != self.trouble
-
-
 class NodeLimits:
-    def __init__(self, data: DataDirectory, limits: ResourceLimits, tell: Callable[[str], None]) -> None:
-        self._data, self._limits, self._tell = data, limits, tell
-        self._disk_space = DiskSpace(data)
-        self._written = False
+    """`trouble`: why nothing may be fetched now; None if it may."""
 
-    @property
-    def trouble(self) -> Message | None:
-        """Why nothing may be fetched now; None if it may."""
-        return self._disk_space.trouble
+    def __init__(self, data: DataDirectory, limits: ResourceLimits, print_line: Callable[[str], None]) -> None:
+        self._data, self._limits, self._print_line = data, limits, print_line
+        self._written = False
+        self.trouble: Message | None = None
 
     def set(self, limits: ResourceLimits) -> None:
         if limits != self._limits:
@@ -58,9 +33,10 @@ class NodeLimits:
 
     def refresh(self) -> None:
         """Check the disk again, and pause or resume the workers."""
-        if self._disk_space.refresh():
+        before, self.trouble = self.trouble, disk_trouble(self._data, self.trouble)
+        if before != self.trouble:
             self._written = False
-            self._tell(str(self.trouble) if self.trouble else "there is room on the disk again; going on")
+            self._print_line(str(self.trouble) if self.trouble else "there is room on the disk again; going on")
         if not self._written:
             self.write()
 
@@ -72,3 +48,16 @@ class NodeLimits:
             self._written = True
         except OSError:
             self._written = False
+
+
+def disk_trouble(data: DataDirectory, before: Message | None) -> Message | None:
+    """Why the disk is too full to fetch anything, `before` being the last answer; None if it is not."""
+    free = shutil.disk_usage(data.root).free
+    needed = data_dir.FREE_BYTES_MIN * (RESUME_ABOVE if before else PAUSE_BELOW)
+    if free >= needed:
+        return None
+    return before or message(
+        "paused: the disk is nearly full ({free} MB left, {needed} MB needed)",
+        free=str(free >> 20),
+        needed=str(int(needed) >> 20),
+    )

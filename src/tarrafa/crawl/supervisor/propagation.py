@@ -41,21 +41,21 @@ class DeletionSync:
 
     def __init__(self, data: DataDirectory, clock: Clock) -> None:
         self._data, self._clock = data, clock
-        self._heard = 0
+        self._last_number = 0
 
     async def sync_once(self, frontier: Frontier) -> None:
         """Record all deletions that are new. Without an archive there is nothing to record."""
         if not self._data.archive.is_dir():
             return
-        while told := await frontier.deletions(self._heard):
-            moments = {one.collection: one.at for one in told}
+        while noted := await frontier.deletions(self._last_number):
+            moments = {one.collection: one.at for one in noted}
             apart = CLOCK_SKEW_S_MAX * self._clock.scale
             await asyncio.to_thread(record_deletions, self._data.archive, moments, self._clock.now(), apart)
-            self._heard = told[-1].number
+            self._last_number = noted[-1].number
 
     def reset(self) -> None:
         """Start from the beginning: the next frontier may be another one."""
-        self._heard = 0
+        self._last_number = 0
 
 
 async def delete_collection(frontier: Frontier, data: DataDirectory | None, name: str) -> None:
@@ -80,7 +80,7 @@ async def _wait_for_running_visits(frontier: Frontier, name: str) -> None:
     while not await frontier.record_deletion(name):
         if boottime() > until:
             raise FrontierError(
-                f"{name}: some visits are still out, or a server does not answer; delete it again when they are home"
+                f"{name}: some visits still run, or a server does not answer; delete it again when they have ended"
             )
         await asyncio.sleep(LOOK_EVERY_S)
 
@@ -95,16 +95,16 @@ class TakedownSync:
 
     async def sync_once(self, frontier: Frontier) -> None:
         """Make both logs equal, as of now."""
-        while (told := await frontier.takedowns(self._there)).entries:
-            await asyncio.to_thread(append_entries, self._data, told.entries)
-            self._known.update(told.entries)
-            self._there = told.end
-        while (mine := await asyncio.to_thread(read_entries_from, self._data, self._here, ENTRIES_PER_RESPONSE))[0]:
-            news = [entry for entry in mine[0] if entry not in self._known]
-            if news:
-                await frontier.record_takedowns(news)
-                self._known.update(news)
-            self._here = mine[1]
+        while (theirs := await frontier.takedowns(self._there)).entries:
+            await asyncio.to_thread(append_entries, self._data, theirs.entries)
+            self._known.update(theirs.entries)
+            self._there = theirs.end
+        while (ours := await asyncio.to_thread(read_entries_from, self._data, self._here, ENTRIES_PER_RESPONSE))[0]:
+            unknown = [entry for entry in ours[0] if entry not in self._known]
+            if unknown:
+                await frontier.record_takedowns(unknown)
+                self._known.update(unknown)
+            self._here = ours[1]
 
     def reset(self) -> None:
         """Start from the beginning: the next frontier may be another one, or may have lost our entries."""
@@ -117,20 +117,20 @@ async def run_propagation(
 ) -> None:
     """Propagate for ever. `frontier` returns the connected frontier, or raises `Unreachable`; `one_log`: it is this
     directory's own. Visits here are dated by `clock`."""
-    spreading, hearing, said = TakedownSync(data), DeletionSync(data, clock), ""
+    takedowns, deletions, last_error = TakedownSync(data), DeletionSync(data, clock), ""
     while True:
         try:
-            answering = await frontier()
+            connected = await frontier()
             if not one_log:
-                await spreading.sync_once(answering)
-            await hearing.sync_once(answering)
-            said = ""
+                await takedowns.sync_once(connected)
+            await deletions.sync_once(connected)
+            last_error = ""
         except TarrafaError as error:
-            spreading.reset()
-            hearing.reset()
-            if not isinstance(error, Unreachable) and str(error) != said:  # an unreachable one is handled elsewhere
-                log.error("what is taken down or deleted cannot be told to the frontier, or by it: %s", error)
-                said = str(error)
+            takedowns.reset()
+            deletions.reset()
+            if not isinstance(error, Unreachable) and str(error) != last_error:  # the supervisor waits for it
+                log.error("take-downs and deletions cannot be exchanged with the frontier: %s", error)
+                last_error = str(error)
         await asyncio.sleep(PROPAGATE_EVERY_S)
 
 
@@ -150,14 +150,14 @@ async def propagation_running(data: DataDirectory, address: Address | None) -> A
     if address is None:
         yield
         return
-    line = _ReconnectingFrontier(address)
-    spreading = asyncio.create_task(run_propagation(data, Clock.from_environment(), line.open))
+    frontier = _ReconnectingFrontier(address)
+    task = asyncio.create_task(run_propagation(data, Clock.from_environment(), frontier.open))
     try:
         yield
     finally:
-        spreading.cancel()
-        await asyncio.gather(spreading, return_exceptions=True)
-        await line.close()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await frontier.close()
 
 
 class _ReconnectingFrontier:

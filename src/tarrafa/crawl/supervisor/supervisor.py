@@ -19,7 +19,7 @@ from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, ChildProcesses, ChildProcessState, terminate
+from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, ChildProcesses, ChildProcessState
 from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
 from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink, print_status_line
@@ -64,25 +64,25 @@ class Supervisor:
         divided: ShardLayout | None = None,
         patient: bool = False,
         limits: ResourceLimits = UNLIMITED,
-        tell: Callable[[str], None] = print_status_line,
+        print_line: Callable[[str], None] = print_status_line,
     ) -> None:
         clock = clock or Clock.from_environment()
         self.data, self.name = data, name  # prefix of our workers' names
-        self.frontier_link: FrontierLink = frontier_link or LocalFrontierLink(data, clock, tell=tell, patient=patient)
-        self._lasting, self._follows, self._patient, self._tell = lasting, follows, patient, tell
-        self._limits = NodeLimits(data, limits, tell)
+        self.frontier_link: FrontierLink = frontier_link or LocalFrontierLink(
+            data, clock, print_line=print_line, patient=patient
+        )
+        self._lasting, self._follows, self._patient, self._print_line = lasting, follows, patient, print_line
+        self._limits = NodeLimits(data, limits, print_line)
         self._clock = clock  # children begin with its time
         self._processes = ChildProcesses(
             lambda: child_environment(self.frontier_link.address, self._clock),
             self.frontier_link.wait_until_reachable,
-            tell,
+            print_line,
             patient=patient,
             may_restart=lambda: not self._limits.trouble,
         )
         self._followers = Followers(data, divided)
         self._workers = [self._worker(number, workers) for number in range(1, workers + 1)]
-        self._others: list[ChildProcess] = []
-        self._leaving: list[ChildProcess] = []
         self._completion = CompletionCheck(self._followers.catch_up_of, self._settle_s())
         self._lock: IO[bytes] | None = None
 
@@ -125,7 +125,7 @@ class Supervisor:
         agreed = await sync_clock(self.frontier, self._clock)
         self._clock = agreed.clock
         if agreed.notice() and not self._is_frontier_local:
-            self._tell(agreed.notice())
+            self._print_line(agreed.notice())
 
     @property
     def _is_frontier_local(self) -> bool:
@@ -144,12 +144,12 @@ class Supervisor:
         return [*(self._followers.children if follows else ()), *self._workers]
 
     async def _shut_down(self) -> None:
-        """Stop the workers first, so that they return their hosts; then the followers; the frontier server last."""
+        """Stop workers, which return their hosts, and followers; the frontier server last."""
         self._processes.stop_restarts()
         if not self._lasting:
             with contextlib.suppress(FrontierError, TimeoutError):
                 await asyncio.wait_for(self._pause_running_collections(), PAUSE_TIMEOUT_S)
-        await terminate([*self._workers, *self._others, *self._followers.children])
+        await self._processes.terminate()
         await self.frontier_link.close()
         await self._processes.close()
         if self._lock is not None:
@@ -186,7 +186,6 @@ class Supervisor:
             await asyncio.sleep(TICK_S)
 
     async def run_until_failure(self) -> None:
-        """Run until a failure stops the supervisor."""
         while True:
             self._check()
             await asyncio.sleep(TICK_S)
@@ -212,9 +211,7 @@ class Supervisor:
     @property
     def children(self) -> list[ChildProcessState]:
         """The child processes at this moment, for monitoring."""
-        ours = (*self._followers.children, *self._others, *self._workers, *self._leaving)
-        children = (*self.frontier_link.children, *ours)
-        return [child.state for child in children if child.launches and (child.is_running or not child.dismissed)]
+        return [*(child.state for child in self.frontier_link.children), *self._processes.states]
 
     @property
     def troubles(self) -> list[Message | str]:
@@ -254,21 +251,12 @@ class Supervisor:
                 await self._processes.start(child)
 
     async def add(self, child: ChildProcess) -> None:
-        """Start one more child process, given by the caller."""
-        self._others.append(child)
         await self._processes.start(child)
 
     async def stop_children(self, children: list[ChildProcess]) -> None:
-        for child in children:
-            child.dismissed = True
-            self._processes.forget_problem(child)
-        self._others = [child for child in self._others if not child.dismissed]
-        self._leaving += [child for child in children if child not in self._followers.children]
-        await terminate(children)
-        self._leaving = [child for child in self._leaving if child.is_running]
+        await self._processes.dismiss(children)
 
     def set_limits(self, limits: ResourceLimits) -> None:
-        """Set the limits of the workers from now on."""
         self._limits.set(limits)
 
     async def submit(self, collection: Collection) -> None:

@@ -1,4 +1,4 @@
-"""Collections of a worker: configuration, state and take-downs, as last heard from the frontier.
+"""Collections of a worker: configuration, state and take-downs, as last received from the frontier.
 
 The states come from a thread or from the event loop, and are checked before each request is sent. A state that was read
 before a session began is not applied to that session: its host may have been leased because the state changed.
@@ -37,7 +37,6 @@ class CollectionStates:
         return heard_at > since and (state is None or state.state != "running")
 
     def has_newer_revision(self, collection: int, revision: int) -> bool:
-        """Whether a newer configuration is in force."""
         state = self._heard[1].get(collection)
         return state is not None and state.revision > revision
 
@@ -48,8 +47,6 @@ class CollectionStates:
 
 @dataclass(frozen=True, slots=True)
 class CollectionInForce:
-    """A collection with the configuration in force."""
-
     revision: int
     collection: Collection
     admission: Admission

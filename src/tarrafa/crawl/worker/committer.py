@@ -117,8 +117,8 @@ class LinkCache:
             self.urls_seen += 1
             place = (offer.depth, offer.redirects)
             known = self._depths.get((collection, offer.id))
-            told = known is not None and known[:2] <= place and offer.role in (0, known[2]) and run <= known[3]
-            if told and not offer.announced:
+            is_known = known is not None and known[:2] <= place and offer.role in (0, known[2]) and run <= known[3]
+            if is_known and not offer.announced:
                 continue
             other = best.get(offer.id)
             if other is None:
@@ -163,7 +163,7 @@ class PendingCommit:
         return found
 
     def build_reports(self) -> list[SessionReport]:
-        """One report per host with news, as things stand now: the sessions continue meanwhile."""
+        """One report per host that has changed, as things stand now: the sessions continue meanwhile."""
         visits: defaultdict[HostId, list[VisitReport]] = defaultdict(list)
         touched: Iterable[HostSession] = (
             *(session for session, _ in self.learned),
@@ -245,7 +245,6 @@ class Committer:
     # -- the commits -------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Commit repeatedly until closed."""
         while not self._closing:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), COMMIT_EVERY_S)

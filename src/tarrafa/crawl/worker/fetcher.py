@@ -87,8 +87,6 @@ class HostResolver:
 
 
 class RequestCredentials:
-    """The credentials of a data directory, for requests."""
-
     def __init__(self, data: DataDirectory) -> None:
         self._ring = CredentialCache(data)
 
@@ -142,7 +140,6 @@ class Fetcher:
 
     @contextmanager
     def hold_body(self, size: int) -> Iterator[None]:
-        """Count a body that waits to be parsed, until the context ends."""
         self._unparsed_bytes += size
         try:
             yield

@@ -47,17 +47,17 @@ async def register(frontier: Frontier, data: DataDirectory, name: str) -> tuple[
     over. A name that a running process has is an error at once.
     """
     path = _path(data, name)
-    former, me = _read(path), current_process()
+    previous, me = _read(path), current_process()
     began = boottime()
     while True:
-        buried = former is not None and is_dead(former.process)
-        if former is not None and buried:
-            await frontier.release_process(former.process)
+        is_gone = previous is not None and is_dead(previous.process)
+        if previous is not None and is_gone:
+            await frontier.release_process(previous.process)
         asked_at = boottime()
         try:
             terms = await frontier.join(name, me)
         except NameTaken:
-            if former is None or buried or asked_at - began > former.lease_s + REGISTER_SPARE_S:
+            if previous is None or is_gone or asked_at - began > previous.lease_s + REGISTER_SPARE_S:
                 raise
             await asyncio.sleep(REGISTER_RETRY_S)
             continue
@@ -114,11 +114,9 @@ class LeaseFence:
         self._thread.start()
 
     def may_send(self) -> bool:
-        """Whether a request may be sent."""
         return boottime() < self._deadline - self._lease_s * REQUEST_MARGIN
 
     def holds_lease(self) -> bool:
-        """Whether the results may still be written and reported."""
         return boottime() < self._deadline
 
     def close(self) -> None:
@@ -127,25 +125,25 @@ class LeaseFence:
 
     def _renew(self) -> None:
         try:
-            heart, every_s = connect_blocking(self._address), self._lease_s / RENEWALS_PER_LEASE
+            client, every_s = connect_blocking(self._address), self._lease_s / RENEWALS_PER_LEASE
             pause_s = due_at = 0.0  # at once: one of several servers counts only from the first renewal on
             while not self._stop.wait(pause_s):
                 pause_s, asked_at = min(COLLECTION_STATES_EVERY_S, every_s), boottime()
                 if asked_at >= due_at:
                     due_at = asked_at + every_s
-                    self._renew_once(heart)
+                    self._renew_once(client)
                 now = self._clock.now()
-                self._on_states(heart.call("collection_states"), now)
-            heart.close()
+                self._on_states(client.call("collection_states"), now)
+            client.close()
         except TarrafaError as error:
             if not self._stop.is_set():
                 self._deadline = 0.0
                 self._on_lost(error)
 
-    def _renew_once(self, heart: BlockingClient) -> None:
+    def _renew_once(self, client: BlockingClient) -> None:
         asked_at = boottime()
-        self._deadline = asked_at + float(heart.call("renew", self.worker, self._note()))
+        self._deadline = asked_at + float(client.call("renew", self.worker, self._note()))
         asked_at = boottime()
-        ahead_s = clock_skew_s(self._clock, heart.call("time"), asked_at, boottime())
+        ahead_s = clock_skew_s(self._clock, client.call("time"), asked_at, boottime())
         if abs(ahead_s) > CLOCK_SKEW_S_MAX:
             self._on_drift(ahead_s)

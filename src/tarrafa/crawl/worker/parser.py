@@ -44,8 +44,6 @@ _formatting = re.compile(rb"<(?:b|big|code|em|font|i|s|small|strike|strong|tt|u)
 
 
 class ParseJob(msgspec.Struct, frozen=True, array_like=True):
-    """A document to parse."""
-
     is_listing: bool
     body: bytes
     url: str
@@ -80,8 +78,8 @@ def run_parse_job(job: ParseJob, *, careful: bool = False) -> ParseJobResult:
     try:
         if job.is_listing:
             return ParseJobResult(listing=parse_sitemap_or_feed(job.body, job.url, job.content_type, job.identity))
-        asked = (job.x_robots_tag, job.identity, job.agent)
-        return ParseJobResult(page=parse(job.body, job.url, job.content_type, *asked, careful=careful))
+        options = (job.x_robots_tag, job.identity, job.agent)
+        return ParseJobResult(page=parse(job.body, job.url, job.content_type, *options, careful=careful))
     except UnreadableDocument as error:
         return ParseJobResult(refusal=str(error))
     except (MemoryError, RecursionError) as error:
@@ -152,18 +150,18 @@ class SandboxedParser:
 
 def main(descriptor: int) -> None:
     """The child process: parses one document after the other."""
-    line = SandboxSocket(descriptor)
+    parent = SandboxSocket(descriptor)
     decoder, encode = msgspec.msgpack.Decoder(ParseJob), msgspec.msgpack.Encoder().encode
     limit_memory(DOCUMENT_MEMORY_BYTES_MAX)
-    line.send_ready()
+    parent.send_ready()
     while True:
-        job = decoder.decode(line.receive())
+        job = decoder.decode(parent.receive())
         used = resource.getrusage(resource.RUSAGE_SELF)
         resource.setrlimit(
             resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + DOCUMENT_CPU_S_MAX, resource.RLIM_INFINITY)
         )
         reading = run_parse_job(job)
-        line.send(encode(reading))
+        parent.send(encode(reading))
         if reading.hostile:
             os._exit(0)  # its memory is fragmented
 

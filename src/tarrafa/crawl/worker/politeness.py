@@ -60,7 +60,6 @@ class HostPacing:
         self.delay_s = max(self.delay_s, self.configured_s)
 
     def pause_s(self) -> float:
-        """The pause after the last response."""
         pause_s = max(self.delay_s, self.politeness.delay_factor * self.took_s)
         return min(pause_s, max(self.delay_s, self.politeness.delay_max))
 
@@ -145,7 +144,6 @@ class PoliteFetcher:
             self._sleeper.cancel()
 
     def back_off(self, retry_after_s: float, why: str) -> None:
-        """Leave the host alone for a while."""
         self.pacing.back_off(self.clock.now(), retry_after_s, why, random.uniform(1.0, BACKOFF_JITTER_MAX))
         self.left = True
 

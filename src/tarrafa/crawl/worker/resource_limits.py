@@ -76,7 +76,6 @@ class ResourceShare:
 
     @property
     def workers(self) -> int:
-        """Number of workers that share the limits."""
         return max(1, self.current.workers or self._workers)
 
     def hosts_at_once(self, most: int, share: float) -> int:

@@ -54,11 +54,11 @@ class WorkerStats:
     def take_recent(self) -> tuple[tuple[VisitSample, ...], tuple[VisitSample, ...], tuple[VisitSample, ...]]:
         """The newest, failed and slowest visits since the last call."""
         slowest = [record for _, _, record in sorted(self._slowest, reverse=True)]
-        told = tuple(tuple(map(_seen, some)) for some in (self._newest, self._failures, slowest))
+        samples = tuple(tuple(map(_sample, some)) for some in (self._newest, self._failures, slowest))
         self._newest.clear()
         self._failures.clear()
         self._slowest.clear()
-        return told[0], told[1], told[2]
+        return samples[0], samples[1], samples[2]
 
 
 class WorkerNotices:
@@ -75,14 +75,8 @@ class WorkerNotices:
 
 
 class WorkerHeartbeat:
-    """Makes the heartbeats of a worker."""
-
     def __init__(self, name: str, stats: WorkerStats, notices: WorkerNotices, lag: LoopLag) -> None:
-        self._name, self._stats, self._notices, self._lag = name, stats, notices, lag
-
-    async def measure_lag(self) -> None:
-        """Measure the lag of the event loop until cancelled."""
-        await self._lag.run()
+        self._name, self._stats, self._notices, self.lag = name, stats, notices, lag
 
     def make(self, hosts: int, hosts_max: int, connections: int) -> ProcessHeartbeat:
         newest, failures, slowest = self._stats.take_recent()
@@ -95,7 +89,7 @@ class WorkerHeartbeat:
             hosts=hosts,
             hosts_max=hosts_max,
             connections=connections,
-            lag_s=self._lag.lag_s(boottime() - PROCESS_HEARTBEAT_EVERY_S),
+            lag_s=self.lag.lag_s(boottime() - PROCESS_HEARTBEAT_EVERY_S),
             note=printable_text(self._notices.text()),
             newest=newest,
             failures=failures,
@@ -103,7 +97,7 @@ class WorkerHeartbeat:
         )
 
 
-def _seen(record: VisitRecord) -> VisitSample:
+def _sample(record: VisitRecord) -> VisitSample:
     outcome = record.outcome
     return VisitSample(
         outcome.at,

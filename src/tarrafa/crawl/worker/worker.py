@@ -16,12 +16,11 @@ import uvloop
 
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.clock import Clock
-from tarrafa.crawl.worker import lease_fence
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
 from tarrafa.crawl.worker.fetcher import Fetcher, HostResolver, RequestCredentials
 from tarrafa.crawl.worker.host_session import HostSession, SessionTable
-from tarrafa.crawl.worker.lease_fence import LeaseFence
+from tarrafa.crawl.worker.lease_fence import LeaseFence, register, unregister
 from tarrafa.crawl.worker.parser import SandboxedParser
 from tarrafa.crawl.worker.resource_limits import OFFLINE_PAUSE_S, OverloadControl, ResourceShare
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
@@ -45,30 +44,20 @@ FILES_WANTED, FILES_SPARE = 10_000, 200  # one socket per host, and spare ones
 
 
 class StopSignal:
-    """Ends a worker and keeps the reason. `lose` and `drift` may be called from another thread."""
+    """Ends a worker, with an error or without. May be given from another thread."""
 
     def __init__(self) -> None:
-        self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
-        self.lost: TarrafaError | None = None
-        self.clock_drift = ""
+        self._loop, self._given = asyncio.get_running_loop(), asyncio.Event()
+        self.error: TarrafaError | None = None
+        self.is_lease_lost = False
 
-    def stop(self) -> None:
-        self._event.set()
-
-    def lose(self, error: TarrafaError) -> None:
-        """The lease is lost."""
-        self.lost = error
+    def give(self, error: TarrafaError | None = None, *, is_lease_lost: bool = False) -> None:
+        self.error, self.is_lease_lost = self.error or error, self.is_lease_lost or is_lease_lost
         with contextlib.suppress(RuntimeError):  # the event loop has ended already
-            self._loop.call_soon_threadsafe(self._event.set)
-
-    def drift(self, ahead_s: float) -> None:
-        """The clocks of this machine and of the frontier differ too much."""
-        way = "ahead of" if ahead_s > 0 else "behind"
-        self.clock_drift = f"this machine's clock is {abs(ahead_s):,.1f} s {way} the frontier's by now: joining anew"
-        self._loop.call_soon_threadsafe(self._event.set)
+            self._loop.call_soon_threadsafe(self._given.set)
 
     async def wait(self) -> None:
-        await self._event.wait()
+        await self._given.wait()
 
 
 class Worker:
@@ -81,12 +70,12 @@ class Worker:
         address: Address,
         frontier: Frontier,
         agreed: ClockAgreement,
+        registered: tuple[WorkerRegistration, float],
         connections_max: int,
-        workers: int,
-        joined: tuple[WorkerRegistration, float],
+        workers: int = 1,
     ) -> None:
         clock, stats, link_cache, lag = agreed.clock, WorkerStats(), LinkCache(), LoopLag()
-        terms, asked_at = joined
+        terms, asked_at = registered
         self._data, self._frontier, self._stop = data, frontier, StopSignal()
         self._limits = ResourceShare(data, workers, connections_max)
         notices = WorkerNotices(agreed.notice(), link_cache.hit_rate_text, lambda: self._limits.current.why)
@@ -94,8 +83,9 @@ class Worker:
         self._collections = WorkerCollections(data, clock, frontier)
         self._sessions = SessionTable(self._collections)
         self._overload = OverloadControl(self._sessions, self._hosts_max, notices)
+        on_lost = partial(self._stop.give, is_lease_lost=True)
         self._fence = LeaseFence(
-            address, terms, asked_at, clock, notices.text, self._stop.lose, self._stop.drift, self._collections.hear
+            address, terms, asked_at, clock, notices.text, on_lost, self._clock_drifted, self._collections.hear
         )
         unheard_s = terms.lease_s * REQUEST_MARGIN
         client = HttpClient(connections_max, self._fence.may_send, lag=lag.lag_s, unheard_s=unheard_s)
@@ -120,13 +110,13 @@ class Worker:
         self._closing.push_async_callback(resolver.close)
         for close in (recorder.close, parser.close, client.close, self._fence.close):
             self._closing.callback(close)
-        self._closing.callback(lease_fence.unregister, data, name)
+        self._closing.callback(unregister, data, name)
         self._closing.push_async_callback(frontier.leave, terms.worker)
 
     async def run(self) -> None:
-        """Work until told to stop, or until the lease is lost."""
+        """Work until stopped, or until the lease is lost."""
         on_sigterm(self.stop)
-        measuring = asyncio.create_task(self._heartbeat.measure_lag())
+        measuring = asyncio.create_task(self._heartbeat.lag.run())
         heartbeats = asyncio.create_task(send_heartbeats(self._data, self._make_heartbeat))
         limiting = asyncio.create_task(self._apply_limits())
         leasing = asyncio.create_task(self._lease_hosts())
@@ -139,17 +129,22 @@ class Worker:
                 task.result()  # raises what went wrong
         leasing.cancel()
         watching.cancel()
-        if self._stop.lost is not None:
-            raise self._stop.lost
-        await self._shut_down(committing)
+        if not self._stop.is_lease_lost:
+            await self._shut_down(committing)
         for task in (measuring, heartbeats, limiting):
             task.cancel()
-        if self._stop.clock_drift:
-            raise FrontierError(self._stop.clock_drift)
+        if self._stop.error is not None:
+            raise self._stop.error
 
     def stop(self) -> None:
         """Finish running requests, return all hosts, and end."""
-        self._stop.stop()
+        self._stop.give()
+
+    def _clock_drifted(self, ahead_s: float) -> None:
+        """The clocks of this machine and of the frontier differ too much: end, to join anew."""
+        way = "ahead of" if ahead_s > 0 else "behind"
+        why = f"this machine's clock is {abs(ahead_s):,.1f} s {way} the frontier's by now: joining anew"
+        self._stop.give(FrontierError(why))
 
     async def _shut_down(self, committing: "asyncio.Task[None]") -> None:
         await self._sessions.finish(STOP_GRACE_S)
@@ -198,26 +193,12 @@ class Worker:
             have_changed = self._limits.reload()
 
 
-async def join(
-    data: DataDirectory,
-    name: str,
-    address: Address,
-    frontier: Frontier,
-    agreed: ClockAgreement,
-    connections_max: int,
-    workers: int,
-) -> Worker:
-    """Register at the frontier; returns the worker."""
-    joined = await lease_fence.register(frontier, data, name)
-    return Worker(data, name, address, frontier, agreed, connections_max, workers, joined)
-
-
 async def _work(data: DataDirectory, name: str, connections_max: int, workers: int) -> None:
     address, own = address_from_supervisor(), Clock.from_environment()
     frontier = await connect(address, own, data.outbox / name)
     agreed = await sync_clock(frontier, own)
-    worker = await join(data, name, address, frontier, agreed, connections_max, workers)
-    await worker.run()
+    registered = await register(frontier, data, name)
+    await Worker(data, name, address, frontier, agreed, registered, connections_max, workers).run()
 
 
 def main(data: DataDirectory, name: str, workers: int = 1) -> None:

@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 from tarrafa.clock import boottime
 from tarrafa.errors import ConfigError, DataError, DiskFull, FrontierError, Unreachable
 from tarrafa.frontier.messages import LEASE_S
-from tarrafa.frontier.postgres.working_copy import Row, StaleCopy
+from tarrafa.frontier.postgres.row_cache import Row, StaleRow
 
 ATTEMPTS_MAX = 20  # of a call that conflicts with others
 PATIENCE_S = LEASE_S  # a database unreachable for longer than a lease has cost us our hosts anyway
@@ -45,6 +45,7 @@ class DatabaseConnection:
         self.where, self._dsn, self._patience_s = describe_dsn(dsn), dsn, patience_s
         self.losses = 0  # number of lost connections: each loses its pending answers and its locks
         self._connection: psycopg.Connection[Row] | None = None
+        self._locks: set[int] = set()  # advisory locks that the connection holds
         self.connect()
 
     def connect(self) -> "psycopg.Connection[Row]":
@@ -66,6 +67,7 @@ class DatabaseConnection:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+            self._locks.clear()
             self.losses += 1
 
     def read(self, sql: str) -> list[Row]:
@@ -78,7 +80,7 @@ class DatabaseConnection:
         while True:
             try:
                 return attempt()
-            except (StaleCopy, pg.DeadlockDetected, pg.SerializationFailure, pg.UniqueViolation) as error:
+            except (StaleRow, pg.DeadlockDetected, pg.SerializationFailure, pg.UniqueViolation) as error:
                 attempts += 1
                 if attempts == ATTEMPTS_MAX:
                     raise FrontierError(f"{self.where}: gave up after {attempts} attempts ({error})") from None
@@ -107,12 +109,21 @@ class DatabaseConnection:
 
     @contextlib.contextmanager
     def direct(self) -> "Iterator[psycopg.Connection[Row]]":
-        """The connection itself, without a working copy; nothing is tried again."""
+        """The connection itself, without a row cache; nothing is tried again."""
         try:
             yield self.connect()
         except psycopg.OperationalError as error:
             said = " ".join(str(error).split())
             raise Unreachable(f"{self.where}: the database went away ({said})") from None
+
+    def try_lock(self, key: int) -> bool:
+        """Take an advisory lock for as long as the connection lasts; whether the connection holds it."""
+        with self.direct() as connection:
+            if key not in self._locks:
+                row = connection.execute(f"SELECT pg_try_advisory_lock({key})").fetchone()
+                if row is not None and row[0]:
+                    self._locks.add(key)
+        return key in self._locks
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Database session: runs one call as one PostgreSQL transaction, on a working copy of the rows that the call needs.
+"""Database session: runs one call as one PostgreSQL transaction, on a cache of the rows that the call needs.
 
 Promises: when a call returns, its changes are committed; a call that fails changes nothing. Times are the database's:
 no worker's clock is used. One thread does all the work of a process.
@@ -8,14 +8,14 @@ import functools
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tarrafa.clock import Clock
 from tarrafa.frontier.postgres.database_connection import DatabaseConnection, translate_errors
+from tarrafa.frontier.postgres.row_cache import Cursor, Row, StaleRow
+from tarrafa.frontier.postgres.row_locks import LockedDatabase
 from tarrafa.frontier.postgres.schema import open_schema
 from tarrafa.frontier.postgres.shared_counters import SharedCollections, SharedCounters
-from tarrafa.frontier.postgres.site_locks import SiteWorkingCopy
-from tarrafa.frontier.postgres.working_copy import Cursor, Row, StaleCopy
 from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
@@ -23,7 +23,6 @@ from tarrafa.model import HostId, UrlId
 
 CHANGE_LOCK = 0x7A66_0002  # shared by all calls; exclusive for a change of a collection's configuration
 P = ParamSpec("P")
-S = TypeVar("S", bound="HasSession")
 T = TypeVar("T")
 
 
@@ -31,6 +30,9 @@ class DatabaseClock(Clock):
     """The time of the database's clock when the transaction began."""
 
     moment: float
+
+    def set_to(self, moment: float) -> None:
+        object.__setattr__(self, "moment", moment)  # as a dataclass it is frozen
 
     def now(self) -> float:
         return self.moment
@@ -42,34 +44,37 @@ class DatabaseLeaseClock(LeaseClock):
     era = ""
     moment = 0.0
 
+    def set_to(self, moment: float) -> None:
+        self.moment = moment
+
     def now(self) -> float:
         return self.moment
 
 
 @dataclass(slots=True)
 class PostgresTransaction:
-    """One transaction: the store, the working copy that it runs on, and a cursor to ask the database itself."""
+    """One transaction: the store, the row cache that it runs on, and a cursor to query the database itself."""
 
     store: FrontierStore
-    copy: SiteWorkingCopy
+    db: LockedDatabase
     counters: SharedCounters
     collections: SharedCollections
     cursor: Cursor
 
     def begin(self) -> None:
-        """Start with an empty working copy, except the rows that every call needs."""
-        self.copy.end()
-        self.copy.begin(self.cursor)
+        """Start with an empty row cache, except the rows that every call needs."""
+        self.db.end()
+        self.db.begin(self.cursor)
         self.collections.begin(self.cursor)
         self.counters.begin(self.cursor)
 
     def write(self) -> None:
         """Write the changes so far, within the same transaction."""
-        self.copy.apply(self.cursor.connection)
+        self.db.cache.apply(self.cursor.connection)
         self.counters.flush()
 
     def flush(self) -> None:
-        """Write the changes so far, and empty the working copy."""
+        """Write the changes so far, and empty the row cache."""
         self.write()
         self.begin()
 
@@ -90,7 +95,7 @@ class PostgresTransaction:
             " ON CONFLICT DO NOTHING",
             [hosts, [key for _, key in rows], sites],
         )
-        self.copy.lock_hosts(hosts)
+        self.db.lock_hosts(hosts)
         return dict(zip(hosts, sites, strict=True))
 
     def _site_of(self, key: str, known: LoadedCollection) -> str:
@@ -101,49 +106,74 @@ class PostgresTransaction:
         rows, number = sorted(set(rows)), known.row.id
         if known.order.is_breadth:
             sites = {host: self._site_of(key, known) for host, key in rows}
-            sites |= self.copy.site_names(sites)
-            self.copy.create_and_lock_sites(number, sites.values())
+            sites |= self.db.site_names(sites)
+            self.db.create_and_lock_sites(number, sites.values())
             self.ensure_hosts(rows, known)
-            if not sites.items() <= set(self.copy.rows("SELECT id, site FROM host")):
-                raise StaleCopy("host: somebody else made one, of another site")
+            if not sites.items() <= set(self.db.rows("SELECT id, site FROM host")):
+                raise StaleRow("host: another transaction made one, of another site")
             return
         sites = self.ensure_hosts(rows, known)
-        at_work = {host for (host,) in self.copy.rows("SELECT host FROM work WHERE collection = ?", (number,))}
-        self.copy.prefetch("site", [(number, site) for host, site in sites.items() if host not in at_work])
+        at_work = {host for (host,) in self.db.rows("SELECT host FROM work WHERE collection = ?", (number,))}
+        self.db.prefetch("site", [(number, site) for host, site in sites.items() if host not in at_work])
 
     def fetch_host_ids(self, sql: str, *values: Any) -> list[HostId]:
         return [row[0] for row in self.cursor.execute(sql, values).fetchall()]
 
-    def lock_walks(self, hosts: list[HostId]) -> None:
+    def find_urls(
+        self,
+        known: LoadedCollection,
+        after: tuple[HostId, UrlId],
+        hosts_max: int,
+        urls_max: int,
+        condition: str,
+        *values: int,
+    ) -> tuple[list[HostId], list[tuple[HostId, int, UrlId]]]:
+        """The next hosts of a collection, and the keys of their next URLs that meet a condition of the store."""
+        number = known.row.id
+        hosts = self.fetch_host_ids(
+            "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host LIMIT %b::bigint",
+            number,
+            after[0],
+            hosts_max,
+        )
+        rows = self.cursor.execute(
+            "SELECT host, collection, id FROM url WHERE host = ANY(%b::bigint[]) AND collection = %b::bigint"
+            f" AND {condition.replace('?', '%b::bigint')} AND (host, id) > (%b::bigint, %b::bytea)"
+            " ORDER BY host, id LIMIT %b::bigint",
+            [hosts, number, *values, *after, urls_max],
+        ).fetchall()
+        return hosts, [(host, collection, url) for host, collection, url in rows]
+
+    def lock_returned_hosts(self, hosts: list[HostId]) -> None:
         """Lock hosts that are returned, and the sites whose sessions their visits belong to (`breadth` order)."""
-        walked, pairs = self.breadth_collections(), list[Row]()
-        if walked:
+        breadth, pairs = self.breadth_collections(), list[Row]()
+        if breadth:
             pairs = self.cursor.execute(
                 "SELECT DISTINCT collection, host FROM handed WHERE host = ANY(%b::bigint[])"
                 " AND collection = ANY(%b::bigint[])",
-                [hosts, walked],
+                [hosts, breadth],
             ).fetchall()
-        self.copy.lock_walks(((number, host) for number, host in pairs), hosts)
+        self.db.lock_site_sessions(((number, host) for number, host in pairs), hosts)
 
     def acquire_walks(self, number: int) -> None:
         """Acquire the sites of all hosts at hand."""
         if self.collection(number).order.is_breadth:
-            self.copy.acquire_walks(number, [site for (site,) in self.copy.rows("SELECT DISTINCT site FROM host")])
+            self.db.acquire_walks(number, [site for (site,) in self.db.rows("SELECT DISTINCT site FROM host")])
 
     def prefetch_pages(self, known: LoadedCollection, keys: list[tuple[HostId, int, UrlId]]) -> None:
         """Prefetch what is stored about these URLs beside their rows, in a collection that is kept fresh."""
         if not known.config.keeps_fresh:
             return
-        self.copy.prefetch("page", keys)
-        self.copy.prefetch("due", self.copy.rows("SELECT host, collection, shelf, key, id FROM page"))
+        self.db.prefetch("page", keys)
+        self.db.prefetch("due", self.db.rows("SELECT host, collection, shelf, key, id FROM page"))
         hosts = sorted({key[0] for key in keys})
         self.store.urls.revisits.prefetch_shelves(known, hosts)
-        sites = dict(self.copy.rows("SELECT id, site FROM host"))
-        self.copy.prefetch("site", [(known.row.id, sites[host]) for host in hosts if host in sites])
+        sites = dict(self.db.rows("SELECT id, site FROM host"))
+        self.db.prefetch("site", [(known.row.id, sites[host]) for host in hosts if host in sites])
 
 
 class DatabaseSession:
-    """One database, and the store that runs on a working copy of it."""
+    """One database, and the store that runs on its row cache."""
 
     def __init__(
         self,
@@ -157,10 +187,18 @@ class DatabaseSession:
         self._clock, self.lease_clock = clock or DatabaseClock(0.0, 0.0), lease_clock or DatabaseLeaseClock()
         with translate_errors(connection.where):
             self.meta = open_schema(connection.connect(), suffix_list, connection.where)
-        self.copy = SiteWorkingCopy(self.meta["suffix_list"])
-        self._counters = SharedCounters(self.copy, random.getrandbits(16))
-        self.collections = SharedCollections(self.copy, self._counters, self._clock, servers)
-        self._store = FrontierStore(self.copy, self._clock, self.lease_clock, self._counters, self.collections)
+        self.db = LockedDatabase(self.meta["suffix_list"])
+        self._counters = SharedCounters(self.db, random.getrandbits(16))
+        self.collections = SharedCollections(self.db, self._counters, self._clock, servers)
+        self._store = FrontierStore(self.db, self._clock, self.lease_clock, self._counters, self.collections)
+
+    @property
+    def id(self) -> str:
+        """Id of the database, assigned when its tables were created."""
+        return self.meta["id"]
+
+    def close(self) -> None:
+        self.connection.close()
 
     def transact(self, work: Callable[[PostgresTransaction], T], *, alone: bool = False) -> T:
         """Run one transaction; `alone`: while no other one runs."""
@@ -169,7 +207,7 @@ class DatabaseSession:
     def _attempt(self, work: Callable[[PostgresTransaction], T], *, alone: bool) -> T:
         connection = self.connection.connect()
         cursor = connection.cursor(binary=True)
-        transaction = PostgresTransaction(self._store, self.copy, self._counters, self.collections, cursor)
+        transaction = PostgresTransaction(self._store, self.db, self._counters, self.collections, cursor)
         try:
             with connection.transaction():
                 self._lock_and_set_clocks(cursor, alone=alone)
@@ -180,11 +218,11 @@ class DatabaseSession:
             self._counters.on_commit()
             return result
         finally:
-            self.copy.end()
+            self.db.end()
             self._counters.on_rollback()
 
     def _lock_and_set_clocks(self, cursor: Cursor, *, alone: bool) -> None:
-        if alone:  # others wait for us anyway, so a long pause harms nobody
+        if alone:  # others wait for us anyway, so a long pause does no harm
             cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '10min'")
         lock = "pg_advisory_xact_lock" if alone else "pg_advisory_xact_lock_shared"
         # Two statements in one message: the second sees what was committed while the first waited.
@@ -196,7 +234,7 @@ class DatabaseSession:
         assert row is not None
         for clock in (self._clock, self.lease_clock):
             if isinstance(clock, DatabaseClock | DatabaseLeaseClock):
-                object.__setattr__(clock, "moment", row[0])
+                clock.set_to(row[0])
 
     def reserve_sequence(self, count: int) -> int:
         """Reserve discovery numbers for the next call; returns the first. They are taken in a transaction of their own,
@@ -216,17 +254,22 @@ class DatabaseSession:
         return first
 
 
-class HasSession(Protocol):
-    """An object with calls on one database."""
+def in_transaction(
+    function: Callable[Concatenate[PostgresTransaction, P], T],
+) -> Callable[Concatenate[DatabaseSession, P], T]:
+    """Make a function of a transaction a call on a session: one transaction."""
 
-    _session: DatabaseSession
+    @functools.wraps(function)
+    def call(session: DatabaseSession, /, *positional: P.args, **named: P.kwargs) -> T:
+        return session.transact(lambda work: function(work, *positional, **named))
+
+    return call
 
 
-def in_transaction(method: Callable[Concatenate[S, PostgresTransaction, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Make a method one transaction: it receives the transaction, which its callers do not pass."""
+def on_store(find: Callable[[FrontierStore], Callable[P, T]]) -> Callable[Concatenate[DatabaseSession, P], T]:
+    """A call on a session that is a method of the store, with the same arguments, and needs no prefetched rows."""
 
-    @functools.wraps(method)
-    def call(self: S, /, *positional: P.args, **named: P.kwargs) -> T:
-        return self._session.transact(lambda work: method(self, work, *positional, **named))
+    def call(session: DatabaseSession, /, *positional: P.args, **named: P.kwargs) -> T:
+        return session.transact(lambda work: find(work.store)(*positional, **named))
 
     return call

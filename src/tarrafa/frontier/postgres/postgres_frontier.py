@@ -40,12 +40,24 @@ from tarrafa.frontier.messages import (
     UrlWeight,
     WorkerRegistration,
 )
-from tarrafa.frontier.postgres.database_session import DatabaseLeaseClock
+from tarrafa.frontier.postgres.database_session import DatabaseLeaseClock, on_store
+from tarrafa.frontier.postgres.operations import (
+    collection_calls,
+    deletion_calls,
+    lease_calls,
+    planner_calls,
+    transfer_calls,
+    url_calls,
+)
 from tarrafa.frontier.postgres.operations.transfer_calls import LAST_URL
-from tarrafa.frontier.postgres.postgres_server import PostgresServer
 from tarrafa.frontier.postgres.sharding import shard_totals
 from tarrafa.frontier.postgres.sharding.global_limits import GlobalLimits
-from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard, ServerSettings, ShardUnreachable
+from tarrafa.frontier.postgres.sharding.postgres_shard import (
+    PostgresServer,
+    PostgresShard,
+    ServerSettings,
+    ShardUnreachable,
+)
 from tarrafa.frontier.postgres.sharding.shard_map import ShardMap
 from tarrafa.frontier.postgres.sharding.shard_router import ShardRouter
 from tarrafa.frontier.store.leases import LeaseClock
@@ -76,34 +88,40 @@ async def open_postgres_frontier(
 
 
 def _on_first(
-    find: Callable[[PostgresServer], Callable[P, R]],
+    work: Callable[Concatenate[PostgresServer, P], R],
 ) -> "Callable[Concatenate[PostgresFrontier, P], Coroutine[Any, Any, R]]":
     """A call of the API that the first server answers."""
 
     def call(self: "PostgresFrontier", /, *positional: P.args, **named: P.kwargs) -> Coroutine[Any, Any, R]:
-        return self._router.first.call(lambda server: find(server)(*positional, **named))
+        return self._first.call(work, *positional, **named)
 
     return call
 
 
 def _on_all(
-    find: Callable[[PostgresServer], Callable[P, T]], merge: Callable[[list[T]], R], *, all_of_them: bool = False
+    work: Callable[Concatenate[PostgresServer, P], T], merge: Callable[[list[T]], R]
 ) -> "Callable[Concatenate[PostgresFrontier, P], Coroutine[Any, Any, R]]":
-    """A call of the API that every server answers for its sites; see `ShardRouter.on_all`."""
+    """A call of the API that each server answers for its sites, except unreachable ones."""
 
     async def call(self: "PostgresFrontier", /, *positional: P.args, **named: P.kwargs) -> R:
-        found = await self._router.on_all(lambda server: find(server)(*positional, **named), all_of_them=all_of_them)
-        return merge([one for _, one in found])
+        return merge(list((await self._router.on_all(work, *positional, **named)).values()))
+
+    return call
+
+
+def _on_every(
+    work: Callable[Concatenate[PostgresServer, P], T], merge: Callable[[list[T]], R]
+) -> "Callable[Concatenate[PostgresFrontier, P], Coroutine[Any, Any, R]]":
+    """The same for a call that no server may miss."""
+
+    async def call(self: "PostgresFrontier", /, *positional: P.args, **named: P.kwargs) -> R:
+        return merge(await self._router.on_every(work, *positional, **named))
 
     return call
 
 
 def _nothing(results: list[None]) -> None:
     """Merge for calls without a result."""
-
-
-def _finish(server: PostgresServer, worker: int, batch: list[HostReport]) -> list[NextVisits]:
-    return server.leases.finish(worker, batch)
 
 
 class PostgresFrontier:
@@ -118,12 +136,14 @@ class PostgresFrontier:
         outbox: Path | None = None,
     ) -> None:
         settings = ServerSettings(suffix_list, clock, lease_clock, len(dsns))
-        self._router = ShardRouter(ShardMap(dsns, settings), outbox)
-        self._first, self._shards = self._router.first, self._router.shards
+        self._map = ShardMap(dsns, settings)
+        self._router = ShardRouter(self._map, outbox)
+        self._first, self._shards = self._map.first, self._map.members
         self._limits = GlobalLimits(self._router)
         self._home: dict[HostId, PostgresShard] = {}  # server of each host that our workers hold
         self._workers: dict[int, tuple[str, ProcessId]] = {}
-        self._renewed: dict[tuple[int, str], float] = {}
+        self._joined: set[tuple[int, PostgresShard]] = set()  # our workers, where they are registered
+        self._renewed: dict[tuple[int, PostgresShard], float] = {}
         self._rows: list[CollectionRow] = []
         self._maintained_at = 0.0
         self._turn = 0
@@ -137,21 +157,15 @@ class PostgresFrontier:
         self, config: bytes, roots: Sequence[DiscoveredUrl] = (), start: bool = True
     ) -> CollectionRow:
         wanted = configuration.decode_collection(config)
-        await self._router.tell_sites_apart(list(wanted.network.suffixes))
+        await self._map.load_suffixes(list(wanted.network.suffixes))
         is_over, parts = await self._is_over(wanted), await self._router.by_shard(roots)
-        mine = parts.pop(self._first, [])
-        row = await self._first.call(
-            lambda server: server.collections.open_collection(config, mine, start=start, is_over_elsewhere=is_over)
-        )
+        open_collection = partial(collection_calls.open_collection, start=start, is_over_elsewhere=is_over)
+        row = await self._first.call(open_collection, config, parts.pop(self._first, []))
         for member in self._shards[1:]:
             part = parts.get(member, [])
-
-            def open_there(server: PostgresServer, part: list[DiscoveredUrl] = part) -> None:
-                server.collections.open_collection(config, part, row.id, start=start, is_over_elsewhere=is_over)
-                server.collections.sync_collections([row])
-
             try:
-                await member.call(open_there)
+                await member.call(open_collection, config, part, row.id)
+                await member.call(collection_calls.sync_collections, [row], self._map.server_id_of)
             except ShardUnreachable:
                 if part:
                     raise
@@ -159,40 +173,39 @@ class PostgresFrontier:
         return row
 
     async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
-        await self._router.call_each(roots, lambda server, part: server.collections.seed(collection, part))
+        for shard, part in (await self._router.by_shard(roots)).items():
+            await shard.call(collection_calls.seed, collection, part)
 
     async def _is_over(self, wanted: configuration.Collection) -> bool:
         """Whether a run of breadth is over on all servers; False if one is unreachable."""
         if len(self._shards) == 1 or wanted.strategy.order != "breadth":
             return True
-        said = await self._router.on_all(lambda server: server.collections.is_over(wanted.name))
-        return len(said) == len(self._shards) and all(over for _, over in said)
+        is_over = await self._router.on_all(collection_calls.is_over, wanted.name)
+        return len(is_over) == len(self._shards) and all(is_over.values())
 
     async def _cached_collections(self) -> list[CollectionRow]:
         """The collections as last read."""
         return self._rows or await self.collections()
 
     async def set_state(self, name: str, state: str, reason: Message | str) -> None:
-        await self._first.call(
-            lambda server: server.session.transact(lambda work: work.store.collections.set_state(name, state, reason))
-        )
+        await self._first.call(on_store(lambda store: store.collections.set_state), name, state, reason)
         await self._sync_collections()
 
     async def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
-        await self._router.tell_sites_apart()
-        row = await self._first.call(lambda server: server.runs.begin_run(name, reason))
+        await self._map.load_suffixes()
+        row = await self._first.call(collection_calls.begin_run, name, reason, self._map.server_id_of)
         await self._sync_collections()
         return row
 
     async def delete_collection(self, name: str, limit: int) -> bool:
         """On all other servers first: the first server has the name."""
-        more = await self._first.call(lambda server: server.runs.delete_collection(name, 0))
+        more = await self._first.call(deletion_calls.delete_collection, name, 0)
         await self._sync_collections()
         for member in self._shards[1:] if limit > 0 else ():
-            if await member.call(lambda server: server.runs.delete_collection(name, limit, is_first=False)):
+            if await member.call(deletion_calls.delete_collection, name, limit, is_first=False):
                 return True
         if limit > 0:
-            more = await self._first.call(lambda server: server.runs.delete_collection(name, limit))
+            more = await self._first.call(deletion_calls.delete_collection, name, limit)
             self._rows = await self.collections()
         return more
 
@@ -201,32 +214,28 @@ class PostgresFrontier:
         out."""
         await self._sync_collections()
         for member in self._shards:
-
-            def is_home(server: PostgresServer, is_first: bool = member is self._first) -> bool:
-                server.leases.expire()
-                return server.runs.has_no_visits_out(name, is_first=is_first)
-
             try:
-                if not await member.call(is_home):
+                await member.call(lambda server: server.leases.expire())
+                if not await member.call(deletion_calls.has_no_visits_out, name, is_first=member is self._first):
                     return False
             except ShardUnreachable:
                 return False
-        return await self._first.call(lambda server: server.runs.record_deletion(name))
+        return await self._first.call(deletion_calls.record_deletion, name)
 
     async def retry_host(self, host: HostId, host_key: str) -> None:
-        await (await self._router.shard_of(host_key)).call(lambda server: server.urls.retry_host(host))
+        await (await self._router.shard_of(host_key)).call(url_calls.retry_host, host)
 
     async def urls_by_status(self, name: str, status: int) -> UrlStatusFacts:
-        found = await self._router.on_all(lambda server: server.urls.urls_by_status(name, status))
-        facts = shard_totals.merge_status_facts([one for _, one in found])
+        found = await self._router.on_all(url_calls.urls_by_status, name, status)
+        facts = shard_totals.merge_status_facts(list(found.values()))
         return facts if len(found) == len(self._shards) else replace(facts, whole=False)
 
     async def _sync_collections(self) -> None:
         """Update the servers that missed a change while they were unreachable."""
         self._rows = await self.collections()
         if len(self._shards) > 1:
-            await self._router.tell_sites_apart()
-            await self._router.on_all(lambda server: server.collections.sync_collections(self._rows))
+            await self._map.load_suffixes()
+            await self._router.on_all(collection_calls.sync_collections, self._rows, self._map.server_id_of)
 
     # -- URLs -------------------------------------------------------------------------------------------------
 
@@ -240,7 +249,7 @@ class PostgresFrontier:
 
     async def join(self, name: str, process: ProcessId) -> WorkerRegistration:
         terms = await self._first.call(lambda server: server.leases.join(name, process))
-        self._first.joined.add(terms.worker)
+        self._joined.add((terms.worker, self._first))
         self._workers[terms.worker] = (name, process)
         await self._join_others(terms.worker)
         return terms
@@ -248,36 +257,29 @@ class PostgresFrontier:
     async def _join_others(self, worker: int) -> None:
         name, process = self._workers[worker]
         for member in self._shards[1:]:
-            if worker not in member.joined:
+            if (worker, member) not in self._joined:
                 with contextlib.suppress(ShardUnreachable):
                     await member.call(lambda server: server.leases.join(name, process, worker))
-                    member.joined.add(worker)
+                    self._joined.add((worker, member))
 
     async def release_process(self, process: ProcessId) -> None:
-        for member, workers in await self._router.on_all(
-            lambda server: server.session.transact(lambda work: work.store.hosts.workers_of_process(process))
-        ):
+        workers_of = on_store(lambda store: store.hosts.workers_of_process)
+        for member, workers in (await self._router.on_all(workers_of, process)).items():
             for worker in workers:
-
-                def leave(server: PostgresServer, worker: int = worker) -> None:
-                    server.leases.leave(worker)
-
-                await member.call(leave)
+                await member.call(_leave, worker)
 
     async def renew(self, worker: int, note: str) -> float:
         """Renew on all servers; the lease lasts until the first of them stops waiting for the worker."""
         left: list[float] = []
         for member in self._shards:
-            asked_at, key = boottime(), (worker, member.where)
+            asked_at, key = boottime(), (worker, member)
             try:
-                lease_s = await member.call(
-                    lambda server: server.session.transact(lambda work: work.store.hosts.renew(worker, note))
-                )
+                lease_s = await member.call(on_store(lambda store: store.hosts.renew), worker, note)
                 self._renewed[key] = asked_at + lease_s
             except LeaseLost:
                 if member is self._first or key in self._renewed:
                     raise
-                member.joined.discard(worker)  # it never held a host there, and joins again
+                self._joined.discard((worker, member))  # it never held a host there, and joins again
             except ShardUnreachable:
                 if member is self._first:
                     raise
@@ -290,16 +292,16 @@ class PostgresFrontier:
 
     async def leave(self, worker: int) -> None:
         for member in self._shards:
-            if worker in member.joined:
+            if (worker, member) in self._joined:
                 with contextlib.suppress(ShardUnreachable):
-                    await member.call(lambda server: server.leases.leave(worker))
-                member.joined.discard(worker)
+                    await member.call(_leave, worker)
+                self._joined.discard((worker, member))
         self._workers.pop(worker, None)
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         await self._maintain(worker)
         if len(self._shards) == 1:
-            return await self._first.call(lambda server: server.leases.lease(worker, hosts))
+            return await self._first.call(_lease, worker, hosts)
         self._turn = (self._turn + 1) % len(self._shards)
         members = self._shards[self._turn :] + self._shards[: self._turn]
         leases: list[Lease] = []
@@ -315,13 +317,12 @@ class PostgresFrontier:
         return leases
 
     async def _lease_from(self, member: PostgresShard, worker: int, hosts: int) -> list[Lease]:
-        if hosts < 1 or worker not in member.joined:
+        if hosts < 1 or (worker, member) not in self._joined:
             return []
         if not await member.call(lambda server: server.leases.is_confirmed(worker)):
             return []
-        leases = await self._limits.call(
-            member, await self._cached_collections(), lambda server: server.leases.lease(worker, hosts)
-        )
+        async with self._limits.within(member, await self._cached_collections()):
+            leases = await member.call(_lease, worker, hosts)
         self._home.update((lease.host, member) for lease in leases)
         return leases
 
@@ -335,7 +336,7 @@ class PostgresFrontier:
                 if member is self._first:
                     raise
                 continue
-            member.joined.add(worker)
+            self._joined.add((worker, member))
             self._home.update((lease.host, member) for lease in some)
             leases += some
         return leases
@@ -349,12 +350,12 @@ class PostgresFrontier:
         if worker in self._workers:
             await self._join_others(worker)
         held = list(self._home)
-        await self._first.call(lambda server: server.addresses.release_addresses_elsewhere(worker, held))
+        await self._first.call(lease_calls.release_addresses_elsewhere, worker, held)
         await self._router.empty_outbox()
 
     async def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
         member = await self._router.shard_of(host_key)
-        if len(self._shards) > 1 and (worker not in member.joined or member.is_away):
+        if len(self._shards) > 1 and ((worker, member) not in self._joined or member.is_away):
             raise ShardUnreachable(f"{member.where}: is away")
         loan = await member.call(lambda server: server.leases.borrow_host(worker, collection, host, host_key))
         if loan.granted:
@@ -364,18 +365,16 @@ class PostgresFrontier:
     async def claim_address(self, worker: int, host: HostId, address: str) -> float:
         """A single server keeps its own addresses; of several, the first keeps all."""
         if len(self._shards) == 1:
-            return await self._first.call(lambda server: server.addresses.claim_address(worker, host, address))
+            return await self._first.call(lease_calls.claim_address, worker, host, address)
         member = self._home.get(host)
         if member is None:
             raise LeaseLost(f"worker {worker} does not hold the host that it claims {address} for")
-        delay_s = await member.call(lambda server: server.addresses.held_delay(worker, host))
-        return await self._first.call(
-            lambda server: server.addresses.claim_address_elsewhere(worker, host, delay_s, address)
-        )
+        delay_s = await member.call(lease_calls.held_delay, worker, host)
+        return await self._first.call(lease_calls.claim_address_elsewhere, worker, host, delay_s, address)
 
     async def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
         if len(self._shards) == 1:
-            return await self._first.call(partial(_finish, worker=worker, batch=batch))
+            return await self._first.call(_finish, worker, batch)
         answers: dict[int, NextVisits] = {}
         places: defaultdict[PostgresShard | None, list[int]] = defaultdict(list)
         for place, report in enumerate(batch):
@@ -385,8 +384,8 @@ class PostgresFrontier:
             found = [NextVisits(False, [])] * len(some)
             if member is not None:
                 try:
-                    finish = partial(_finish, worker=worker, batch=reports)
-                    found = await self._limits.call(member, await self._cached_collections(), finish)
+                    async with self._limits.within(member, await self._cached_collections()):
+                        found = await member.call(_finish, worker, reports)
                 except ShardUnreachable:  # its hosts are leased again when it is back
                     member.forget_hosts(worker, [report.host for report in reports])
             answers.update(zip(some, found, strict=True))
@@ -395,14 +394,13 @@ class PostgresFrontier:
             self._home.pop(host, None)
         if lost:
             held = list(self._home)
-            await self._first.call(lambda server: server.addresses.release_addresses_elsewhere(worker, held))
+            await self._first.call(lease_calls.release_addresses_elsewhere, worker, held)
         return [answers[place] for place in range(len(batch))]
 
     async def overview(self) -> FrontierOverview:
         found = await self._router.on_all(lambda server: server.leases.overview())
-        whole = shard_totals.merge_overviews([view for _, view in found])
-        answered = {member.where for member, _ in found}
-        away = [member for member in self._shards if member.where not in answered]
+        whole = shard_totals.merge_overviews(list(found.values()))
+        away = [member for member in self._shards if member not in found]
         if not away:
             return whole
         notes = [f"{one.where}: does not answer ({one.trouble or 'it is away'})" for one in away]
@@ -411,13 +409,13 @@ class PostgresFrontier:
     # -- plans ------------------------------------------------------------------------------------------------
 
     async def revisit_pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
-        found = await self._router.on_all(lambda server: server.planner.revisit_pages(collection, host, url, limit))
-        pages = sorted((page for _, some in found for page in some), key=lambda page: (page.host, page.id))
+        found = await self._router.on_all(planner_calls.revisit_pages, collection, host, url, limit)
+        pages = sorted((page for some in found.values() for page in some), key=lambda page: (page.host, page.id))
         return pages if limit < 0 else pages[:limit]
 
     async def revisit_shelves(self, collection: int, host: HostId, limit: int) -> list[RevisitShelf]:
-        found = await self._router.on_all(lambda server: server.planner.revisit_shelves(collection, host, limit))
-        whole = [some for _, some in found if some]
+        found = await self._router.on_all(planner_calls.revisit_shelves, collection, host, limit)
+        whole = [some for some in found.values() if some]
         last = min((some[-1].host for some in whole if len({one.host for one in some}) >= limit), default=None)
         shelves = [one for some in whole for one in some if last is None or one.host <= last]
         return sorted(shelves, key=lambda one: (one.host, one.shelf))
@@ -426,12 +424,7 @@ class PostgresFrontier:
 
     async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
         """In the order of hosts over all servers: as far as all of them were read, and no more than `limit`."""
-        albums = [
-            album
-            for _, album in await self._router.on_all(
-                lambda server: server.transfer.export_hosts(after, limit), all_of_them=True
-            )
-        ]
+        albums = await self._router.on_every(transfer_calls.export_hosts, after, limit)
         end = min((album.end for album in albums if album.end is not None), key=lambda one: one.host, default=None)
         found = (one for album in albums for one in album.images if end is None or one.id <= end.host)
         images, urls = sorted(found, key=lambda one: one.id), 0
@@ -442,42 +435,49 @@ class PostgresFrontier:
         return ExportBatch(images, end)
 
     async def import_collection(self, image: CollectionExport) -> CollectionRow:
-        await self._router.tell_sites_apart(list(configuration.decode_collection(image.config).network.suffixes))
-        row = await self._first.call(lambda server: server.transfer.import_collection(image))
+        await self._map.load_suffixes(list(configuration.decode_collection(image.config).network.suffixes))
+        row = await self._first.call(transfer_calls.import_collection, image)
         for member in self._shards[1:]:
-            await member.call(lambda server: server.transfer.import_collection(replace(image, counters={}), row.id))
+            await member.call(transfer_calls.import_collection, replace(image, counters={}), row.id)
         return row
 
     async def import_hosts(self, images: list[HostExport]) -> None:
-        await self._router.call_each(
-            images, lambda server, part: server.transfer.import_hosts(part), key=lambda image: image.key
-        )
+        for shard, part in (await self._router.by_shard(images, key=lambda image: image.key)).items():
+            await shard.call(transfer_calls.import_hosts, part)
 
     # -- calls that need no more than one server, or all of them ------------------------------------------------
 
-    collections = _on_first(lambda server: server.store_call(lambda store: store.collections.rows))
-    collection = _on_first(lambda server: server.store_call(lambda store: store.collections.row))
-    collection_states = _on_first(lambda server: server.collections.collection_states)
-    deletions = _on_first(lambda server: server.runs.deletions)
-    time = _on_first(lambda server: server.store_call(lambda store: store.time))
-    may_plan = _on_first(lambda server: server.planner.may_plan)
-    collections_to_plan = _on_first(lambda server: server.store_call(lambda store: store.planning.collections_to_plan))
-    import_deletions = _on_first(lambda server: server.store_call(lambda store: store.deletion_log.import_deletions))
-    takedowns = _on_first(lambda server: server.takedowns.takedowns)
-    sweep = _on_all(lambda server: server.runs.sweep, any, all_of_them=True)
-    retry_by_status = _on_all(lambda server: server.urls.retry_by_status, shard_totals.merge_retries, all_of_them=True)
-    host_counts = _on_all(lambda server: server.urls.host_counts, shard_totals.sum_host_counts)
-    look_up = _on_all(lambda server: server.store_call(lambda store: store.look_up), shard_totals.choose_lookup)
-    robots_text = _on_all(
-        lambda server: server.store_call(lambda store: store.hosts.robots_text), shard_totals.choose_text
-    )
-    set_price = _on_all(lambda server: server.store_call(lambda store: store.planning.set_price), _nothing)
-    recompute_due = _on_all(lambda server: server.planner.recompute_due, shard_totals.lowest_host)
-    add_planned_visits = _on_all(lambda server: server.planner.add_planned_visits, _nothing)
-    activate_plan = _on_all(lambda server: server.store_call(lambda store: store.planning.activate_plan), _nothing)
-    drop_old_plans = _on_all(lambda server: server.planner.drop_old_plans, shard_totals.sum_counts)
-    export_catalogue = _on_all(
-        lambda server: server.transfer.export_catalogue, shard_totals.merge_catalogues, all_of_them=True
-    )
-    forget_host = _on_all(lambda server: server.transfer.forget_host, _nothing, all_of_them=True)
-    record_takedowns = _on_all(lambda server: server.takedowns.record_takedowns, _nothing)
+    collections = _on_first(on_store(lambda store: store.collections.rows))
+    collection = _on_first(on_store(lambda store: store.collections.row))
+    collection_states = _on_first(collection_calls.collection_states)
+    deletions = _on_first(deletion_calls.deletions)
+    import_deletions = _on_first(on_store(lambda store: store.deletion_log.import_deletions))
+    takedowns = _on_first(deletion_calls.takedowns)
+    time = _on_first(on_store(lambda store: store.time))
+    may_plan = _on_first(planner_calls.may_plan)
+    collections_to_plan = _on_first(on_store(lambda store: store.planning.collections_to_plan))
+    host_counts = _on_all(url_calls.host_counts, shard_totals.sum_host_counts)
+    look_up = _on_all(on_store(lambda store: store.look_up), shard_totals.choose_lookup)
+    robots_text = _on_all(on_store(lambda store: store.hosts.robots_text), shard_totals.choose_text)
+    set_price = _on_all(on_store(lambda store: store.planning.set_price), _nothing)
+    recompute_due = _on_all(planner_calls.recompute_due, shard_totals.lowest_host)
+    add_planned_visits = _on_all(planner_calls.add_planned_visits, _nothing)
+    activate_plan = _on_all(on_store(lambda store: store.planning.activate_plan), _nothing)
+    drop_old_plans = _on_all(planner_calls.drop_old_plans, shard_totals.sum_counts)
+    record_takedowns = _on_all(deletion_calls.record_takedowns, _nothing)
+    sweep = _on_every(collection_calls.sweep, any)
+    retry_by_status = _on_every(url_calls.retry_by_status, shard_totals.merge_retries)
+    export_catalogue = _on_every(transfer_calls.export_catalogue, shard_totals.merge_catalogues)
+    forget_host = _on_every(transfer_calls.forget_host, _nothing)
+
+
+def _leave(server: PostgresServer, worker: int) -> None:
+    server.leases.leave(worker)
+
+
+def _lease(server: PostgresServer, worker: int, hosts: int) -> list[Lease]:
+    return server.leases.lease(worker, hosts)
+
+
+def _finish(server: PostgresServer, worker: int, batch: list[HostReport]) -> list[NextVisits]:
+    return server.leases.finish(worker, batch)

@@ -2,7 +2,7 @@
 
 A frame is its length in four bytes, then msgpack: `[number, method, [arguments]]` one way, `[number, kind, result]`
 back, where `kind` is empty or the class of error. Arguments and results are typed by the Protocol's own annotations:
-what does not fit is refused before anything happens.
+values of other types are refused before the call is made.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from tarrafa.frontier.api import Frontier
 FRAME_BYTES_MAX = 64 << 20
 KEEPALIVE_IDLE_S, KEEPALIVE_EVERY_S, KEEPALIVE_PROBES = 10, 5, 3
 LENGTH_PREFIX = struct.Struct("!I")
-DECODE_ERRORS = (ValueError, RecursionError)  # what decoding raises on bytes that are no message of ours
+DECODE_ERRORS = (ValueError, RecursionError)  # raised by the decoder on invalid bytes
 
 
 class RpcRequest(msgspec.Struct, frozen=True, array_like=True):
@@ -108,7 +108,7 @@ def encode_response(number: int, result: Any, error: BaseException | None = None
 
 
 def decode_result(method: str, reply: RpcResponse) -> Any:
-    """The result that an answer carries, or its error raised."""
+    """The result of a call; raises its error."""
     if reply.kind:
         kind = ERRORS_BY_NAME.get(reply.kind, FrontierError)
         raise kind(msgspec.msgpack.decode(reply.result, type=str))
@@ -116,7 +116,7 @@ def decode_result(method: str, reply: RpcResponse) -> Any:
 
 
 def keep_alive(connection: "socket.socket") -> None:
-    """Let the kernel find out, within half a minute, that the other machine is cut off or has lost its power."""
+    """Let the kernel notice within half a minute that the other machine is unreachable."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_EVERY_S)

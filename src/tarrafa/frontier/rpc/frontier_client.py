@@ -2,8 +2,8 @@
 
 `RemoteFrontier` is the `Frontier` API at the other end of `frontier_server.py`; `SocketClient` calls by name and
 blocks.
-Promises: a lost connection fails every running call at once, by name; nothing is silently repeated; an unreachable peer
-is noticed.
+Promises: a lost connection fails every running call at once; no call is silently repeated; an unreachable server is
+noticed.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class RemoteFrontier(Frontier):
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         self._numbers = itertools.count()
-        self._waiting: dict[int, tuple[str, asyncio.Future[Any] | None]] = {}
+        self._waiting: dict[int, tuple[str, asyncio.Future[Any]]] = {}  # method and result, by number of the call
         self._gone = False
         self._listener = asyncio.create_task(self._listen(reader))
 
@@ -66,21 +66,23 @@ class RemoteFrontier(Frontier):
         try:
             while True:
                 reply = codec.decode_response(await read_frame(reader))
-                method, future = self._waiting.pop(reply.number, ("", None))
-                if future is None or future.done():
+                if reply.number not in self._waiting:  # it came too late
+                    continue
+                method, future = self._waiting.pop(reply.number)
+                if future.done():
                     continue
                 try:
                     future.set_result(codec.decode_result(method, reply))
                 except TarrafaError as error:
                     future.set_exception(error)
                 except codec.DECODE_ERRORS:
-                    future.set_exception(FrontierError(f"the URL server's answer to {method} makes no sense"))
+                    future.set_exception(FrontierError(f"the URL server's answer to {method} is invalid"))
         except (asyncio.IncompleteReadError, OSError, *codec.DECODE_ERRORS):
             pass
         finally:
             self._gone = True
             for _, future in self._waiting.values():
-                if future is not None and not future.done():
+                if not future.done():
                     future.set_exception(Unreachable(SERVER_GONE))
             self._waiting.clear()
 
@@ -114,12 +116,12 @@ for _name in codec.METHODS:
 
 
 async def _run_handshake(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: Token, where: str) -> None:
-    talk = handshake.client_handshake(token, where)
-    frame = next(talk)
+    steps = handshake.client_handshake(token, where)
+    frame = next(steps)
     with contextlib.suppress(StopIteration):
         while True:
             writer.write(frame)
-            frame = talk.send(await read_frame(reader, handshake.FRAME_BYTES_MAX))
+            frame = steps.send(await read_frame(reader, handshake.FRAME_BYTES_MAX))
 
 
 def _where(host: str, port: int) -> str:
@@ -127,13 +129,13 @@ def _where(host: str, port: int) -> str:
 
 
 def _translate_connect_error(error: BaseException, where: str) -> BaseException:
-    """Why no connection came about."""
+    """The error for the caller: why there is no connection."""
     if isinstance(error, TimeoutError) and not error.errno:
         return Unreachable(f"{where}: no URL server answered within {CONNECT_TIMEOUT_S:.0f} s")
-    if isinstance(error, ConnectionError) and not error.errno:  # a frame that no server of ours would send
+    if isinstance(error, ConnectionError) and not error.errno:  # a frame that our server does not send
         return AccessRefused(f"{where}: {handshake.NOT_A_FRONTIER}")
     if isinstance(error, asyncio.IncompleteReadError | EOFError):
-        return Unreachable(f"{where}: it hung up on us before we could ask anything")
+        return Unreachable(f"{where}: the server closed the connection before the first call")
     if isinstance(error, OSError):
         reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror or error
         return Unreachable(f"{where}: no URL server answers here ({reason})")
@@ -163,12 +165,12 @@ class SocketClient:
         try:
             connection = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
             keep_alive(connection)
-            talk = handshake.client_handshake(token, where)
-            frame = next(talk)
+            steps = handshake.client_handshake(token, where)
+            frame = next(steps)
             with contextlib.suppress(StopIteration):
                 while True:
                     connection.sendall(frame)
-                    frame = talk.send(_receive_frame(connection, until, handshake.FRAME_BYTES_MAX))
+                    frame = steps.send(_receive_frame(connection, until, handshake.FRAME_BYTES_MAX))
         except BaseException as error:
             if connection is not None:
                 connection.close()
@@ -176,7 +178,6 @@ class SocketClient:
         return cls(connection)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Ask and wait for the answer."""
         number, until = next(self._numbers), boottime() + CALL_TIMEOUT_S
         try:
             self._socket.settimeout(CALL_TIMEOUT_S)

@@ -1,12 +1,12 @@
 """Token handshake of a TCP connection: mutual HMAC-SHA256 authentication and check of the protocol version.
 
-Four small frames before the first question: `Hello` (client), `Challenge` (server), `Proof` (client), `Verdict`
-(server). Each end proves that it knows the token by an HMAC-SHA256 over both ends' nonces, so that the token itself
-never travels, nothing recorded can be used again, and neither end's proof serves for the other. The client proves
-first: a stranger learns nothing that could be tried out against guesses.
+Four small frames before the first request: hello (client), challenge (server), proof (client), verdict (server). Each
+end proves that it knows the token by an HMAC-SHA256 over both ends' nonces. So the token itself is never sent, a
+recorded handshake is worthless, and neither end's proof serves for the other. The client proves first: a client without
+the token learns nothing that guesses could be tried against.
 
-What follows is neither encrypted nor sealed: a private network, ssh or a VPN must see to that.
-Knows nothing of sockets: `greet` and `receive` give what to send and take what came.
+What follows is neither encrypted nor signed: that is the task of a private network, ssh or a VPN.
+Knows nothing of sockets: the two handshakes are generators that yield frames and receive the bodies of frames.
 """
 
 import hmac
@@ -19,23 +19,23 @@ from tarrafa.errors import AccessRefused
 from tarrafa.frontier.rpc.codec import DECODE_ERRORS, LENGTH_PREFIX
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 
-PROTOCOL_VERSION = 4  # of the questions and answers that follow; both ends must have the same
+PROTOCOL_VERSION = 4  # of the calls that follow; both ends must have the same
 MAGIC = "tarrafa-frontier"
 NONCE_BYTES = 32
 FRAME_BYTES_MAX = 512  # of one message of a handshake
-ROUNDS = 2  # how often the server takes a frame and gives one
-NOT_A_FRONTIER = "what answers here is no URL server of Tarrafa"
+ROUNDS = 2  # frames that the server receives and answers
+NOT_A_FRONTIER = "this is not a URL server of Tarrafa"
 WRONG_TOKEN = f"wrong token: --token-file or {TOKEN_VARIABLE} must be the same on both machines"
 
-Handshake = Generator[bytes, bytes, None]  # gives frames, takes the bodies of frames
+Handshake = Generator[bytes, bytes, None]  # yields frames, receives the bodies of frames
 
 
 class HandshakeRefused(Exception):
-    """A client that is refused; `told`, if anything, is the answer that it gets."""
+    """A refused client; `response` is the frame that it gets, if any."""
 
-    def __init__(self, reason: str, told: bytes = b"") -> None:
+    def __init__(self, reason: str, response: bytes = b"") -> None:
         super().__init__(reason)
-        self.response = told
+        self.response = response
 
 
 class HandshakeHello(msgspec.Struct, frozen=True, array_like=True):
@@ -51,7 +51,7 @@ class HandshakeProof(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HandshakeVerdict(msgspec.Struct, frozen=True, array_like=True):
-    """`refusal` empty: come in; `proof` says who says so."""
+    """`refusal` is empty for an accepted client, which checks the server's `proof`."""
 
     refusal: str
     proof: bytes = b""
@@ -81,7 +81,7 @@ def _versions(theirs: int) -> str:
 
 
 def client_handshake(token: Token, where: str) -> Handshake:
-    """The client's part. Raises `AccessRefused` with what is wrong, where and what to do."""
+    """The client's part. Raises `AccessRefused`."""
     hello = _new_hello()
     try:
         challenge = _hello((yield _frame(hello)))
@@ -99,13 +99,13 @@ def client_handshake(token: Token, where: str) -> Handshake:
 
 
 def server_handshake(token: Token) -> Handshake:
-    """The server's part; it begins by taking the first frame (`next` it once). Raises `HandshakeRefused`."""
+    """The server's part; it begins by receiving a frame (call `next` once). Raises `HandshakeRefused`."""
     try:
         hello = _hello((yield b""))
         if hello.magic != MAGIC or len(hello.nonce) != NONCE_BYTES:
             raise HandshakeRefused("it does not speak our protocol")
         challenge = _new_hello()
-        if hello.version != PROTOCOL_VERSION:  # it will see ours, and say the same at its end
+        if hello.version != PROTOCOL_VERSION:  # the client sees ours, and reports the same
             raise HandshakeRefused(_versions(hello.version), _frame(challenge))
         proof = _proof((yield _frame(challenge)))
     except DECODE_ERRORS:

@@ -63,7 +63,7 @@ class BreadthSites:
             self._counters.add(known.row.id, PASSED_OVER, added)
         if site.stage >= SiteStage.CHOSEN:
             return
-        # In a working copy too: what is not at hand is no better than the best that the row names.
+        # In a row cache too: what is not at hand is no better than the best that the row names.
         place, url = self._db.required_row(
             "SELECT rank, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT 1",
             (host, known.row.id),

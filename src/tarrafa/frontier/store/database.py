@@ -140,10 +140,10 @@ class FrontierDatabase:
     """A connection that says what a statement is expected to give.
 
     `prefetch…` and `acquire…` name the rows that the next statements read or change. In a file of its own everything is
-    at hand, and they do nothing; a working copy (postgres/working_copy.py) fetches what it has not got.
+    at hand, and they do nothing; a row cache (postgres/row_locks.py) fetches and locks what it has not got.
     """
 
-    is_working_copy = False
+    is_row_cache = False
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection

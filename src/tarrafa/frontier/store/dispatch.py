@@ -102,7 +102,7 @@ class VisitDispatcher:
 
     def prefetch_visits(self, known: LoadedCollection, hosts: Sequence[HostId]) -> Sequence[HostId]:
         """What their next visits need is fetched for all of them together."""
-        if not self._db.is_working_copy:
+        if not self._db.is_row_cache:
             return hosts
         number, most = known.row.id, 1 if known.order.is_breadth else VISITS_PER_LEASE
         self._db.prefetch_first("pending", [(host, number) for host in hosts], most)

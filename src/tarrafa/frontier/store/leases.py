@@ -7,7 +7,7 @@ visits are pending again. A worker's number is never given twice, so it is also 
 
 import os
 from collections import deque
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from math import ceil
 
 from msgspec.structs import replace
@@ -139,14 +139,13 @@ class HostLeases:
         self._db.run("UPDATE worker SET deadline = ?, note = ? WHERE id = ?", (deadline, note[:NOTE_MAX], worker))
         return lease_s
 
-    def expired_workers(self) -> list[tuple[int, float]]:
-        """Workers that are dead or silent, and for how long their hosts must rest.
+    def expired_workers(self) -> list[tuple[int, bool]]:
+        """Workers that are dead or silent, and which of the two (True: silent).
 
-        A silent worker may still wait for a response, so its hosts rest for one more document time limit. A worker that
-        joined before the last boot of this machine, on this machine, is dead; on another machine, it has one more lease
-        to renew.
+        A worker that joined before the last boot of this machine, on this machine, is dead; on another machine, it has
+        one more lease to renew.
         """
-        found: list[tuple[int, float]] = []
+        found: list[tuple[int, bool]] = []
         now, era = self._lease_clock.now(), self._lease_clock.era
         rows = self._db.rows("SELECT id, boot, pid, started, space, era, deadline FROM worker ORDER BY id")
         for worker, boot, pid, started, space, joined, deadline in rows:
@@ -154,19 +153,32 @@ class HostLeases:
                 until = now + self._lease_clock.lease_s
                 self._db.run("UPDATE worker SET era = ?, deadline = ? WHERE id = ?", (era, until, worker))
             elif joined != era or is_dead(ProcessId(boot, pid, started, space)):
-                found.append((worker, 0.0))
+                found.append((worker, False))
             elif deadline < now:
-                limits = [known.config.fetch.time_max for known in self._collections.all()]
-                found.append((worker, float(max(limits, default=0.0))))
+                found.append((worker, True))
         return found
 
-    def release_worker(self, worker: int, wait_s: float = 0.0) -> None:
+    def release_worker(self, worker: int) -> None:
         """Take back all hosts of a worker, and remove the worker."""
-        earliest = self._clock.now() + wait_s * self._clock.scale
+        self._release_worker(worker, lambda host: 0.0)
+
+    def release_silent_worker(self, worker: int, wait_s_min: float = 0.0) -> None:
+        """The same for a worker that may still wait for responses: its hosts rest until none can be under way."""
+        self._release_worker(worker, lambda host: max(wait_s_min, self.request_s_max(host)))
+
+    def request_s_max(self, host: HostId) -> float:
+        """How long a request to a leased host can take: the time limit of the collections whose visits are handed out
+        there; of all that are running, if the host was lent for its robots.txt."""
+        handed = self._db.rows("SELECT DISTINCT collection FROM handed WHERE host = ?", (host,))
+        known = [self._collections.by_id(number) for (number,) in handed] or self._collections.running()
+        return float(max((one.config.fetch.time_max for one in known), default=0.0))
+
+    def _release_worker(self, worker: int, rest_s: Callable[[HostId], float]) -> None:
         rows = self._db.rows("SELECT id, next_at, delay_s FROM host WHERE worker = ?", (worker,))
         for host, next_at, delay_s in rows:  # its last request may have gone out just now
-            self._release_host(host, max(next_at, earliest + delay_s))
-            self._db.run("UPDATE host SET ended_at = max(ended_at, ?) WHERE id = ?", (earliest, host))
+            ended_at = self._clock.now() + rest_s(host) * self._clock.scale
+            self._release_host(host, max(next_at, ended_at + delay_s))
+            self._db.run("UPDATE host SET ended_at = max(ended_at, ?) WHERE id = ?", (ended_at, host))
         self._db.run("DELETE FROM worker WHERE id = ?", (worker,))
 
     def release_hosts(self, worker: int, hosts: list[HostId], visited: Set[HostId]) -> None:

@@ -5,7 +5,8 @@ more in-links than the least linked kept page, that page gives up its place: it 
 requested but to be dismissed, so that the archive records it and every follower drops the page (its versions stay
 archived). Then the best pending URL on a host that answers is chosen for the free place, and if it cannot be fetched,
 the next best. So the size stays the same, except for the few pages in transit, and the mean number of in-links rises.
-Once the collection is full, no other order takes pages in.
+Once the collection is full, no other order takes pages in. Roots are never replaced: the person who wrote the
+collection wants them.
 
 Known weakness: in-links are the only measure of importance here, and the in-links of a page are known only when the
 linking pages were visited.
@@ -42,13 +43,13 @@ class PageReplacement:
         self._revisits, self._clock = revisits, clock
 
     def add(self, known: LoadedCollection, kept: bool, in_links: int, host: HostId, url: UrlId) -> None:
-        """Pages only: a sitemap is no rival of theirs."""
+        """Add a page; a sitemap is no rival of pages, and a root is never replaced."""
         if known.config.replaces_pages:
             self._db.prefetch("standing", [(known.row.id, int(kept), in_links, host, url)])
             self._db.run(
                 "INSERT OR IGNORE INTO standing SELECT collection, ?, ?, host, id FROM url"
-                " WHERE host = ? AND collection = ? AND id = ? AND role = ?",
-                (kept, in_links, host, known.row.id, url, int(UrlRole.PAGE)),
+                " WHERE host = ? AND collection = ? AND id = ? AND role = ? AND (depth > 0 OR NOT ?)",
+                (kept, in_links, host, known.row.id, url, int(UrlRole.PAGE), kept),
             )
 
     def remove(self, known: LoadedCollection, kept: bool, in_links: int, host: HostId, url: UrlId) -> None:
@@ -58,6 +59,22 @@ class PageReplacement:
                 "DELETE FROM standing WHERE collection = ? AND kept = ? AND in_links = ? AND host = ? AND id = ?",
                 (known.row.id, kept, in_links, host, url),
             )
+
+    def depth_changed(self, known: LoadedCollection, host: HostId, url: UrlId) -> None:
+        """A page may have become a root, or may be a root no longer."""
+        if not known.config.replaces_pages:
+            return
+        key = (host, known.row.id, url)
+        self._db.prefetch("page", [key])
+        depth, in_links, shelf = self._db.required_row(
+            "SELECT depth, in_links, shelf FROM url LEFT JOIN page USING (host, collection, id)"
+            " WHERE url.host = ? AND url.collection = ? AND url.id = ?",
+            key,
+        )
+        if not depth:
+            self.remove(known, True, in_links, host, url)
+        elif shelf not in (None, DISMISSED_SHELF):
+            self.add(known, True, in_links, host, url)
 
     def set_in_links(self, known: LoadedCollection, before: int, after: int, host: HostId, url: UrlId) -> None:
         """Its in-links changed, whichever side it stands on."""
@@ -135,10 +152,10 @@ class PageReplacement:
         return next((row for row in rows if self._is_fetched(known, row) and self._is_reachable(known, row[0])), None)
 
     def _is_fetched(self, known: LoadedCollection, row: tuple[Any, ...]) -> bool:
-        state = self._db.value(
-            "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?", (row[0], known.row.id, row[1])
+        state, depth = self._db.required_row(
+            "SELECT state, depth FROM url WHERE host = ? AND collection = ? AND id = ?", (row[0], known.row.id, row[1])
         )
-        return bool(state == UrlState.FETCHED)
+        return bool(state == UrlState.FETCHED and depth > 0)
 
     def _is_reachable(self, known: LoadedCollection, host: HostId) -> bool:
         """It is not in trouble, not full, its turn comes soon, and it can be changed now."""
@@ -163,7 +180,8 @@ class PageReplacement:
         if known.config.replaces_pages:
             self._db.run(
                 "INSERT INTO standing SELECT collection, state > 0, in_links, host, id FROM url"
-                " WHERE collection = ? AND role = 0 AND (state IN (0, 2) OR state = 1 AND EXISTS (SELECT 1 FROM page"
-                " WHERE page.host = url.host AND page.collection = url.collection AND page.id = url.id))",
+                " WHERE collection = ? AND role = 0 AND (state = 0 OR depth > 0 AND (state = 2 OR state = 1 AND EXISTS"
+                " (SELECT 1 FROM page"
+                " WHERE page.host = url.host AND page.collection = url.collection AND page.id = url.id)))",
                 (number,),
             )

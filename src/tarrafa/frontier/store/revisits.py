@@ -53,7 +53,7 @@ PLANNED = frozenset({"psp", "mp2", "m-wolf"})
 DISMISSED_SHELF, CHOSEN_SHELF, RETRY_SHELF, LISTING_SHELF = -4, -3, -2, -1  # shelves of our own
 RETRY_S, RETRY_MAX_S = 3600.0, 7 * DAY_S  # a page in trouble is tried again after so long, twice as long each time
 LISTING_WEIGHT = 16.0  # of a sitemap or feed: it tells about many pages at once
-BURST_S = 3600.0  # revisits that were not made may be made up for, but no more than this much of them
+BURST_S = 60.0  # revisits that were not made may be made up for, but no more than this much of them
 RATE_UNIT = 1000  # rates are counted in thousandths
 HEADS_AT_HAND = 3  # pages per shelf that are fetched ahead
 PRICE_EVERY_S = 600.0  # of the clock
@@ -151,7 +151,7 @@ class RevisitQueue:
 
     def prefetch_shelves(self, known: LoadedCollection, hosts: Sequence[HostId]) -> None:
         """The heads of the hosts' shelves are fetched for all of them together."""
-        if not self._db.is_working_copy:
+        if not self._db.is_row_cache:
             return
         number = known.row.id
         self._db.prefetch_first("shelf", [(number, host) for host in hosts], ALL_ROWS)

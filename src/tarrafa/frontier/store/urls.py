@@ -119,6 +119,7 @@ class FrontierUrls:
                     "UPDATE url SET depth = 0 WHERE host = ? AND collection = ? AND id = ?",
                     (root.host, collection, root.id),
                 )
+                self.page_replacement.depth_changed(known, root.host, root.id)
                 self._fetch_whole(known, root.host, root.id, row[0], waiting)
         self.add_pending(collection, waiting)
         for root in roots:  # whoever names a root means it, however many hosts its site has
@@ -245,6 +246,7 @@ class FrontierUrls:
             (offer.depth, offer.redirects, int(after), why or status, sequence, role,
              max(offer.announced, announced or 0.0) or None, offer.parent or None, known.run, now_shown, *key),
         )  # fmt: skip
+        self.page_replacement.depth_changed(known, offer.host, offer.id)
         self._counters.move(known.row.id, state, after)
         if after == UrlState.PENDING:
             counted = dict[HostId, int]() if state == UrlState.PENDING else waiting  # it was counted as waiting before
@@ -341,6 +343,8 @@ class FrontierUrls:
             "UPDATE url SET depth = ?, redirects = ?, state = ? WHERE host = ? AND collection = ? AND id = ?",
             (depth, redirects, int(UrlState.PENDING) if opened else state, host, number, url),
         )
+        if not depth:
+            self.page_replacement.depth_changed(known, host, url)
         if opened:
             self.requeue(known, host, url, UrlState.TOO_DEEP, waiting)
 

@@ -91,9 +91,7 @@ class LimitReached(Exception):
 
 @dataclass(slots=True)
 class ExtractedDocument:
-    """The text, headings, links and properties that a format's reader collects. `chars_left` is how many more
-    characters of text fit.
-    """
+    """What the reader of a format collects. `chars_left`: how many more characters of text fit."""
 
     chars_left: int
     title: str = ""
@@ -126,9 +124,7 @@ class ExtractedDocument:
         self.hrefs[href] = one_line(anchor, ANCHOR_LENGTH_MAX)
 
     def best_title(self) -> str:
-        """The title of the document, or else its first heading. The name of the authoring program does not count as a
-        title.
-        """
+        """The title, or else the first heading. The name of the authoring program is no title."""
         title = _GENERATOR_PREFIX.sub("", one_line(self.title, PROPERTY_LENGTH_MAX))
         if title and title.lower() not in _PLACEHOLDER_TITLES:
             return title
@@ -189,9 +185,7 @@ class LineBuilder:
 
 
 def document_kind(declared: str, body: bytes) -> str:
-    """`pdf`, `office` or `rtf`; empty for anything else. The first bytes decide where the declared type is too
-    vague.
-    """
+    """`pdf`, `office`, `rtf` or empty. The first bytes decide where the declared type is too vague."""
     if declared in PDF_TYPES:
         return "pdf"
     if declared in OFFICE_TYPES:

@@ -9,7 +9,7 @@ import re
 
 from tarrafa.parse.documents import document as limits
 from tarrafa.parse.documents.document import ENCRYPTED, ExtractedDocument, LineBuilder, UnreadableDocument
-from tarrafa.parse.documents.zip_xml import ZipXmlPackage, attribute_value
+from tarrafa.parse.documents.zip_xml import XmlPartHandler, ZipXmlPackage, attribute_value
 
 HEADING_LEVELS = ("", "1", "2", "3")  # as in HTML: h1 to h3
 
@@ -104,25 +104,19 @@ class _OdfContentReader(LineBuilder):
 
 
 def _external_href(href: str) -> str:
-    """The href seen from the document's folder. ODF part 3 §4.9: references start inside the package, so that folder is
-    `../`.
-    """
+    """The href seen from the document's folder, which is `../` inside the package (ODF part 3 §4.9)."""
     if _has_scheme(href) or href.startswith("/"):
         return href
     return href.removeprefix("../") if href.startswith("../") else ""
 
 
-class _OdfManifest:
+class _OdfManifest(XmlPartHandler):
     """Reads the manifest of the package, only to learn whether its parts are encrypted."""
 
     handled = frozenset({"encryption-data"})
-    skipped = frozenset[str]()
 
     def __init__(self) -> None:
         self.is_encrypted = False
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self.is_encrypted = True
-
-    def end(self, name: str) -> None: ...
-    def text(self, text: str) -> None: ...

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tarrafa.parse.documents import document as limits
 from tarrafa.parse.documents.document import DAMAGED, ExtractedDocument, LineBuilder, UnreadableDocument
-from tarrafa.parse.documents.zip_xml import ZipXmlPackage, attribute_value
+from tarrafa.parse.documents.zip_xml import XmlPartHandler, ZipXmlPackage, attribute_value
 
 HEADING_LEVEL_MAX = 3  # as in HTML: h1 to h3
 
@@ -29,11 +29,10 @@ class _Relationship:
     is_external: bool
 
 
-class _Relationships:
+class _Relationships(XmlPartHandler):
     """The .rels part that maps the relationship ids of another part to targets."""
 
     handled = frozenset({"Relationship"})
-    skipped = frozenset[str]()
 
     def __init__(self, part: str) -> None:
         self._folder = part.rpartition("/")[0]
@@ -49,9 +48,6 @@ class _Relationships:
         kind = attributes.get("Type", "").rpartition("/")[2]
         self.by_id[attributes.get("Id", "")] = _Relationship(kind, target, is_external)
 
-    def end(self, name: str) -> None: ...
-    def text(self, text: str) -> None: ...
-
     def parts(self, kind: str) -> list[str]:
         return [related.target for related in self.by_id.values() if related.kind == kind and not related.is_external]
 
@@ -66,9 +62,7 @@ class _Relationships:
 
 
 def _relationship_id(attributes: dict[str, str]) -> str:
-    """The value of r:id, whatever prefix the part uses for the relationships namespace. A plain `id` is a different
-    attribute.
-    """
+    """The value of r:id, whatever its prefix. A plain `id` is a different attribute."""
     return next((value for name, value in attributes.items() if name.endswith(":id")), "")
 
 
@@ -96,7 +90,7 @@ def read(package: ZipXmlPackage, document: ExtractedDocument) -> None:
         _read_word_document(package, main, relations, document)
 
 
-class _ParagraphStyles:
+class _ParagraphStyles(XmlPartHandler):
     """Which paragraph styles are headings. The ids depend on Word's language (Ttulo1), the names do not."""
 
     handled = frozenset({"style", "name", "outlineLvl"})
@@ -113,9 +107,6 @@ class _ParagraphStyles:
             name == "outlineLvl" and _is_heading_level(attribute_value(attributes, "val"))
         ):
             self.headings.add(self._id)
-
-    def end(self, name: str) -> None: ...
-    def text(self, text: str) -> None: ...
 
 
 def _is_heading_name(name: str) -> bool:
@@ -211,9 +202,7 @@ class _ParagraphReader(LineBuilder):
 
 
 def _field_href(instruction: str) -> str:
-    """The URL of `HYPERLINK "http://..." \\o "..."`. A field with switches only leads to a place in the same
-    document.
-    """
+    """The URL of `HYPERLINK "http://..." \\o "..."`. A field with only switches leads into the same document."""
     found = _hyperlink(instruction)
     return found[1] if found else ""
 
@@ -229,10 +218,8 @@ def _read_word_document(
         package.parse_part_leniently(part, _ParagraphReader(document, _read_relationships(package, part)))
 
 
-class _PartOrder:
+class _PartOrder(XmlPartHandler):
     """The order of the parts (slides, sheets) and their names."""
-
-    skipped = frozenset[str]()
 
     def __init__(self, element: str, relations: _Relationships) -> None:
         self.handled = frozenset({element})
@@ -245,9 +232,6 @@ class _PartOrder:
             if part and len(self.parts) < limits.PACKAGE_PARTS_MAX:
                 self.parts.append((part, attributes.get("name", "")))
 
-    def end(self, name: str) -> None: ...
-    def text(self, text: str) -> None: ...
-
 
 def _read_slides(package: ZipXmlPackage, main: str, relations: _Relationships, document: ExtractedDocument) -> None:
     order = _PartOrder("sldId", relations)
@@ -256,7 +240,7 @@ def _read_slides(package: ZipXmlPackage, main: str, relations: _Relationships, d
         package.parse_part_leniently(part, _ParagraphReader(document, _read_relationships(package, part)))
 
 
-class _SharedStrings:
+class _SharedStrings(XmlPartHandler):
     """The table of a workbook's strings."""
 
     handled = frozenset({"t", "si"})

@@ -60,7 +60,7 @@ def read(body: bytes, document: ExtractedDocument) -> None:
 
 
 class _PdfBudget:
-    """How many pages, objects, annotations and characters may still be examined."""
+    """How many objects, annotations and characters may still be examined."""
 
     def __init__(self) -> None:
         self.objects = limits.PDF_OBJECTS_MAX
@@ -93,9 +93,7 @@ def _closing(handle: Any, close: Callable[[Any], None]) -> Iterator[Any]:
 
 
 def _read_outline(library: Any, handle: Any, document: ExtractedDocument) -> None:
-    """Add the titles of the outline as headings, in reading order. The outline may be a loop: no entry is visited
-    twice.
-    """
+    """Add the outline as headings, in reading order. It may be a loop: no entry is visited twice."""
     waiting = [library.FPDFBookmark_GetFirstChild(handle, None)]
     seen: set[int] = set()
     while waiting and len(document.headings) < limits.HEADINGS_MAX and len(seen) < limits.PDF_BOOKMARKS_MAX:
@@ -129,11 +127,8 @@ def _text(library: Any, text: Any, length: int) -> str:
     to = (ctypes.c_ushort * (length + 1))()
     written = library.FPDFText_GetText(text, 0, length, to)
     raw = memoryview(to).cast("B")[: 2 * max(0, written - 1)]
-    said = bytes(raw).decode("utf-16-le", "ignore").replace("\r\n", "\n")
-    said = _cut_word.sub("", said)
-    if _surely_apart(said):
-        said = _accent_apart.sub(_compose_accent, said)
-    return said
+    plain = _cut_word.sub("", bytes(raw).decode("utf-16-le", "ignore").replace("\r\n", "\n"))
+    return _accent_apart.sub(_compose_accent, plain) if _surely_apart(plain) else plain
 
 
 def _compose_accent(found: re.Match[str]) -> str:
@@ -186,9 +181,7 @@ def _read_urls_in_text(library: Any, text: Any, document: ExtractedDocument) -> 
 
 
 def _raw(ask: Callable[[Any, int], int], bytes_max: int) -> bytes:
-    """Call one of PDFium's functions that return a length first and then the bytes. Empty if longer than
-    `bytes_max`.
-    """
+    """Call a PDFium function that returns a length and then the bytes. Empty if longer than `bytes_max`."""
     size = ask(None, 0)
     if not 0 < size <= bytes_max:
         return b""

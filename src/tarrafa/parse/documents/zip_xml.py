@@ -32,15 +32,19 @@ _ENCODINGS = frozenset({"utf-8", "utf-16", "us-ascii", "iso-8859-1"})
 
 class XmlPartHandler(Protocol):
     """Receives the events of one XML part in order: elements listed in `handled`, by local name, and all text except
-    that inside `skipped` elements.
+    that inside `skipped` elements. By default events are ignored.
     """
 
     handled: frozenset[str]
-    skipped: frozenset[str]
+    skipped: frozenset[str] = frozenset()
 
     def start(self, name: str, attributes: dict[str, str]) -> None: ...
-    def end(self, name: str) -> None: ...
-    def text(self, text: str) -> None: ...
+
+    def end(self, name: str) -> None:
+        return
+
+    def text(self, text: str) -> None:
+        return
 
 
 class ZipXmlPackage:
@@ -59,25 +63,23 @@ class ZipXmlPackage:
         """The first bytes of a member; empty if there is no member of this name."""
         return next(self._pieces(name), b"") if name in self else b""
 
-    def parse_part_leniently(self, name: str, walker: XmlPartHandler) -> None:
-        """Like `parse_part`, for a part that the document can do without: a damaged part gives the events before the
-        damage.
-        """
+    def parse_part_leniently(self, name: str, handler: XmlPartHandler) -> None:
+        """Like `parse_part`, for an optional part: a damaged part gives the events before the damage."""
         try:
-            self.parse_part(name, walker)
-        except UnreadableDocument as refusal:
-            if refusal.reason != DAMAGED:
+            self.parse_part(name, handler)
+        except UnreadableDocument as error:
+            if error.reason != DAMAGED:
                 raise
 
-    def parse_part(self, name: str, walker: XmlPartHandler) -> None:
-        """Send the events of a part to `walker`. An absent part sends none; a damaged part is refused."""
+    def parse_part(self, name: str, handler: XmlPartHandler) -> None:
+        """Send the events of a part to `handler`. An absent part sends none; a damaged part is refused."""
         if name not in self:
             return
         parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.XmlDeclHandler = _refuse_encodings
         parser.StartDoctypeDeclHandler = _refuse_dtd
-        steps = _XmlDispatcher(self._elements_left, walker)
+        steps = _XmlDispatcher(self._elements_left, handler)
         parser.StartElementHandler = steps.start
         parser.EndElementHandler = steps.end
         parser.CharacterDataHandler = steps.text
@@ -122,9 +124,9 @@ class ZipXmlPackage:
 class _XmlDispatcher:
     """Counts elements, removes prefixes, and drops the elements and text that the handler does not want."""
 
-    def __init__(self, elements_left: int, walker: XmlPartHandler) -> None:
+    def __init__(self, elements_left: int, handler: XmlPartHandler) -> None:
         self.left = elements_left
-        self._walker = walker
+        self._handler = handler
         self._names: dict[str, str] = {}  # qualified name: local name, or empty if the handler does not handle it
         self._depth = 0
         self._silent_from = 0  # depth of the element that is left out; 0: none
@@ -142,13 +144,13 @@ class _XmlDispatcher:
         if local == _SKIP:
             self._silent_from = self._depth
         elif local:
-            self._walker.start(local, attributes)
+            self._handler.start(local, attributes)
 
     def _name(self, name: str) -> str:
         local = name.rpartition(":")[2]
-        if local in self._walker.skipped:
+        if local in self._handler.skipped:
             local = _SKIP
-        elif local not in self._walker.handled:
+        elif local not in self._handler.handled:
             local = ""
         self._names[name] = local
         return local
@@ -158,19 +160,18 @@ class _XmlDispatcher:
             if self._silent_from == self._depth:
                 self._silent_from = 0
         elif local := self._names[name]:
-            self._walker.end(local)
+            self._handler.end(local)
         self._depth -= 1
 
     def text(self, text: str) -> None:
         if not self._silent_from:
-            self._walker.text(text)
+            self._handler.text(text)
 
 
-class _CoreProperties:
+class _CoreProperties(XmlPartHandler):
     """Reads the Dublin Core properties in docProps/core.xml of OOXML and in meta.xml of ODF."""
 
     handled = frozenset({"title", "language"})
-    skipped = frozenset[str]()
 
     def __init__(self) -> None:
         self.values = dict.fromkeys(self.handled, "")

@@ -132,8 +132,8 @@ def entity_day(entity: PageEntity) -> str:
     """The day of an entity: `2026-01-31`. A month or a year counts as its first day."""
     for name in DATE_PROPERTIES:
         for found, term in entity.properties:
-            said = literal_value(term) if found == name else None
-            if said is not None and (match := _date(said.text)):
+            value = literal_value(term) if found == name else None
+            if value is not None and (match := _date(value.text)):
                 year, month, day = match.groups("01")
                 return f"{year}-{month}-{day}"
     return ""
@@ -198,8 +198,8 @@ def _readable_value(term: str, known: dict[str, PageEntity]) -> str:
 
 
 def _text(term: str, length_max: int) -> str:
-    said = literal_value(term)
-    text = said.text if said is not None else _last_part(iri_of(term))
+    value = literal_value(term)
+    text = value.text if value is not None else _last_part(iri_of(term))
     return " ".join(text[: 4 * length_max].split())[:length_max].rstrip()
 
 
@@ -219,6 +219,6 @@ def _open_graph_summary(entities: Iterable[PageEntity]) -> tuple[DeclaredEntity,
 
 def _og_type(entity: PageEntity) -> str:
     """The og:type of a page; empty if it is no usable kind or tells nothing."""
-    said = literal_value(entity.first(_OG_TYPE))
-    text = said.text.strip() if said is not None else ""
+    value = literal_value(entity.first(_OG_TYPE))
+    text = value.text.strip() if value is not None else ""
     return text if len(text) <= FACT_LENGTH_MAX and _is_name(text) and text not in ("website", "article") else ""

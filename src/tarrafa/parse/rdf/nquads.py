@@ -104,9 +104,7 @@ class StatementSet:
 
 
 def iri(text: str) -> str | None:
-    """An IRI as a term. Characters that may not stand in an IRI are escaped, as browsers do; None if it is still no
-    IRI.
-    """
+    """An IRI as a term. Invalid characters are escaped, as browsers do; None if it is still no IRI."""
     if len(text) > IRI_LENGTH_MAX:
         return None
     try:

@@ -51,8 +51,8 @@ def extract(body: bytes, url: str, content_type: str, *, only: Syntax | None = N
     host: HostLanguage = "html" if document is None else "xhtml"
     if document is None:
         document = parse_html(markup, positions=False)
-    said = document.select_one("base[href]")
-    base = (said.attr("href") or "") if said is not None else ""
+    element = document.select_one("base[href]")
+    base = (element.attr("href") or "") if element is not None else ""
     url, _, fragment = url.partition("#")
     named = only == "jsonld" or any(script.attr("id") == fragment for script in document.select("script[id]"))
     return _extract_statements(document, url, base, host, only, target=fragment if named else "")[0].to_nquads()
@@ -112,9 +112,7 @@ def parse_xhtml(markup: str) -> Document | None:
 
 
 def _without_cdata(markup: str) -> str:
-    """The markup with CDATA sections turned into text. An unclosed section is searched for once; a regular expression
-    would search again for each opening.
-    """
+    """The markup with CDATA sections as text. (A regular expression would be quadratic in unclosed sections.)"""
     parts: list[str] = []
     place = 0
     while (start := markup.find(_CDATA, place)) >= 0 and (end := markup.find(_CDATA_END, start)) >= 0:

@@ -256,21 +256,17 @@ class _MicrodataReader:
         if attribute and (address := element.attr(attribute)) is not None:
             return iri(self._resolved(address))
         place = self._context_of(element)
-        said = element.attr(_VALUE_ATTRIBUTE[tag]) if tag in _VALUE_ATTRIBUTE else None
-        if said is None:
-            said = element.attr("content")
-        if said is None:
+        text = element.attr(_VALUE_ATTRIBUTE[tag]) if tag in _VALUE_ATTRIBUTE else None
+        if text is None:
+            text = element.attr("content")
+        if text is None:
             if tag == "meta" or attribute or place.texts > TEXTS_NESTED_MAX:
                 return None
-            said = element.text
-        typed = (
-            _typed_time(said.strip())
-            if tag == "time"
-            else _typed_number(said.strip())
-            if tag in _VALUE_ATTRIBUTE
-            else None
-        )
-        return literal(typed[0], datatype=typed[1]) if typed else literal(said, place.language)
+            text = element.text
+        typed = None
+        if tag in _VALUE_ATTRIBUTE:
+            typed = _typed_time(text.strip()) if tag == "time" else _typed_number(text.strip())
+        return literal(typed[0], datatype=typed[1]) if typed else literal(text, place.language)
 
     def _resolved(self, reference: str) -> str:
         return self._base.resolve(_line_breaks.sub("", reference.strip()))

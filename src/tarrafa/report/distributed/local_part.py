@@ -13,7 +13,7 @@ from typing import Annotated, Protocol
 import msgspec
 from msgspec import Meta
 
-from tarrafa.archive.history import durable_lengths
+from tarrafa.archive.warc_reader import durable_lengths
 from tarrafa.errors import DataError
 from tarrafa.graph.graph_statistics import GraphStatistics, graph_statistics
 from tarrafa.report import local_measurements

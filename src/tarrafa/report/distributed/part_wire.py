@@ -11,7 +11,6 @@ Promises: decoding frames gives a consistent part or a `ValueError`; nothing is 
 number points beyond its table. Knows nothing of sockets.
 """
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
@@ -21,8 +20,8 @@ import msgspec
 import numpy as np
 import zstandard
 from msgspec import Meta
-from xxhash import xxh3_64_hexdigest
 
+from tarrafa.fetch.node_client import wire_version
 from tarrafa.graph.graph_statistics import GraphStatistics
 from tarrafa.report.distributed.local_part import PartRequest, ReportPart
 from tarrafa.report.schema import StoragePart
@@ -172,12 +171,7 @@ _encode = msgspec.msgpack.Encoder().encode
 T = TypeVar("T")
 
 
-def _version() -> str:
-    shapes = [msgspec.json.schema(tuple[PartRequest, Frame]), ROW.descr, REDIRECT_ROW.descr, sys.byteorder]
-    return xxh3_64_hexdigest(json.dumps(shapes, sort_keys=True).encode())[:8]
-
-
-VERSION = _version()
+VERSION = wire_version(msgspec.json.schema(tuple[PartRequest, Frame]), ROW.descr, REDIRECT_ROW.descr, sys.byteorder)
 
 
 # -- encoding --------------------------------------------------------------------------------------------------------

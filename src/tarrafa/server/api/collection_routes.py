@@ -153,7 +153,7 @@ class CollectionRoutes:
 
     async def create(self, request: ConsoleRequest, body: CreateCollectionRequest) -> CollectionSnapshot:
         who, draft = request.principal.name, await body.draft()
-        request.detail = collection_edits.complaints_for_audit(draft.complaints)
+        request.detail = collection_edits.keys_for_audit(draft.complaints)
         made = await collection_edits.create_collection(self._coordinator, draft, who, start=body.start)
         request.audit_note(made.name, "and start it" if body.start else "")
         return self._collection(made.name)
@@ -181,9 +181,9 @@ class CollectionRoutes:
     async def edit(self, request: ConsoleRequest, body: DefinitionRequest) -> CollectionEditResponse:
         before = await self._coordinator.definitions.in_force(request.param("name"))
         draft = await body.draft(before)
-        request.detail = collection_edits.complaints_for_audit(draft.complaints)
+        request.detail = collection_edits.keys_for_audit(draft.complaints)
         changes = await collection_edits.edit_collection(self._coordinator, before, draft, request.principal.name)
-        request.audit_note(before.name, collection_edits.changes_for_audit(changes))
+        request.audit_note(before.name, collection_edits.keys_for_audit(changes))
         return CollectionEditResponse(before.name, changes)
 
     async def act(self, request: ConsoleRequest, body: CollectionActionRequest) -> CollectionActionResponse:

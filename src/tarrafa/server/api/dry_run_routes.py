@@ -13,8 +13,7 @@ from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import draft, presets
 from tarrafa.coordinator.definitions.presets import PresetRequest
 from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate
-from tarrafa.coordinator.dry_run.dry_run import DryRun, ScopeCheckResponse
-from tarrafa.coordinator.dry_run.scope_check import URLS_MAX
+from tarrafa.coordinator.dry_run.dry_run import URLS_MAX, DryRun, ScopeCheckResponse
 from tarrafa.parse.url import INPUT_LENGTH_MAX
 from tarrafa.server.api.collection_routes import COLLECTION_PATH, DEFINITION_BYTES_MAX, DefinitionRequest
 from tarrafa.server.api.route_registry import ApiRoute

@@ -19,12 +19,16 @@ from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import collection_edits, form, presets, toml_writer
 from tarrafa.coordinator.definitions import draft as drafts
 from tarrafa.coordinator.definitions.draft import Draft, InvalidDraft
-from tarrafa.coordinator.definitions.field_labels import SECTION_LABELS, choice_label, field_label
-from tarrafa.coordinator.definitions.fields import CollectionField, collection_fields
+from tarrafa.coordinator.definitions.fields import (
+    CHOICE_LABELS,
+    FIELD_LABELS,
+    SECTION_LABELS,
+    CollectionField,
+    collection_fields,
+)
 from tarrafa.coordinator.definitions.presets import PresetRequest
 from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate
-from tarrafa.coordinator.dry_run.dry_run import DryRun, ScopeCheckResponse
-from tarrafa.coordinator.dry_run.scope_check import URLS_MAX
+from tarrafa.coordinator.dry_run.dry_run import URLS_MAX, DryRun, ScopeCheckResponse
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import Translator
 from tarrafa.server.auth.authentication import AccessLevel
@@ -132,7 +136,7 @@ class CollectionFormPages:
                 self._coordinator, draft, request.principal.name, start=start
             )
         except InvalidDraft as error:
-            request.detail = collection_edits.complaints_for_audit(error.complaints)
+            request.detail = collection_edits.keys_for_audit(error.complaints)
             return await self._form(request, typed, error.complaints, origin=origin, code=400)
         request.audit_note(made.name)
         return request.redirect(f"/console/c/{made.name}")
@@ -170,9 +174,9 @@ class CollectionFormPages:
                 self._coordinator, before, draft, request.principal.name, revision
             )
         except InvalidDraft as error:
-            request.audit_note(name, collection_edits.complaints_for_audit(error.complaints))
+            request.audit_note(name, collection_edits.keys_for_audit(error.complaints))
             return await self._form(request, typed, error.complaints, editing=name, origin=before, code=400)
-        request.audit_note(name, collection_edits.changes_for_audit(changes))
+        request.audit_note(name, collection_edits.keys_for_audit(changes))
         return request.redirect(f"/console/c/{name}")
 
     async def dry_run_edit(self, request: ConsoleRequest) -> Response:
@@ -311,12 +315,12 @@ def _field_view(
     long: tuple[str, ...],
     _: Translator,
 ) -> FormFieldView:
-    label = field_label(field.name)
-    choices = [(value, _.render(choice_label(field.name, value))) for value in field.choices]
+    label, help_text = FIELD_LABELS[field.name]
+    choices = [(value, _.render(CHOICE_LABELS[field.name, value])) for value in field.choices]
     return FormFieldView(
         field,
-        _.render(label.label),
-        _.render(label.help),
+        _.render(label),
+        _.render(help_text),
         values,
         usual,
         wrong,

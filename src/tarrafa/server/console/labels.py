@@ -1,7 +1,7 @@
 """Labels of the states, actions and kinds that console pages show."""
 
 from tarrafa.i18n import message
-from tarrafa.i18n.collection_states import COLLECTION_STATES
+from tarrafa.model import COLLECTION_STATES
 
 STATES = COLLECTION_STATES | {  # of processes
     "failed": message("failed"),

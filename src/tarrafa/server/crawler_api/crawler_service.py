@@ -2,7 +2,7 @@
 
 Each crawler has a `Relay` worker, opened by its first call; every call renews its lease. `crawler_store` holds enough
 to open it again after a kill. Promises: acknowledged data are not lost; any call may be repeated; two crawlers never
-hold one host; a silent crawler loses its hosts by the frontier's own rule, and is told so. Knows nothing of HTTP.
+hold one host; a silent crawler loses its hosts as any worker does, and its next call says so. Knows nothing of HTTP.
 """
 
 import asyncio
@@ -21,25 +21,11 @@ from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.store import graph_exists
 from tarrafa.model import Link, Outcome, UrlRole
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.server.crawler_api.conversion import (
-    parse_url_id,
-    reported_status,
-    round_to_ms,
-    to_fetch_result,
-    to_visit_message,
-    worker_name,
-)
 from tarrafa.server.crawler_api.crawler_store import AssignedVisit, CrawlerStore
-from tarrafa.server.crawler_api.errors import (
-    ConflictingCall,
-    CrawlerApiError,
-    LostVisit,
-    MalformedCall,
-    TooManyCrawlers,
-    UnknownVisit,
-)
 from tarrafa.server.crawler_api.inlink_changes import in_links_of, inlink_changes
 from tarrafa.server.crawler_api.messages import (
+    ConflictingCall,
+    CrawlerApiError,
     CrawlerChangesRequest,
     CrawlerChangesResponse,
     CrawlerLeaveRequest,
@@ -50,7 +36,17 @@ from tarrafa.server.crawler_api.messages import (
     CrawlerTypeResponse,
     CrawlerWorkRequest,
     CrawlerWorkResponse,
+    LostVisit,
+    MalformedCall,
+    TooManyCrawlers,
+    UnknownVisit,
     VisitMessage,
+    parse_url_id,
+    reported_status,
+    round_to_ms,
+    to_fetch_result,
+    to_visit_message,
+    worker_name,
 )
 
 CRAWLERS_MAX = 100  # at once
@@ -60,23 +56,23 @@ SWEEP_EVERY_S = 10.0
 
 
 class CrawlerService:
-    """The conversations. Use it in an `async with`."""
+    """The calls of external crawlers. Use it in an `async with`."""
 
     def __init__(self, data: DataDirectory, address: Address | None = None, clock: Clock | None = None) -> None:
         self._data, self._address, self._clock = data, address or local_address(data), clock or Clock.from_environment()
-        self._notebook: CrawlerStore | None = None
+        self._store: CrawlerStore | None = None
         self._graph: GraphReader | None = None
         self._relays: dict[str, Relay] = {}
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._sweeping: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "CrawlerService":
-        self._notebook = await asyncio.to_thread(CrawlerStore, self._data.crawlers)
+        self._store = await asyncio.to_thread(CrawlerStore, self._data.crawlers)
         self._sweeping = asyncio.create_task(self._close_idle_relays())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Crawlers go on when we are back: nothing is handed back in their name."""
+        """Nothing is handed back: crawlers go on after a restart."""
         assert self._sweeping is not None
         self._sweeping.cancel()
         await asyncio.gather(self._sweeping, return_exceptions=True)
@@ -84,139 +80,137 @@ class CrawlerService:
             await self._close(name)
         self._open_store.close()
 
-    # -- the conversations -------------------------------------------------------------------------------------
+    # -- calls -------------------------------------------------------------------------------------------------
 
-    async def work(self, asked: CrawlerWorkRequest) -> CrawlerWorkResponse:
-        """*Give me work*: everything that the crawler is to fetch now, what it was told before included."""
+    async def work(self, call: CrawlerWorkRequest) -> CrawlerWorkResponse:
+        """All visits that the crawler is to make now, those of earlier responses included."""
         try:
-            return await self._work(asked)
-        except LostVisit:  # only now it came out; it begins anew
-            return await self._work(asked)
+            return await self._work(call)
+        except LostVisit:  # the lease was lost: the crawler joins again
+            return await self._work(call)
 
-    async def _work(self, asked: CrawlerWorkRequest) -> CrawlerWorkResponse:
-        async with self._relay(asked.crawler, joins=True) as relay:
+    async def _work(self, call: CrawlerWorkRequest) -> CrawlerWorkResponse:
+        async with self._relay(call.crawler, joins=True) as relay:
             assert relay is not None
-            tasks = await relay.lease_fetch_tasks(asked.hosts, restarted=asked.restarted)
-            visits = await self._visit_messages(asked.crawler, tasks)
-            if visits or not asked.hosts:
-                return CrawlerWorkResponse(asked.crawler, round_to_ms(await relay.renew()), visits)
+            tasks = await relay.lease_fetch_tasks(call.hosts, restarted=call.restarted)
+            visits = await self._visit_messages(call.crawler, tasks)
+            if visits or not call.hosts:
+                return CrawlerWorkResponse(call.crawler, round_to_ms(await relay.renew()), visits)
             running = await relay.is_any_running()
             reason = "nothing may be visited now" if running else "no collection is running"
-            return CrawlerWorkResponse(asked.crawler, round_to_ms(await relay.renew()), [], RETRY_S, reason, running)
+            return CrawlerWorkResponse(call.crawler, round_to_ms(await relay.renew()), [], RETRY_S, reason, running)
 
-    async def links(self, asked: CrawlerLinksRequest) -> CrawlerLinksResponse:
-        """*Here are new links and who points to them*: durable when this returns, delivered when the visit is over."""
-        key = (parse_url_id(asked.source, "from"), asked.visit)
+    async def links(self, call: CrawlerLinksRequest) -> CrawlerLinksResponse:
+        """Take links of a page: durable when this returns, delivered when the visit is over."""
+        key = (parse_url_id(call.source, "from"), call.visit)
         self._data.check_space()
-        async with self._relay(asked.crawler) as relay:
+        async with self._relay(call.crawler) as relay:
             task = await self._fetch_task(relay, key)
             if relay is None or task is None:
-                await self._finished_visit(relay, asked.crawler, key)
-                raise LostVisit(f"{asked.source}: visit {asked.visit} is over; nothing can be added to it")
+                await self._finished_visit(relay, call.crawler, key)
+                raise LostVisit(f"{call.source}: visit {call.visit} is over; nothing can be added to it")
             if task.visit is None:
-                raise ConflictingCall(f"{asked.source}: robots.txt leads nowhere; bring it as it is")
-            told = [Link(one.url, one.anchor, one.rel) for one in asked.targets]
-            async with self._lock_of(asked.crawler):
+                raise ConflictingCall(f"{call.source}: robots.txt has no links; report its text")
+            reported = [Link(one.url, one.anchor, one.rel) for one in call.targets]
+            async with self._lock_of(call.crawler):
                 if not task.is_open:
-                    raise LostVisit(f"{asked.source}: visit {asked.visit} is over; nothing can be added to it")
-                before = await asyncio.to_thread(self._open_store.links, asked.crawler, *key)
+                    raise LostVisit(f"{call.source}: visit {call.visit} is over; nothing can be added to it")
+                before = await asyncio.to_thread(self._open_store.links, call.crawler, *key)
                 identity = task.session.admission.identity
-                links, unusable = merge_links(task.visit.url, identity, told, before, asked.base, asked.charset)
-                await asyncio.to_thread(self._open_store.save_links, asked.crawler, *key, links)
+                links, unusable = merge_links(task.visit.url, identity, reported, before, call.base, call.charset)
+                await asyncio.to_thread(self._open_store.save_links, call.crawler, *key, links)
             return CrawlerLinksResponse(round_to_ms(relay.send_time_left_s()), len(links), unusable)
 
-    async def type(self, asked: CrawlerTypeRequest) -> CrawlerTypeResponse:
-        """*This URL is of that type*, or gone: the end of a visit, and what comes next on its host."""
-        key = (parse_url_id(asked.url, "url"), asked.visit)
-        status = reported_status(asked)
+    async def type(self, call: CrawlerTypeRequest) -> CrawlerTypeResponse:
+        """Take the result of a visit; returns the next visit on its host."""
+        key = (parse_url_id(call.url, "url"), call.visit)
+        status = reported_status(call)
         self._data.check_space()
-        async with self._relay(asked.crawler) as relay:
+        async with self._relay(call.crawler) as relay:
             task = await self._fetch_task(relay, key)
             if relay is None or task is None:
-                settled = await self._finished_visit(relay, asked.crawler, key)
-                return await self._type_response(relay, asked.crawler, settled, repeated=True)
-            if status == 200 and not asked.type and task.visit is not None and task.visit.role == UrlRole.PAGE:
-                raise MalformedCall("type: a page that is there (200) has one, such as text/html")
-            async with self._lock_of(asked.crawler):  # no more links are taken from here on
-                links = await asyncio.to_thread(self._open_store.links, asked.crawler, *key)
-                relay.accept_result(task, to_fetch_result(asked, status, links))
+                settled = await self._finished_visit(relay, call.crawler, key)
+                return await self._type_response(relay, call.crawler, settled, repeated=True)
+            if status == 200 and not call.type and task.visit is not None and task.visit.role == UrlRole.PAGE:
+                raise MalformedCall("type: a page with status 200 has one, such as text/html")
+            async with self._lock_of(call.crawler):  # no more links are taken from here on
+                links = await asyncio.to_thread(self._open_store.links, call.crawler, *key)
+                relay.accept_result(task, to_fetch_result(call, status, links))
             settled = await relay.wait_until_settled(task)
-            await asyncio.to_thread(self._open_store.delete_links, asked.crawler, *key)
-            return await self._type_response(relay, asked.crawler, settled)
+            await asyncio.to_thread(self._open_store.delete_links, call.crawler, *key)
+            return await self._type_response(relay, call.crawler, settled)
 
-    async def changes(self, asked: CrawlerChangesRequest) -> CrawlerChangesResponse:
-        """*What changed in the in-links of what is mine?* Needs no frontier; if there is one, the lease is renewed."""
+    async def changes(self, call: CrawlerChangesRequest) -> CrawlerChangesResponse:
+        """The changed in-links of the crawler's URLs. Needs no frontier; if there is one, the lease is renewed."""
         with contextlib.suppress(FrontierError, CrawlerApiError):
-            async with self._relay(asked.crawler):
+            async with self._relay(call.crawler):
                 pass
-        async with self._lock_of(asked.crawler):
-            return await asyncio.to_thread(self._changes, asked)
+        async with self._lock_of(call.crawler):
+            return await asyncio.to_thread(self._changes, call)
 
-    async def leave(self, asked: CrawlerLeaveRequest) -> CrawlerLeaveResponse:
-        """*I am leaving*: its hosts are free at once."""
-        async with self._relay(asked.crawler) as relay:
+    async def leave(self, call: CrawlerLeaveRequest) -> CrawlerLeaveResponse:
+        """End the crawler's lease: its hosts are free at once."""
+        async with self._relay(call.crawler) as relay:
             if relay is None:
                 return CrawlerLeaveResponse(False)
             await relay.leave()
-        await self._forget(asked.crawler, relay)
+        await self._forget(call.crawler, relay)
         return CrawlerLeaveResponse(True)
 
-    # -- what is told ------------------------------------------------------------------------------------------
+    # -- responses ---------------------------------------------------------------------------------------------
 
     async def _visit_messages(self, crawler: str, tasks: Sequence[FetchTask]) -> list[VisitMessage]:
         return await asyncio.to_thread(self._record_and_describe, crawler, tasks) if tasks else []
 
     def _record_and_describe(self, crawler: str, tasks: Sequence[FetchTask]) -> list[VisitMessage]:
-        """What a crawler is told of is written down first, or a repeated call could not be told from a false one."""
-        told: list[VisitMessage] = []
-        given: list[AssignedVisit] = []
+        """Visits are recorded before they are sent: a repeated call must be told from a false one."""
+        messages: list[VisitMessage] = []
+        assigned: list[AssignedVisit] = []
         graph = self._find_graph()
         for task in tasks:
             visit, collection = task.visit, task.session.collection.name
             links, total = in_links_of(graph, task.key[0], collection, IN_LINKS_SHOWN) if visit else ([], 0)
             if visit is not None:
                 is_all = len(links) < IN_LINKS_SHOWN
-                given.append(AssignedVisit(visit.id, visit.number, task.host, collection, tuple(links), is_all))
-            told.append(to_visit_message(task, task.wait_s(), links, total))
-        if given:
-            self._open_store.record_visits(crawler, given)
-        return told
+                assigned.append(AssignedVisit(visit.id, visit.number, task.host, collection, tuple(links), is_all))
+            messages.append(to_visit_message(task, task.wait_s(), links, total))
+        if assigned:
+            self._open_store.record_visits(crawler, assigned)
+        return messages
 
     async def _type_response(
         self, relay: Relay | None, crawler: str, settled: SettledVisit, *, repeated: bool = False
     ) -> CrawlerTypeResponse:
         following = relay.next_fetch_task(settled.host) if relay is not None else None
-        told = await self._visit_messages(crawler, [following] if following is not None else [])
-        left_s = round_to_ms(relay.send_time_left_s()) if relay is not None else 0.0
-        outcome = settled.outcome
-        return CrawlerTypeResponse(
-            left_s, outcome.status, outcome.kept, settled.finished, repeated, told[0] if told else None
-        )
+        messages = await self._visit_messages(crawler, [following] if following is not None else [])
+        lease_s = round_to_ms(relay.send_time_left_s()) if relay is not None else 0.0
+        status, kept, next_visit = settled.outcome.status, settled.outcome.kept, next(iter(messages), None)
+        return CrawlerTypeResponse(lease_s, status, kept, settled.finished, repeated, next_visit)
 
-    def _changes(self, asked: CrawlerChangesRequest) -> CrawlerChangesResponse:
+    def _changes(self, call: CrawlerChangesRequest) -> CrawlerChangesResponse:
         graph = GraphReader(self._data) if self._graph is None and graph_exists(self._data) else self._graph
         self._graph = graph
-        return inlink_changes(self._open_store, graph, asked.crawler, worker_name(asked.crawler), asked.after)
+        return inlink_changes(self._open_store, graph, call.crawler, worker_name(call.crawler), call.after)
 
     def _find_graph(self) -> GraphReader | None:
-        """The graph, if there is one that can be read: work is to be had without."""
+        """The graph, if there is one that can be read: visits do not need it."""
         if self._graph is None:
             with contextlib.suppress(DataError):
                 self._graph = GraphReader(self._data)
         return self._graph
 
-    # -- what was said -----------------------------------------------------------------------------------------
+    # -- visits ------------------------------------------------------------------------------------------------
 
     async def _fetch_task(self, relay: Relay | None, key: VisitKey) -> FetchTask | None:
         return await relay.find_fetch_task(key) if relay is not None and relay.settled_visit(key) is None else None
 
     async def _finished_visit(self, relay: Relay | None, crawler: str, key: VisitKey) -> SettledVisit:
-        """What became of a visit that is no longer under way, if it was this crawler who finished it."""
+        """The result of a visit that is over, if this crawler finished it."""
         settled = relay.settled_visit(key) if relay is not None else None
         if settled is not None:
             return settled
         if not key[1]:
-            raise LostVisit("this robots.txt is not wanted, or not any more; ask for work")
+            raise LostVisit("this robots.txt is no longer needed; ask for work")
         given = await asyncio.to_thread(self._open_store.find_visit, crawler, *key)
         if given is None:
             raise UnknownVisit(f"{key[0].hex()}: crawler {crawler!r} was never given visit {key[1]} of this URL")
@@ -242,7 +236,7 @@ class CrawlerService:
 
     @contextlib.asynccontextmanager
     async def _relay(self, crawler: str, *, joins: bool = False) -> AsyncIterator[Relay | None]:
-        """The crawler's relay, its lease renewed; None if it does not take part, and is not to begin."""
+        """The crawler's relay, with renewed lease; None if the crawler has not joined and the call does not join."""
         async with self._lock_of(crawler):
             relay = await self._renewed_relay(crawler)
             if relay is None and joins:
@@ -256,9 +250,9 @@ class CrawlerService:
             ) from None
         except CrawlerApiError:
             raise
-        except TarrafaError:  # whatever it is, everything begins anew from what the frontier knows
+        except TarrafaError:  # the relay is opened again from the frontier's state
             async with self._lock_of(crawler):
-                if self._relays.get(crawler) is relay:  # else another call has begun anew already
+                if self._relays.get(crawler) is relay:  # else another call has opened it again already
                     await self._close(crawler)
             raise
 
@@ -279,7 +273,7 @@ class CrawlerService:
             raise
 
     async def _is_alive(self, relay: Relay) -> bool:
-        """Renew its lease; where its line is broken, another one may be had."""
+        """Renew the lease; False: the connection is broken, and another one may be made."""
         try:
             await relay.renew()
         except LeaseLost:
@@ -289,7 +283,7 @@ class CrawlerService:
         return True
 
     async def _resume_relay(self, crawler: str, worker: int) -> Relay:
-        """As the worker that it was: we were restarted, or the frontier was."""
+        """Go on as the same worker, after a restart of this process or of the frontier."""
         relay = await self._open_relay(crawler)
         await relay.resume(worker, await asyncio.to_thread(self._open_store.visit_keys, crawler))
         return relay
@@ -300,7 +294,7 @@ class CrawlerService:
             number = await relay.join()
         except NameTaken as error:
             await self._close(crawler)
-            raise FrontierError(f"{error}; if we were killed a moment ago, ask again in half a minute") from None
+            raise FrontierError(f"{error}; after a restart of this server, ask again in half a minute") from None
         except TarrafaError:
             await self._close(crawler)
             raise
@@ -326,14 +320,14 @@ class CrawlerService:
             await relay.abandon()
 
     async def _forget(self, crawler: str, relay: Relay | None) -> None:
-        """It is no worker any more, unless another call has made it one meanwhile."""
+        """Close the relay and forget its worker, unless another call has opened a new one meanwhile."""
         async with self._lock_of(crawler):
             if self._relays.get(crawler) is relay:
                 await self._close(crawler)
                 await asyncio.to_thread(self._open_store.set_worker, crawler, None)
 
     async def _close_idle_relays(self) -> None:
-        """Close what nobody has called for so long that its lease is over."""
+        """Close relays whose lease is over."""
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
             for name in [name for name, relay in self._relays.items() if relay.is_lease_expired()]:
@@ -343,9 +337,9 @@ class CrawlerService:
                         await self._close(name)
 
     def _lock_of(self, crawler: str) -> asyncio.Lock:
-        return self._turns.setdefault(crawler, asyncio.Lock())
+        return self._locks.setdefault(crawler, asyncio.Lock())
 
     @property
     def _open_store(self) -> CrawlerStore:
-        assert self._notebook is not None, "not opened"
-        return self._notebook
+        assert self._store is not None, "not opened"
+        return self._store

@@ -48,7 +48,7 @@ CREATE TABLE told (
 
 
 class AssignedVisit(msgspec.Struct, frozen=True):
-    """A visit that a crawler was told of, and the in-links that it was told with it: all there are, or the first."""
+    """A visit that was sent to a crawler, with the in-links that were sent: all there are, or the first."""
 
     id: UrlId
     number: int
@@ -59,7 +59,7 @@ class AssignedVisit(msgspec.Struct, frozen=True):
 
 
 class InlinkDifference(msgspec.Struct, frozen=True, array_like=True):
-    """What is new about the in-links of one URL."""
+    """The changed in-links of one URL."""
 
     collection: str
     id: UrlId
@@ -70,7 +70,7 @@ class InlinkDifference(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PendingChanges(msgspec.Struct, frozen=True, array_like=True):
-    """An answer that waits to be acknowledged, and how far whoever does so has heard."""
+    """A response that is not acknowledged yet, and the stamp up to which it covers changes."""
 
     cursor: int
     stamp: int
@@ -79,7 +79,7 @@ class PendingChanges(msgspec.Struct, frozen=True, array_like=True):
 
 
 class InlinkCursor(msgspec.Struct, frozen=True):
-    """How far a crawler has heard of its in-links."""
+    """How far changes of in-links were sent to a crawler."""
 
     incarnation: int
     stamp: int
@@ -100,9 +100,9 @@ class CrawlerStore:
         if lock is None:
             raise Locked(f"{path}: another process serves crawlers here already")
         self._lock, self._turn = lock, threading.Lock()
-        self._given = 0
+        self._recorded = 0  # visits since the last trim
         try:
-            file = SqliteFile(path, FORMAT, "take it away, and crawlers join anew: nothing else is lost")
+            file = SqliteFile(path, FORMAT, "delete the file, and crawlers join again: nothing else is lost")
             self._connection = file.open(SCHEMA, sync="full")  # what was acknowledged survives a power cut
             self._errors = file.errors(self._connection)
         except BaseException:
@@ -114,10 +114,10 @@ class CrawlerStore:
             self._connection.close()
             self._lock.close()
 
-    # -- who it is ---------------------------------------------------------------------------------------------
+    # -- workers -----------------------------------------------------------------------------------------------
 
     def worker_of(self, crawler: str) -> int | None:
-        """The worker that it takes part as, if it does."""
+        """The worker number of a crawler, if it has joined."""
         with self._transaction():
             row = self._row("SELECT worker FROM crawler WHERE name = ?", (crawler,))
             return None if row is None else row[0]
@@ -132,25 +132,27 @@ class CrawlerStore:
     # -- visits ------------------------------------------------------------------------------------------------
 
     def record_visits(self, crawler: str, visits: Iterable[AssignedVisit]) -> None:
-        """The crawler is being told of these visits and of their in-links."""
+        """Record visits, with their in-links, before they are sent to the crawler."""
         with self._transaction():
             for visit in visits:
                 self._run(
                     "INSERT OR IGNORE INTO visit (crawler, id, number, host, collection) VALUES (?, ?, ?, ?, ?)",
                     (crawler, visit.id, visit.number, visit.host, visit.collection),
                 )
-                self._run("DELETE FROM links WHERE crawler = ? AND id = ? AND number < ?", (crawler, *_key(visit)))
+                self._run(
+                    "DELETE FROM links WHERE crawler = ? AND id = ? AND number < ?", (crawler, visit.id, visit.number)
+                )
                 before = [] if visit.all_in_links else self._known_inlinks(crawler, visit.collection, visit.id)
                 self._save_known_inlinks(crawler, visit.collection, visit.id, [*before, *visit.in_links])
-                self._given += 1
-            if self._given >= TRIM_EVERY:
-                self._given = 0
+                self._recorded += 1
+            if self._recorded >= TRIM_EVERY:
+                self._recorded = 0
                 self._trim(crawler)
 
     def visit_keys(self, crawler: str) -> frozenset[tuple[UrlId, int]]:
-        """The visits that it was told of, the newest some thousand."""
+        """The visits that were sent to the crawler, the newest VISITS_KEPT or more."""
         with self._transaction():
-            return frozenset(self._rows("SELECT id, number FROM visit WHERE crawler = ?", (crawler,)))
+            return frozenset(self._connection.execute("SELECT id, number FROM visit WHERE crawler = ?", (crawler,)))
 
     def find_visit(self, crawler: str, url: UrlId, number: int) -> AssignedVisit | None:
         with self._transaction():
@@ -172,7 +174,7 @@ class CrawlerStore:
             (crawler,),
         )
 
-    # -- links of visits that are not over -----------------------------------------------------------------------
+    # -- links of unfinished visits ------------------------------------------------------------------------------
 
     def links(self, crawler: str, url: UrlId, number: int) -> tuple[Link, ...]:
         with self._transaction():
@@ -199,12 +201,12 @@ class CrawlerStore:
             return InlinkCursor(incarnation, stamp, cursor, None if pending is None else _decode_pending(pending))
 
     def known_inlinks(self, crawler: str, collection: str, url: UrlId) -> list[UrlId]:
-        """The in-links of a URL that it has been told of, and that have not gone since."""
+        """The in-links of a URL that were sent to the crawler and not removed since."""
         with self._transaction():
             return self._known_inlinks(crawler, collection, url)
 
     def save_pending(self, crawler: str, incarnation: int, stamp: int, pending: PendingChanges | None) -> None:
-        """The crawler has heard everything up to a stamp, and is being told what is pending."""
+        """Record that changes up to a stamp are acknowledged, and what is sent next."""
         with self._transaction():
             self._run(
                 "INSERT INTO crawler (name, incarnation, stamp, pending) VALUES (?1, ?2, ?3, ?4)"
@@ -213,7 +215,7 @@ class CrawlerStore:
             )
 
     def acknowledge(self, crawler: str, pending: PendingChanges) -> None:
-        """It has heard what was pending."""
+        """Record that the crawler has received what was pending."""
         with self._transaction():
             for one in pending.differences:
                 gone = frozenset(one.gone)
@@ -247,15 +249,8 @@ class CrawlerStore:
         with self._turn, self._errors, self._connection:
             yield
 
-    def _rows(self, sql: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
-        return self._connection.execute(sql, values).fetchall()
-
     def _row(self, sql: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
         return self._connection.execute(sql, values).fetchone()
 
     def _run(self, sql: str, values: tuple[object, ...]) -> None:
         self._connection.execute(sql, values)
-
-
-def _key(visit: AssignedVisit) -> tuple[UrlId, int]:
-    return visit.id, visit.number

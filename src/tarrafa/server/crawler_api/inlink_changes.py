@@ -12,23 +12,22 @@ from tarrafa.errors import DataError
 from tarrafa.graph.reader import GraphReader, InLinkChange
 from tarrafa.model import UrlId
 from tarrafa.server.crawler_api.crawler_store import CrawlerStore, InlinkDifference, PendingChanges
-from tarrafa.server.crawler_api.errors import ConflictingCall
-from tarrafa.server.crawler_api.messages import CrawlerChangesResponse, InlinkChange
+from tarrafa.server.crawler_api.messages import ConflictingCall, CrawlerChangesResponse, InlinkChange
 
 IN_LINKS_MAX = 10_000  # of one URL
 STAMPED_PER_LOOK = 500
 LOOKS_MAX = 20  # per call
-IDS_PER_RESPONSE = 20_000  # about; no more URLs are looked at beyond it
+IDS_PER_RESPONSE = 20_000  # about: the last URL is sent whole
 
 
 def inlink_changes(
-    notebook: CrawlerStore, graph: GraphReader | None, crawler: str, owner: str, after: int | None
+    store: CrawlerStore, graph: GraphReader | None, crawler: str, owner: str, after: int | None
 ) -> CrawlerChangesResponse:
-    """The next answer, or the last one again while it is not acknowledged."""
-    heard = notebook.inlink_cursor(crawler)
-    pending, cursor = heard.pending, heard.cursor
+    """The next response, or the last one again while it is not acknowledged."""
+    sent = store.inlink_cursor(crawler)
+    pending, cursor = sent.pending, sent.cursor
     if pending is not None and after == pending.cursor:
-        notebook.acknowledge(crawler, pending)
+        store.acknowledge(crawler, pending)
         cursor, pending = pending.cursor, None
     elif after not in (None, cursor):
         known = f"{cursor} or {pending.cursor}" if pending is not None else str(cursor)
@@ -37,22 +36,26 @@ def inlink_changes(
         )
     more = False
     if pending is None and graph is not None:
-        pending, more = _next_changes(notebook, graph, crawler, owner)
+        pending, more = _next_changes(store, graph, crawler, owner)
     if pending is None:
         return CrawlerChangesResponse(cursor, [], more)
-    return CrawlerChangesResponse(pending.cursor, [_to_message(one) for one in pending.differences], pending.more)
+    changes = [
+        InlinkChange(one.collection, one.id.hex(), one.url, _hex(one.new), _hex(one.gone), one.total)
+        for one in pending.differences
+    ]
+    return CrawlerChangesResponse(pending.cursor, changes, pending.more)
 
 
 def _next_changes(
-    notebook: CrawlerStore, graph: GraphReader, crawler: str, owner: str
+    store: CrawlerStore, graph: GraphReader, crawler: str, owner: str
 ) -> tuple[PendingChanges | None, bool]:
-    """What the crawler has not heard, written down before it is told; and whether there may be more."""
-    heard, incarnation = notebook.inlink_cursor(crawler), graph.incarnation()
-    start = stamp = heard.stamp if heard.incarnation == incarnation else 0
+    """The next changes, stored before they are sent; and whether there may be more."""
+    sent, incarnation = store.inlink_cursor(crawler), graph.incarnation()
+    start = stamp = sent.stamp if sent.incarnation == incarnation else 0
     found: list[InlinkDifference] = []
     ids = looked_at = 0
     for one in _stamped(graph, owner, start):
-        difference = _difference(notebook, graph, crawler, one)
+        difference = _difference(store, graph, crawler, one)
         if difference is not None:
             found.append(difference)
             ids += len(difference.new) + len(difference.gone)
@@ -61,11 +64,11 @@ def _next_changes(
             break
     more = ids >= IDS_PER_RESPONSE or looked_at == STAMPED_PER_LOOK * LOOKS_MAX
     if found:
-        pending = PendingChanges(heard.cursor + 1, stamp, found, more)
-        notebook.save_pending(crawler, incarnation, start, pending)
+        pending = PendingChanges(sent.cursor + 1, stamp, found, more)
+        store.save_pending(crawler, incarnation, start, pending)
         return pending, more
-    if (incarnation, stamp) != (heard.incarnation, heard.stamp):
-        notebook.save_pending(crawler, incarnation, stamp, None)
+    if (incarnation, stamp) != (sent.incarnation, sent.stamp):
+        store.save_pending(crawler, incarnation, stamp, None)
     return None, more
 
 
@@ -78,17 +81,13 @@ def _stamped(graph: GraphReader, owner: str, after: int) -> Iterator[InLinkChang
         after = part[-1].stamp
 
 
-def _difference(notebook: CrawlerStore, graph: GraphReader, crawler: str, one: InLinkChange) -> InlinkDifference | None:
+def _difference(store: CrawlerStore, graph: GraphReader, crawler: str, one: InLinkChange) -> InlinkDifference | None:
     links, total = graph.in_link_ids(one.id, one.collection, IN_LINKS_MAX)
-    before = notebook.known_inlinks(crawler, one.collection, one.id)
+    before = store.known_inlinks(crawler, one.collection, one.id)
     known, now = frozenset(before), frozenset(links)
     new = [link for link in links if link not in known]
     gone = [link for link in before if link not in now] if len(links) < IN_LINKS_MAX else []
     return InlinkDifference(one.collection, one.id, one.url, new, gone, total) if new or gone else None
-
-
-def _to_message(one: InlinkDifference) -> InlinkChange:
-    return InlinkChange(one.collection, one.id.hex(), one.url, _hex(one.new), _hex(one.gone), one.total)
 
 
 def _hex(ids: list[UrlId]) -> list[str]:
@@ -96,7 +95,7 @@ def _hex(ids: list[UrlId]) -> list[str]:
 
 
 def in_links_of(graph: GraphReader | None, url: UrlId, collection: str, limit: int) -> tuple[list[UrlId], int]:
-    """Who links to a URL, as far as is known by now: it is worth a visit without that too."""
+    """The known in-links of a URL; none if the graph cannot be read."""
     if graph is None:
         return [], 0
     try:

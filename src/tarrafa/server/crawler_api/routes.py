@@ -1,10 +1,10 @@
 """Routes of the crawler API (/crawl/v1): work, links, type, changes, leave.
 
-    POST /crawl/v1/work       give me work
-    POST /crawl/v1/links      here are new links and who points to them
-    POST /crawl/v1/type       this URL is of that type (or gone)
-    POST /crawl/v1/changes    what changed in the in-links of what is mine? (GET with ?crawler=&after= as well)
-    POST /crawl/v1/leave      I am leaving
+    POST /crawl/v1/work       request visits to make
+    POST /crawl/v1/links      report the links of a page
+    POST /crawl/v1/type       report the result of a visit: the type of a URL, or that it is gone
+    POST /crawl/v1/changes    request changed in-links of the crawler's URLs (GET with ?crawler=&after= as well)
+    POST /crawl/v1/leave      leave
 
 Promises: requests without the token are refused, and no body is read beyond its maximum (`auth/bearer_token.py`); every
 error is one JSON object, {"error": a sentence}, with a code: 400, 401, 404, 405, 409, 410, 413 for errors of the
@@ -17,22 +17,21 @@ from typing import Any, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from tarrafa.errors import FrontierError, TarrafaError
-from tarrafa.server.auth.bearer_token import BearerTokenMiddleware, read_body
+from tarrafa.server.auth.bearer_token import create_token_app, require_body
 from tarrafa.server.crawler_api.crawler_service import CrawlerService
-from tarrafa.server.crawler_api.errors import CallTooLarge, CrawlerApiError, MalformedCall
 from tarrafa.server.crawler_api.messages import (
+    CrawlerApiError,
     CrawlerChangesRequest,
     CrawlerLeaveRequest,
     CrawlerLinksRequest,
     CrawlerTypeRequest,
     CrawlerWorkRequest,
+    MalformedCall,
 )
 
 BODY_BYTES_MAX = 16 << 20
@@ -43,85 +42,63 @@ T = TypeVar("T", bound=msgspec.Struct)
 CallHandler = Callable[[Any], Awaitable[msgspec.Struct]]
 
 
-def create_crawler_api_app(facade: CrawlerService, token: bytes) -> Starlette:
+def create_crawler_api_app(service: CrawlerService, token: bytes) -> Starlette:
     """To be mounted at /crawl/v1."""
     posted: list[tuple[str, type[msgspec.Struct], CallHandler]] = [
-        ("/work", CrawlerWorkRequest, facade.work),
-        ("/links", CrawlerLinksRequest, facade.links),
-        ("/type", CrawlerTypeRequest, facade.type),
-        ("/leave", CrawlerLeaveRequest, facade.leave),
+        ("/work", CrawlerWorkRequest, service.work),
+        ("/links", CrawlerLinksRequest, service.links),
+        ("/type", CrawlerTypeRequest, service.type),
+        ("/leave", CrawlerLeaveRequest, service.leave),
     ]
-    routes = [Route(path, _post_handler(kind, answer), methods=["POST"]) for path, kind, answer in posted]
-    routes.append(Route("/changes", _changes_handler(facade), methods=["GET", "POST"]))
-    kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, ClientDisconnect, Exception)
-    return Starlette(
-        routes=routes,
-        middleware=[Middleware(BearerTokenMiddleware, token=token, refuse=_error_json)],
-        exception_handlers=dict.fromkeys(kinds, _error_response),
-    )
+    routes = [Route(path, _post_handler(kind, respond), methods=["POST"]) for path, kind, respond in posted]
+    routes.append(Route("/changes", _changes_handler(service), methods=["GET", "POST"]))
+    return create_token_app(routes, token, _error_json, _describe)
 
 
-def _post_handler(kind: type[T], answer: CallHandler) -> Callable[[Request], Awaitable[Response]]:
+def _post_handler(kind: type[T], respond: CallHandler) -> Callable[[Request], Awaitable[Response]]:
     decoder = msgspec.json.Decoder(kind)
 
-    async def converse(request: Request) -> Response:
-        body = await _body(request)
+    async def handle(request: Request) -> Response:
+        body = await require_body(request, BODY_BYTES_MAX)
         try:
-            asked = decoder.decode(body)
+            call = decoder.decode(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise MalformedCall(f"the body cannot be understood: {error}") from None
-        return _json_response(await answer(asked))
+        return _json_response(await respond(call))
 
-    return converse
+    return handle
 
 
-def _changes_handler(facade: CrawlerService) -> Callable[[Request], Awaitable[Response]]:
-    """The one question that changes nothing may be asked by GET, too."""
-    post = _post_handler(CrawlerChangesRequest, facade.changes)
+def _changes_handler(service: CrawlerService) -> Callable[[Request], Awaitable[Response]]:
+    """The one call that changes nothing is also served by GET."""
+    post = _post_handler(CrawlerChangesRequest, service.changes)
 
-    async def converse(request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         if request.method == "POST":
             return await post(request)
         try:
-            asked = msgspec.convert(dict(request.query_params), CrawlerChangesRequest, strict=False)
+            call = msgspec.convert(dict(request.query_params), CrawlerChangesRequest, strict=False)
         except (msgspec.MsgspecError, UnicodeError) as error:
-            raise MalformedCall(f"the question cannot be understood: {error}") from None
-        return _json_response(await facade.changes(asked))
+            raise MalformedCall(f"the request cannot be understood: {error}") from None
+        return _json_response(await service.changes(call))
 
-    return converse
-
-
-async def _body(request: Request) -> bytes:
-    body = await read_body(request, BODY_BYTES_MAX)
-    if body is None:
-        raise CallTooLarge(f"a body holds at most {BODY_BYTES_MAX:,} bytes")
-    return body
+    return handle
 
 
-async def _error_response(request: Request, error: Exception) -> Response:
-    """Every error ends here."""
-    if isinstance(error, HTTPException):
-        return _error_json(error.status_code, f"{request.method} {request.url.path}: {error.detail}", error.headers)
+def _describe(error: Exception) -> tuple[int, str] | None:
     if isinstance(error, CrawlerApiError):
-        return _error_json(error.code, str(error))
-    if isinstance(error, ClientDisconnect):
-        return _error_json(400, "the body did not come whole")
+        return error.code, str(error)
     if isinstance(error, TarrafaError):
         log.warning("%s", error)
         hint = "; where no URL server runs, `tarrafa crawl FILE` starts one" if isinstance(error, FrontierError) else ""
-        return _error_json(503, f"{error}{hint}")
-    log.error("unexpected", exc_info=error)
-    return _error_json(500, f"something went wrong here: {type(error).__name__}")
+        return 503, f"{error}{hint}"
+    return None
 
 
-def _error_json(code: int, sentence: str, headers: "dict[str, str] | Any" = None) -> Response:
+def _error_json(code: int, sentence: str) -> Response:
     response = _json_response({"error": sentence}, code)
-    for name, value in dict(headers or {}).items():
-        response.headers[name] = value
     if code == 503:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
-    if code == 413:
-        response.headers["Connection"] = "close"  # the rest of it is not read
     return response
 
 

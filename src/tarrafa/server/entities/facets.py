@@ -1,21 +1,20 @@
 """Facets of entity search: vocabularies, classes and properties with counts, active filters, conditions.
 
-Promises: what is offered was really crawled, with counts, those on most pages first, however many there are a few of
-them at a time; every choice is a plain link that keeps all the others, and what was chosen can be taken back one by
-one. The step that is probably next lies open.
-Knows nothing of HTML.
+Promises: only names on crawled pages are offered, with counts, those on most pages first, a few at a time; every choice
+is a plain link that keeps all the others, and each choice can be removed by itself. The facet that is probably next is
+open. Knows nothing of HTML.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from tarrafa.i18n import Translator, message
 from tarrafa.parse.rdf.prefixes import shorten_iri, vocabulary_of
+from tarrafa.server.entities.display import term_name
 from tarrafa.server.entities.params import OPERATORS, EntityParams
-from tarrafa.server.entities.term_names import term_name
-from tarrafa.triples.entity_reader import CONDITIONS_MAX, EntityCondition, EntityReader, TermCount, TermCounts
+from tarrafa.triples.entity_query import EntityCondition
+from tarrafa.triples.entity_reader import CONDITIONS_MAX, EntityReader, TermCount, TermCounts
 
-FACET_VALUES_SHOWN = 10  # of a list, beside the results
+FACET_VALUES_SHOWN = 10  # of a facet, beside the results
 FACET_VALUES_PER_PAGE = 100  # on a page of its own
 COLLECTIONS_MAX = 50
 FACET_TITLES = {
@@ -36,7 +35,8 @@ COMPARISON_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class FacetValue:
-    """A name that can be chosen. `source` tells namesakes apart; `other` is everything but this, where that can be."""
+    """A name that can be chosen. `source` tells equal names apart; `this` is the link to choose it, `other` the one to
+    exclude it."""
 
     label: str
     source: str
@@ -49,7 +49,7 @@ class FacetValue:
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """`whole` leads to the whole list, where this is only its beginning."""
+    """`whole` is the link to the whole list, if this is only its beginning."""
 
     kind: str
     title: str
@@ -61,7 +61,7 @@ class Facet:
 
 @dataclass(frozen=True, slots=True)
 class ActiveFilter:
-    """What was chosen, and the link that takes it back."""
+    """A choice, and the link that removes it."""
 
     kind: str
     label: str
@@ -83,17 +83,17 @@ class ConditionRow:
 def facet_names(
     reader: EntityReader, kind: str, wanted: EntityParams, n: int, offset: int = 0, holding: str = ""
 ) -> TermCounts:
-    """Vocabularies, classes of the chosen one, or properties of the chosen class."""
+    """Vocabularies, classes of the chosen vocabulary, or properties of the chosen class."""
     if kind == "vocabularies":
         return reader.vocabularies(offset, n, holding)
     if kind == "classes":
         return reader.classes(wanted.vocabulary, offset, n, holding)
-    whose = "" if wanted.of_class else wanted.vocabulary  # a class is described in whichever vocabularies
+    whose = "" if wanted.of_class else wanted.vocabulary  # a class has properties of several vocabularies
     return reader.properties(wanted.of_class, whose, offset, n, holding)
 
 
 def vocabulary_name(iri: str) -> str:
-    """`schema` for https://schema.org/; what nobody knows in short, by its address."""
+    """`schema` for https://schema.org/; without a known prefix, its address."""
     short = shorten_iri(iri)
     return short.removesuffix(":") if short != iri else iri.partition("://")[2].rstrip("/#") or iri
 
@@ -108,18 +108,14 @@ def facets(reader: EntityReader, wanted: EntityParams, _: Translator) -> list[Fa
     for kind in FACET_KINDS:
         counts = facet_names(reader, kind, wanted, FACET_VALUES_SHOWN)
         whole = wanted.address(more=[("list", kind)]) if counts.total > len(counts.names) else ""
-        title = _.render(FACET_TITLES[kind])
-        found.append(Facet(kind, title, facet_values(kind, counts, wanted, _), counts.total, whole, opened[kind]))
+        values = facet_values(kind, counts.names, wanted, _)
+        found.append(Facet(kind, _.render(FACET_TITLES[kind]), values, counts.total, whole, opened[kind]))
     return found
 
 
-def facet_values(kind: str, counts: TermCounts, wanted: EntityParams, _: Translator) -> list[FacetValue]:
-    offer: dict[str, Callable[[TermCount, EntityParams, Translator], FacetValue]] = {
-        "vocabularies": _vocabulary_value,
-        "classes": _class_value,
-        "properties": _property_value,
-    }
-    return [offer[kind](one, wanted, _) for one in counts.names]
+def facet_values(kind: str, names: list[TermCount], wanted: EntityParams, _: Translator) -> list[FacetValue]:
+    value = {"vocabularies": _vocabulary_value, "classes": _class_value, "properties": _property_value}[kind]
+    return [value(one, wanted, _) for one in names]
 
 
 def _vocabulary_value(one: TermCount, wanted: EntityParams, _: Translator) -> FacetValue:
@@ -134,7 +130,7 @@ def _class_value(one: TermCount, wanted: EntityParams, _: Translator) -> FacetVa
 
 
 def _property_value(one: TermCount, wanted: EntityParams, _: Translator) -> FacetValue:
-    """Choosing it asks that it be there; the words come into its field."""
+    """Its link adds a condition that the property exists; words can then be typed into its field."""
     chosen = any(each.property == one.iri for each in wanted.where)
     room = len(wanted.where) + bool(wanted.q) < CONDITIONS_MAX
     this = wanted.address(where=(*wanted.where, EntityCondition(one.iri))) if room else wanted.address()
@@ -142,32 +138,30 @@ def _property_value(one: TermCount, wanted: EntityParams, _: Translator) -> Face
 
 
 def _source(iri: str) -> str:
-    """The short name, by which it can be asked for elsewhere; else the vocabulary's address."""
+    """The short name, which parameters accept; else the vocabulary's address."""
     short = shorten_iri(iri)
     return short if short != iri else vocabulary_name(vocabulary_of(iri))
 
 
 def collection_choices(known: list[str], wanted: EntityParams) -> list[tuple[str, str, bool]]:
-    """Names and links, where there is something to choose."""
+    """Name, link and whether it is chosen; empty if there is only one collection."""
     if len(known) < 2:
         return []
     return [(name, wanted.address(collection=name), name == wanted.collection) for name in known[:COLLECTIONS_MAX]]
 
 
 def active_filters(wanted: EntityParams, _: Translator) -> list[ActiveFilter]:
-    """What was chosen, but for the conditions: they can be changed, too."""
+    """All choices except the conditions, which can be edited."""
     found = []
     if wanted.q:
         found.append(ActiveFilter("words", f"“{wanted.q}”", "", wanted.address(q="")))
-    if wanted.vocabulary:
-        label = vocabulary_name(wanted.vocabulary)
-        found.append(ActiveFilter("vocabulary", label, wanted.vocabulary, wanted.address(vocabulary="")))
-    if wanted.of_class:
-        label = term_name(wanted.of_class, _)
-        found.append(ActiveFilter("class", label, wanted.of_class, wanted.address(of_class="")))
-    if wanted.not_class:
-        label = _("not {name}", name=term_name(wanted.not_class, _))
-        found.append(ActiveFilter("not", label, wanted.not_class, wanted.address(not_class="")))
+    if iri := wanted.vocabulary:
+        found.append(ActiveFilter("vocabulary", vocabulary_name(iri), iri, wanted.address(vocabulary="")))
+    if iri := wanted.of_class:
+        found.append(ActiveFilter("class", term_name(iri, _), iri, wanted.address(of_class="")))
+    if iri := wanted.not_class:
+        label = _("not {name}", name=term_name(iri, _))
+        found.append(ActiveFilter("not", label, iri, wanted.address(not_class="")))
     if wanted.collection:
         found.append(ActiveFilter("collection", wanted.collection, _("Collection"), wanted.address(collection="")))
     return found
@@ -187,5 +181,5 @@ def condition_rows(wanted: EntityParams, _: Translator) -> list[ConditionRow]:
 
 
 def comparison_choices(_: Translator) -> list[tuple[str, str]]:
-    """What the field between property and value can say."""
+    """The choices of the field between property and value."""
     return [(operator, _.render(COMPARISON_NAMES[operator])) for operator in OPERATORS]

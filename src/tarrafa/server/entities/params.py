@@ -1,17 +1,17 @@
 """Query parameters of entity search: class, vocabulary, conditions; resolves short names to IRIs.
 
-Promises: every choice is a parameter, and every link keeps all of them but those that it changes; reading them never
-fails, what cannot be meant is one `QueryError` when the question is asked. Classes and properties may be named by
-their IRI, in short (`schema:Event`), or bare (`Event`): then it is the one on most pages. The same for the page, for
-programs and for the command line.
+Promises: every choice is a parameter, and every link keeps all parameters but those that it changes; reading them never
+fails, an impossible value is a `QueryError` when names are resolved. Classes and properties are named by their IRI, in
+short (`schema:Event`), or bare (`Event`): then the one on most pages is meant. The page, its JSON and the command line
+use the same parameters.
 
     q            words in any property           vocabulary   schema, or its IRI      collection
-    class        of this class                   not          of others, and not of this one
-    where        a condition, as often as there are some: `startDate>=2026-01-01`, `price<50`, `name=Ana`; `name ana
-                 silva` has these words; `email` is there at all; an IRI in angle brackets: `<http://a.br/?v=1> x`
+    class        of this class                   not          not of this class
+    where        a condition, any number of them: `startDate>=2026-01-01`, `price<50`, `name=Ana`; `name ana silva` has
+                 these words; `email` exists; an IRI in angle brackets: `<http://a.br/?v=1> x`
     property, is, value   the same from the fields of a form, in their order
 
-Knows nothing of how things are found or drawn.
+Knows nothing of the search itself or of HTML.
 """
 
 import re
@@ -25,29 +25,21 @@ from msgspec.structs import replace
 from starlette.datastructures import QueryParams
 
 from tarrafa.errors import QueryError
-from tarrafa.i18n import message
+from tarrafa.i18n import Message, message
 from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, normalize_iri, shorten_iri, vocabulary_of
 from tarrafa.server.search.params import VALUE_CHARS_MAX
-from tarrafa.triples.entity_reader import (
-    CONDITIONS_MAX,
-    NAMES_MAX,
-    EntityCondition,
-    EntityQuery,
-    EntityReader,
-    TermCounts,
-)
+from tarrafa.triples.entity_query import EntityCondition, EntityQuery
+from tarrafa.triples.entity_reader import CONDITIONS_MAX, NAMES_MAX, EntityReader, TermCounts
 
 Operator = Literal["words", "=", "<", "<=", ">", ">="]
 OPERATORS: tuple[Operator, ...] = ("words", "=", "<", "<=", ">", ">=")
-QUOTED_CHARS_MAX = 60  # of what is not understood
+QUOTED_CHARS_MAX = 60  # in error messages
 
 _condition = re.compile(r"\s*(<[^<>]*>|[^\s<>=]*)\s*(<=|>=|<|>|=)?(.*)", re.DOTALL).fullmatch
 
-NameLookup = Callable[[str], TermCounts]  # names that hold a text, those on most pages first
-
 
 class EntityParams(msgspec.Struct, frozen=True):
-    """All that was chosen. Names are as they were given, until they are `meant`: then they are IRIs."""
+    """The parameters of an entity search. Names are as given; `resolve_names` makes them IRIs."""
 
     q: str = ""
     vocabulary: str = ""
@@ -73,39 +65,29 @@ class EntityParams(msgspec.Struct, frozen=True):
         return cls(*chosen, tuple(where), line("collection"), line("hl"))
 
     def resolve_names(self, reader: EntityReader) -> "EntityParams":
-        """With IRIs for names."""
-        conditions = len(self.where) + bool(self.q)
-        if conditions > CONDITIONS_MAX:
+        """The same with IRIs for names."""
+        count, most = len(self.where) + bool(self.q), CONDITIONS_MAX
+        if count > most:
             raise QueryError(
-                message(
-                    "At most {most} conditions can be asked for at once, not {count}.",
-                    most=CONDITIONS_MAX,
-                    count=conditions,
-                )
+                message("At most {most} conditions can be used at once, not {count}.", most=most, count=count)
             )
         vocabulary = _resolve_vocabulary(self.vocabulary, reader)
 
-        def a_class(name: str) -> str:
-            looks = [lambda text: reader.classes(vocabulary, n=NAMES_MAX, holding=text)] if vocabulary else []
-            found = _resolve_name(name, [*looks, lambda text: reader.classes(n=NAMES_MAX, holding=text)])
-            if found is None:
-                raise QueryError(
-                    message("No crawled page speaks of a class called {name}.", name=repr(name[:QUOTED_CHARS_MAX]))
-                )
-            return found
+        def resolve_class(name: str) -> str:
+            unknown = message("No crawled page has a class called {name}.", name=quoted(name))
+            return _resolve_name(name, unknown, reader.classes, (vocabulary,)) if name else ""
 
-        of_class, not_class = (a_class(name) if name else "" for name in (self.of_class, self.not_class))
+        of_class, not_class = resolve_class(self.of_class), resolve_class(self.not_class)
         where = tuple(_resolve_condition(one, reader, of_class, vocabulary) for one in self.where)
         return replace(self, vocabulary=vocabulary, of_class=of_class, not_class=not_class, where=where)
 
     def entity_query(self, n: int, offset: int) -> EntityQuery:
-        """As the reader takes it; names must be `meant`."""
-        words = (EntityCondition("", self.q),) if self.q else ()
-        conditions = (*words, *self.where)
+        """The query to the reader; names must be resolved."""
+        conditions = (EntityCondition("", self.q), *self.where) if self.q else self.where
         return EntityQuery(self.of_class, self.not_class, self.vocabulary, conditions, self.collection, offset, n)
 
     def without(self, place: int) -> tuple[EntityCondition, ...]:
-        """The conditions but one."""
+        """The conditions except one."""
         return self.where[:place] + self.where[place + 1 :]
 
     def fields(self) -> list[tuple[str, str]]:
@@ -113,12 +95,12 @@ class EntityParams(msgspec.Struct, frozen=True):
         return [(name, value) for name, value in self.pairs() if name not in ("q", "where")]
 
     def address(self, path: str = "/data", more: Sequence[tuple[str, object]] = (), **changed: object) -> str:
-        """A link that keeps all that was chosen, except what is changed."""
+        """A link that keeps all parameters except the changed ones."""
         kept = replace(self, **changed).pairs() + [(name, str(value)) for name, value in more if value]
         return f"{path}?{urlencode(kept)}" if kept else path
 
     def pairs(self) -> list[tuple[str, str]]:
-        """All of it as parameters, names in short."""
+        """The parameters that are not empty, with short names."""
         named = (self.vocabulary, self.of_class, self.not_class)
         short = [(name, shorten_iri(iri)) for name, iri in zip(("vocabulary", "class", "not"), named, strict=True)]
         where = [("where", format_condition(one)) for one in self.where]
@@ -127,23 +109,21 @@ class EntityParams(msgspec.Struct, frozen=True):
 
 
 def parse_condition(text: str) -> EntityCondition:
-    """A condition as somebody writes it on one line."""
+    """A condition from one line."""
     found = _condition(text)
-    if found is None:  # it has no place where it could fail; nobody should have to trust that
-        return EntityCondition("", text.strip())
-    name, operator, value = found.groups()
-    return _condition_from_fields(name, operator or "words", value)
+    assert found is not None, "each part of the pattern may be empty, and the last one takes the rest"
+    return _condition_from_fields(*found.groups(default=""))
 
 
 def format_condition(one: EntityCondition) -> str:
-    """As one line, which `condition` reads again."""
+    """A condition as one line, which `parse_condition` reads again."""
     short = shorten_iri(one.property)
     name = f"<{short}>" if "://" in short or not short or any(sign in short for sign in "<>= ") else short
     return f"{name} {one.words}".rstrip() if one.operator == "words" else f"{name}{one.operator}{one.words}"
 
 
 def _condition_from_fields(name: str, operator: str, value: str) -> EntityCondition:
-    """A value loses the signs before it, which would be read as another comparison."""
+    """The value loses the comparison signs before it, which `parse_condition` would read as another operator."""
     bare, value = value.lstrip("<>= \t\r\n"), value.strip()
     if value.startswith("<") and value.endswith(">"):
         bare = bare[:-1]
@@ -153,37 +133,30 @@ def _condition_from_fields(name: str, operator: str, value: str) -> EntityCondit
 
 def _resolve_condition(one: EntityCondition, reader: EntityReader, of_class: str, vocabulary: str) -> EntityCondition:
     if one.operator not in OPERATORS:
-        raise QueryError(
-            message(
-                "A comparison is words, =, <, <=, > or >=, not {got}.", got=repr(str(one.operator)[:QUOTED_CHARS_MAX])
-            )
-        )
+        raise QueryError(message("A comparison is words, =, <, <=, > or >=, not {got}.", got=quoted(one.operator)))
     if not one.property:
         return one
-    looks: list[NameLookup] = []
-    if of_class:
-        looks.append(lambda text: reader.properties(of_class, n=NAMES_MAX, holding=text))
-    if vocabulary:
-        looks.append(lambda text: reader.properties("", vocabulary, n=NAMES_MAX, holding=text))
-    found = _resolve_name(one.property, [*looks, lambda text: reader.properties(n=NAMES_MAX, holding=text)])
-    if found is None:
-        raise QueryError(
-            message("No crawled page speaks of a property called {name}.", name=repr(one.property[:QUOTED_CHARS_MAX]))
-        )
+    unknown = message("No crawled page has a property called {name}.", name=quoted(one.property))
+    found = _resolve_name(one.property, unknown, reader.properties, (of_class, ""), ("", vocabulary))
     return replace(one, property=found)
 
 
-def _resolve_name(name: str, looks: Sequence[NameLookup]) -> str | None:
-    """The IRI of a class or property; None where nobody knows what is meant."""
+def _resolve_name(name: str, unknown: Message, lookup: Callable[..., TermCounts], *narrower: tuple[str, ...]) -> str:
+    """The IRI of a class or property, among the names of the `narrower` lookups first."""
     known = expand_prefix(name)
     if known is not None:
         return known
-    for look in looks:
-        for one in look(name).names:
+    for arguments in (*filter(any, narrower), ()):
+        for one in lookup(*arguments, n=NAMES_MAX, holding=name).names:
             own = one.iri[len(vocabulary_of(one.iri)) :]
             if name in (one.iri, own) or (own.casefold() == name.casefold() and ":" not in name):
                 return one.iri
-    return None
+    raise QueryError(unknown)
+
+
+def quoted(text: str) -> str:
+    """A text of the request, for an error message."""
+    return repr(text[:QUOTED_CHARS_MAX])
 
 
 def _resolve_vocabulary(name: str, reader: EntityReader) -> str:
@@ -194,6 +167,4 @@ def _resolve_vocabulary(name: str, reader: EntityReader) -> str:
         return normalize_iri(name)
     if any(one.iri == name for one in reader.vocabularies(n=NAMES_MAX, holding=name).names):
         return name
-    raise QueryError(
-        message("No vocabulary is known as {name}: write its whole IRI.", name=repr(name[:QUOTED_CHARS_MAX]))
-    )
+    raise QueryError(message("No vocabulary is known as {name}: write its whole IRI.", name=quoted(name)))

@@ -1,13 +1,12 @@
 """Routes of entity search: entities found in structured data, their facets, and one entity with its sources.
 
     /data           entities by vocabulary, class (or not that class), properties, words (params.py)
-    /data?list=     a whole list of what can be chosen: vocabularies, classes, properties; `filter` by a part of a
-    name
+    /data?list=     a whole facet: vocabularies, classes, properties; `filter` by a part of a name
     /thing?key=     all statements about an entity, page by page
     /data.json, /thing.json   the same for programs
 
-Promises: the page and the JSON use the same parameters and function (`find_entities`), which the command line calls
-too; whatever pages say is shown as text. Where nothing with data has been crawled, a page says so.
+Promises: the page, the JSON and the command line use the same parameters and function (`find_entities`); whatever pages
+say is shown as text. Without any crawled data, the page says so.
 """
 
 from datetime import UTC, datetime
@@ -24,28 +23,19 @@ from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.entities import facets
 from tarrafa.server.entities.facets import FACET_KINDS, FACET_TITLES, FACET_VALUES_PER_PAGE
-from tarrafa.server.entities.params import QUOTED_CHARS_MAX, EntityParams
+from tarrafa.server.entities.params import EntityParams, quoted
 from tarrafa.server.jinja_environment import PER_PAGE, Pager
 from tarrafa.server.page_responses import PageResponses, UnknownResource, json_response
 from tarrafa.server.search.params import integer_param, page_number_param
-from tarrafa.triples.entity_reader import (
-    OFFSET_MAX,
-    EntityQuery,
-    EntityReader,
-    EntityValue,
-    FoundEntity,
-    TermCount,
-    TermCounts,
-)
+from tarrafa.triples.entity_query import EntityQuery
+from tarrafa.triples.entity_reader import OFFSET_MAX, EntityReader, EntityValue, FoundEntity, TermCount
 
 KEY_CHARS_MAX = 4_000
 FILTER_CHARS_MAX = 200
 
 
 class EntitySearchResponse(msgspec.Struct, frozen=True):
-    """The entities found; `query` with the IRIs that names were resolved to. `total` is exact unless `more`: then it is
-    a lower bound.
-    """
+    """The entities found; `query` has resolved names. `total` is exact unless `more`: then it is a lower bound."""
 
     query: EntityQuery
     total: int
@@ -91,11 +81,8 @@ def find_entities(reader: EntityReader, wanted: EntityParams, n: int, offset: in
 def list_facet(
     reader: EntityReader, kind: str, wanted: EntityParams, n: int, offset: int, holding: str
 ) -> FacetListResponse:
-    """One list of facet values."""
     if kind not in FACET_KINDS:
-        raise QueryError(
-            message("list must be vocabularies, classes or properties, not {got}.", got=repr(kind[:QUOTED_CHARS_MAX]))
-        )
+        raise QueryError(message("list must be vocabularies, classes or properties, not {got}.", got=quoted(kind)))
     counts = facets.facet_names(reader, kind, wanted.resolve_names(reader), n, offset, holding[:FILTER_CHARS_MAX])
     return FacetListResponse(kind, counts.total, counts.names)
 
@@ -115,8 +102,8 @@ def describe_entity(reader: EntityReader, key: str) -> EntityResponse | None:
 class EntityRoutes:
     """The handlers."""
 
-    def __init__(self, data: DataDirectory, replies: PageResponses) -> None:
-        self._data, self._replies, self._reader = data, replies, EntityReader(data)
+    def __init__(self, data: DataDirectory, responses: PageResponses) -> None:
+        self._data, self._responses, self._reader = data, responses, EntityReader(data)
         self._graph: GraphReader | None = None
 
     def routes(self) -> list[Route]:
@@ -128,9 +115,9 @@ class EntityRoutes:
         ]
 
     def search_page(self, request: Request) -> Response:
-        _, given = self._replies.translator(request), request.query_params
+        _, given = self._responses.translator(request), request.query_params
         if not self._reader.vocabularies(n=0).total and not self._reader.properties(n=0).total:
-            return self._replies.html(request, "entities_empty.html")
+            return self._responses.html(request, "entities_empty.html")
         wanted, page = EntityParams.from_query(given).resolve_names(self._reader), page_number_param(given, "page")
         shared: dict[str, Any] = {
             "wanted": wanted,
@@ -146,7 +133,7 @@ class EntityRoutes:
             raise QueryError(message("Only the first {most} things can be paged through.", most=OFFSET_MAX))
         found = find_entities(self._reader, wanted, PER_PAGE, (page - 1) * PER_PAGE)
         numbers = Pager.of(page, found.total, PER_PAGE, OFFSET_MAX)
-        return self._replies.html(request, "entity_results.html", found=found, numbers=numbers, **shared)
+        return self._responses.html(request, "entity_results.html", found=found, numbers=numbers, **shared)
 
     def _facet_page(
         self, request: Request, wanted: EntityParams, kind: str, page: int, shared: dict[str, Any]
@@ -155,35 +142,27 @@ class EntityRoutes:
         if page > OFFSET_MAX // FACET_VALUES_PER_PAGE:
             raise QueryError(message("Only the first {most} names can be paged through.", most=OFFSET_MAX))
         found = list_facet(self._reader, kind, wanted, FACET_VALUES_PER_PAGE, (page - 1) * FACET_VALUES_PER_PAGE, held)
-        _ = self._replies.translator(request)
-        offers = facets.facet_values(kind, TermCounts(found.total, found.names), wanted, _)
+        _ = self._responses.translator(request)
+        shared |= {"title": _.render(FACET_TITLES[kind]), "offers": facets.facet_values(kind, found.names, wanted, _)}
         numbers = Pager.of(page, found.total, FACET_VALUES_PER_PAGE, OFFSET_MAX)
-        return self._replies.html(
-            request,
-            "entity_facet_list.html",
-            found=found,
-            title=_.render(FACET_TITLES[kind]),
-            offers=offers,
-            held=held,
-            numbers=numbers,
-            **shared,
+        return self._responses.html(
+            request, "entity_facet_list.html", found=found, held=held, numbers=numbers, **shared
         )
 
     def search_json(self, request: Request) -> Response:
         given = request.query_params
         wanted, kind = EntityParams.from_query(given), given.get("list", "")
-        n, offset = (
-            integer_param(given, "n", FACET_VALUES_PER_PAGE if kind else PER_PAGE),
-            integer_param(given, "offset", 0),
-        )
+        n = integer_param(given, "n", FACET_VALUES_PER_PAGE if kind else PER_PAGE)
+        offset = integer_param(given, "offset", 0)
         if kind:
             return json_response(list_facet(self._reader, kind, wanted, n, offset, given.get("filter", "")))
         return json_response(find_entities(self._reader, wanted, n, offset))
 
     def entity_page(self, request: Request) -> Response:
-        return self._replies.html(
-            request, "entity_details.html", found=self._requested_entity(request), wanted=self._carried_params(request)
-        )
+        given = EntityParams.from_query(request.query_params)
+        wanted = EntityParams(collection=given.collection, hl=given.hl)  # links to other entities keep these
+        found = self._requested_entity(request)
+        return self._responses.html(request, "entity_details.html", found=found, wanted=wanted)
 
     def entity_json(self, request: Request) -> Response:
         return json_response(self._requested_entity(request))
@@ -194,13 +173,8 @@ class EntityRoutes:
             raise UnknownResource(message("Which thing? The address needs ?key= with its IRI."))
         found = describe_entity(self._reader, key) if len(key) <= KEY_CHARS_MAX else None
         if found is None:
-            raise UnknownResource(message("No crawled page speaks of such a thing."))
+            raise UnknownResource(message("No crawled page describes such a thing."))
         return found
-
-    def _carried_params(self, request: Request) -> EntityParams:
-        """From one thing to others: the language goes with it, and the collection."""
-        given = EntityParams.from_query(request.query_params)
-        return EntityParams(collection=given.collection, hl=given.hl)
 
     def _collections(self) -> list[str]:
         try:

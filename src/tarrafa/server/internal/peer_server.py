@@ -19,14 +19,13 @@ from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.runtime.token import TOKEN_VARIABLE, load_token
 from tarrafa.search.partitioned_shard import open_local_shard
-from tarrafa.search.shard_wire import PATH
+from tarrafa.search.remote_shard import PATH
 from tarrafa.server.http_server import bind, run_app
-from tarrafa.server.internal.report_part_endpoint import ReportPartCounter
-from tarrafa.server.internal.report_part_endpoint import create_report_part_app as create_portion_app
+from tarrafa.server.internal.report_part_endpoint import ReportPartCounter, create_report_part_app
 from tarrafa.server.internal.shard_endpoint import create_shard_app
 
 
-async def _serve_peers(data: DataDirectory, host: str, port: int, told: Path) -> None:
+async def _serve_peers(data: DataDirectory, host: str, port: int, address_file: Path) -> None:
     token = load_token(None)
     if not token:
         raise ConfigError(f"{TOKEN_VARIABLE} is not set: this process is started by a supervisor")
@@ -37,23 +36,23 @@ async def _serve_peers(data: DataDirectory, host: str, port: int, told: Path) ->
     app = Starlette(
         routes=[
             Mount(PATH, create_shard_app(open_local_shard(data, or_nothing=True), token)),
-            Mount(part_wire.PATH, create_portion_app(counter, token)),
+            Mount(part_wire.PATH, create_report_part_app(counter, token)),
         ]
     )
 
     def ready(address: str) -> None:
-        write_atomically(told, address.rstrip("/").encode(), durable=False)
+        write_atomically(address_file, address.rstrip("/").encode(), durable=False)
 
     try:
         await run_app(app, host, listening, stop, ready, counter.close)
     finally:
         with contextlib.suppress(OSError):
-            told.unlink(missing_ok=True)
+            address_file.unlink(missing_ok=True)
 
 
-def main(data: DataDirectory, host: str, told: Path, port: int = 0) -> None:
-    """`told`: the file that it writes its address into. Port 0: any that is free."""
-    asyncio.run(_serve_peers(data, host, port, told))
+def main(data: DataDirectory, host: str, address_file: Path, port: int = 0) -> None:
+    """`address_file`: where the process writes its address. Port 0: any free one."""
+    asyncio.run(_serve_peers(data, host, port, address_file))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 """Search results as CSV, RSS and Atom, and the OpenSearch description.
 
-CSV (RFC 4180), RSS 2.0, Atom (RFC 4287) and an OpenSearch 1.1 description.
-Promises: whatever pages say, the XML is well-formed (characters that XML 1.0 cannot hold are left out), text is never
-markup, also where readers take it for HTML, and no cell of a table is a formula.
-Knows nothing of HTTP.
+Formats: CSV (RFC 4180), RSS 2.0, Atom (RFC 4287), OpenSearch 1.1. Promises: whatever pages say, the XML is well-formed
+(characters that XML 1.0 cannot hold are left out), text is never markup, also where readers take it for HTML, and no
+cell of a table is a formula. Knows nothing of HTTP.
 """
 
 import csv as tables
@@ -28,7 +27,7 @@ SUGGESTIONS_TYPE = "application/x-suggestions+json"
 ATOM = "http://www.w3.org/2005/Atom"
 OPENSEARCH = "http://a9.com/-/spec/opensearch/1.1/"
 CSV_COLUMNS = ("rank", "url", "title", "snippet", "score", "in_links", "updated", "language", "type", "site", "copies")
-FORMULA_SIGNS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what spreadsheets calculate with (OWASP, CSV injection)
+FORMULA_SIGNS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # they begin a formula (OWASP, CSV injection)
 _unfit = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]").sub  # XML 1.0, section 2.2
 
 register_namespace("atom", ATOM)
@@ -37,7 +36,7 @@ register_namespace("opensearch", OPENSEARCH)
 
 @dataclass(frozen=True, slots=True)
 class SearchFeed:
-    """A result as a feed. `page` shows it to people, `own` is its own address."""
+    """A result as a feed. `page` is its address for people, `own` that of the feed."""
 
     result: SearchResult
     offset: int
@@ -48,15 +47,11 @@ class SearchFeed:
 
 
 def to_csv(result: SearchResult, offset: int) -> str:
-    """A table with a line of names above it."""
     written = io.StringIO()
     writer = tables.writer(written)
     writer.writerow(CSV_COLUMNS)
-    for place, hit in enumerate(result.hits, offset + 1):
-        row = (
-            place, hit.url, hit.title, hit.snippet, hit.score, hit.in_links, hit.updated, hit.language, hit.type,
-            hit.site, hit.copies,
-        )  # fmt: skip
+    for rank, hit in enumerate(result.hits, offset + 1):
+        row = [rank, *(getattr(hit, name) for name in CSV_COLUMNS[1:])]
         writer.writerow([_safe_csv_cell(value) if isinstance(value, str) else value for value in row])
     return written.getvalue()
 
@@ -80,8 +75,7 @@ def to_rss(feed: SearchFeed) -> bytes:
         item = SubElement(channel, "item")
         _add(item, "title", hit.title or hit.url)
         _add(item, "link", safe_href(hit.url))
-        guid = _add(item, "guid", hit.url)
-        guid.set("isPermaLink", "true")
+        _add(item, "guid", hit.url).set("isPermaLink", "true")
         _add(item, "pubDate", _rfc822(hit.updated))
         _add(item, "description", html.escape(hit.snippet))  # readers take it for HTML
     return _document(root)
@@ -108,15 +102,14 @@ def to_atom(feed: SearchFeed) -> bytes:
 
 
 def opensearch_description(base: str, _: Translator) -> bytes:
-    """What a browser reads before it offers to search here."""
+    """The description with which a browser adds this search."""
     root = Element("OpenSearchDescription", xmlns=OPENSEARCH)
     for name, text in (
         ("ShortName", "Tarrafa"), ("Description", _("Search the pages that were crawled")), ("InputEncoding", "UTF-8"),
         ("OutputEncoding", "UTF-8"), ("Language", _.code), ("AdultContent", "false"), ("SyndicationRight", "open"),
     ):  # fmt: skip
         _add(root, name, text)
-    image = _add(root, "Image", f"{base}/static/logo.svg")
-    image.set("type", "image/svg+xml")
+    _add(root, "Image", f"{base}/static/logo.svg").set("type", "image/svg+xml")
     for kind, template in (
         ("text/html", "/?q={searchTerms}&page={startPage?}"),
         (RSS_TYPE, "/search.rss?q={searchTerms}&n={count?}"),
@@ -125,8 +118,7 @@ def opensearch_description(base: str, _: Translator) -> bytes:
         (SUGGESTIONS_TYPE, "/suggest?q={searchTerms}"),
     ):
         SubElement(root, "Url", type=kind, template=_xml_safe(base + template))
-    own = SubElement(root, "Url", type=OPENSEARCH_TYPE, template=_xml_safe(f"{base}/opensearch.xml"))
-    own.set("rel", "self")
+    SubElement(root, "Url", type=OPENSEARCH_TYPE, template=_xml_safe(f"{base}/opensearch.xml"), rel="self")
     return _document(root)
 
 
@@ -153,7 +145,7 @@ def _document(root: Element) -> bytes:
 
 
 def _newest_update(feed: SearchFeed) -> str:
-    """When the newest of the hits changed; an empty feed is as of now."""
+    """When the newest hit changed; now, if there is none."""
     now = datetime.fromtimestamp(feed.now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return max((hit.updated for hit in feed.result.hits if hit.updated), default=now)
 

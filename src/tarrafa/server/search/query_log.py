@@ -1,12 +1,11 @@
 """Anonymous log of search queries by day: counts, and queries that found nothing.
 
-`DATA/queries.sqlite`: for each day each text that was asked, how often, and how many pages it found the last time.
-Promises: nothing about whoever asked is written, no address, no session, no time finer than the day; texts that look
-personal (`is_personal`) are counted and not kept; after DAYS_KEPT days a day is forgotten. Noting costs a search some
-microseconds and never fails it: a thread writes every WRITE_EVERY_S, and what cannot be written is dropped and said
-once in the log. Killed, it loses the last of these seconds. A day keeps TEXTS_PER_DAY_MAX different texts and counts
-the others. Several processes may write.
-Knows nothing of HTTP.
+`DATA/queries.sqlite` has for each day each query text, how often it was searched, and how many pages it found the last
+time. Promises: nothing about the client is written, no address, no session, no time finer than the day; texts that look
+personal (`is_personal`) are counted and not kept; a day is deleted after DAYS_KEPT days. Recording costs a search some
+microseconds and never fails it: a thread writes every WRITE_EVERY_S, and what cannot be written is dropped, with one
+warning. A kill loses the last of these seconds. A day keeps TEXTS_PER_DAY_MAX different texts and counts the others.
+Several processes may write. Knows nothing of HTTP.
 """
 
 import logging
@@ -15,6 +14,7 @@ import threading
 import time
 import unicodedata
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class QueryCount(msgspec.Struct, frozen=True):
-    """A text, how often it was asked, and how many pages it found the last time."""
+    """A query, how often it was searched, and how many pages it found the last time."""
 
     query: str
     times: int
@@ -55,7 +55,7 @@ class QueryCount(msgspec.Struct, frozen=True):
 
 
 class QueryReport(msgspec.Struct, frozen=True):
-    """The last days. `empty`: how many searches found nothing; `unkept`: those whose text was not kept."""
+    """The last days. `empty`: searches without results; `unkept`: searches whose text was not kept."""
 
     days: int
     asked: int
@@ -65,14 +65,14 @@ class QueryReport(msgspec.Struct, frozen=True):
     zero: list[QueryCount]
 
 
+@dataclass(slots=True)
 class _DayCounts:
-    """What was asked on one day and is not yet written."""
+    """The queries of one day that are not yet written."""
 
-    __slots__ = ("empty", "texts", "times", "unkept")
-
-    def __init__(self) -> None:
-        self.times = self.empty = self.unkept = 0
-        self.texts: dict[str, tuple[int, int]] = {}
+    times: int = 0
+    empty: int = 0
+    unkept: int = 0
+    texts: dict[str, tuple[int, int]] = field(default_factory=dict)  # times and hits
 
     def add(self, text: str, hits: int, room: bool) -> None:
         self.times += 1
@@ -85,7 +85,7 @@ class _DayCounts:
 
 
 class QueryLog:
-    """Notes what is asked; to be closed in the end."""
+    """Records queries; to be closed at the end."""
 
     def __init__(self, data: DataDirectory, now: Callable[[], float] = time.time) -> None:
         self._path, self._now = data.queries, now
@@ -118,7 +118,7 @@ class QueryLog:
                 _delete_old_days(connection, self._now())
         except DataError as error:
             if not self._complained:
-                log.warning("what people ask is not noted: %s", error)
+                log.warning("queries are not logged: %s", error)
             self._complained = True
 
     def close(self) -> None:
@@ -171,22 +171,18 @@ def day_of(now: float) -> str:
 
 
 def normalized_query(text: str) -> str:
-    """The text without what does not matter: case and spaces. Empty where it must not be kept."""
+    """The text in lower case and with single spaces. Empty if it must not be kept."""
     plain = " ".join(unicodedata.normalize("NFC", text).lower().split())
-    if not plain.isprintable() or is_personal(plain):
-        return ""
-    return plain
+    return plain if plain.isprintable() and not is_personal(plain) else ""
 
 
-# An address, or six digits in a row, whatever is customary between them (telephone, CPF, card): but years are no
-# secrets, nor are dates.
+# An e-mail address, or six digits with the usual separators (telephone, CPF, card); years and dates are not personal.
 _mail = re.compile(r"[^\s@]@[^\s@]").search
 _years = re.compile(r"(?<![\d./-])(?:19\d\d|20[0-3]\d)(?:-\d{1,2}){0,2}(?![\d./-])").sub
 _digits = re.compile(r"(?:\d[ ./()-]{0,2}){6}").search
 
 
 def is_personal(text: str) -> bool:
-    """Whether a text looks personal."""
     return len(text) > TEXT_CHARS_MAX or bool(_mail(text)) or bool(_digits(_years("", text)))
 
 

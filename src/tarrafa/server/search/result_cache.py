@@ -1,9 +1,9 @@
 """Cache of search results, valid for one commit of the index and at most some seconds.
 
-Promises: the same request on the same commit of the index is answered once and then cached, the ones used last,
-CACHED_HITS_MAX hits in all; a new commit, a shard more or less, or a changed file of the operator empties the cache.
-Other sources of a result (present in-links, the content of other shards) are at most CACHE_AGE_MAX_S older than it.
-Errors are never cached. For any number of threads. Knows nothing of HTTP or HTML.
+Promises: the same request on the same commit of the index is searched once and then cached; the results used last are
+kept, CACHED_HITS_MAX hits in all; a new commit, a shard more or less, or a changed file of the operator empties the
+cache. Other parts of a result (in-links, content of other shards) are at most CACHE_AGE_MAX_S old. Errors are never
+cached. For any number of threads. Knows nothing of HTTP or HTML.
 """
 
 import threading
@@ -23,10 +23,10 @@ from tarrafa.search.request import SearchRequest
 
 CACHED_HITS_MAX = 10_000  # some 10 MB
 CACHE_AGE_MAX_S = 10.0
-OPERATOR_FILES = ("search.toml", "takedown.jsonl")  # below DATA: what those who run the engine decided
+OPERATOR_FILES = ("search.toml", "takedown.jsonl")  # below DATA
 
 SearchFunction = Callable[[SearchRequest], SearchResult]
-IndexVersionSource = Callable[[], Hashable]  # differs when the answers may
+IndexVersionSource = Callable[[], Hashable]  # differs when results may
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,40 +44,40 @@ class SearchResultCache:
 
     def __init__(
         self,
-        ask: SearchFunction,
-        moment: IndexVersionSource,
+        search: SearchFunction,
+        version: IndexVersionSource,
         most: int = CACHED_HITS_MAX,
         now: Callable[[], float] = monotonic,
     ) -> None:
-        self._ask, self._moment, self._most, self._now = ask, moment, most, now
+        self._search, self._version, self._most, self._now = search, version, most, now
         self._lock = threading.Lock()
         self._kept: OrderedDict[SearchRequest, _CachedResult] = OrderedDict()
         self._weight = 0
-        self._of: Hashable = None
+        self._cached_version: Hashable = None
 
-    def search(self, question: SearchRequest) -> SearchResult:
+    def search(self, request: SearchRequest) -> SearchResult:
         """The result, cached or new. `time_s` is the time of this call."""
         started = perf_counter()
-        moment = self._moment()
+        version = self._version()
         with self._lock:
-            if moment != self._of:
+            if version != self._cached_version:
                 self._kept.clear()
-                self._of, self._weight = moment, 0
-            kept = self._kept.get(question)
+                self._cached_version, self._weight = version, 0
+            kept = self._kept.get(request)
             if kept is not None and kept.until > self._now():
-                self._kept.move_to_end(question)
+                self._kept.move_to_end(request)
                 return msgspec.structs.replace(kept.result, time_s=round(perf_counter() - started, 6))
-        result = self._ask(question)
+        result = self._search(request)
         if not any(report.trouble for report in result.shards):
-            self._store(question, moment, _CachedResult(result, self._now() + CACHE_AGE_MAX_S))
+            self._store(request, version, _CachedResult(result, self._now() + CACHE_AGE_MAX_S))
         return result
 
-    def _store(self, question: SearchRequest, moment: Hashable, new: _CachedResult) -> None:
+    def _store(self, request: SearchRequest, version: Hashable, new: _CachedResult) -> None:
         with self._lock:
-            if moment != self._of:  # the index has changed during the search
+            if version != self._cached_version:  # the index has changed during the search
                 return
-            old = self._kept.pop(question, None)
-            self._kept[question] = new
+            old = self._kept.pop(request, None)
+            self._kept[request] = new
             self._weight += new.weight - (old.weight if old is not None else 0)
             while self._weight > self._most:
                 _, dropped = self._kept.popitem(last=False)

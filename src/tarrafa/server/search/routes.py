@@ -4,8 +4,8 @@
     /why         the parts of a score            /opensearch.xml                   how a browser adds this search
     /help        how to search                   /suggest                          completions of a text
 
-Promises: one request gives the same hits in every format. Queries are logged where there is a log (`query_log`), for
-the first page of results only, and without the client.
+Promises: one request gives the same hits in every format. If there is a query log, it gets the first page of results
+only, and nothing of the client.
 """
 
 import re
@@ -21,13 +21,12 @@ from starlette.routing import Route
 from tarrafa.errors import DataError, ShardUnavailable
 from tarrafa.model import SearchResult
 from tarrafa.parse.url import canonical
-from tarrafa.search.request import HITS_MAX, RESULT_DEPTH_MAX, SearchRequest
+from tarrafa.search.request import HITS_MAX, RESULT_DEPTH_MAX
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.jinja_environment import PER_PAGE, ScoreExplanation, hit_views, results_pager
 from tarrafa.server.page_responses import NO_URL, PageResponses, UnknownResource, json_response
 from tarrafa.server.search import feeds
-from tarrafa.server.search.filter_menus import filter_menus, search_switches
-from tarrafa.server.search.params import SearchParams, integer_param, page_number_param
+from tarrafa.server.search.params import SearchParams, filter_menus, integer_param, page_number_param, search_switches
 from tarrafa.server.search.result_cache import CACHE_AGE_MAX_S, IndexVersionSource, SearchResultCache
 
 FEED_HITS = 20
@@ -36,18 +35,23 @@ SUGGESTIONS = 8
 SUGGEST_CHARS_MAX = 100
 
 RecordQuery = Callable[[str, int], None]  # a text and how many pages it found
-Now = Callable[[], float]
+_is_url = re.compile(r"https?://\S+", re.IGNORECASE).fullmatch
 
 
 class SearchRoutes:
-    """The handlers, and what they share."""
+    """The handlers, the result cache, and the languages of the pages. `record` logs a query."""
 
     def __init__(
-        self, searcher: Searcher, replies: PageResponses, moment: IndexVersionSource, note: RecordQuery | None, now: Now
+        self,
+        searcher: Searcher,
+        responses: PageResponses,
+        version: IndexVersionSource,
+        record: RecordQuery | None,
+        now: Callable[[], float],
     ) -> None:
-        self._searcher, self._replies, self._moment = searcher, replies, moment
-        self._answers = SearchResultCache(searcher.search, moment)
-        self._note, self._now = note, now
+        self._searcher, self._responses, self._version = searcher, responses, version
+        self._cache = SearchResultCache(searcher.search, version)
+        self._record, self._now = record, now
         self._languages: tuple[object, float, list[str]] = (None, 0.0, [])
 
     def routes(self) -> list[Route]:
@@ -66,35 +70,34 @@ class SearchRoutes:
     # -- for people ------------------------------------------------------------------------------------------------
 
     def search(self, request: Request) -> Response:
-        asked, page = SearchParams.from_query(request.query_params), page_number_param(request.query_params, "page")
-        if asked.is_empty:
-            return self._replies.html(request, "home.html", documents=self._documents())
+        params, page = SearchParams.from_query(request.query_params), page_number_param(request.query_params, "page")
+        if params.is_empty:
+            return self._responses.html(request, "home.html", documents=self._documents())
         offset = (page - 1) * PER_PAGE
-        result = self._search(asked, PER_PAGE, offset, people=request.method == "GET")
-        _ = self._replies.translator(request)
-        return self._replies.html(
+        result = self._search(params, PER_PAGE, offset, people=request.method == "GET")
+        _ = self._responses.translator(request)
+        return self._responses.html(
             request,
             "search_results.html",
             result=result,
-            hits=hit_views(result, asked, offset),
+            hits=hit_views(result, params, offset),
             numbers=results_pager(page, result.total),
-            menus=filter_menus(asked, _, self._indexed_languages()),
-            switches=search_switches(asked, _),
+            menus=filter_menus(params, _, self._indexed_languages()),
+            switches=search_switches(params, _),
             depth_max=RESULT_DEPTH_MAX,
-            typed_url=canonical(asked.q) if _is_url(asked.q.strip()) else None,
+            typed_url=canonical(params.q) if _is_url(params.q.strip()) else None,
         )
 
     def why(self, request: Request) -> Response:
-        """How a page came to its score."""
-        asked, url = SearchParams.from_query(request.query_params), request.query_params.get("url", "").strip()
+        params, url = SearchParams.from_query(request.query_params), request.query_params.get("url", "").strip()
         if not url:
             raise UnknownResource(NO_URL)
-        parts = self._searcher.explain_score(asked.search_request(1, 0, self._today()), url)
-        return self._replies.html(request, "score_explanation.html", url=url, reasons=ScoreExplanation.of(parts))
+        parts = self._searcher.explain_score(params.search_request(1, 0, self._today()), url)
+        return self._responses.html(request, "score_explanation.html", url=url, reasons=ScoreExplanation.of(parts))
 
     def help(self, request: Request) -> Response:
-        asked, _ = SearchParams.from_query(request.query_params), self._replies.translator(request)
-        return self._replies.html(request, "search_help.html", all_switches=search_switches(asked, _))
+        params, _ = SearchParams.from_query(request.query_params), self._responses.translator(request)
+        return self._responses.html(request, "search_help.html", all_switches=search_switches(params, _))
 
     # -- for programs ----------------------------------------------------------------------------------------------
 
@@ -116,23 +119,23 @@ class SearchRoutes:
         return Response(feeds.to_atom(feed), media_type=feeds.ATOM_TYPE, headers=_missing_shards_header(feed.result))
 
     def opensearch(self, request: Request) -> Response:
-        content = feeds.opensearch_description(self._replies.site_url(request), self._replies.translator(request))
+        content = feeds.opensearch_description(self._responses.site_url(request), self._responses.translator(request))
         return Response(content, media_type=feeds.OPENSEARCH_TYPE)
 
     def suggest(self, request: Request) -> Response:
-        """How a text may go on, as browsers ask for it (OpenSearch Suggestions 1.1)."""
+        """Completions of a text, as browsers want them (OpenSearch Suggestions 1.1)."""
         text = request.query_params.get("q", "")[:SUGGEST_CHARS_MAX]
-        found = self._searcher.suggest(text, SUGGESTIONS) if text.strip() else []
-        return json_response([text, found], media_type=feeds.SUGGESTIONS_TYPE)
+        completions = self._searcher.suggest(text, SUGGESTIONS) if text.strip() else []
+        return json_response([text, completions], media_type=feeds.SUGGESTIONS_TYPE)
 
     def _feed(self, request: Request) -> feeds.SearchFeed:
-        """Readers of feeds ask again and again: nobody's interest is counted by that."""
+        """Feed readers repeat their request: it is not logged as a query."""
         result, offset = self._search_from_request(request, FEED_HITS, people=False)
-        base, asked = self._replies.site_url(request), SearchParams.from_query(request.query_params)
+        base, params = self._responses.site_url(request), SearchParams.from_query(request.query_params)
         n = integer_param(request.query_params, "n", FEED_HITS)
-        own = asked.address(request.url.path, n=n if n != FEED_HITS else "", offset=offset or "")
-        title = f"{asked.q or asked.related} – Tarrafa"
-        return feeds.SearchFeed(result, offset, title, base + asked.address("/"), base + own, self._now())
+        own = params.address(request.url.path, n=n if n != FEED_HITS else "", offset=offset or "")
+        title = f"{params.q or params.related} – Tarrafa"
+        return feeds.SearchFeed(result, offset, title, base + params.address("/"), base + own, self._now())
 
     # -- both ------------------------------------------------------------------------------------------------------
 
@@ -141,12 +144,11 @@ class SearchRoutes:
         n, offset = integer_param(given, "n", n), integer_param(given, "offset", 0)
         return self._search(SearchParams.from_query(given), n, offset, people and request.method == "GET"), offset
 
-    def _search(self, asked: SearchParams, n: int, offset: int, people: bool) -> SearchResult:
-        question: SearchRequest = asked.search_request(n, offset, self._today())
-        result = self._answers.search(question)
-        is_new = asked.q and not offset and not asked.is_narrowed and not asked.like  # else it is the same, looked into
-        if people and is_new and self._note is not None:
-            self._note(asked.q, 0 if result.instead else result.total)  # what is shown instead was not asked for
+    def _search(self, params: SearchParams, n: int, offset: int, people: bool) -> SearchResult:
+        result = self._cache.search(params.search_request(n, offset, self._today()))
+        is_new = params.q and not offset and not params.is_narrowed and not params.like  # else a query is looked into
+        if people and is_new and self._record is not None:
+            self._record(params.q, 0 if result.instead else result.total)  # hits shown instead are not its own
         return result
 
     def _today(self) -> date:
@@ -159,19 +161,16 @@ class SearchRoutes:
             return 0
 
     def _indexed_languages(self) -> list[str]:
-        """As of the commit that answers, and of a moment ago elsewhere."""
-        moment, now = self._moment(), monotonic()
+        """Cached like results: for one commit of the index and at most some seconds."""
+        version, now = self._version(), monotonic()
         known, until, languages = self._languages
-        if known != moment or until < now:
+        if known != version or until < now:
             languages = list(self._searcher.languages())
-            self._languages = (moment, now + CACHE_AGE_MAX_S, languages)
+            self._languages = (version, now + CACHE_AGE_MAX_S, languages)
         return languages
 
 
-_is_url = re.compile(r"https?://\S+", re.IGNORECASE).fullmatch
-
-
 def _missing_shards_header(result: SearchResult) -> dict[str, str]:
-    """Who did not answer, where the format itself has no place for it."""
+    """The shards that did not answer, for formats that have no place for them."""
     away = [quote(shard.name, safe=":/[]") for shard in result.shards if shard.trouble]
     return {"X-Tarrafa-Without": ", ".join(away)} if away else {}

@@ -1,1 +1,1 @@
-"""Calls on one PostgreSQL server, by subject: each class is given the database session, not the server."""
+"""Calls on one PostgreSQL server, by subject: functions of a database session, or of one of its transactions."""

@@ -4,108 +4,101 @@ The store does the work (`store/urls.py`, `store/retries.py`); each call here na
 change nothing need no lock: known URLs and weights are filtered out before anything is locked, and most are known.
 """
 
+from collections.abc import Sequence
+from operator import attrgetter
+
 from tarrafa.frontier.messages import RANK_STEP, DiscoveredUrl, HostCounts, RetryBatch, UrlStatusFacts, UrlWeight
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
-from tarrafa.frontier.postgres.working_copy import Cursor
 from tarrafa.frontier.store.database import ALL_ROWS, SWEPT
 from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor, status_facts
 from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import HostId, Status, UrlState, can_be_retried
 
 URLS_PER_TRANSACTION = 4_000  # PostgreSQL ends a transaction that is idle for too long
-STATUS = OF_STATUS.replace("?", "%b::bigint")
 
 
-class UrlCalls:
-    """The URLs of one server."""
+def discover(session: DatabaseSession, collection: int, offers: list[DiscoveredUrl]) -> None:
+    for start in range(0, len(offers), URLS_PER_TRANSACTION):
+        _discover(session, collection, offers[start : start + URLS_PER_TRANSACTION])
 
-    def __init__(self, session: DatabaseSession) -> None:
-        self._session = session
 
-    def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
-        for start in range(0, len(offers), URLS_PER_TRANSACTION):
-            self._discover(collection, offers[start : start + URLS_PER_TRANSACTION])
+def _discover(session: DatabaseSession, collection: int, offers: list[DiscoveredUrl]) -> None:
+    news = _filter_new_urls(session, collection, offers)
+    if not news:
+        return
+    first = session.reserve_sequence(len(news))
 
-    def _discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
-        news = self._session.transact(lambda work: _filter_new_urls(work.cursor, collection, offers))
-        if not news:
+    def change(work: PostgresTransaction) -> None:
+        if work.store.collections.is_deleted(collection):
             return
-        first = self._session.reserve_sequence(len(news))
-
-        def work(work: PostgresTransaction) -> None:
-            if work.store.collections.is_deleted(collection):
-                return
-            known, number = work.collection(collection), collection
-            work.collections.start_sequence(first)
-            work.receive_hosts(((offer.host, offer.host_key) for offer in news), known)
-            keys = [(offer.host, number, offer.id) for offer in news]
-            work.copy.prefetch("url", keys)
-            work.prefetch_pages(known, keys)
-            work.store.urls.discover(collection, news)
-
-        self._session.transact(work)
-
-    @in_transaction
-    def update_weights(self, work: PostgresTransaction, collection: str, weights: list[UrlWeight]) -> None:
-        known = work.store.collections.find(collection)
-        if known is None:
-            return
-        news = _filter_new_weights(work.cursor, known.row.id, weights)
-        if known.order.is_breadth:
-            work.copy.lock_sites((known.row.id, weight.host) for weight in news)
-        work.copy.lock_hosts(weight.host for weight in news)
-        keys = [(weight.host, known.row.id, weight.id) for weight in news]
-        work.copy.prefetch("url", keys)
+        known, number = work.collection(collection), collection
+        work.collections.start_sequence(first)
+        work.receive_hosts(((offer.host, offer.host_key) for offer in news), known)
+        keys = [(offer.host, number, offer.id) for offer in news]
+        work.db.prefetch("url", keys)
         work.prefetch_pages(known, keys)
-        work.store.urls.update_weights(known, news)
+        work.store.urls.discover(collection, news)
 
-    @in_transaction
-    def retry_host(self, work: PostgresTransaction, host: HostId) -> None:
-        work.copy.lock_walks([(number, host) for number in work.breadth_collections()], [host])
-        for known in work.store.collections.all():
-            work.copy.prefetch_first("url", [(host, known.row.id)], ALL_ROWS)
-        work.store.host_retries.retry_host(host)
-
-    @in_transaction
-    def urls_by_status(self, work: PostgresTransaction, name: str, status: int) -> UrlStatusFacts:
-        known, now = work.store.collections.by_name(name), work.store.clock.now()
-        return status_facts(known, status, now, lambda sql: work.cursor.execute(sql.encode()).fetchall())
-
-    @in_transaction
-    def retry_by_status(
-        self, work: PostgresTransaction, name: str, status: int, after: FrontierCursor, limit: int
-    ) -> RetryBatch:
-        known, most = work.store.collections.by_name(name), max(1, limit)
-        if not can_be_retried(status):
-            return RetryBatch(0, None)
-        number = known.row.id
-        hosts = work.fetch_host_ids(
-            "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
-            " LIMIT %b::bigint",
-            number, after.host, HOSTS_PER_SCAN,
-        )  # fmt: skip
-        rows = work.cursor.execute(
-            f"SELECT host, id FROM url WHERE host = ANY(%b::bigint[]) AND collection = %b::bigint AND {STATUS}"
-            " AND (host, id) > (%b::bigint, %b::bytea) ORDER BY host, id LIMIT %b::bigint",
-            [hosts, number, status, known.run, after.host, after.url, most],
-        ).fetchall()
-        keys = [(host, number, url) for host, url in rows]
-        found = sorted({host for host, _, _ in keys})
-        work.copy.lock_walks([(one, host) for one in work.breadth_collections() for host in found], found)
-        work.copy.prefetch("url", keys)
-        work.copy.prefetch("page", keys)
-        return RetryBatch(work.store.status_retries.requeue(known, keys), next_cursor(keys, most, hosts))
-
-    @in_transaction
-    def host_counts(self, work: PostgresTransaction, name: str) -> HostCounts:
-        return work.store.host_retries.host_counts(
-            name, lambda sql: work.cursor.execute(sql.encode()).fetchone() or (0, 0)
-        )
+    session.transact(change)
 
 
-def _filter_new_urls(cursor: Cursor, collection: int, offers: list[DiscoveredUrl]) -> list[DiscoveredUrl]:
+@in_transaction
+def update_weights(work: PostgresTransaction, collection: str, weights: list[UrlWeight]) -> None:
+    known = work.store.collections.find(collection)
+    if known is None:
+        return
+    news = _filter_new_weights(work, known.row.id, weights)
+    if known.order.is_breadth:
+        work.db.lock_sites((known.row.id, weight.host) for weight in news)
+    work.db.lock_hosts(weight.host for weight in news)
+    keys = [(weight.host, known.row.id, weight.id) for weight in news]
+    work.db.prefetch("url", keys)
+    work.prefetch_pages(known, keys)
+    work.store.urls.update_weights(known, news)
+
+
+@in_transaction
+def retry_host(work: PostgresTransaction, host: HostId) -> None:
+    work.db.lock_site_sessions([(number, host) for number in work.breadth_collections()], [host])
+    for known in work.store.collections.all():
+        work.db.prefetch_first("url", [(host, known.row.id)], ALL_ROWS)
+    work.store.host_retries.retry_host(host)
+
+
+@in_transaction
+def urls_by_status(work: PostgresTransaction, name: str, status: int) -> UrlStatusFacts:
+    known, now = work.store.collections.by_name(name), work.store.clock.now()
+    return status_facts(known, status, now, lambda sql: work.cursor.execute(sql.encode()).fetchall())
+
+
+@in_transaction
+def retry_by_status(work: PostgresTransaction, name: str, status: int, after: FrontierCursor, limit: int) -> RetryBatch:
+    known, most = work.store.collections.by_name(name), max(1, limit)
+    if not can_be_retried(status):
+        return RetryBatch(0, None)
+    position = (after.host, after.url)
+    hosts, keys = work.find_urls(known, position, HOSTS_PER_SCAN, most, OF_STATUS, status, known.run)
+    found = sorted({host for host, _, _ in keys})
+    work.db.lock_site_sessions([(one, host) for one in work.breadth_collections() for host in found], found)
+    work.db.prefetch("url", keys)
+    work.db.prefetch("page", keys)
+    return RetryBatch(work.store.status_retries.requeue(known, keys), next_cursor(keys, most, hosts))
+
+
+@in_transaction
+def host_counts(work: PostgresTransaction, name: str) -> HostCounts:
+    return work.store.host_retries.host_counts(name, lambda sql: work.cursor.execute(sql.encode()).fetchone() or (0, 0))
+
+
+def _columns(items: Sequence[object], *fields: str) -> list[list[object]]:
+    """One array per field, for `unnest`."""
+    return [list(map(attrgetter(field), items)) for field in fields]
+
+
+@in_transaction
+def _filter_new_urls(work: PostgresTransaction, collection: int, offers: list[DiscoveredUrl]) -> list[DiscoveredUrl]:
     """Drop the URLs that are known at no greater depth: most of them."""
-    rows = cursor.execute(
+    rows = work.cursor.execute(
         "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bigint[], %b::float8[])"
         " WITH ORDINALITY AS k(host, id, depth, redirects, role, announced, n)"
         " JOIN url u ON u.host = k.host AND u.collection = %b::bigint AND u.id = k.id"
@@ -114,11 +107,7 @@ def _filter_new_urls(cursor: Cursor, collection: int, offers: list[DiscoveredUrl
         " AND u.run >= (SELECT run FROM collection WHERE id = u.collection)"
         " AND (u.state != %b::bigint OR u.status IS DISTINCT FROM %b::bigint)",
         [
-            [offer.host for offer in offers],
-            [offer.id for offer in offers],
-            [offer.depth for offer in offers],
-            [offer.redirects for offer in offers],
-            [offer.role for offer in offers],
+            *_columns(offers, "host", "id", "depth", "redirects", "role"),
             [float(offer.announced) for offer in offers],
             collection,
             SWEPT,
@@ -130,21 +119,14 @@ def _filter_new_urls(cursor: Cursor, collection: int, offers: list[DiscoveredUrl
     return [offer for place, offer in enumerate(offers) if place not in known]
 
 
-def _filter_new_weights(cursor: Cursor, collection: int, weights: list[UrlWeight]) -> list[UrlWeight]:
+def _filter_new_weights(work: PostgresTransaction, collection: int, weights: list[UrlWeight]) -> list[UrlWeight]:
     """Keep in-links and depths that differ, and ranks that differ by much."""
-    rows = cursor.execute(
+    rows = work.cursor.execute(
         "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::float8[])"
         " WITH ORDINALITY AS k(host, id, in_links, depth, rank, n)"
         " JOIN url u ON u.host = k.host AND u.collection = %b::bigint AND u.id = k.id"
         " WHERE u.in_links != k.in_links OR k.depth >= 0 AND k.depth < u.depth OR k.rank > 0 AND"
         f" k.rank / coalesce(nullif(u.pagerank, 0), 1) NOT BETWEEN {1 / RANK_STEP} AND {RANK_STEP}",
-        [
-            [weight.host for weight in weights],
-            [weight.id for weight in weights],
-            [weight.in_links for weight in weights],
-            [weight.depth for weight in weights],
-            [weight.rank for weight in weights],
-            collection,
-        ],
+        [*_columns(weights, "host", "id", "in_links", "depth", "rank"), collection],
     ).fetchall()
     return [weights[number - 1] for (number,) in rows]

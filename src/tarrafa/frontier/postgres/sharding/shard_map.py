@@ -8,11 +8,12 @@ collection adds to it, which the first server notes once and for ever.
 
 import contextlib
 from collections.abc import Sequence
-from functools import partial
 
+import msgspec
 from xxhash import xxh3_64_intdigest
 
 from tarrafa.errors import ConfigError
+from tarrafa.frontier.postgres.database_session import DatabaseSession
 from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard, ServerSettings, ShardUnreachable
 from tarrafa.parse.public_suffix import PublicSuffixes
 
@@ -31,10 +32,10 @@ class ShardMap:
         self.members = [PostgresShard(dsn, settings) for dsn in dsns]
         self.first, *others = self.members
         first = self.first.connect()
-        self._suffix_list = first.session.meta["suffix_list"]
+        self._suffix_list = first.meta["suffix_list"]
         for member in others:
             member.use_suffixes(self._suffix_list)
-        ids = first.server_list.server_ids() or self._create_map()
+        self._ids = ids = _server_ids(first) or self._create_map()
         if len(ids) != len(dsns):
             raise ConfigError(
                 f"{self.first.where}: this frontier was made on {len(ids)} servers, and {len(dsns)} are named;"
@@ -42,31 +43,29 @@ class ShardMap:
             )
         for number, (member, server_id) in enumerate(zip(self.members, ids, strict=True), 1):
             with contextlib.suppress(ShardUnreachable):
-                if member.call_blocking(lambda server: server.id) != server_id:
+                if member.call_blocking(_server_id) != server_id:
                     raise ConfigError(f"{member.where}: is not server {number} of this frontier{TO_OTHERS}")
-            member.server_id = server_id
+            member.expect_id(server_id)
         self._suffixes: PublicSuffixes | None = None  # that define the sites
         self._is_settled = len(dsns) == 1  # fixed for ever; with one server it does not matter
 
     def _create_map(self) -> list[str]:
-        ids = [member.call_blocking(lambda server: server.id) for member in self.members]
+        ids = [member.call_blocking(_server_id) for member in self.members]
         if len(set(ids)) < len(ids):
             raise ConfigError("the same database is named twice")
         for member in self.members[1:]:
-            member.call_blocking(lambda server: server.server_list.set_membership(ids[0]))
-        return self.first.connect().server_list.note_server_ids(ids)
+            member.call_blocking(_set_membership, ids[0])
+        return _note_server_ids(self.first.connect(), ids)
 
-    async def tell_sites_apart(self, suffixes: list[str] | None = None) -> None:
+    async def load_suffixes(self, suffixes: list[str] | None = None) -> None:
         """Load the suffixes before every call that goes by sites; `suffixes` are those of a collection that may be the
         first. Before the first collection no server has any site, and no result lasts."""
         if self._is_settled:
             return
-        noted = await self.first.call(lambda server: server.server_list.site_suffixes(suffixes))
+        noted = await self.first.call(_site_suffixes, suffixes)
         if noted is not None or self._suffixes is None:
             self._suffixes = PublicSuffixes(self._suffix_list, noted or [])
             self._is_settled = noted is not None
-            for number, member in enumerate(self.members):
-                member.keeps = partial(self._is_on, number)
 
     def _number_of(self, host_key: str) -> int:
         if self._suffixes is None:
@@ -75,8 +74,8 @@ class ShardMap:
         slot: int = xxh3_64_intdigest(site.encode()) % SLOTS
         return slot * len(self.members) // SLOTS
 
-    def _is_on(self, number: int, host_key: str) -> bool:
-        return self._number_of(host_key) == number
+    def server_id_of(self, host_key: str) -> str:
+        return self._ids[self._number_of(host_key)]
 
     def shard_of(self, host_key: str) -> PostgresShard:
         return self.members[self._number_of(host_key)]
@@ -84,3 +83,48 @@ class ShardMap:
     async def close(self) -> None:
         for member in self.members:
             await member.close()
+
+
+# -- notes of a server about its frontier: each is made once and for ever ---------------------------------------------
+
+
+def _server_id(session: DatabaseSession) -> str:
+    return session.id
+
+
+def _server_ids(session: DatabaseSession) -> list[str]:
+    """On the first server: the ids of all servers, in order; empty if they were never noted."""
+    facts: dict[str, str] = dict(
+        session.connection.read("SELECT key, value FROM meta WHERE key IN ('member', 'servers')")
+    )
+    if "member" in facts:
+        raise ConfigError(f"{session.connection.where}: is one of several servers, and is not the first of its servers")
+    return msgspec.json.decode(facts.get("servers", "[]"), type=list[str])
+
+
+def _note_server_ids(session: DatabaseSession, ids: list[str]) -> list[str]:
+    """Note the ids. The first note stays, whichever process made it."""
+    _note(session, "servers", msgspec.json.encode(ids).decode())
+    return _server_ids(session)
+
+
+def _set_membership(session: DatabaseSession, first: str) -> None:
+    """Note that this server belongs to the frontier of that first server."""
+    if session.connection.read("SELECT 1 FROM meta WHERE key = 'servers'"):
+        raise ConfigError(f"{session.connection.where}: is the first server of another frontier")
+    _note(session, "member", first)
+    if session.connection.read("SELECT value FROM meta WHERE key = 'member'") != [(first,)]:
+        raise ConfigError(f"{session.connection.where}: belongs to another frontier")
+
+
+def _site_suffixes(session: DatabaseSession, suffixes: list[str] | None) -> list[str] | None:
+    """Suffixes added to the public suffix list that defines the sites; noted now, if none were noted before."""
+    if suffixes is not None:
+        _note(session, "suffixes", msgspec.json.encode(suffixes).decode())
+    rows = session.connection.read("SELECT value FROM meta WHERE key = 'suffixes'")
+    return msgspec.json.decode(rows[0][0], type=list[str]) if rows else None
+
+
+def _note(session: DatabaseSession, key: str, value: str) -> None:
+    sql = "INSERT INTO meta VALUES (%s, %s) ON CONFLICT DO NOTHING"
+    session.connection.with_retries(lambda: session.connection.connect().execute(sql, (key, value)))

@@ -1,90 +1,134 @@
 """Shard router: sends each call to the PostgreSQL servers concerned; messages for unreachable ones go to the outbox.
 
-Promises: links for an unreachable server wait in the outbox, and are delivered to the server that keeps their sites
-when it is back, or when the frontier has been imported into other servers.
+Promises: links and weights for an unreachable server wait in the outbox, a small file of the worker, and are delivered
+to the server that keeps their sites when it is back, or when the frontier has been imported into other servers. A
+stored message survives a kill and a power cut; it is removed only after its delivery; delivering twice is harmless.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
+from tarrafa.errors import write_errors
 from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight
-from tarrafa.frontier.postgres.postgres_server import PostgresServer
-from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard, ShardUnreachable
+from tarrafa.frontier.postgres.database_session import on_store
+from tarrafa.frontier.postgres.operations import url_calls
+from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresServer, PostgresShard, ShardUnreachable
 from tarrafa.frontier.postgres.sharding.shard_map import ShardMap
-from tarrafa.frontier.postgres.sharding.shard_outbox import ShardOutbox
+from tarrafa.runtime.sqlite import SqliteFile
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+OUTBOX_CALLS: dict[str, Callable[..., None]] = {
+    "discover": url_calls.discover,
+    "update_weights": url_calls.update_weights,
+}
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS message (
+    id INTEGER PRIMARY KEY, place TEXT NOT NULL, method TEXT NOT NULL, arguments BLOB NOT NULL
+);
+"""
+
+
+class ShardOutbox:
+    """Messages by server, oldest first."""
+
+    def __init__(self, path: Path) -> None:
+        with write_errors(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        file = SqliteFile(path)
+        self._db = file.open(SCHEMA, sync="full")
+        self._errors = file.errors(self._db)
+
+    def put(self, place: str, method: str, arguments: Any) -> None:
+        with self._errors:
+            self._db.execute(
+                "INSERT INTO message (place, method, arguments) VALUES (?, ?, ?)",
+                (place, method, msgspec.msgpack.encode(arguments)),
+            )
+
+    def destinations(self) -> set[str]:
+        """The servers for which messages wait."""
+        return {place for (place,) in self._db.execute("SELECT DISTINCT place FROM message")}
+
+    def pending_messages(self, place: str) -> Iterator[tuple[int, str, bytes]]:
+        """The messages of one server; each is removed with `remove` after its delivery."""
+        while True:
+            row = self._db.execute(
+                "SELECT id, method, arguments FROM message WHERE place = ? ORDER BY id LIMIT 1", (place,)
+            ).fetchone()
+            if row is None:
+                return
+            yield row
+
+    def remove(self, number: int) -> None:
+        self._db.execute("DELETE FROM message WHERE id = ?", (number,))
+
+    def __len__(self) -> int:
+        return len(self._db.execute("SELECT 1 FROM message").fetchall())
+
+    def close(self) -> None:
+        self._db.close()
 
 
 class ShardRouter:
     """Calls the servers of a frontier. The first server is `first`."""
 
-    def __init__(self, registry: ShardMap, outbox: Path | None) -> None:
-        self._registry, self.first, self.shards = registry, registry.first, registry.members
+    def __init__(self, shard_map: ShardMap, outbox: Path | None) -> None:
+        self._map, self.first, self.shards = shard_map, shard_map.first, shard_map.members
         self._outbox_path, self._outbox = outbox, None if outbox is None or not outbox.exists() else ShardOutbox(outbox)
 
     async def close(self) -> None:
-        await self._registry.close()
+        await self._map.close()
         if self._outbox is not None:
             self._outbox.close()
 
     async def on_all(
-        self, work: Callable[[PostgresServer], T], *, all_of_them: bool = False
-    ) -> list[tuple[PostgresShard, T]]:
-        """The results of the servers that answer; the first must answer, and with `all_of_them` every one."""
-        found: list[tuple[PostgresShard, T]] = []
+        self, work: Callable[Concatenate[PostgresServer, P], T], *positional: P.args, **named: P.kwargs
+    ) -> dict[PostgresShard, T]:
+        """The results of the servers that answer; the first must answer."""
+        found: dict[PostgresShard, T] = {}
         for shard in self.shards:
             try:
-                found.append((shard, await shard.call(work)))
+                found[shard] = await shard.call(work, *positional, **named)
             except ShardUnreachable:
-                if all_of_them or shard is self.first:
+                if shard is self.first:
                     raise
         return found
 
-    async def tell_sites_apart(self, suffixes: list[str] | None = None) -> None:
-        await self._registry.tell_sites_apart(suffixes)
+    async def on_every(
+        self, work: Callable[Concatenate[PostgresServer, P], T], *positional: P.args, **named: P.kwargs
+    ) -> list[T]:
+        """The results of all servers: every one must answer."""
+        return [await shard.call(work, *positional, **named) for shard in self.shards]
 
     async def shard_of(self, host_key: str) -> PostgresShard:
-        await self.tell_sites_apart()
-        return self._registry.shard_of(host_key)
+        await self._map.load_suffixes()
+        return self._map.shard_of(host_key)
 
     async def by_shard(
         self, items: Iterable[Any], key: Callable[[Any], str] = attrgetter("host_key")
     ) -> dict[PostgresShard, list[Any]]:
         """The items by server, according to their host keys; an item without a host key goes to all servers."""
-        await self.tell_sites_apart()
+        await self._map.load_suffixes()
         parts: defaultdict[PostgresShard, list[Any]] = defaultdict(list)
         for item in items:
             host_key = key(item)
-            for shard in [self._registry.shard_of(host_key)] if host_key else self.shards:
+            for shard in [self._map.shard_of(host_key)] if host_key else self.shards:
                 parts[shard].append(item)
         return parts
-
-    async def call_each(
-        self,
-        items: Iterable[Any],
-        work: Callable[[PostgresServer, list[Any]], None],
-        key: Callable[[Any], str] = attrgetter("host_key"),
-    ) -> None:
-        """Call each server with its part of the items."""
-        for shard, part in (await self.by_shard(items, key)).items():
-            await shard.call(lambda server, part=part: work(server, part))  # type: ignore[misc]
 
     async def send(self, method: str, collection: Any, items: Sequence[Any]) -> None:
         """Send each server its part (`discover` or `update_weights`), or put it into the outbox."""
         for shard, part in (await self.by_shard(items)).items():
-
-            def deliver(server: PostgresServer, part: list[Any] = part) -> None:
-                getattr(server.urls, method)(collection, part)
-
             try:
-                await shard.call(deliver)
+                await shard.call(OUTBOX_CALLS[method], collection, part)
             except ShardUnreachable:
                 if self._outbox is None and self._outbox_path is not None:
                     self._outbox = ShardOutbox(self._outbox_path)
@@ -96,8 +140,7 @@ class ShardRouter:
         """Deliver the messages that wait, except links of deleted collections."""
         if self._outbox is None:
             return
-        rows = await self.first.call(lambda server: server.store_call(lambda store: store.collections.rows)())
-        known = {row.id for row in rows}
+        known = {row.id for row in await self.first.call(on_store(lambda store: store.collections.rows))}
         away = {shard.where for shard in self.shards if shard.is_away}
         for place in self._outbox.destinations() - away:  # also of servers that the frontier was on before
             for number, method, arguments in self._outbox.pending_messages(place):

@@ -13,6 +13,7 @@ Knows nothing of HTTP. The caller passes the base URL (a `base` element counts, 
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -133,12 +134,12 @@ class JsonLdReader:
         """Add the statements of a block. Returns whether it could be read."""
         if not isinstance(block, dict | list):
             return False
-        told = fast_path.extract_plain_block(block, self._base)
-        if told is None:
+        triples = fast_path.extract_plain_block(block, self._base)
+        if triples is None:
             if self._careful:
                 raise SandboxRequired("a block of JSON-LD that is not plain")
             return self.parse_block(number, block)
-        self._add(number, told)
+        self._add(number, triples)
         return True
 
     def parse_block(self, number: int, block: dict[str, Any] | list[Any]) -> bool:
@@ -152,9 +153,9 @@ class JsonLdReader:
             return False
         return len(self._statements) > before or not prepared.lacks_context or self._statements.is_full
 
-    def _add(self, number: int, told: fast_path.PlainTriples) -> None:
+    def _add(self, number: int, triples: fast_path.PlainTriples) -> None:
         blank, add = self._statements.blank_node, self._statements.add
-        for subject, predicate, value in told:
+        for subject, predicate, value in triples:
             add(
                 subject if isinstance(subject, str) else blank(("jsonld", number, subject)),
                 predicate,
@@ -162,9 +163,7 @@ class JsonLdReader:
             )
 
     def _convert(self, number: int, block: bytes, *, guessed: bool) -> None:
-        """Parse and add a block. `guessed`: a context is missing, so that a bare class would be resolved against the
-        page's URL.
-        """
+        """Parse and add a block. `guessed`: a context is missing, so a bare class would become a URL of the site."""
         statements = self._statements
         beside = f"{(self._base or '').rpartition('/')[0]}/" if guessed else "\0"
         names: dict[str, str | None] = {}
@@ -202,14 +201,14 @@ def _encoded(block: object) -> bytes:
         return json.dumps(block, ensure_ascii=False).encode("utf-8", "replace")
 
 
+@dataclass(slots=True)
 class _JsonLdBudget:
     """The remaining budget of the blocks of a page."""
 
-    def __init__(self) -> None:
-        self.work = WORK_MAX
-        self.contexts = CONTEXTS_MAX
-        self.terms = TERMS_MAX
-        self.scoped_work = SCOPED_WORK_MAX
+    work: int = WORK_MAX
+    contexts: int = CONTEXTS_MAX
+    terms: int = TERMS_MAX
+    scoped_work: int = SCOPED_WORK_MAX
 
     def check(self) -> None:
         if min(self.work, self.contexts, self.terms, self.scoped_work) < 0:
@@ -217,9 +216,7 @@ class _JsonLdBudget:
 
 
 class _BlockSanitizer:
-    """Prepares one block for the parser: inserts contexts, and removes everything for which the parser would refuse the
-    block.
-    """
+    """Prepares one block: inserts contexts, and removes what would make the parser refuse the block."""
 
     def __init__(self, block: dict[str, Any] | list[Any], bounds: _JsonLdBudget) -> None:
         self.lacks_context = False
@@ -333,15 +330,13 @@ class _BlockSanitizer:
         return found
 
     def _count(self, term: str, meaning: object) -> None:
-        said = meaning.values() if isinstance(meaning, dict) else (meaning,)
-        self._own_length -= len(term) + sum(len(value) for value in said if isinstance(value, str))
+        values = meaning.values() if isinstance(meaning, dict) else (meaning,)
+        self._own_length -= len(term) + sum(len(value) for value in values if isinstance(value, str))
         if self._own_terms < 0 or self._own_length < 0:
             raise _BlockRefused("too many terms")
 
     def _repair_node(self, node: dict[str, Any]) -> None:
-        """Drop values for which the parser refuses the whole block: an identifier that is a number, a type that is an
-        object.
-        """
+        """Drop values for which the parser refuses the whole block, such as an identifier that is a number."""
         for key in [key for key in node if len(key) > IRI_LENGTH_MAX]:
             del node[key]
         for alias, keyword in self._aliases.items():

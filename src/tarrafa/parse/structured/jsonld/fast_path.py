@@ -34,17 +34,17 @@ class _NotPlain(Exception):
 
 def extract_plain_block(block: dict[str, Any] | list[Any], base: str | None) -> PlainTriples | None:
     """The statements of a plain block; None if the block is not plain."""
-    told: PlainTriples = []
+    triples: PlainTriples = []
     blanks = count()
     try:
         if isinstance(block, dict):
-            _PlainBlock(block, base, told, blanks).extract(_roots(block))
+            _PlainBlock(block, base, triples, blanks).extract(_roots(block))
         else:
-            for part in block:
-                _PlainBlock(part, base, told, blanks).extract([part])  # in a list, a @graph is a named graph: not plain
+            for part in block:  # here a @graph is a named graph: not plain
+                _PlainBlock(part, base, triples, blanks).extract([part])
     except _NotPlain:
         return None
-    return told
+    return triples
 
 
 def _roots(block: dict[str, Any]) -> list[dict[str, Any]]:
@@ -61,7 +61,7 @@ def _roots(block: dict[str, Any]) -> list[dict[str, Any]]:
 class _PlainBlock:
     """One object with the context that applies to all of it."""
 
-    def __init__(self, part: object, base: str | None, told: PlainTriples, blanks: Iterator[int]) -> None:
+    def __init__(self, part: object, base: str | None, triples: PlainTriples, blanks: Iterator[int]) -> None:
         address = part.get("@context") if isinstance(part, dict) else None
         context = known_contexts.known_context(address) if isinstance(address, str) else None
         if context is None:
@@ -69,7 +69,7 @@ class _PlainBlock:
         self._address = address
         self._vocabulary, self._terms = context
         self._base = base
-        self._told = told
+        self._triples = triples
         self._written: dict[str, str | None] = {}
         self._blanks = blanks
 
@@ -106,7 +106,7 @@ class _PlainBlock:
                 if ":" in kind and name is not kind:
                     raise _NotPlain
                 if written := self._iri(name):
-                    self._told.append((subject, RDF_TYPE, written))
+                    self._triples.append((subject, RDF_TYPE, written))
         elif (key != "@context" or value != self._address) and key != "@id":
             raise _NotPlain
 
@@ -120,12 +120,12 @@ class _PlainBlock:
         predicate = self._iri(definition["@id"])
         for one in value if isinstance(value, list) else (value,):
             if isinstance(one, dict):
-                told: PlainTerm | None = self._subject(one)
-                pending.append((one, told, depth))
+                term: PlainTerm | None = self._subject(one)
+                pending.append((one, term, depth))
             else:
-                told = self._value(one, kind)
-            if told is not None and predicate:
-                self._told.append((subject, predicate, told))
+                term = self._value(one, kind)
+            if term is not None and predicate:
+                self._triples.append((subject, predicate, term))
 
     def _value(self, value: object, kind: str) -> PlainTerm | None:
         if isinstance(value, str):

@@ -28,9 +28,7 @@ _between = re.compile(r"[\s,;}\]]*").match  # between values in a row; also unma
 
 
 def decode_lenient(text: str) -> object:
-    """The value, or a list of several values in a row. Raises ValueError if the text is neither JSON nor nearly
-    JSON.
-    """
+    """The value, or a list of several values in a row. ValueError if the text is not even nearly JSON."""
     text = text.strip(_BLANK)
     try:
         return msgspec.json.decode(text)

@@ -44,7 +44,7 @@ def extract(
     try:
         steps.process(found)
     except IncompleteTripleError:
-        steps = RdfaProcessor(base, location or base, statements, rules, may_hang=True)
+        steps = RdfaProcessor(base, location or base, statements, rules, allow_incomplete=True)
         steps.process(document.select(_COMPLETING + role))
     steps.emit_statements()
 

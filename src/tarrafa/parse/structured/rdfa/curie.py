@@ -8,11 +8,13 @@ Knows nothing of elements, subjects or statements.
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any
 
 from tarrafa.parse.rdf.nquads import IRI_LENGTH_MAX, StatementSet, iri
 from tarrafa.parse.structured.iri_resolution import BaseIri
-from tarrafa.parse.structured.rdfa.initial_context import DEFAULT_PREFIX, PREFIXES
+from tarrafa.parse.structured.rdfa.initial_context import DEFAULT_PREFIX
 
 TERMS_MAX = 256  # of one attribute
 PREFIXES_MAX = 256  # in force at one place
@@ -26,19 +28,15 @@ _ncname = re.compile(r"[^\W\d][\w.\-\u00b7]*").fullmatch
 _scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:").match
 _CACHED_LENGTH_MAX = 1_024
 
-NO_PREFIXES: Mapping[str, str] = {}
 
-
+@dataclass(slots=True, eq=False)
 class TermCache:
     """Shared by all scopes of one page: labelled blank nodes, and cached IRI terms."""
 
-    __slots__ = ("_statements", "_written", "location", "scopes")
-
-    def __init__(self, statements: StatementSet, location: BaseIri) -> None:
-        self.location = location
-        self._statements = statements
-        self._written: dict[str, str | None] = {}
-        self.scopes = 0
+    _statements: StatementSet
+    location: BaseIri
+    scopes: int = 0
+    _written: dict[str, str | None] = field(default_factory=dict)
 
     def labelled_blank_node(self, label: str) -> str | None:
         """The blank node that the page calls `_:label`."""
@@ -59,43 +57,22 @@ class TermCache:
         return term
 
 
+@dataclass(slots=True, eq=False)
 class CurieScope:
     """The declarations in force at one place of the page. `declared` are the prefixes as the page writes them,
     including `""` for xmlns, which XML literals need. Places with the same declarations share one scope and its cache.
     """
 
-    __slots__ = (
-        "_known",
-        "_names",
-        "_predicates",
-        "_resources",
-        "_within",
-        "base",
-        "declared",
-        "prefixes",
-        "terms",
-        "vocabulary",
-    )
-
-    def __init__(
-        self,
-        names: TermCache,
-        base: BaseIri,
-        terms: Mapping[str, str],
-        prefixes: Mapping[str, str] = PREFIXES,
-        declared: Mapping[str, str] = NO_PREFIXES,
-        vocabulary: str = "",
-    ) -> None:
-        self._names = names
-        self.base = base
-        self.terms = terms
-        self.prefixes = prefixes
-        self.declared = declared
-        self.vocabulary = vocabulary
-        self._known: dict[str, str | None] = {}
-        self._predicates: dict[str, list[str]] = {}
-        self._resources: dict[str, str | None] = {}
-        self._within: dict[object, CurieScope] = {}
+    _names: TermCache
+    base: BaseIri
+    terms: Mapping[str, str]
+    prefixes: Mapping[str, str]
+    declared: Mapping[str, str]
+    vocabulary: str = ""
+    _known: dict[str, str | None] = field(default_factory=dict)
+    _predicates: dict[str, list[str]] = field(default_factory=dict)
+    _resources: dict[str, str | None] = field(default_factory=dict)
+    _within: dict[object, "CurieScope"] = field(default_factory=dict)
 
     def iri(self, reference: str) -> str | None:
         """The term of an IRI, never of a CURIE; None if it is not valid."""
@@ -145,9 +122,7 @@ class CurieScope:
         return list(dict.fromkeys(found for token in tokens[:TERMS_MAX] if (found := self.term(token))))
 
     def predicates(self, text: str) -> list[str]:
-        """Like `all_terms`, without blank nodes, which cannot be predicates. The list is cached: callers must not
-        change it.
-        """
+        """Like `all_terms`, without blank nodes. The list is cached: callers must not change it."""
         known = self._predicates.get(text)
         if known is None:
             known = [found for found in self.all_terms(text) if found[0] == "<"]
@@ -176,9 +151,7 @@ class CurieScope:
         return self if base.whole == self.base.whole else self._changed(None, base=base)
 
     def with_prefixes(self, namespaces: Mapping[str, str], prefix: str) -> "CurieScope":
-        """The same scope with further prefixes: those of xmlns, overridden by those of @prefix (RDFa Core §7.5 step
-        3).
-        """
+        """The same scope with the prefixes of xmlns, overridden by those of @prefix (RDFa Core §7.5 step 3)."""
         key = ("prefix", prefix) if not namespaces and len(prefix) <= _CACHED_LENGTH_MAX else None
         if key and (before := self._within.get(key)):
             return before
@@ -190,38 +163,22 @@ class CurieScope:
             return self
         declared = dict(islice({**self.declared, **fresh}.items(), PREFIXES_MAX))
         resolve = self._names.location.resolve
-        heard = {name.lower(): resolve(meant) for name, meant in fresh.items() if name and name in declared}
-        return self._changed(key, declared=declared, prefixes={**self.prefixes, **heard})
+        resolved = {name.lower(): resolve(meant) for name, meant in fresh.items() if name and name in declared}
+        return self._changed(key, declared=declared, prefixes={**self.prefixes, **resolved})
 
-    def _changed(
-        self,
-        key: object,
-        base: BaseIri | None = None,
-        declared: Mapping[str, str] | None = None,
-        prefixes: Mapping[str, str] | None = None,
-        vocabulary: str | None = None,
-    ) -> "CurieScope":
+    def _changed(self, key: object, **changes: Any) -> "CurieScope":
         names = self._names
         if names.scopes >= SCOPES_MAX:
             return self
         names.scopes += 1
-        fresh = CurieScope(
-            names,
-            base or self.base,
-            self.terms,
-            self.prefixes if prefixes is None else prefixes,
-            self.declared if declared is None else declared,
-            self.vocabulary if vocabulary is None else vocabulary,
-        )
+        fresh = replace(self, **changes, _known={}, _predicates={}, _resources={}, _within={})
         if key is not None:
             self._within[key] = fresh
         return fresh
 
 
 def _parse_prefixes(prefix: str) -> dict[str, str]:
-    """The prefixes in `dc: http://purl.org/dc/terms/ ...`. A word that is no prefix is skipped, not taken for
-    an IRI.
-    """
+    """The prefixes in `dc: http://purl.org/dc/terms/ ...`. A word that is no prefix is skipped."""
     found: dict[str, str] = {}
     words = iter(prefix.split(maxsplit=TOKENS_MAX)[:TOKENS_MAX])
     for word in words:
@@ -231,7 +188,5 @@ def _parse_prefixes(prefix: str) -> dict[str, str]:
 
 
 def is_valid_prefix(name: str, meant: str) -> bool:
-    """Whether this may be a prefix. `_` is for blank nodes, and the empty one may not be declared (RDFa Core §7.5 step
-    3).
-    """
+    """RDFa Core §7.5 step 3: `_` is for blank nodes, and the empty prefix may not be declared."""
     return name != "_" and len(name) + len(meant) <= IRI_LENGTH_MAX and _ncname(name) is not None

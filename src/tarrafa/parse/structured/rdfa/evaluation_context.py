@@ -1,9 +1,10 @@
-"""Holds the RDFa evaluation context and the local values of an element (RDFa Core section 7.5).
+"""Holds the RDFa evaluation context and the local values of an element (RDFa Core 1.1 section 7.5).
 
-Implements the evaluation context of RDFa Core 1.1 section 7.5 and the local values of its step 1.
 Promises: a context never changes after it is made, so that elements can share it.
 Knows nothing of how statements are made.
 """
+
+from dataclasses import dataclass, field
 
 from turbohtml import Document, Element
 
@@ -11,47 +12,33 @@ from tarrafa.parse.structured.rdfa.curie import CurieScope
 
 _MAY_BE_CURIE = ("about", "resource")
 
-IncompleteTriple = tuple[
-    str, bool, list[str] | None
-]  # predicate; from the subject, or to it; the list that takes it instead
+# Predicate; from the subject, or to it; the list that takes it instead.
+IncompleteTriple = tuple[str, bool, list[str] | None]
 
 
+@dataclass(slots=True, eq=False)
 class ListMapping:
-    """The lists that @inlist collects for one subject."""
+    """The lists that @inlist collects for one subject, by predicate."""
 
-    __slots__ = ("items", "subject")
-
-    def __init__(self, subject: str) -> None:
-        self.subject = subject
-        self.items: dict[str, list[str]] = {}
+    subject: str
+    items: dict[str, list[str]] = field(default_factory=dict)
 
 
+@dataclass(slots=True, eq=False)
 class EvaluationContext:
     """The values in force inside an element. `lists` belong to its `object`, the subject of the children; `literals`
     counts the enclosing elements whose text is already a literal.
     """
 
-    __slots__ = ("_plain", "_text", "hanging", "language", "lists", "literals", "object", "scope", "subject")
-
-    def __init__(
-        self,
-        subject: str,
-        object_: str,
-        scope: CurieScope,
-        language: str,
-        lists: ListMapping,
-        hanging: list[IncompleteTriple] | None,
-        literals: int,
-    ) -> None:
-        self.subject = subject
-        self.object = object_
-        self.scope = scope
-        self.language = language
-        self.lists = lists
-        self.hanging = hanging
-        self.literals = literals
-        self._plain: EvaluationContext | None = None
-        self._text: EvaluationContext | None = None
+    subject: str
+    object: str
+    scope: CurieScope
+    language: str
+    lists: ListMapping
+    incomplete: list[IncompleteTriple] | None
+    literals: int
+    _plain: "EvaluationContext | None" = None
+    _text: "EvaluationContext | None" = None
 
     @classmethod
     def initial(cls, page: str, scope: CurieScope, language: str) -> "EvaluationContext":
@@ -62,7 +49,7 @@ class EvaluationContext:
         """The context inside an element that declares prefixes or a language, and states nothing."""
         if scope is self.scope and language == self.language:
             return self
-        return EvaluationContext(self.subject, self.object, scope, language, self.lists, self.hanging, self.literals)
+        return EvaluationContext(self.subject, self.object, scope, language, self.lists, self.incomplete, self.literals)
 
     def for_property_element(self, *, texts: int) -> "EvaluationContext":
         """The context inside an element that states a property of its parent's subject: shared by all such elements."""
@@ -77,23 +64,19 @@ class EvaluationContext:
         return known
 
 
+@dataclass(slots=True, eq=False)
 class LocalValues:
     """An element with its attributes, and the values that steps 5 and 6 establish for it."""
 
-    __slots__ = ("element", "language", "object", "outer", "own", "scope", "skip", "subject", "typed")
-
-    def __init__(
-        self, element: Element, own: dict[str, str], scope: CurieScope, language: str, outer: EvaluationContext
-    ) -> None:
-        self.element = element
-        self.own = own
-        self.scope = scope
-        self.language = language
-        self.outer = outer
-        self.skip = False
-        self.subject = outer.object  # "new subject"
-        self.object: str | None = None  # "current object resource"
-        self.typed: str | None = None  # "typed resource"
+    element: Element
+    own: dict[str, str]
+    scope: CurieScope
+    language: str
+    outer: EvaluationContext
+    skip: bool = False
+    subject: str = ""  # "new subject"
+    object: str | None = None  # "current object resource"
+    typed: str | None = None  # "typed resource"
 
     def resource(self, *names: str) -> str | None:
         """The resource of the first of these attributes that names one."""

@@ -70,9 +70,7 @@ class LiteralBuilder:
         return literal(text, language)
 
     def text(self, element: Element, language: str, nested: int) -> str | None:
-        """The text of an element as a term; for a `time` element, its time. `nested` is the number of enclosing
-        literals.
-        """
+        """The text of an element as a term; of `time`, its time. `nested` counts the enclosing literals."""
         if nested >= NESTED_MAX:
             return None
         text = element.text

@@ -22,7 +22,7 @@ from tarrafa.parse.structured.rdfa.evaluation_context import (
     ListMapping,
     LocalValues,
 )
-from tarrafa.parse.structured.rdfa.initial_context import RDFA, XHV, HostLanguageRules
+from tarrafa.parse.structured.rdfa.initial_context import PREFIXES, RDFA, XHV, HostLanguageRules
 from tarrafa.parse.structured.rdfa.literals import LiteralBuilder, element_attributes
 
 ELEMENTS_MAX = 100_000  # visited
@@ -40,26 +40,10 @@ _RELEVANT = _RESOURCEFUL | _DECLARING | {"role"}
 _UNUSUAL = (_RELEVANT | {"inlist", "datatype", "datetime", "value"}) - {"property", "resource", "href", "src"}
 _LINKING = frozenset({"resource", "href", "src"})
 # An element with no other attributes declares no namespaces. (Checking the prefix of each name takes longer.)
-_ORDINARY = _RELEVANT.union(
-    [
-        "alt",
-        "class",
-        "content",
-        "datatype",
-        "datetime",
-        "height",
-        "id",
-        "inlist",
-        "itemprop",
-        "media",
-        "name",
-        "style",
-        "target",
-        "title",
-        "type",
-        "value",
-        "width",
-    ]
+_ORDINARY = (
+    {"alt", "class", "content", "datatype", "datetime", "height", "id", "inlist", "itemprop", "media", "name", "style"}
+    | {"target", "title", "type", "value", "width"}
+    | _RELEVANT
 )
 _OUTERMOST = ("head", "body")  # they have the same subject as their parent
 
@@ -74,11 +58,17 @@ class RdfaProcessor:
     """Reads the elements of one page."""
 
     def __init__(
-        self, base: str, location: str, statements: StatementSet, rules: HostLanguageRules, *, may_hang: bool = False
+        self,
+        base: str,
+        location: str,
+        statements: StatementSet,
+        rules: HostLanguageRules,
+        *,
+        allow_incomplete: bool = False,
     ) -> None:
         self._statements = statements
         self._rules = rules
-        self._allow_incomplete = may_hang
+        self._allow_incomplete = allow_incomplete
         self._triples: dict[Triple, None] = {}
         self._attempts = 0
         self._room = STATEMENTS_LENGTH_MAX  # characters; more could not be stated
@@ -86,7 +76,7 @@ class RdfaProcessor:
         self._values = LiteralBuilder(rules)
         self._all_lists: list[ListMapping] = []
         self._inside: dict[Element, EvaluationContext] = {}
-        scope = CurieScope(TermCache(statements, BaseIri(location)), BaseIri(base), rules.terms)
+        scope = CurieScope(TermCache(statements, BaseIri(location)), BaseIri(base), rules.terms, PREFIXES, {})
         self._page = scope.iri("") or statements.blank_node()
         self._outside = EvaluationContext.initial(self._page, scope, "")
 
@@ -103,9 +93,7 @@ class RdfaProcessor:
             inside[element] = self._process_element(element, outer)
 
     def _process_ancestors(self, element: Element) -> EvaluationContext | None:
-        """Process the ancestors of an element, from the outermost on. None inside a template, of which nothing is
-        read.
-        """
+        """Process the ancestors, from the outermost on. None inside a template, of which nothing is read."""
         inside, waiting = self._inside, []
         node = element.parent
         context = None
@@ -131,7 +119,7 @@ class RdfaProcessor:
         if not namespaces:
             if _RELEVANT.isdisjoint(own):
                 return outer
-            if "property" in own and outer.hanging is None and _UNUSUAL.isdisjoint(own):
+            if "property" in own and outer.incomplete is None and _UNUSUAL.isdisjoint(own):
                 return self._process_simple_property(LocalValues(element, own, outer.scope, outer.language, outer))
         scope, language = outer.scope, outer.language
         if namespaces or not _DECLARING.isdisjoint(own):
@@ -147,9 +135,7 @@ class RdfaProcessor:
         return self._state_element(LocalValues(element, own, scope, language, outer))
 
     def _process_simple_property(self, place: LocalValues) -> EvaluationContext:
-        """Steps 5, 11 and 13 for the usual element, faster: a @property with a @content, a link or nothing beside it,
-        and no incomplete triple.
-        """
+        """Steps 5, 11 and 13, faster, for a @property with a @content, a link or nothing, and no incomplete triple."""
         own, outer = place.own, place.outer
         links = not _LINKING.isdisjoint(own)
         content = own.get("content")
@@ -255,16 +241,16 @@ class RdfaProcessor:
             for kind in place.scope.all_terms(own["typeof"]):
                 self._add(place.typed, RDF_TYPE, kind)
         lists = outer.lists if outer.lists.subject == subject else ListMapping(subject)
-        hanging = self._state_links(place, lists) if links else None
+        incomplete = self._state_links(place, lists) if links else None
         literals = outer.literals
         if "property" in own and self._property(place, lists):
             literals += 1
-        if outer.hanging:
+        if outer.incomplete:
             self._complete(outer, subject)
         inner = place.object or subject
         if lists.subject != inner:
             lists = ListMapping(inner)
-        return EvaluationContext(subject, inner, place.scope, place.language, lists, hanging, literals)
+        return EvaluationContext(subject, inner, place.scope, place.language, lists, incomplete, literals)
 
     def _state_links(self, place: LocalValues, lists: ListMapping) -> list[IncompleteTriple] | None:
         """Steps 9 and 10: the triples of @rel and @rev, or incomplete triples that a descendant completes."""
@@ -286,15 +272,15 @@ class RdfaProcessor:
         if not self._allow_incomplete:
             raise IncompleteTripleError
         place.object = self._statements.blank_node()
-        hanging: list[IncompleteTriple] = [
+        incomplete: list[IncompleteTriple] = [
             (name, True, self._list(lists, name) if in_list else None) for name in forward
         ]
-        hanging += [(name, False, None) for name in backward]
-        return hanging
+        incomplete += [(name, False, None) for name in backward]
+        return incomplete
 
     def _complete(self, outer: EvaluationContext, found: str) -> None:
         """Step 12: complete the incomplete triples of the enclosing elements with this element's subject."""
-        for predicate, forward, gathered in outer.hanging or ():
+        for predicate, forward, gathered in outer.incomplete or ():
             if gathered is not None:
                 self._append(gathered, found)
             elif forward:
@@ -370,9 +356,7 @@ class RdfaProcessor:
 
 
 def _attributes(element: Element) -> dict[str, str]:
-    """All attributes, with @rel and @rev as texts. Other token lists that the tree makes, such as @class, are not
-    needed.
-    """
+    """All attributes, with @rel and @rev as texts; other token lists, such as @class, are not needed."""
     own = cast("dict[str, str]", element_attributes(element))
     for name in ("rel", "rev"):
         if name in own:
@@ -398,27 +382,27 @@ def _copy_patterns(triples: Iterable[Triple], made_max: int) -> list[Triple]:
     """
     triples = list(triples)
     patterns = {subject for subject, predicate, value in triples if predicate == RDF_TYPE and value == _PATTERN}
-    said: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    stated: dict[str, list[tuple[str, str]]] = defaultdict(list)
     copies: dict[str, list[str]] = defaultdict(list)
     for subject, predicate, value in triples:
         if predicate == _COPY and value in patterns:
             copies[subject].append(value)
         elif subject in patterns and not (predicate == RDF_TYPE and value == _PATTERN):
-            said[subject].append((predicate, value))
+            stated[subject].append((predicate, value))
     used = {target for targets in copies.values() for target in targets}
     kept = [
         triple for triple in triples if triple[0] not in used and not (triple[1] == _COPY and triple[2] in patterns)
     ]
     for subject in copies:
         if subject not in used:
-            made_max -= _copy_pattern(subject, copies, said, kept, made_max)
+            made_max -= _copy_pattern(subject, copies, stated, kept, made_max)
     return kept
 
 
 def _copy_pattern(
     subject: str,
     copies: dict[str, list[str]],
-    said: dict[str, list[tuple[str, str]]],
+    stated: dict[str, list[tuple[str, str]]],
     kept: list[Triple],
     made_max: int,
 ) -> int:
@@ -431,7 +415,7 @@ def _copy_pattern(
             continue
         seen.add(pattern)
         room = made_max - work
-        kept += [(subject, predicate, value) for predicate, value in said.get(pattern, ())[:room]]
+        kept += [(subject, predicate, value) for predicate, value in stated.get(pattern, ())[:room]]
         waiting += copies.get(pattern, ())[: made_max - work]
-        work += len(said.get(pattern, ())[:room]) + len(copies.get(pattern, ()))
+        work += len(stated.get(pattern, ())[:room]) + len(copies.get(pattern, ()))
     return work

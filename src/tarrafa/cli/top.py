@@ -1,9 +1,9 @@
-"""Command `tarrafa top`: reads the numbers of all collections each second and draws them in the terminal.
+"""Commands `status` and `top`: print the numbers of all collections and workers, once or live in the terminal.
 
-It runs until `q` or Ctrl-C, and only reads. Outside a terminal it prints the same frames one after the other, without
-colours and cursor movements; as JSON, one line a second. The frontier is read each time; index, link graph and triple
-store every few seconds, in a thread, because that opens files. Drawing is pure: a frame fits the terminal from 80
-columns and 24 rows on, shows running collections first, and counts what has no room.
+`top` runs until `q` or Ctrl-C, and only reads. Outside a terminal it prints the same frames one after the other,
+without colours and cursor movements; as JSON, one line a second. The frontier is read each time; index, link graph and
+triple store every few seconds, in a thread, because that opens files. Drawing is pure: a frame fits the terminal from
+80 columns and 24 rows on, shows running collections first, and counts those without room.
 """
 
 import asyncio
@@ -15,29 +15,127 @@ import tty
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Annotated
 
 import msgspec
+import typer
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.text import Text
 
-from tarrafa.cli.crawl import fetch_overview, run_until_interrupted, time_left_text
-from tarrafa.cli.output import terminal
+from tarrafa.cli.crawl import fetch_overview, format_statuses, run_until_interrupted, time_left_text
+from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, TokenFile
+from tarrafa.cli.output import console, new_table, print_json, printable
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import DataError, TarrafaError
-from tarrafa.frontier.address import Address
+from tarrafa.frontier.address import Address, from_command_line
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
 from tarrafa.graph.follower import behind as graph_behind
 from tarrafa.i18n import ENGLISH
-from tarrafa.index.status import IndexStatus
-from tarrafa.index.status import index_status as index_of
+from tarrafa.index.follower import IndexStatus, index_status
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.triples.status import TriplesStatus
-from tarrafa.triples.status import triples_status as triples_of
+from tarrafa.triples.status import TriplesStatus, triples_status
 
 FOLLOWERS_EVERY_S = 5.0
-TREND_SAMPLES = 240  # samples
+TREND_SAMPLES = 240
 RATE_SAMPLES = 5  # of them
+EVERY_S = 1.0
+LAST_LINE = Text("q: quit", "dim")
+STYLES = {"running": "green", "paused": "yellow", "failed": "red", "finished": "cyan", "stopped": "dim"}
+ORDER = ("running", "failed", "paused", "waiting", "ready", "stopped", "finished")
+BARS, PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
+WIDE = 120  # columns: from here on there is room for more numbers
+NAME_MIN, NAME_MAX = 10, 32
+WORKERS_MIN = 3
+FIXED = 6  # rows: title, heads of two tables, two empty ones, and one for the caller
+FOLLOWING = 5  # rows, where there is room: one empty
+
+Lines = list[Text]
+
+
+def status(
+    data: Data = DEFAULT_DATA,
+    as_json: Json = False,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Show state and numbers of collections and workers.
+
+    With the size of the index and of the triple store in this data directory. `tarrafa top` shows the same live.
+    """
+    directory = DataDirectory(data)
+    found = asyncio.run(fetch_overview(directory, from_command_line(where, token_file)))
+    index, triples = index_status(directory), triples_status(directory)
+    if as_json:
+        print_json(msgspec.to_builtins(ENGLISH.render_all(found)) | {"index": index, "triples": triples})
+    else:
+        _print_overview(found)
+        _print_index_state(index)
+        _print_triples_state(triples)
+
+
+def _print_overview(shown: FrontierOverview) -> None:
+    headings = ("collection", "state", "pages", "pages/s", "known", "pending", "failed", "hosts")
+    table = new_table(*headings, left=("collection", "state"))
+    for one in shown.collections:
+        figures = [f"{one.fetched:,}", f"{one.pages_per_s:,.1f}", f"{one.known:,}", f"{one.pending:,}"]
+        table.add_row(one.name, one.state, *figures, f"{one.failed:,}", f"{one.hosts:,}")
+    console.print(table)
+    for one in shown.collections:
+        if one.sites_chosen or one.table:
+            sites = f"{one.sites_chosen:,} sites chosen, {one.table:,} in the table"
+            console.print(f"{one.name} crawls in breadth order: {sites}; {one.passed_over:,} URLs passed over")
+    for one in shown.collections:
+        if one.revisits:
+            share = f"{one.changes / one.revisits:.0%} found a change"
+            console.print(f"{one.name} is kept fresh: {one.revisits:,} revisits, {share}")
+    for one in shown.collections:
+        if one.reason:
+            console.print(f"{one.name} is {one.state}: {escape(str(one.reason))}")
+    for note in shown.notes:
+        console.print(escape(note))
+    if shown.nodes:
+        workers = ", ".join(f"{node.name} (pid {node.pid}, {node.hosts} hosts)" for node in shown.nodes)
+        console.print(f"workers: {workers}")
+        for node in shown.nodes:
+            if node.note:
+                console.print(f"{node.name}: {escape(node.note)}")
+
+
+def _print_index_state(shown: IndexStatus | None) -> None:
+    if shown is None:
+        return
+    parts = "" if shown.shards == "1" else f" in shards ({shown.shards})"
+    behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
+    anew = "" if shown.settled else "; some in-link counts are still to be updated"
+    console.print(f"index: {shown.documents:,} documents{parts}{behind}{anew}")
+
+
+def _print_triples_state(shown: TriplesStatus | None) -> None:
+    if shown is None:
+        return
+    inferred = f" and {shown.inferred:,} inferred" if shown.inferred else ""
+    behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
+    what = f"{shown.statements:,} statements{inferred} on {shown.pages:,} pages, of {shown.things:,} entities"
+    console.print(f"triple store: {what}{behind}")
+
+
+def top(
+    data: Data = DEFAULT_DATA,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame and exit.")] = False,
+    as_json: Json = False,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Watch collections and workers live in the terminal.
+
+    With the lag of index, link graph and triple store. q or Ctrl-C exits; the crawl continues. With --json, one line a
+    second.
+    """
+    directory, address = DataDirectory(data), from_command_line(where, token_file)
+    place = str(directory.root) if address is None else str(address)
+    run_until_interrupted(lambda: _watch(TopReader(directory, address), place, once=once, as_json=as_json))
 
 
 class FollowerStates(msgspec.Struct, frozen=True):
@@ -67,7 +165,7 @@ class TopSnapshot(msgspec.Struct, frozen=True):
 
 
 class TopReader:
-    """Looks again and again, and remembers a little: how fast each collection was."""
+    """Reads snapshots, and keeps the latest rates of each collection."""
 
     def __init__(self, data: DataDirectory, address: Address | None) -> None:
         self._data, self._address = data, address
@@ -98,7 +196,7 @@ class TopReader:
 def _followers_of(data: DataDirectory) -> FollowerStates:
     if not data.version.exists():
         return FollowerStates()
-    return FollowerStates(index_of(data), triples_of(data), graph_behind(data), _archive_bytes(data))
+    return FollowerStates(index_status(data), triples_status(data), graph_behind(data), _archive_bytes(data))
 
 
 def _archive_bytes(data: DataDirectory) -> int:
@@ -107,18 +205,6 @@ def _archive_bytes(data: DataDirectory) -> int:
             return sum(file.stat().st_size for file in files if file.name.endswith(".warc.gz"))
     except OSError:  # there is no archive, or a file was removed meanwhile
         return 0
-
-
-STYLES = {"running": "green", "paused": "yellow", "failed": "red", "finished": "cyan", "stopped": "dim"}
-ORDER = ("running", "failed", "paused", "waiting", "ready", "stopped", "finished")
-BARS, PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
-WIDE = 120  # columns: from here on there is room for more numbers
-NAME_MIN, NAME_MAX = 10, 32
-WORKERS_MIN = 3
-FIXED = 6  # rows: title, heads of two tables, two empty ones, and one for the caller
-FOLLOWING = 5  # rows, where there is room: one empty
-
-Lines = list[Text]
 
 
 def draw_frame(
@@ -145,7 +231,7 @@ def draw_frame(
     lines += _rows(collections, trends, width, max(1, room - following - for_workers), each, bars)
     lines += [Text(), *_workers(workers, for_workers)]
     lines += _following(snapshot) if following > 1 else [_following_briefly(snapshot.followers)]
-    lines += [Text(terminal.printable(line), "yellow") for line in remarks]
+    lines += [Text(printable(line), "yellow") for line in remarks]
     return [_fitted(line, width) for line in lines]
 
 
@@ -161,11 +247,11 @@ def sparkline(values: Sequence[float], width: int, bars: str = BARS) -> str:
 def progress_text(status: CollectionStatus) -> str:
     """Progress in words: time left, or why the collection does not run."""
     if status.state != "running":
-        return terminal.printable(str(status.reason))
+        return printable(str(status.reason))
     if status.keeps_fresh:
         share = f", {status.changes / status.revisits:.0%} had changed" if status.revisits else ""
         return f"kept fresh: {status.revisits:,} revisits{share}"
-    return time_left_text(status) + (f" ({terminal.printable(str(status.reason))})" if status.reason else "")
+    return time_left_text(status) + (f" ({printable(str(status.reason))})" if status.reason else "")
 
 
 def _urgency(status: CollectionStatus) -> tuple[int, str]:
@@ -181,7 +267,7 @@ def _title(snapshot: TopSnapshot, where: str) -> Text:
     kinds = f"{len(collections)} {'collection' if len(collections) == 1 else 'collections'}, {running} running"
     facts = f" {clock} · {kinds} · {pages:,} pages · {rate:,.1f}/s"
     facts += f" · {ENGLISH.size(snapshot.bytes_per_s)}/s" if snapshot.bytes_per_s is not None else ""
-    return Text.assemble(("Tarrafa", "bold cyan"), facts, (f"  {terminal.printable(where)}" if where else "", "dim"))
+    return Text.assemble(("Tarrafa", "bold cyan"), facts, (f"  {printable(where)}" if where else "", "dim"))
 
 
 def _columns(status: CollectionStatus, width: int) -> dict[str, str]:
@@ -235,7 +321,7 @@ def _rows(
     names = _name_width(width, collections)
     for status in collections[:fitting]:
         cells = "".join(f"{value:>{COLUMN.get(name, 8)}}" for name, value in _columns(status, width).items())
-        name = terminal.printable(status.name)
+        name = printable(status.name)
         name = name if len(name) <= names else name[: names - 1] + "…"
         style = STYLES.get(status.state, "")
         lines.append(Text.assemble((f"{name:<{names}} ", "bold"), (f"{status.state:<9}", style), cells))
@@ -251,7 +337,7 @@ def _details(status: CollectionStatus, trend: Sequence[float], width: int, bars:
     if status.state == "running":
         line.append(sparkline(trend, max(10, width // 4), bars) + "  ", "green")
     line.append(progress_text(status))
-    return [line, Text(f"  {terminal.format_statuses(status)}", "dim")]
+    return [line, Text(f"  {format_statuses(status)}", "dim")]
 
 
 def _workers(workers: Sequence[WorkerLeaseStatus], room: int) -> Lines:
@@ -261,9 +347,9 @@ def _workers(workers: Sequence[WorkerLeaseStatus], room: int) -> Lines:
     lines = [Text(f"{'worker':<{name_width}}{'hosts':>7}{'pid':>9}  note", "bold")]
     fitting = len(workers) if len(workers) <= room else max(0, room - 1)
     for one in workers[:fitting]:
-        name = terminal.printable(one.name)[:name_width]
+        name = printable(one.name)[:name_width]
         lines.append(Text.assemble((f"{name:<{name_width}}", "bold"), f"{one.hosts:>7,}{one.pid:>9}  ",
-                                   (terminal.printable(one.note), "dim")))  # fmt: skip
+                                   (printable(one.note), "dim")))  # fmt: skip
     if fitting < len(workers):
         hosts = sum(one.hosts for one in workers[fitting:])
         lines.append(Text(f"… and {len(workers) - fitting:,} more workers with {hosts:,} hosts", "dim"))
@@ -306,28 +392,16 @@ def _fitted(line: Text, width: int) -> Text:
     return line
 
 
-EVERY_S = 1.0
-LAST_LINE = Text("q: quit", "dim")
-
-
-def run_top(data: DataDirectory, address: Address | None, *, once: bool = False, as_json: bool = False) -> None:
-    """Watch a data directory, or a remote frontier, until q or Ctrl-C."""
-    reader = TopReader(data, address)
-    place = str(data.root) if address is None else str(address)
-    run_until_interrupted(lambda: _watch(reader, place, once=once, as_json=as_json))
-
-
-async def _watch(reader: TopReader, place: str, *, once: bool, as_json: bool) -> int:
+async def _watch(reader: TopReader, place: str, *, once: bool, as_json: bool) -> None:
     console, clock = Console(highlight=False), Clock.from_environment()
     first = await reader.read(clock.now())  # an error at the start is reported like that of any command
     if once or as_json or not console.is_terminal:
         await _print(reader, first, clock, console, place, once=once, as_json=as_json)
-        return 0
+        return
     with _single_keys() as keys, Live(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live:
         async with contextlib.aclosing(_snapshots(reader, first, clock, keys)) as snapshots:
             async for snapshot in snapshots:
                 live.update(Group(*_frame(reader, snapshot, console, place), LAST_LINE), refresh=True)
-    return 0
 
 
 async def _print(

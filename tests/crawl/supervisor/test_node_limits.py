@@ -4,7 +4,8 @@ import shutil
 
 import pytest
 
-from tarrafa.crawl.supervisor.node_limits import DiskSpace
+from tarrafa.crawl.supervisor.node_limits import NodeLimits
+from tarrafa.crawl.worker.resource_limits import UNLIMITED
 from tarrafa.runtime.data_dir import FREE_BYTES_MIN, DataDirectory
 
 
@@ -18,13 +19,15 @@ def free(monkeypatch):
 
 
 def test_a_node_pauses_before_the_disk_is_full_and_goes_on_when_there_is_room_to_spare(tmp_path, free):
-    space = DiskSpace(DataDirectory(tmp_path))
-    seen = []
+    data, lines, seen = DataDirectory(tmp_path / "data"), list[str](), []
+    data.create()
+    limits = NodeLimits(data, UNLIMITED, lines.append)
     for left in (10.0, 2.1, 1.9, 0.1, 2.1, 2.9, 3.1, 2.1, 1.9):
-        free[0] = left
-        seen.append((space.refresh(), bool(space.trouble)))
+        free[0], printed = left, len(lines)
+        limits.refresh()
+        seen.append((len(lines) > printed, bool(limits.trouble)))
     assert seen == [
         (False, False), (False, False), (True, True), (False, True), (False, True), (False, True), (True, False),
         (False, False), (True, True),
     ]  # fmt: skip
-    assert "the disk is nearly full (60 MB left, 64 MB needed)" in str(space.trouble)
+    assert "the disk is nearly full (60 MB left, 64 MB needed)" in str(limits.trouble)

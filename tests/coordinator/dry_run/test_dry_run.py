@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarrafa.coordinator.dry_run.scope_check import NOT_A_URL, URLS_MAX, check_urls, unknown_before_crawl
+from tarrafa.coordinator.dry_run.dry_run import NOT_A_URL, URLS_MAX, check_urls, unknown_before_crawl
 from tarrafa.crawl.scope.collection_loader import complete_collection
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import PORTUGUESE
@@ -46,7 +46,7 @@ def test_what_was_taken_down_is_out():
 
 def test_what_a_dry_run_cannot_know_is_said():
     said = " ".join(map(str, unknown_before_crawl(COLLECTION)))
-    assert "robots.txt is not asked for" in said
+    assert "robots.txt is not fetched" in said
     assert "depth_max = 2" in said
     assert "pages_max = 10" in said
 
@@ -54,5 +54,5 @@ def test_what_a_dry_run_cannot_know_is_said():
 def test_ten_thousand_lines_are_judged_and_one_more_is_refused():
     lines = [f"www.a.br/news/{number}" for number in range(URLS_MAX)]
     assert len(check_urls(COLLECTION, lines)) == URLS_MAX
-    with pytest.raises(ConfigError, match="judge them in parts"):
+    with pytest.raises(ConfigError, match="check them in parts"):
         check_urls(COLLECTION, [*lines, "www.a.br"])

@@ -1,27 +1,26 @@
-"""Working copy: fetches the rows of a transaction from PostgreSQL into SQLite in memory, and writes changed rows back.
+"""Row cache: fetches the rows of a transaction from PostgreSQL into SQLite in memory, and writes changed rows back.
 
-A working copy is a small SQLite database in memory with the frontier's own tables. The rows that a call names are
-fetched from PostgreSQL, once each; the call runs on them as on a file; the difference, which SQLite's session extension
+The cache is a small SQLite database in memory with the frontier's own tables. The rows that a call names are fetched
+from PostgreSQL, once each; the call runs on them as on a file; the difference, which SQLite's session extension
 records, goes back in bulk. A call over thousands of URLs costs a dozen round trips, not a thousand.
 
-Promises: a row is fetched once per transaction and never overwrites our change; rows below a host are changed only
-while that host's row is locked; a row that has changed since it was fetched (`StaleCopy`) undoes the whole call.
+Promises: a row is fetched once per transaction and never overwrites our change; a row that has changed since it was
+fetched (`StaleRow`) undoes the whole call. Knows nothing of the order of locks: see `row_locks.py`.
 
 Known weakness: a statement sees only prefetched rows. Every range that the store reads is preceded by a
-`prefetch_first`, and the tests run the same random lives on a file and on a copy and compare every answer.
+`prefetch_first`, and the tests run the same random lives on a file and on a row cache and compare every answer.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import apsw
 import psycopg
 
-from tarrafa.frontier.store.database import ALL_ROWS, OLD, STATEMENTS_KEPT, TABLES, FrontierDatabase
-from tarrafa.frontier.store.ready_queue import NEW_ROWS
-from tarrafa.model import HostId
+from tarrafa.frontier.store.database import ALL_ROWS, FrontierDatabase
 
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": "text", "BLOB": "bytea"}
 LOCKED_TABLES = frozenset({"site", "address", "number"})  # below no host: locked when they are fetched
@@ -29,12 +28,13 @@ IDEMPOTENT_TABLES = frozenset({"robots"})  # several transactions may write the 
 # Rows below a locked host cannot conflict; the others are always written in this order, so that nothing deadlocks.
 WRITE_ORDER = ("site", "address", "number", "worker", "collection", "robots")
 CHUNK = 64  # more rows when a range turns out too short
+TABLE_INFO = "FROM pragma_table_info(?)"
 
 Row = tuple[Any, ...]
 Cursor = psycopg.Cursor[Row]
 
 
-class StaleCopy(Exception):
+class StaleRow(Exception):
     """Another transaction changed a fetched row: the call begins anew."""
 
 
@@ -46,9 +46,10 @@ class TableSchema:
     columns: tuple[str, ...]
     types: dict[str, str]
     key: tuple[str, ...]
+    key_places: tuple[int, ...]  # of the key's columns among all columns
 
     def key_of(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(row[self.columns.index(column)] for column in self.key)
+        return tuple(row[place] for place in self.key_places)
 
     def arrays(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """One array per column, each of one type."""
@@ -68,66 +69,85 @@ def _convert(kind: str, value: Any) -> Any:
     return value.replace("\0", "�") if kind == "text" else value  # PostgreSQL's text holds everything but NUL
 
 
+def _listed(prefix: str, columns: Sequence[str]) -> str:
+    return ", ".join(prefix + column for column in columns)
+
+
 @dataclass(slots=True)
 class _FetchedRange:
     last: Row | None = None  # the key up to which all rows are here
     complete: bool = False
 
 
-class WorkingCopy(FrontierDatabase):
-    """The working copy of one connection."""
+class RowCache:
+    """The rows of one transaction in the SQLite database `db`, which has the frontier's tables."""
 
-    is_working_copy = True
-
-    def __init__(self, suffix_list: str) -> None:
-        super().__init__(apsw.Connection(":memory:", statementcachesize=STATEMENTS_KEPT))
-        self.connection.execute(TABLES)
-        self.run("INSERT INTO meta VALUES ('suffix_list', ?)", (suffix_list,))
-        names = self.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    def __init__(self, db: FrontierDatabase) -> None:
+        self._db = db
+        names = db.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")
         self.tables = {name: self._table(name) for (name,) in names}
         self._seen: defaultdict[str, set[Row]] = defaultdict(set)
         self._ranges: defaultdict[tuple[str, Row, bool], _FetchedRange] = defaultdict(_FetchedRange)
-        self._locked: set[HostId] = set()
 
     def _table(self, name: str) -> TableSchema:
-        columns = self.rows(f"SELECT name, type, pk FROM pragma_table_info('{name}')")
-        key = sorted((pk, column) for column, _, pk in columns if pk)
-        return TableSchema(
-            name,
-            tuple(column for column, _, _ in columns),
-            {column: TYPES[kind] for column, kind, _ in columns},
-            tuple(column for _, column in key),
-        )
+        types = {column: TYPES[kind] for column, kind in self._db.rows(f"SELECT name, type {TABLE_INFO}", (name,))}
+        key = self._db.rows(f"SELECT name, cid {TABLE_INFO} WHERE pk ORDER BY pk", (name,))
+        return TableSchema(name, tuple(types), types, tuple(one for one, _ in key), tuple(place for _, place in key))
 
     # -- a transaction ----------------------------------------------------------------------------------------
 
     def begin(self, cursor: Cursor) -> None:
         """Start empty, except for the collections and workers."""
         self._pg = cursor
-        self.connection.execute("BEGIN")
-        self._session = apsw.Session(self.connection, "main")
+        self._db.connection.execute("BEGIN")
+        self._session = apsw.Session(self._db.connection, "main")
         self._session.attach()
         for table in ("collection", "worker"):
-            self._load(table, cursor.execute(f"SELECT {', '.join(self.tables[table].columns)} FROM {table}").fetchall())
+            self.fetch(table, "")
 
     def end(self) -> None:
         """Forget all rows."""
-        if self.connection.in_transaction:
+        if self._db.connection.in_transaction:
             self._session.close()
-            self.connection.execute("ROLLBACK")
+            self._db.connection.execute("ROLLBACK")
         self._seen.clear()
         self._ranges.clear()
-        self._locked.clear()
+
+    def query(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        """Rows of the database itself; nothing is cached."""
+        return self._pg.execute(sql, values).fetchall()
+
+    def fetch(self, table: str, clause: str, values: Sequence[Any] = (), *, again: bool = False) -> list[Row]:
+        """Fetch the rows that a clause selects; `again`: as they are now, also if they were fetched before."""
+        rows = self.query(f"SELECT {', '.join(self.tables[table].columns)} FROM {table} {clause}", values)
+        if again:
+            self._seen[table].difference_update(map(self.tables[table].key_of, rows))
+        self._load(table, rows)
+        return rows
+
+    def fetched(self, table: str, keys: set[Row]) -> set[Row]:
+        """Those of the keys that were fetched or looked for."""
+        return keys & self._seen[table]
+
+    def keep(self, table: str) -> None:
+        """Keep the rows of a table as they are here: rows that are fetched later do not overwrite them."""
+        self._seen[table].update(self._db.rows(f"SELECT {', '.join(self.tables[table].key)} FROM {table}"))
+
+    @contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """Changes made meanwhile are not written to PostgreSQL."""
+        self._session.enabled = False
+        yield
+        self._session.enabled = True
 
     def _load(self, table: str, rows: list[Row]) -> None:
         """Insert rows that are not here yet; they do not count as changes."""
         seen, key_of = self._seen[table], self.tables[table].key_of
         fresh = {key: row for row in rows if (key := key_of(row)) not in seen}
         seen.update(fresh)
-        self._session.enabled = False
         places = ", ".join("?" * len(self.tables[table].columns))
-        self.many(f"INSERT OR REPLACE INTO {table} VALUES ({places})", fresh.values())
-        self._session.enabled = True
+        with self.unrecorded():
+            self._db.many(f"INSERT OR REPLACE INTO {table} VALUES ({places})", fresh.values())
 
     # -- prefetching ------------------------------------------------------------------------------------------
 
@@ -136,15 +156,13 @@ class WorkingCopy(FrontierDatabase):
         missing = sorted({tuple(key) for key in keys} - seen)
         if not missing:
             return
-        seen_now = ", ".join(shape.key)
-        lock = (
-            f" ORDER BY {', '.join(f't.{one}' for one in shape.key)} FOR UPDATE OF t" if table in LOCKED_TABLES else ""
-        )
-        rows = self._pg.execute(
-            f"SELECT {', '.join(f't.{one}' for one in shape.columns)} FROM {shape.unnest(shape.key)} AS k({seen_now})"
-            f" JOIN {table} t USING ({seen_now}){lock}",
+        key = ", ".join(shape.key)
+        lock = f" ORDER BY {_listed('t.', shape.key)} FOR UPDATE OF t" if table in LOCKED_TABLES else ""
+        rows = self.query(
+            f"SELECT {_listed('t.', shape.columns)} FROM {shape.unnest(shape.key)} AS k({key})"
+            f" JOIN {table} t USING ({key}){lock}",
             shape.arrays(shape.key, missing),
-        ).fetchall()
+        )
         self._load(table, rows)
         seen.update(missing)
 
@@ -165,13 +183,13 @@ class WorkingCopy(FrontierDatabase):
         shape, size = self.tables[table], len(prefixes[0])
         head = shape.key[:size]
         order = ", ".join(f"t.{one}{' DESC' if last else ''}" for one in shape.key)
-        rows = self._pg.execute(
-            f"SELECT k.n, {', '.join(f't.{one}' for one in shape.columns)}"
+        rows = self.query(
+            f"SELECT k.n, {_listed('t.', shape.columns)}"
             f" FROM {shape.unnest(head)} WITH ORDINALITY AS k({', '.join(head)}, n) CROSS JOIN LATERAL"
             f" (SELECT * FROM {table} t WHERE {' AND '.join(f't.{one} = k.{one}' for one in head)}"
             f" ORDER BY {order} LIMIT %b::bigint) t ORDER BY k.n, {order}",
             [*shape.arrays(head, prefixes), count],
-        ).fetchall()
+        )
         found: defaultdict[int, list[Row]] = defaultdict(list)
         for row in rows:
             found[row[0]].append(row[1:])
@@ -187,10 +205,10 @@ class WorkingCopy(FrontierDatabase):
         beyond = (
             f" AND ({keys}) {'<' if last else '>'} ({', '.join(f'%b::{kind}' for kind in types)})" if before else ""
         )
-        rows = self._pg.execute(
+        rows = self.query(
             f"SELECT {', '.join(shape.columns)} FROM {table} WHERE {head}{beyond} ORDER BY {order} LIMIT %b::bigint",
             [*prefix, *before, limit],
-        ).fetchall()
+        )
         self._add_range(table, prefix, rows, limit, last)
 
     def _add_range(self, table: str, prefix: Row, rows: list[Row], limit: int, last: bool) -> None:
@@ -210,60 +228,11 @@ class WorkingCopy(FrontierDatabase):
         shape = self.tables[table]
         keys, marks = ", ".join(shape.key), ", ".join("?" * len(shape.key))
         head = " AND ".join(f"{one} = ?" for one in shape.key[: len(prefix)])
-        here = self.value(
+        here = self._db.value(
             f"SELECT count(*) FROM {table} WHERE {head} AND ({keys}) {'>=' if last else '<='} ({marks})",
             (*prefix, *reach.last),
         )
         return int(here) >= count
-
-    # -- hosts ------------------------------------------------------------------------------------------------
-
-    def acquire_hosts(self, hosts: Sequence[HostId], walks_of: int | None = None) -> Sequence[HostId]:
-        """Never waits, so it may be called at any time. Site sessions are handled in site_locks.py."""
-        self.lock_hosts([host for host in hosts if host not in self._locked], "FOR UPDATE SKIP LOCKED")
-        return [host for host in hosts if host in self._locked]
-
-    def lock_hosts(self, hosts: Iterable[HostId], how: str = "FOR UPDATE") -> None:
-        """Lock hosts for this transaction, and fetch the small tables below them."""
-        wanted = sorted(set(hosts) - self._locked)
-        if not wanted:
-            return
-        columns = ", ".join(self.tables["host"].columns)
-        rows = self._pg.execute(
-            f"SELECT {columns} FROM host WHERE id = ANY(%b::bigint[]) ORDER BY id {how}", [wanted]
-        ).fetchall()
-        locked = [row[0] for row in rows]
-        self._seen["host"].difference_update((host,) for host in locked)  # as it is now, not as before the lock
-        self._load("host", rows)
-        self._locked.update(locked)
-        self.prefetch_first("work", [(host,) for host in locked], ALL_ROWS)
-        self.prefetch_first("handed", [(host,) for host in locked], ALL_ROWS)
-        self._load_addresses(locked)
-        self._make_ready(locked)
-
-    def is_locked(self, host: HostId) -> bool:
-        return host in self._locked
-
-    def _load_addresses(self, hosts: list[HostId]) -> None:
-        columns = ", ".join(self.tables["address"].columns)
-        rows = self._pg.execute(
-            f"SELECT {columns} FROM address WHERE host = ANY(%b::bigint[]) ORDER BY address FOR UPDATE", [hosts]
-        ).fetchall()
-        self._load("address", rows)
-
-    def _make_ready(self, hosts: list[HostId]) -> None:
-        """Compute their `ready` rows from their other rows; those fetched before the lock may be outdated."""
-        self._session.enabled = False
-        self.many("DELETE FROM ready WHERE host = ?", [(host,) for host in hosts])
-        self.many(
-            f"INSERT {NEW_ROWS} AND work.host = ? UNION ALL"
-            f" SELECT collection, {OLD}, max(next_at, due), id FROM work JOIN host ON host.id = work.host"
-            " WHERE work.host = ? AND worker IS NULL AND due IS NOT NULL",
-            [(host, host) for host in hosts],
-        )
-        self._session.enabled = True
-        rows = self.rows("SELECT collection, kind, next_at, host FROM ready")
-        self._seen["ready"].update(rows)  # a range that is fetched later must not overwrite our changes
 
     # -- the difference ---------------------------------------------------------------------------------------
 
@@ -281,7 +250,7 @@ class WorkingCopy(FrontierDatabase):
                     expected.append((connection.execute(sql, arrays), count, name))
         for cursor, count, name in expected:
             if cursor.rowcount != count and name not in IDEMPOTENT_TABLES:
-                raise StaleCopy(f"{name}: {cursor.rowcount} rows instead of {count}")
+                raise StaleRow(f"{name}: {cursor.rowcount} rows instead of {count}")
 
 
 class _RowChanges:

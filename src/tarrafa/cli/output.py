@@ -1,0 +1,100 @@
+"""Output of the commands: the console, JSON, and progress bars."""
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+import msgspec
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from tarrafa.clock import boottime
+from tarrafa.i18n import ENGLISH
+
+T = TypeVar("T")
+PLAIN_EVERY_S = 2.0
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+def printable(text: str) -> str:
+    """The text without control characters."""
+    return "".join(sign for sign in text if sign.isprintable() or sign in "\n\t")
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def print_result(value: T, as_json: bool, print_text: Callable[[T], None]) -> None:
+    if as_json:
+        print_json(value)
+    else:
+        print_text(value)
+
+
+def new_table(*headings: str, left: tuple[str, ...] = (), **options: Any) -> Table:
+    """A table without lines; columns are right-aligned, but for those in `left`."""
+    table = Table(box=None, pad_edge=False, header_style="bold", **options)
+    for name in headings:
+        table.add_column(name, justify="left" if name in left else "right")
+    return table
+
+
+class ProgressBar:
+    """A progress bar in a terminal, nothing elsewhere. Use it in a `with`; call it with each increment."""
+
+    def __init__(self, what: str, total: int) -> None:
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+        self._progress = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+        self._progress.disable = not console.is_terminal
+        self._task: TaskID = self._progress.add_task(what, total=max(1, total))
+
+    def __enter__(self) -> "ProgressBar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._progress.stop()
+
+    def __call__(self, more: int) -> None:
+        self._progress.advance(self._task, more)
+
+
+class StepProgress:
+    """Progress in steps on stderr: a bar in a terminal, lines elsewhere. Use it in a `with`."""
+
+    def __init__(self, name: str) -> None:
+        console = Console(stderr=True)
+        columns = (TextColumn("[bold cyan]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+        self._bar.disable = not console.is_terminal
+        self._task, self._name = self._bar.add_task(name, total=None), name
+        self._began_s = self._shown_s = boottime()
+
+    def __enter__(self) -> "StepProgress":
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def show(self, done: int, total: int) -> None:
+        self._bar.update(self._task, completed=done, total=total)
+        now_s = boottime()
+        if self._bar.disable and now_s - self._shown_s >= PLAIN_EVERY_S and done < total:
+            self._shown_s = now_s
+            left_s = (now_s - self._began_s) / done * (total - done)
+            sys.stderr.write(f"{self._name}: step {done} of {total}, about {ENGLISH.span(left_s)} left\n")
+            sys.stderr.flush()

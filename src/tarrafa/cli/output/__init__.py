@@ -1,1 +1,0 @@
-"""Output of the commands: tables, text and JSON on the terminal."""

@@ -1,0 +1,187 @@
+"""Commands `serve` and `node`: `serve` serves the search pages; `node` also crawls, and coordinates or joins a node."""
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tarrafa.cli.crawl import fetch_overview, node_name, run_until_interrupted
+from tarrafa.cli.options import (
+    DEFAULT_DATA,
+    RATE_DEFAULT,
+    BehindProxy,
+    Data,
+    FrontierAddress,
+    IndexShards,
+    Listen,
+    NodeName,
+    PublicUrl,
+    RateHere,
+    RateLimitOption,
+    TokenFile,
+)
+from tarrafa.cli.search import ShardUrls, print_shard_states, remote_shards, shard_token
+from tarrafa.cli.sparql import ServedLimit, ServedTime
+from tarrafa.clock import Clock
+from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
+from tarrafa.coordinator.node.worker_node import CoordinatorClient, WorkerNode
+from tarrafa.crawl.supervisor.frontier_link import (
+    FrontierLink,
+    LocalFrontierLink,
+    RemoteFrontierLink,
+    print_status_line,
+)
+from tarrafa.errors import ConfigError, Locked
+from tarrafa.frontier.address import from_command_line, from_environment
+from tarrafa.frontier.rpc.frontier_server import parse_listen_address
+from tarrafa.index import shards
+from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token, load_token
+from tarrafa.search.searcher import Searcher
+from tarrafa.server.auth.authentication import Authenticator
+from tarrafa.server.console.console import Console
+from tarrafa.server.http_server import NO_TOKEN, bind, run
+from tarrafa.server.node_server import serve_node_pages
+from tarrafa.server.rate_limit import RateLimit
+from tarrafa.triples.sparql_pool import RESULTS_MAX, TIME_MAX_S, SparqlLimits
+
+JoinUrl = Annotated[
+    str | None,
+    typer.Option("--join", metavar="URL", help="Join the coordinating node at URL.", show_default=False),
+]
+
+
+def serve(
+    data: Data = DEFAULT_DATA,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port.")] = 8080,
+    crawlers: Annotated[
+        bool, typer.Option("--crawlers", help="Also give work to external crawlers that know the token.")
+    ] = False,
+    shard: ShardUrls = None,
+    as_shard: Annotated[
+        bool, typer.Option("--as-shard", help="Let other machines search this index as one of their shards.")
+    ] = False,
+    token_file: TokenFile = None,
+    public: PublicUrl = "",
+    note_queries: Annotated[
+        bool, typer.Option("--note-queries/--no-note-queries", help="Count queries per day for `tarrafa query-log`.")
+    ] = True,
+    sparql_time: ServedTime = TIME_MAX_S,
+    sparql_limit: ServedLimit = RESULTS_MAX,
+    rate_limit: RateLimitOption = RATE_DEFAULT,
+    rate_here: RateHere = False,
+    behind_proxy: BehindProxy = False,
+) -> None:
+    """Serve the search page and its JSON API.
+
+    It starts no crawl: `tarrafa node` serves the same pages and crawls.
+    """
+    directory, address = DataDirectory(data), from_environment()
+    has_data = directory.version.exists()
+    if has_data or crawlers or as_shard or not shard:
+        directory.check_version()
+    if public and not public.startswith(("http://", "https://")):
+        raise ConfigError(f"--public-url: {public}: must begin with http:// or https://")
+    if token_file is not None and not (crawlers or as_shard or shard):
+        raise ConfigError("--token-file is used only with --crawlers, --as-shard or --shard")
+    token = load_token(token_file) if crawlers else NO_TOKEN
+    if crawlers and not token:
+        raise ConfigError(f"--crawlers needs a token: --token-file FILE, or {TOKEN_VARIABLE}; {HOW_TO_MAKE_A_TOKEN}")
+    to_others = shard_token(token_file, host) if as_shard else None
+    others = remote_shards(shard, load_token(token_file)) if shard else []
+    print_shard_states(others)
+
+    def ready(page: str) -> None:
+        typer.echo(f"search page: {page}   (Ctrl-C stops)")
+        if crawlers:
+            typer.echo(f"crawlers: {page}crawl/v1/")
+        if as_shard:
+            typer.echo(f"for others: tarrafa serve --shard {page.rstrip('/')}")
+
+    run(
+        directory,
+        host,
+        port,
+        status=(lambda: fetch_overview(directory, address)) if has_data or address is not None else None,
+        on_ready=ready,
+        token=token,
+        address=address,
+        searcher=Searcher.open(directory, others),
+        as_shard=to_others,
+        public=public,
+        note_queries=note_queries,
+        limits=SparqlLimits(time_s=sparql_time, results=sparql_limit),
+        rate=RateLimit.parse(rate_limit, local=rate_here, behind_proxy=behind_proxy),
+    )
+
+
+def node(
+    join_url: JoinUrl = None,
+    data: Data = DEFAULT_DATA,
+    workers: Annotated[
+        int, typer.Option(min=0, max=64, help="Worker processes; the console can change the number.")
+    ] = 2,
+    name: NodeName = None,
+    host: Annotated[str, typer.Option(help="Address of search page and console.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Their port; 0: any free port.")] = 8080,
+    listen: Listen = None,
+    where: FrontierAddress = None,
+    token_file: TokenFile = None,
+    public: PublicUrl = "",
+    rate_limit: RateLimitOption = RATE_DEFAULT,
+    behind_proxy: BehindProxy = False,
+    index_shards: IndexShards = None,
+) -> None:
+    """Run collections on schedule, with search page and console.
+
+    It runs until Ctrl-C. Collections that run then continue at the next start. Processes that die are restarted. While
+    the disk is full, the node pauses and says so.
+
+    With --join, this machine works for another node, which coordinates it. While the coordinator is unreachable, the
+    work continues.
+    """
+    directory, token = DataDirectory(data), load_token(token_file)
+    divided = None if index_shards is None else shards.parse_layout(index_shards, "--index-shards")
+    own_name = node_name(name).removesuffix("-")
+    if join_url is not None:
+        client = CoordinatorClient(join_url, token)
+        worker_node = WorkerNode(client, directory, own_name, workers, print_status_line, divided)
+        raise typer.Exit(run_until_interrupted(worker_node.run))
+    rate = RateLimit.parse(rate_limit, local=False, behind_proxy=behind_proxy)
+    link = _frontier_link(directory, listen, where, token_file, token)
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+    clock = Clock.from_environment()
+    directory.create()
+    authenticator = Authenticator(directory, clock.now, token, public, rate.behind_proxy)
+    authenticator.check_listen_address(host)
+
+    async def coordinate() -> None:
+        listening = bind(host, port)  # before anything else is started
+        home = CoordinatorNode(directory, own_name, workers, clock, print_status_line, link, divided)
+        console = Console(authenticator)
+        try:
+            async with home, serve_node_pages(home, console, host, listening, token, public, rate) as page:
+                if advice := authenticator.advice(host):
+                    print_status_line(advice)
+                print_status_line(f"search page: {page}\nconsole:     {page}console   (Ctrl-C stops)")
+                await home.run()
+        except Locked:
+            raise Locked(f"{directory.root}: another Tarrafa process runs here; stop it first") from None
+        finally:
+            listening.close()
+
+    raise typer.Exit(run_until_interrupted(coordinate))
+
+
+def _frontier_link(
+    data: DataDirectory, listen: str | None, where: list[str] | None, token_file: Path | None, token: Token
+) -> FrontierLink:
+    if listen is not None and where:
+        raise ConfigError("--listen: a remote frontier cannot be served from here; leave out --frontier")
+    clock, address = Clock.from_environment(), from_command_line(where, token_file)
+    if address is not None:
+        return RemoteFrontierLink(address, clock)
+    listening = parse_listen_address(listen, token) if listen else None
+    return LocalFrontierLink(data, clock, listening, token, patient=True)
