@@ -240,7 +240,7 @@ def test_two_queries_at_once_are_400(endpoint):
     said = say(
         endpoint, "POST", f"/sparql?query={quote(PEOPLE)}", PEOPLE.encode(), content_type="application/sparql-query"
     )
-    assert (said.code, said.text) == (400, "there are 2 parameters `query`; one is answered\n")
+    assert (said.code, said.text) == (400, "there are 2 parameters `query`; one is allowed\n")
 
 
 def test_updates_are_refused_and_change_nothing(endpoint):

@@ -10,6 +10,7 @@ with their robots.txt, delays and back-off included. A collection's number is ne
 
 import dataclasses
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass, field
 
 import msgspec
@@ -108,15 +109,16 @@ class RunProgress:
 class TokenBucket:
     """How many revisits a collection may make: they come at its `rate`, and a few can be saved up."""
 
-    at: float | None = None  # None: none was ever asked for, and all that can be saved up is there
-    count: float = 0.0
+    at: float | None = None  # None: none was ever asked for
+    count: float = 2.0
     spent: int = 0  # since they were read from where others see them
     per_s: float = 0.0
     most: float = 0.0
 
     def available(self, per_s: float, most: float, now: float) -> int:
-        """Asking changes nothing: at another rate, what was not spent came at that rate."""
+        """Asking spends nothing: at another rate, what was not spent came at that rate."""
         self.per_s, self.most = per_s, most
+        self.at = now if self.at is None else self.at
         return int(self._count_at(now))
 
     def spend(self, per_s: float, most: float, now: float) -> None:
@@ -125,7 +127,7 @@ class TokenBucket:
         self.spent += 1
 
     def _count_at(self, now: float) -> float:
-        return min(self.most, self.most if self.at is None else self.count + (now - self.at) * self.per_s)
+        return min(self.most, self.count + (now - (now if self.at is None else self.at)) * self.per_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +182,14 @@ class LoadedCollection:
 class Collections:
     """The collections of one frontier."""
 
-    def __init__(self, db: FrontierDatabase, counters: Counters, clock: Clock) -> None:
-        self._db, self._counters, self._clock = db, counters, clock
+    def __init__(
+        self,
+        db: FrontierDatabase,
+        counters: Counters,
+        clock: Clock,
+        decode: Callable[[bytes], config.Collection] = config.decode_collection,
+    ) -> None:
+        self._db, self._counters, self._clock, self._decode = db, counters, clock, decode
         self._by_id: dict[int, LoadedCollection] = {}
         self._rates: defaultdict[int, deque[tuple[float, int]]] = defaultdict(deque)
         self.elsewhere: dict[int, LimitUsage] = {}  # what other servers have of these collections
@@ -210,9 +218,6 @@ class Collections:
                 RunProgress(*fields[14:18]),
                 fields[18],
             )
-
-    def _decode(self, content: bytes) -> config.Collection:
-        return config.decode_collection(content)
 
     def set_tuning(self, known: LoadedCollection, tuning: RevisitTuning) -> None:
         """The planner has new numbers."""
