@@ -43,14 +43,14 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from msgspec.structs import replace
-from tantivy import Occur
+from tantivy import Document, Occur
 from tantivy import Query as Said
 
 from benchmarks.documents import SEED, Text, texts, title_of, url_of
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.graph import follower as graph
 from tarrafa.index import schema, shards
-from tarrafa.index.document_fields import LinkStanding, document
+from tarrafa.index.document_fields import LinkStanding, fill_document
 from tarrafa.index.text_analysis import analyze, analyzer_for, covering_pairs, words
 from tarrafa.model import Link, Outcome, Page, VisitRecord
 from tarrafa.parse.fingerprint import content_id, fold, simhash
@@ -199,7 +199,8 @@ def make(data: DataDirectory, count: int, parts: int) -> Made:
         record = record_of(text, count)
         assert record.page is not None
         begun = clock()
-        found = document(record, record.page, text.site, LinkStanding([text.title]))
+        found = Document()
+        fill_document(found, record, record.page, text.site, LinkStanding([text.title]))
         ready = clock()
         writers[shards.shard_number(text.url, parts) - 1].add_document(found)
         made.make_s += ready - begun

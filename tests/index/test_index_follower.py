@@ -153,22 +153,22 @@ def test_a_title_repeated_for_its_weight_makes_no_phrases_across_its_copies(data
 def test_when_to_commit(data, monkeypatch):
     monkeypatch.setattr(projection, "COMMIT_RECORDS", 10)
     with IndexFollower(data) as steps:
-        assert not steps.is_due(1e9)
+        assert not steps.projection.pace.is_due(1e9)
         write(data, small_web(25))
         steps.read(100.0)
         assert len(contents(data)) == 20, "full batches are committed at once"
-        assert not steps.is_due(100.1)
-        assert steps.is_due(100.5), "idle"
+        assert not steps.projection.pace.is_due(100.1)
+        assert steps.projection.pace.is_due(100.5), "idle"
         write(data, [a_record(A)], "w2")
         steps.read(102.0)
-        assert not steps.is_due(102.1)
+        assert not steps.projection.pace.is_due(102.1)
         write(data, [a_record(B)], "w3")
         steps.read(103.0)
-        assert steps.is_due(103.0), "three seconds after the first"
+        assert steps.projection.pace.is_due(103.0), "three seconds after the first"
         assert behind(data) > 0
         steps.commit()
         assert behind(data) == 0
-        assert not steps.is_due(1e9)
+        assert not steps.projection.pace.is_due(1e9)
     assert len(contents(data)) == 27
 
 

@@ -128,7 +128,7 @@ def test_an_index_that_is_killed_between_its_commit_and_its_books_does_it_again(
             patch.setattr(killed_before, die)
             for _ in range(2):
                 with suppress(KeyboardInterrupt), IndexFollower(data) as follower:
-                    follower.apply_takedowns()
+                    follower.projection.apply_takedowns()
         assert found(searcher) == wanted
         assert index.apply_takedowns(data)
         assert found(searcher) == wanted

@@ -127,15 +127,15 @@ def test_it_is_read_again_after_a_commit_but_not_too_often(tmp_path):
     assert words.newest(later, 60.0) is first
     now[0] += room.RENEWAL_S_MIN
     assert words.newest(later, 60.0) in (first, words._newest)
-    maker = words._maker
-    assert maker is not None
-    maker.join(60)
+    reader = words._reader
+    assert reader is not None
+    reader.join(60)
     newest = words.newest(later, 60.0)
     assert newest is not None
     assert newest.lookup("barco").documents == 1
     now[0] += 1_000 * room.RENEWAL_S_MIN
     assert words.newest(later, 60.0) is newest
-    assert words._maker is maker, "nothing new, nothing to read"
+    assert words._reader is reader, "nothing new, nothing to read"
 
 
 def test_an_index_that_cannot_be_read_just_now_is_no_trouble(tmp_path, monkeypatch):

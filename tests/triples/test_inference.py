@@ -16,8 +16,9 @@ from tarrafa.takedown import parse_target, record_action
 from tarrafa.triples import construct_rules, follower, ontology, storage
 from tarrafa.triples.entity_query import EntityCondition, EntityQuery
 from tarrafa.triples.entity_reader import EntityReader
-from tarrafa.triples.follower import TriplesFollower, apply_takedowns, behind, catch_up, follow, rebuild
+from tarrafa.triples.follower import TriplesFollower, apply_takedowns, catch_up, follow, rebuild
 from tarrafa.triples.ontology import Ontology
+from tarrafa.triples.status import behind
 from tests.graph.archived_web import FIRST_AT, new_data, write
 from tests.triples.sample_statements import FOAF, SCHEMA, a_page, a_person, books, contents, lives, statements
 from tests.wait import block_until

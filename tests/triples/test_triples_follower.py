@@ -19,7 +19,8 @@ from tarrafa.takedown import parse_target, record_action
 from tarrafa.triples import snapshots, storage
 from tarrafa.triples.entity_query import EntityQuery
 from tarrafa.triples.entity_reader import EntityReader
-from tarrafa.triples.follower import TriplesFollower, apply_takedowns, behind, catch_up, follow, rebuild
+from tarrafa.triples.follower import TriplesFollower, apply_takedowns, catch_up, follow, rebuild
+from tarrafa.triples.status import behind
 from tests.graph.archived_web import FIRST_AT, new_data, write
 from tests.triples.sample_statements import (
     FOAF,
@@ -214,14 +215,14 @@ def test_what_a_killed_follower_had_written_leaves_too_if_it_was_taken_down_mean
 def test_when_to_commit_and_when_to_publish(data, monkeypatch):
     monkeypatch.setattr(projection, "COMMIT_RECORDS", 10)
     with TriplesFollower(data) as steps:
-        assert not steps.is_due(1e9)
+        assert not steps.projection.pace.is_due(1e9)
         write(data, [a_page(f"{A}{n}", 1, a_person("Ana")) for n in range(25)])
         steps.read(100.0)
         assert behind(data) > 0
         steps.publish(100.0)
         assert snapshots.newest_number(data) == 0, "what is half read is not shown"
-        assert not steps.is_due(100.1)
-        assert steps.is_due(100.5), "idle"
+        assert not steps.projection.pace.is_due(100.1)
+        assert steps.projection.pace.is_due(100.5), "idle"
         steps.commit()
         assert behind(data) == 1, "nobody can see it yet"
         steps.publish(100.5)

@@ -57,7 +57,6 @@ CREATE TABLE visits (           -- the newest visit of each URL in each collecti
 """
 
 ForgetOnce = Callable[[str, UrlId], None]
-ApplyAll = Callable[[Iterable[ArchiveEntry]], Iterator[ArchiveEntry]]
 FollowerT = TypeVar("FollowerT")
 
 
@@ -311,13 +310,11 @@ class ArchiveProjection:
         self.deletions = ProjectionDeletions(data.archive, state)
         self.takedowns = ProjectionTakedowns(data, state, is_ours)
 
-    def read(self, now: float, stop: threading.Event | None = None, apply_all: ApplyAll | None = None) -> int:
-        """Apply all durable records, committing whenever a batch is full; the number of records. `apply_all` replaces
-        the target's own.
-        """
+    def read(self, now: float, stop: threading.Event | None = None) -> int:
+        """Apply all durable records, committing whenever a batch is full; the number of records."""
         upto, entries = unread_entries(self._data.archive, self.state, self._apply_first, wanted=self._is_ours)
         read = 0
-        for entry in (apply_all or self._target.apply_all)(entries):
+        for entry in self._target.apply_all(entries):
             self.pace.advance({entry.file: entry.end}, now)
             read += 1
             self._count(now)

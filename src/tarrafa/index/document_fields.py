@@ -100,17 +100,10 @@ class DocumentValues:
     def __init__(self) -> None:
         self.values: list[tuple[str, FieldValue]] = []
 
-    def add_text(self, field: str, value: str) -> None:
+    def add_text(self, field: str, value: FieldValue) -> None:
         self.values.append((field, value))
 
-    def add_integer(self, field: str, value: int) -> None:
-        self.values.append((field, value))
-
-    def add_float(self, field: str, value: float) -> None:
-        self.values.append((field, value))
-
-    def add_bytes(self, field: str, value: bytes) -> None:
-        self.values.append((field, value))
+    add_integer = add_float = add_bytes = add_text
 
 
 def document_from_values(values: Iterable[tuple[str, FieldValue]]) -> tantivy.Document:
@@ -127,17 +120,10 @@ def document_from_values(values: Iterable[tuple[str, FieldValue]]) -> tantivy.Do
     return found
 
 
-def document(record: VisitRecord, page: Page, site: str, standing: LinkStanding = NO_STANDING) -> tantivy.Document:
-    """The tantivy document of a page; `site` is the registrable domain of its host."""
-    found = tantivy.Document()
-    fill_document(found, record, page, site, standing)
-    return found
-
-
 def fill_document(
     found: tantivy.Document | DocumentValues, record: VisitRecord, page: Page, site: str, standing: LinkStanding
 ) -> None:
-    """Write a page into a tantivy document, or into `DocumentValues`."""
+    """Write a page into a tantivy document, or into `DocumentValues`; `site` is the registrable domain of its host."""
     identity, host, language = url_id(record.url), host_name(record.url), primary_language(page.language)
     stated = collect_entities(parse_nquads(page.statements)) if page.statements else []
     for field, value in (

@@ -88,7 +88,7 @@ class IndexFollower:
             self._writer.garbage_collect_files()
         self._visits = IndexedVisits(self._data)
         with self._visits.errors:
-            self._projection = ArchiveProjection(
+            self.projection = ArchiveProjection(
                 self._data, self._visits.state, self._visits.errors, self, shards.url_filter(self._data)
             )
         self._refresher = AnchorRefresher(self._data, self._visits)
@@ -103,23 +103,11 @@ class IndexFollower:
 
     def read(self, now: float, stop: threading.Event | None = None) -> int:
         """Apply all durable records, committing whenever a batch is full; the number of records."""
-        return self._projection.read(now, stop)
-
-    def is_due(self, now: float) -> bool:
-        """Whether the uncommitted records should be committed now."""
-        return self._projection.pace.is_due(now)
+        return self.projection.read(now, stop)
 
     def commit(self) -> None:
         """Commit the records that were read."""
-        self._projection.commit()
-
-    def drop_deleted(self) -> None:
-        """Remove the collections that were deleted since."""
-        self._projection.drop_deleted()
-
-    def apply_takedowns(self) -> None:
-        """Delete pages that were taken down, and restore those that were lifted, if any."""
-        self._projection.apply_takedowns()
+        self.projection.commit()
 
     # -- called by the projection ----------------------------------------------------------------------------------
 
@@ -138,17 +126,17 @@ class IndexFollower:
         with schema.tantivy_errors(self._path):
             self._writer.delete_documents_by_term(schema.COLLECTION, name)
             self._writer.commit()
-        state, after = self._projection.state, b""
+        state, after = self.projection.state, b""
         with self._visits.errors:
             state.begin()
-            while keys := self._projection.visits.drop_some(name, after, index_state.DROPPED_AT_ONCE):
+            while keys := self.projection.visits.drop_some(name, after, index_state.DROPPED_AT_ONCE):
                 after = keys[-1]
             state.note_dropped(name, at)
             state.commit()
 
     def take_out(self) -> None:
         index_state.clear_applied(self._data)
-        added, delete = self._projection.takedowns.added(), self._writer.delete_documents_by_term
+        added, delete = self.projection.takedowns.added(), self._writer.delete_documents_by_term
         with schema.tantivy_errors(self._path):
             for site in added.sites:
                 delete(schema.SITE, site)
@@ -160,14 +148,14 @@ class IndexFollower:
         self._has_changes = True
 
     def takedowns_applied(self) -> None:
-        index_state.mark_applied(self._data, self._projection.takedowns.orders)
+        index_state.mark_applied(self._data, self.projection.takedowns.orders)
 
     # -- pages -----------------------------------------------------------------------------------------------------
 
     def refresh(self, now: float, step_s: float) -> bool:
         """Write pages again whose in-links or rank have changed, up to a time limit; whether there may be more."""
         graph = self._builder.graph
-        if graph is None or not self._refresher.is_due(graph, now, committed=not self._projection.pace.records):
+        if graph is None or not self._refresher.is_due(graph, now, committed=not self.projection.pace.records):
             return False
         began_s = thread_time()
         while (clock := boottime()) < now + step_s:
@@ -185,10 +173,10 @@ class IndexFollower:
         if self._is_excluded(record) or index_action(record) is not IndexAction.WRITE:
             return
         self._write(entry, self._builder.build(record))
-        self._projection.pace.touch(now)
+        self.projection.pace.touch(now)
 
     def _is_excluded(self, record: VisitRecord) -> bool:
-        return self._projection.takedowns.covers(record.url) or self._projection.deletions.covers(record)
+        return self.projection.takedowns.covers(record.url) or self.projection.deletions.covers(record)
 
     def merge(self) -> None:
         """Wait until tantivy has finished its merges; the writer cannot be used afterwards."""
@@ -212,8 +200,8 @@ class IndexFollower:
             if prepared is not None:
                 self._writer.add_document(prepared.document)
         with self._visits.errors:
-            self._projection.state.begin()
-            self._projection.visits.record(entry, identity, None if prepared is None else prepared.standing)
+            self.projection.state.begin()
+            self.projection.visits.record(entry, identity, None if prepared is None else prepared.standing)
 
 
 def _lock(data: DataDirectory, *, wait: bool = False) -> IO[bytes]:
@@ -299,7 +287,7 @@ class AnchorRefresher:
 
 
 def follow(data: DataDirectory, stop: threading.Event) -> None:
-    """Follow the archive until told to stop; all records read are committed at the end. Idle time is used to refresh
+    """Follow the archive until `stop` is set; all records read are committed at the end. Idle time is used to refresh
     pages whose in-links or rank have changed.
     """
     read_at = 0.0
@@ -307,7 +295,7 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
         while not stop.is_set():
             now = boottime()
             read = follower.read(now, stop)
-            if follower.is_due(boottime()):
+            if follower.projection.pace.is_due(boottime()):
                 follower.commit()
             read_at = now if read else read_at
             quiet = now - read_at >= COMMIT_IDLE_S
@@ -342,12 +330,14 @@ def build_part(part: DataDirectory, processes: int = 0) -> int:
 
 def drop_deleted(data: DataDirectory) -> bool:
     """Remove deleted collections from the index. False: there is no index, or its follower is running and does it."""
-    return with_each_follower(_current_parts(data), IndexFollower, IndexFollower.drop_deleted)
+    return with_each_follower(_current_parts(data), IndexFollower, lambda follower: follower.projection.drop_deleted())
 
 
 def apply_takedowns(data: DataDirectory) -> bool:
     """Apply takedowns and lifts to the index. False: there is no index, or its follower is running and does it."""
-    return with_each_follower(_current_parts(data), IndexFollower, IndexFollower.apply_takedowns)
+    return with_each_follower(
+        _current_parts(data), IndexFollower, lambda follower: follower.projection.apply_takedowns()
+    )
 
 
 def _current_parts(data: DataDirectory) -> list[DataDirectory]:

@@ -6,7 +6,8 @@ the query language.
 """
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -67,32 +68,26 @@ class IndexMatches:
         return IndexMatches(self._path, self._searcher, addresses, [scores[place] for place in order], self.total)
 
 
-@dataclass(frozen=True, slots=True)
 class IndexSnapshot:
     """The index at one commit."""
 
-    _path: Path
-    _searcher: tantivy.Searcher
-    _counted: dict[tuple[str, str], int] = field(default_factory=dict)
-    _languages: dict[str, int] = field(default_factory=dict)
-    _lengths: list[int] = field(default_factory=list)
-    _written: list[int] = field(default_factory=list)
+    def __init__(self, path: Path, searcher: tantivy.Searcher) -> None:
+        self._path, self._searcher = path, searcher
+        self._counted: dict[tuple[str, str], int] = {}
 
     @property
     def documents(self) -> int:
         """The number of documents that can be found."""
         return self._searcher.num_docs
 
-    @property
+    @cached_property
     def written(self) -> int:
         """The number of documents that `frequency` counts: with those deleted since the last merge, which may be the
         majority.
         """
-        if not self._written:
-            with schema.tantivy_errors(self._path):
-                found = self._searcher.terms_with_prefix(schema.COLLECTION, "", None, None)
-            self._written.append(sum(count for _, count in found))  # each document is in one collection
-        return self._written[0]
+        with schema.tantivy_errors(self._path):
+            found = self._searcher.terms_with_prefix(schema.COLLECTION, "", None, None)
+        return sum(count for _, count in found)  # each document is in one collection
 
     def frequency(self, field: str, term: str) -> int:
         """The number of documents that hold the term (those deleted since the last merge included)."""
@@ -133,14 +128,12 @@ class IndexSnapshot:
             raise DataError(f"{self._path}: a document without content; `tarrafa rebuild index`")
         return _decode(content)
 
+    @cached_property
     def terms_total(self) -> int:
         """The number of terms in all documents together."""
-        if not self._lengths:
-            asked = {"terms": {"sum": {"field": schema.LENGTH}}}
-            with schema.tantivy_errors(self._path):
-                found = self._searcher.aggregate(tantivy.Query.all_query(), asked)
-            self._lengths.append(int(found["terms"]["value"] or 0))
-        return self._lengths[0]
+        with schema.tantivy_errors(self._path):
+            found = self._searcher.aggregate(tantivy.Query.all_query(), {"terms": {"sum": {"field": schema.LENGTH}}})
+        return int(found["terms"]["value"] or 0)
 
     def vocabulary_entries(self, prefix: str, limit: int, among: tantivy.Query | None = None) -> list[tuple[str, int]]:
         """The vocabulary entries with this prefix, with the number of documents (among those that match `among`), the
@@ -149,21 +142,20 @@ class IndexSnapshot:
         with schema.tantivy_errors(self._path):
             return self._searcher.terms_with_prefix(schema.WORDS, prefix, among, limit)
 
+    @cached_property
     def languages(self) -> dict[str, int]:
         """The languages of the pages, with the number of documents (those deleted since the last merge included)."""
-        if not self._languages:
-            with schema.tantivy_errors(self._path):
-                found = self._searcher.terms_with_prefix(schema.LANGUAGE, "", None, LANGUAGES_MAX)
-            self._languages.update((language, count) for language, count in found if language)
-        return self._languages
+        with schema.tantivy_errors(self._path):
+            found = self._searcher.terms_with_prefix(schema.LANGUAGE, "", None, LANGUAGES_MAX)
+        return {language: count for language, count in found if language}
 
     def score_of(self, query: tantivy.Query, place: DocumentAddress) -> float:
         """The score of a document for a query; 0 if it does not match."""
         try:
-            told = query.explain(self._searcher, tantivy.DocAddress(*place)).to_json()
+            explanation = query.explain(self._searcher, tantivy.DocAddress(*place)).to_json()
         except ValueError:
             return 0.0
-        return msgspec.json.decode(told, type=_Explanation).value
+        return msgspec.json.decode(explanation, type=_Explanation).value
 
 
 def newest_commit(data: DataDirectory) -> tuple[int, ...]:

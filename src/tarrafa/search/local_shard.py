@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from math import exp2, log2
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from tantivy import Occur
 from tantivy import Query as TantivyQuery
@@ -39,7 +39,6 @@ from tarrafa.search.query_builder import (
     QueryBuilder,
     RecordingTermStatistics,
     TermStatistics,
-    domains_query,
     filter_query,
     global_score,
     page_query,
@@ -65,6 +64,7 @@ from tarrafa.search.spelling import similar_words
 from tarrafa.search.vocabulary import WORDS_MAX, VocabularyCache
 from tarrafa.takedown import NO_TAKEDOWNS, CurrentTakedowns, TakedownSet
 
+LOCAL_SHARD_NAME = "here"
 SNAPSHOTS_KEPT_MAX = 8
 LINKING_MAX = 10_000  # results of `link:`
 VOCABULARY_WAIT_S = 0.05  # for a vocabulary that is still being read
@@ -76,14 +76,46 @@ RESULTS_CHANGED = message("The results have changed in between: please search ag
 SORT_FIELDS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
 
 Now = Callable[[], float]
+Kept = TypeVar("Kept")
 QueryClause = tuple[Occur, TantivyQuery]
+
+
+class KeptSnapshots(Generic[Kept]):
+    """The snapshots of the last responses, by number, so that their hits can be shown after the next commit."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._kept: OrderedDict[int, tuple[object, Kept]] = OrderedDict()
+        # A number that no other process, earlier or parallel, comes near. (The clock's seconds do not suffice: commits
+        # can outnumber seconds, and clocks are set back.)
+        self._next = random.SystemRandom().getrandbits(52)
+
+    def number(self, key: object, snapshot: Kept) -> int:
+        """The number of the snapshot with this key; it is kept until enough newer ones have been requested."""
+        with self._lock:
+            for number in reversed(self._kept):
+                if self._kept[number][0] == key:
+                    self._kept.move_to_end(number)
+                    return number
+            self._next += 1
+            self._kept[self._next] = (key, snapshot)
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+            return self._next
+
+    def get(self, number: int) -> Kept:
+        with self._lock:
+            kept = self._kept.get(number)
+        if kept is None:
+            raise QueryError(RESULTS_CHANGED)
+        return kept[1]
 
 
 class _SearchContext(NamedTuple):
     """The basis of one request: the newest commit, and the curation rules at that moment."""
 
     rules: CurationRules
-    left_out: list[QueryClause]
+    excluded: list[QueryClause]
     snapshot: IndexSnapshot
 
 
@@ -91,13 +123,15 @@ class _CountedRequest(NamedTuple):
     """The last request whose terms were counted, so that its second phase can reuse the query."""
 
     counts: ShardStatistics
-    ground: _SearchContext
-    question: SearchRequest
-    said: TantivyQuery
+    context: _SearchContext
+    request: SearchRequest
+    query: TantivyQuery
 
 
 class LocalShard:
     """Stays open over many requests, in any number of threads, and sees each commit as it comes."""
+
+    name = LOCAL_SHARD_NAME
 
     def __init__(
         self,
@@ -112,42 +146,37 @@ class LocalShard:
         self._graph: GraphReader | None = None
         self._curation = Curation(data)
         self._withheld = ExclusionFilter(data)
-        self._moments: OrderedDict[int, IndexSnapshot] = OrderedDict()
-        self._lock = threading.Lock()
+        self._snapshots = KeptSnapshots[IndexSnapshot](SNAPSHOTS_KEPT_MAX)
         self._thread = threading.local()
-        self._next = first_snapshot_number()
-
-    @property
-    def name(self) -> str:
-        return "here"
 
     def documents(self) -> int:
         return self._index.snapshot().documents
 
-    def statistics(self, question: SearchRequest) -> ShardStatistics:
-        ground = self._context()
-        snapshot = ground.snapshot
+    def statistics(self, request: SearchRequest) -> ShardStatistics:
+        context = self._context()
+        snapshot = context.snapshot
         counted = RecordingTermStatistics(snapshot)
-        said = self._build_query(question, ground.rules, counted, counted)
-        counted.counts[schema.LANGUAGE] = snapshot.languages()
-        counts = ShardStatistics(snapshot.documents, snapshot.written, snapshot.terms_total(), counted.counts)
-        self._thread.told = _CountedRequest(counts, ground, question, said)
+        query = self._build_query(request, context.rules, counted, counted)
+        counted.counts[schema.LANGUAGE] = snapshot.languages
+        counts = ShardStatistics(snapshot.documents, snapshot.written, snapshot.terms_total, counted.counts)
+        self._thread.last = _CountedRequest(counts, context, request, query)
         return counts
 
-    def top_matches(self, question: SearchRequest, together: ShardStatistics, limit: int) -> CandidateBlock:
-        ground, said = self._query_in_context(question, together)
-        order = SORT_FIELDS.get(question.sort)
-        matches = ground.snapshot.top_matches(said, limit, weight=schema.STATIC, order=order)
+    def top_matches(self, request: SearchRequest, overall: ShardStatistics, limit: int) -> CandidateBlock:
+        context, query = self._query_in_context(request, overall)
+        order = SORT_FIELDS.get(request.sort)
+        matches = context.snapshot.top_matches(query, limit, weight=schema.STATIC, order=order)
         if order is None:
-            matches = self._renormalized(matches, ground, question, together)
-        return CandidateBlock(self._moment(ground.snapshot), matches.total, self._scored(ground, matches, question))
+            matches = self._renormalized(matches, context, request, overall)
+        return CandidateBlock(
+            self._number_of(context.snapshot),
+            matches.total,
+            self._scored(context, matches, request),
+        )
 
-    def show(self, question: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
-        with self._lock:
-            snapshot = self._moments.get(moment)
-        if snapshot is None:
-            raise QueryError(RESULTS_CHANGED)
-        terms, others = query_terms(_parsed_query(question)), terms_of_texts(extra.word for extra in question.extras)
+    def show(self, request: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
+        snapshot = self._snapshots.get(moment)
+        terms, others = query_terms(_parsed_query(request)), terms_of_texts(extra.word for extra in request.extras)
         shown = [snapshot.stored_document(place) for place in places]
         return [
             HitDetails(
@@ -157,12 +186,12 @@ class LocalShard:
             for one in shown
         ]  # fmt: skip
 
-    def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
-        ground, said = self._query_in_context(question, together)
-        key, snapshot = url_id(url), ground.snapshot
-        page = TantivyQuery.const_score_query(page_query(key, question.collection), 0.0)
+    def explain_score(self, request: SearchRequest, overall: ShardStatistics, url: str) -> list[ScorePart]:
+        context, query = self._query_in_context(request, overall)
+        key, snapshot = url_id(url), context.snapshot
+        page = TantivyQuery.const_score_query(page_query(key, request.collection), 0.0)
         matches = snapshot.top_matches(
-            TantivyQuery.boolean_query([(Occur.Must, said), (Occur.Must, page)]), BLOCK_MATCHES, schema.STATIC
+            TantivyQuery.boolean_query([(Occur.Must, query), (Occur.Must, page)]), BLOCK_MATCHES, schema.STATIC
         )
         ids = matches.ids()
         if key not in ids:
@@ -173,34 +202,34 @@ class LocalShard:
             matches.field_values(schema.LENGTH)[at],
             matches.field_values(schema.UPDATED)[at],
         )
-        matching = self._query_builder(question, ground.rules, snapshot, together)
-        leaves = matching.score_components(_parsed_query(question), question.natural, question.extras)
-        stretch = _means(snapshot, together).penalty_ratio(length)
+        matching = self._query_builder(request, context.rules, snapshot, overall)
+        leaves = matching.score_components(_parsed_query(request), request.natural, request.extras)
+        stretch = _means(snapshot, overall).penalty_ratio(length)
         parts = [
             ScorePart(leaf.kind, leaf.what, global_score(snapshot.score_of(leaf.query, place), leaf.most, stretch))
             for leaf in leaves
         ]
-        _, rank = self._standings([key], question.collection).get(key, DEFAULT_STANDING)
+        _, rank = self._standings([key], request.collection).get(key, DEFAULT_STANDING)
         factors = [ScorePart("links", "", link_factor(rank))]
-        if question.recent:
+        if request.recent:
             factors.append(ScorePart("recent", "", self._recency(updated)))
-        lowered = self._lowered(ground, [key])
+        lowered = self._lowered(context, [key])
         factors += [ScorePart("curated", "", factor) for factor in lowered.values()]
         return [part for part in parts if part.value > 0] + factors
 
-    def find_urls(self, question: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
-        ground = self._context()
-        candidates = self._found(ground, question, ids)
-        return CandidateBlock(self._moment(ground.snapshot), len(candidates), candidates)
+    def find_urls(self, request: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
+        context = self._context()
+        candidates = self._found(context, request, ids)
+        return CandidateBlock(self._number_of(context.snapshot), len(candidates), candidates)
 
-    def _found(self, ground: _SearchContext, question: SearchRequest, ids: list[UrlId]) -> list[Candidate]:
+    def _found(self, context: _SearchContext, request: SearchRequest, ids: list[UrlId]) -> list[Candidate]:
         """The pages for `find_urls`; of a page in several collections, the newest."""
-        parts = [(Occur.Must, urls_query(ids)), *ground.left_out]
-        if question.collection is not None:
-            parts.append((Occur.Must, filter_query(schema.COLLECTION, question.collection)))
-        matches = ground.snapshot.top_matches(TantivyQuery.boolean_query(parts), BLOCK_MATCHES)
+        parts = [(Occur.Must, urls_query(ids)), *context.excluded]
+        if request.collection is not None:
+            parts.append((Occur.Must, filter_query(schema.COLLECTION, request.collection)))
+        matches = context.snapshot.top_matches(TantivyQuery.boolean_query(parts), BLOCK_MATCHES)
         keys, updated = matches.ids(), matches.field_values(schema.UPDATED)
-        known = self._standings(keys, question.collection)
+        known = self._standings(keys, request.collection)
         candidates = _candidates(
             matches, [0.0] * len(keys), keys, [known.get(key, DEFAULT_STANDING)[0] for key in keys]
         )
@@ -208,13 +237,13 @@ class LocalShard:
         return [newest[key] for key in ids if key in newest]
 
     def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
-        ground = self._context()
-        snapshot = ground.snapshot
+        context = self._context()
+        snapshot = context.snapshot
         vocabulary = self._vocabularies.newest(snapshot, self._patience_s)
-        found = exclude(TantivyQuery.all_query(), ground.left_out) if ground.left_out else None
+        found = exclude(TantivyQuery.all_query(), context.excluded) if context.excluded else None
         if before.strip():
-            said = self._build_query(SearchRequest(before, all_words=True), ground.rules, snapshot, snapshot)
-            found = exclude(said, ground.left_out)
+            query = self._build_query(SearchRequest(before, all_words=True), context.rules, snapshot, snapshot)
+            found = exclude(query, context.excluded)
         return completions(snapshot, vocabulary, beginning, found, limit)
 
     def similar_words(self, word: str, limit: int) -> list[tuple[str, int, int]]:
@@ -222,72 +251,75 @@ class LocalShard:
         return similar_words(vocabulary, word, limit) if vocabulary is not None else []
 
     def expansion_terms(
-        self, question: SearchRequest, together: ShardStatistics, pages: int, limit: int
+        self, request: SearchRequest, overall: ShardStatistics, pages: int, limit: int
     ) -> list[tuple[str, float]]:
-        if question.related:
-            ground = self._context()
-            candidates = self._found(ground, question, [url_id(question.related)])
+        if request.related:
+            context = self._context()
+            candidates = self._found(context, request, [url_id(request.related)])
         else:
-            ground, said = self._query_in_context(question, together)
-            candidates = self._first(ground, said, question)[:pages]
-        often, snapshot = 1.0 if question.related else TERM_FREQUENCY_WEIGHT, ground.snapshot
+            context, query = self._query_in_context(request, overall)
+            candidates = self._first(context, query, request)[:pages]
+        often, snapshot = 1.0 if request.related else TERM_FREQUENCY_WEIGHT, context.snapshot
         return feedback_terms([snapshot.stored_document(one.place) for one in candidates], snapshot, limit, often)
 
-    def _first(self, ground: _SearchContext, said: TantivyQuery, question: SearchRequest) -> list[Candidate]:
+    def _first(self, context: _SearchContext, query: TantivyQuery, request: SearchRequest) -> list[Candidate]:
         """The best candidates, without exact copies."""
-        matches = ground.snapshot.top_matches(said, BLOCK_MATCHES, weight=schema.STATIC)
+        matches = context.snapshot.top_matches(query, BLOCK_MATCHES, weight=schema.STATIC)
         found: dict[object, Candidate] = {}
-        for one in sorted(self._scored(ground, matches, question), key=attrgetter("score"), reverse=True):
+        for one in sorted(self._scored(context, matches, request), key=attrgetter("score"), reverse=True):
             found.setdefault(one.id if one.content is None else one.content, one)
         return list(found.values())
 
+    def _number_of(self, snapshot: IndexSnapshot) -> int:
+        return self._snapshots.number(id(snapshot), snapshot)
+
     def _context(self) -> _SearchContext:
         rules = self._curation.rules()
-        left_out = self._withheld.clauses(rules.blocked)  # before the snapshot: see `ExclusionFilter`
-        return _SearchContext(rules, left_out, self._index.snapshot())
+        excluded = self._withheld.clauses(rules.blocked)  # before the snapshot: see `ExclusionFilter`
+        return _SearchContext(rules, excluded, self._index.snapshot())
 
     def _query_builder(
-        self, question: SearchRequest, rules: CurationRules, local: TermStatistics, together: TermStatistics
+        self, request: SearchRequest, rules: CurationRules, local: TermStatistics, overall: TermStatistics
     ) -> QueryBuilder:
-        linking = partial(self._linking, collection=question.collection)
-        return QueryBuilder(local, together, linking, rules.synonyms)
+        linking = partial(self._linking, collection=request.collection)
+        return QueryBuilder(local, overall, linking, rules.synonyms)
 
     def _query_in_context(
-        self, question: SearchRequest, together: ShardStatistics
+        self, request: SearchRequest, overall: ShardStatistics
     ) -> tuple[_SearchContext, TantivyQuery]:
         """The tantivy query of a request without excluded pages, and its context; the ones of the statistics phase, if
         no other request was counted since.
         """
-        told: _CountedRequest | None = getattr(self._thread, "told", None)
-        if told is not None and told.counts is together and told.question == question:
-            return told.ground, exclude(told.said, told.ground.left_out)
-        ground = self._context()
-        return ground, exclude(self._build_query(question, ground.rules, ground.snapshot, together), ground.left_out)
+        last: _CountedRequest | None = getattr(self._thread, "last", None)
+        if last is not None and last.counts is overall and last.request == request:
+            return last.context, exclude(last.query, last.context.excluded)
+        context = self._context()
+        return context, exclude(self._build_query(request, context.rules, context.snapshot, overall), context.excluded)
 
     def _build_query(
-        self, question: SearchRequest, rules: CurationRules, local: TermStatistics, together: TermStatistics
+        self, request: SearchRequest, rules: CurationRules, local: TermStatistics, overall: TermStatistics
     ) -> TantivyQuery:
-        """Build the query; the statistics in `together` are asked for every term that matters."""
-        query = with_filters(_parsed_query(question), question.language, question.after, question.before)
-        matching = self._query_builder(question, rules, local, together)
-        related = bool(question.related)
-        return matching.build(query, question.collection, question.natural, question.extras, related)
+        """Build the query; the statistics in `overall` are asked for every term that matters."""
+        query = with_filters(_parsed_query(request), request.language, request.after, request.before)
+        matching = self._query_builder(request, rules, local, overall)
+        related = bool(request.related)
+        return matching.build(query, request.collection, request.natural, request.extras, related)
 
     def _renormalized(
-        self, matches: IndexMatches, ground: _SearchContext, question: SearchRequest, together: ShardStatistics
+        self, matches: IndexMatches, context: _SearchContext, request: SearchRequest, overall: ShardStatistics
     ) -> IndexMatches:
         """The matches rescored by the mean text length of all shards, best first; matches below RENORMALIZED_MATCHES
         stay as they are.
         """
-        snapshot = ground.snapshot
-        means = _means(snapshot, together)
+        snapshot = context.snapshot
+        means = _means(snapshot, overall)
         if means.are_close or not matches:
             return matches
         first = matches.first(RENORMALIZED_MATCHES)
-        matching, these = self._query_builder(question, ground.rules, snapshot, together), urls_query(first.ids())
+        matching, these = self._query_builder(request, context.rules, snapshot, overall), urls_query(first.ids())
         places, stretches = first.addresses(), map(means.penalty_ratio, first.field_values(schema.LENGTH))
         stretched, gained = dict(zip(places, stretches, strict=True)), defaultdict[DocumentAddress, float](float)
-        for leaf in matching.score_components(_parsed_query(question), question.natural, question.extras):
+        for leaf in matching.score_components(_parsed_query(request), request.natural, request.extras):
             both = TantivyQuery.boolean_query(
                 [(Occur.Must, leaf.query), (Occur.Must, TantivyQuery.const_score_query(these, 0.0))]
             )
@@ -298,34 +330,34 @@ class LocalShard:
         measured = [score + log2(2 + static) * gained[place] for score, static, place in several]
         return matches.with_scores([*measured, *matches.scores[RENORMALIZED_MATCHES:]])
 
-    def _scored(self, ground: _SearchContext, matches: IndexMatches, question: SearchRequest) -> list[Candidate]:
+    def _scored(self, context: _SearchContext, matches: IndexMatches, request: SearchRequest) -> list[Candidate]:
         """The matches in the order of the index, each with its score within its block."""
         ids = matches.ids()
-        known = self._standings(ids, question.collection)
+        known = self._standings(ids, request.collection)
         standings = [known.get(key, DEFAULT_STANDING) for key in ids]
-        if question.sort is Sort.RELEVANCE:
+        if request.sort is Sort.RELEVANCE:
             # tantivy has multiplied by the link factor at indexing time.
             several = zip(matches.scores, matches.field_values(schema.STATIC), standings, strict=True)
             scores = [score * link_factor(rank) / log2(2.0 + static) for score, static, (_, rank) in several]
-            if question.recent:
+            if request.recent:
                 aged = zip(scores, matches.field_values(schema.UPDATED), strict=True)
                 scores = [score * self._recency(updated) for score, updated in aged]
-            lowered = self._lowered(ground, ids)
+            lowered = self._lowered(context, ids)
             if lowered:
                 scores = [score * lowered.get(key, 1.0) for score, key in zip(scores, ids, strict=True)]
-        elif question.sort is Sort.LINKS:
+        elif request.sort is Sort.LINKS:
             scores = [float(in_links) for in_links, _ in standings]
         else:
             scores = [float(updated) for updated in matches.field_values(schema.UPDATED)]
         in_links = [in_links for in_links, _ in standings]
         return _candidates(matches, scores, ids, in_links)
 
-    def _lowered(self, ground: _SearchContext, ids: list[UrlId]) -> dict[UrlId, float]:
+    def _lowered(self, context: _SearchContext, ids: list[UrlId]) -> dict[UrlId, float]:
         """The factors for the scores of these pages, where their site is demoted."""
-        rules, snapshot = ground.rules, ground.snapshot
-        lowered = domains_query(rules.lowered)
-        if lowered is None or not ids:
+        rules, snapshot = context.rules, context.snapshot
+        if not rules.lowered or not ids:
             return {}
+        lowered = TantivyQuery.term_set_query(schema.SCHEMA, schema.SITE, list(rules.lowered))
         both = TantivyQuery.boolean_query([(Occur.Must, lowered), (Occur.Must, urls_query(ids))])
         found = snapshot.top_matches(both, len(ids) + BLOCK_MATCHES)
         hosts = (host_name(snapshot.stored_document(place).url) for place in found.addresses())
@@ -356,19 +388,6 @@ class LocalShard:
                 self._graph = GraphReader(self._data)
         return self._graph
 
-    def _moment(self, snapshot: IndexSnapshot) -> int:
-        """Keep a snapshot until enough newer ones have been requested; its number."""
-        with self._lock:
-            for number, kept in self._moments.items():
-                if kept is snapshot:
-                    self._moments.move_to_end(number)
-                    return number
-            number = self._next = self._next + 1
-            self._moments[number] = snapshot
-            if len(self._moments) > SNAPSHOTS_KEPT_MAX:
-                self._moments.popitem(last=False)
-            return number
-
 
 def _candidates(matches: IndexMatches, scores: list[float], ids: list[UrlId], in_links: list[int]) -> list[Candidate]:
     copied = (schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH, schema.SITE_ID)
@@ -376,24 +395,15 @@ def _candidates(matches: IndexMatches, scores: list[float], ids: list[UrlId], in
     return list(map(Candidate, scores, ids, in_links, matches.addresses(), *facts, matches.scores))
 
 
-def _means(snapshot: IndexSnapshot, together: ShardStatistics) -> MeanLengths:
-    return MeanLengths(
-        snapshot.terms_total() / max(snapshot.documents, 1), together.length / max(together.documents, 1)
-    )
+def _means(snapshot: IndexSnapshot, overall: ShardStatistics) -> MeanLengths:
+    return MeanLengths(snapshot.terms_total / max(snapshot.documents, 1), overall.length / max(overall.documents, 1))
 
 
-def _parsed_query(question: SearchRequest) -> QueryGroup:
+def _parsed_query(request: SearchRequest) -> QueryGroup:
     """The parsed query; an empty one, if a page is requested instead of words."""
-    if question.related and not question.text.strip():
+    if request.related and not request.text.strip():
         return QueryGroup()
-    return parse(question.text, question.all_words)
-
-
-def first_snapshot_number() -> int:
-    """The first snapshot number of a process: a number that no other process, earlier or parallel, comes near. (The
-    clock's seconds do not suffice: commits can outnumber seconds, and clocks are set back.)
-    """
-    return random.SystemRandom().getrandbits(52)
+    return parse(request.text, request.all_words)
 
 
 # -- excluded pages ----------------------------------------------------------------------------------------------------

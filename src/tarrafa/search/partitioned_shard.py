@@ -7,8 +7,7 @@ error says so. A part without documents is skipped; an index with a new shard la
 other machines.
 """
 
-import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
@@ -20,7 +19,13 @@ from tarrafa.index import schema, shards
 from tarrafa.model import UrlId
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
 from tarrafa.search import autocomplete, query_expansion, spelling
-from tarrafa.search.local_shard import RESULTS_CHANGED, VOCABULARY_WAIT_S, LocalShard, first_snapshot_number
+from tarrafa.search.local_shard import (
+    LOCAL_SHARD_NAME,
+    RESULTS_CHANGED,
+    VOCABULARY_WAIT_S,
+    KeptSnapshots,
+    LocalShard,
+)
 from tarrafa.search.request import (
     BLOCK_MATCHES,
     CandidateBlock,
@@ -66,38 +71,33 @@ class PartitionedShard:
     """Asks all parts. `parts` returns the present ones."""
 
     def __init__(self, name: str, parts: Callable[[], Sequence[Shard]]) -> None:
-        self._name, self._parts = name, parts
-        self._moments: OrderedDict[int, PartSnapshots] = OrderedDict()
-        self._lock, self._threads = threading.Lock(), ShardThreads()
-        self._next = first_snapshot_number()
-
-    @property
-    def name(self) -> str:
-        return self._name
+        self.name, self._parts = name, parts
+        self._snapshots = KeptSnapshots[PartSnapshots](SNAPSHOTS_KEPT_MAX)
+        self._threads = ShardThreads()
 
     @_retry_when_redivided
     def documents(self) -> int:
         return sum(part.documents() for part in self._parts())
 
     @_retry_when_redivided
-    def statistics(self, question: SearchRequest) -> ShardStatistics:
-        return sum_statistics(part.statistics(question) for part in self._parts())
+    def statistics(self, request: SearchRequest) -> ShardStatistics:
+        return sum_statistics(part.statistics(request) for part in self._parts())
 
     @_retry_when_redivided
-    def top_matches(self, question: SearchRequest, together: ShardStatistics, limit: int) -> CandidateBlock:
+    def top_matches(self, request: SearchRequest, overall: ShardStatistics, limit: int) -> CandidateBlock:
         parts = self._parts()
-        return self._join(parts, self._best(parts, question, together, limit), limit)
+        return self._join(parts, self._best(parts, request, overall, limit), limit)
 
     @_retry_when_redivided
-    def find_urls(self, question: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
+    def find_urls(self, request: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
         parts = self._parts()
-        found = self._join(parts, [part.find_urls(question, ids) for part in parts], len(ids) * len(parts))
+        found = self._join(parts, [part.find_urls(request, ids) for part in parts], len(ids) * len(parts))
         known = {one.id: one for one in reversed(found.candidates)}
         several = [known[key] for key in ids if key in known]
         return CandidateBlock(found.moment, len(several), several)
 
-    def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
-        return next((parts for one in self._parts() if (parts := one.explain_score(question, together, url))), [])
+    def explain_score(self, request: SearchRequest, overall: ShardStatistics, url: str) -> list[ScorePart]:
+        return next((parts for one in self._parts() if (parts := one.explain_score(request, overall, url))), [])
 
     def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
         answers = [part.complete(beginning, before, limit) for part in self._parts()]
@@ -107,43 +107,41 @@ class PartitionedShard:
         return spelling.merge_similar_words(word, (part.similar_words(word, limit) for part in self._parts()), limit)
 
     def expansion_terms(
-        self, question: SearchRequest, together: ShardStatistics, pages: int, limit: int
+        self, request: SearchRequest, overall: ShardStatistics, pages: int, limit: int
     ) -> list[tuple[str, float]]:
         parts = self._parts()
         shares = [pages] * len(parts)
-        if len(parts) > 1 and not question.related:  # the best pages of all parts are spread over them
-            blocks = self._best(parts, question, together, BLOCK_MATCHES)
+        if len(parts) > 1 and not request.related:  # the best pages of all parts are spread over them
+            blocks = self._best(parts, request, overall, BLOCK_MATCHES)
             different: dict[object, int] = {}
             for one in rank_block(merge_blocks(blocks, BLOCK_MATCHES)):
                 different.setdefault(one.candidate.content or one.candidate.id, one.answer)
             first = Counter(list(different.values())[:pages])
             shares = [first[number] for number in range(len(parts))]
-        asked = [(part, share) for part, share in zip(parts, shares, strict=True) if share]
+        feedback_parts = [(part, share) for part, share in zip(parts, shares, strict=True) if share]
         return query_expansion.merge_evidence(
-            [part.expansion_terms(question, together, share, limit) for part, share in asked], limit
+            [part.expansion_terms(request, overall, share, limit) for part, share in feedback_parts], limit
         )
 
-    def show(self, question: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
-        with self._lock:
-            known = self._moments.get(moment)
-        if known is None or (places and not known[0]):
+    def show(self, request: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
+        parts, moments = self._snapshots.get(moment)
+        if places and not parts:
             raise QueryError(RESULTS_CHANGED)
-        parts, moments = known
         shown: dict[DocumentAddress, HitDetails] = {}
         for number, (part, one) in enumerate(zip(parts, moments, strict=True)):
             own = [place for place in places if place[0] % len(parts) == number]
             if own:
                 local = [(place[0] // len(parts), place[1]) for place in own]
-                shown |= zip(own, part.show(question, one, local), strict=True)
+                shown |= zip(own, part.show(request, one, local), strict=True)
         return [shown[place] for place in places]
 
     def _best(
-        self, parts: Sequence[Shard], question: SearchRequest, together: ShardStatistics, limit: int
+        self, parts: Sequence[Shard], request: SearchRequest, overall: ShardStatistics, limit: int
     ) -> list[CandidateBlock]:
         """The matches of each part. Large parts are searched in parallel: tantivy releases Python's lock."""
 
         def ask(part: Shard) -> CandidateBlock:
-            return part.top_matches(question, together, limit)
+            return part.top_matches(request, overall, limit)
 
         pool = self._threads.pool_for(len(parts))
         if pool is None or sum(part.documents() for part in parts) < LARGE_PART_DOCUMENTS * len(parts):
@@ -153,7 +151,8 @@ class PartitionedShard:
 
     def _join(self, parts: Sequence[Shard], blocks: list[CandidateBlock], limit: int) -> CandidateBlock:
         """Join the matches of all parts; each place tells its part."""
-        moment = self._moment((parts, tuple(block.moment for block in blocks)))
+        moments = tuple(block.moment for block in blocks)
+        moment = self._snapshots.number(moments, (parts, moments))
         if len(parts) == 1:
             return msgspec.structs.replace(blocks[0], moment=moment)
         found = [
@@ -161,21 +160,6 @@ class PartitionedShard:
             for one, number in merge_blocks(blocks, limit)
         ]
         return CandidateBlock(moment, sum(block.total for block in blocks), found)
-
-    def _moment(self, moment: PartSnapshots) -> int:
-        """The number of a joint snapshot; it is kept until enough newer ones have been requested."""
-        with self._lock:
-            for number in reversed(self._moments):
-                if self._moments[number][1] == moment[1]:
-                    return number
-            number = self._next = self._next + 1
-            self._moments[number] = moment
-            if len(self._moments) > SNAPSHOTS_KEPT_MAX:
-                self._moments.popitem(last=False)
-            return number
-
-
-LOCAL_SHARD_NAME = "here"
 
 
 def open_local_shard(data: DataDirectory, patience_s: float = VOCABULARY_WAIT_S, or_nothing: bool = False) -> Shard:

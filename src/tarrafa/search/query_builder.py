@@ -64,17 +64,17 @@ class ScoreComponent(NamedTuple):
 
 
 class QueryBuilder:
-    """Builds queries for one shard. `together` counts in all shards, `local` in this one."""
+    """Builds queries for one shard. `overall` counts in all shards, `local` in this one."""
 
     def __init__(
         self,
         local: TermStatistics,
-        together: TermStatistics,
+        overall: TermStatistics,
         linking: FindLinkingPages,
         synonyms: FindSynonyms = no_synonyms,
     ) -> None:
-        self._local, self._together = local, together
-        self._here, self._everywhere = local.written, together.written
+        self._local, self._overall = local, overall
+        self._here, self._everywhere = local.written, overall.written
         self._linking, self._synonyms = linking, synonyms
 
     def build(
@@ -91,14 +91,14 @@ class QueryBuilder:
         query = self._natural(query) if natural else query
         content = _content_of(query)
         parts = self._conditions(query, 0.0 if content.parts or related else 1.0)
-        added = [said for _, said in self._added(extras)]
+        added = [clause for _, clause in self._added(extras)]
         if related:
             parts.append((Occur.Must, _related_query(added)))
         if content.parts:
-            more = [said for _, said in (*self._titles(content), *self._pairs(content))]
+            more = [clause for _, clause in (*self._titles(content), *self._pairs(content))]
             parts.extend(self._found(content, [] if related else added, more))
         if collection is not None:
-            self._together.frequency(schema.COLLECTION, collection)  # so that the statistics phase counts it
+            self._overall.frequency(schema.COLLECTION, collection)  # so that the statistics phase counts it
             parts.append((Occur.Must, filter_query(schema.COLLECTION, collection)))
         return TantivyQuery.boolean_query(parts)
 
@@ -110,14 +110,17 @@ class QueryBuilder:
         found, paired = [(text, self._content(text)) for text in content.texts], self._pairs(content)
         return [
             *(
-                ScoreComponent("text", text, said, self._most(self._meant(text)))
-                for text, said in found
-                if said is not None
+                ScoreComponent("text", text, clause, self._most(self._all_readings(text)))
+                for text, clause in found
+                if clause is not None
             ),
             *(ScoreComponent("text", f"{text}*", self._prefix(text)) for text in content.prefixes),
-            *(ScoreComponent("added", what, said) for what, said in self._added(extras)),
-            *(ScoreComponent("title", what, said) for what, said in self._titles(content)),
-            *(ScoreComponent("pair", what, said, PAIR_SHARE * self._most(_in_a_row(what))) for what, said in paired),
+            *(ScoreComponent("added", what, clause) for what, clause in self._added(extras)),
+            *(ScoreComponent("title", what, clause) for what, clause in self._titles(content)),
+            *(
+                ScoreComponent("pair", what, clause, PAIR_SHARE * self._most(_in_a_row(what)))
+                for what, clause in paired
+            ),
         ]
 
     def _most(self, alternatives: Iterable[Terms]) -> float:
@@ -137,12 +140,12 @@ class QueryBuilder:
         if all(isinstance(node, QueryText) and len(words(node.text)) == 1 for _, node in content.parts):
             # A page with the word in its title has the word in `all`. One flat TantivyQuery takes tantivy a quarter
             # less time.
-            some = [said for text in content.texts if (said := self._content(text)) is not None]
+            some = [clause for text in content.texts if (clause := self._content(text)) is not None]
             return [(Occur.Must, _any([*some, *added, *more]))]
         return [(Occur.Must, _any([self._group(content), *added])), *((Occur.Should, one) for one in more)]
 
     def _natural(self, query: QueryGroup) -> QueryGroup:
-        ignored = common_words(query, self._together)
+        ignored = common_words(query, self._overall)
         kept = (part for part in query.parts if not (isinstance(part[1], QueryText) and part[1].text in ignored))
         return QueryGroup(tuple(kept)) if ignored else query
 
@@ -159,16 +162,16 @@ class QueryBuilder:
 
     def _must_not(self, group: QueryGroup) -> list[tuple[Occur, TantivyQuery]]:
         never = group.with_sign(Sign.MUST_NOT)
-        literally = QueryBuilder(self._local, self._together, self._linking) if never else self
-        return [(Occur.MustNot, said) for node in never if (said := literally._node(node)) is not None]
+        without_synonyms = QueryBuilder(self._local, self._overall, self._linking) if never else self
+        return [(Occur.MustNot, clause) for node in never if (clause := without_synonyms._node(node)) is not None]
 
     def _group(self, group: QueryGroup) -> TantivyQuery:
         """The required parts of a group; without any, at least one optional part."""
         must = [(Occur.Must, self._node(node) or TantivyQuery.empty_query()) for node in group.with_sign(Sign.MUST)]
-        some = [said for node in group.with_sign(Sign.SHOULD) if (said := self._node(node)) is not None]
+        some = [clause for node in group.with_sign(Sign.SHOULD) if (clause := self._node(node)) is not None]
         never = self._must_not(group)
         if must:
-            return TantivyQuery.boolean_query([*must, *((Occur.Should, said) for said in some), *never])
+            return TantivyQuery.boolean_query([*must, *((Occur.Should, clause) for clause in some), *never])
         return _any(some) if not never else TantivyQuery.boolean_query([(Occur.Must, _any(some)), *never])
 
     def _node(self, node: QueryNode) -> TantivyQuery | None:
@@ -188,34 +191,33 @@ class QueryBuilder:
     def _added(self, extras: Iterable[ExpansionTerm]) -> list[tuple[str, TantivyQuery]]:
         """Words that were not typed."""
         found = [(extra, self._content(extra.word)) for extra in extras]
-        return [(extra.word, _boosted(said, extra.share)) for extra, said in found if said is not None]
+        return [(extra.word, _boosted(clause, extra.share)) for extra, clause in found if clause is not None]
 
     def _content(self, text: str) -> TantivyQuery | None:
         """Pages with this word or phrase anywhere, or with a synonym; None if there are none."""
-        said = self._weighed(schema.ALL, self._meant(text))
-        return _any(said) if said else None
+        return self._in_field(schema.ALL, self._all_readings(text))
 
-    def _meant(self, text: str) -> list[Terms]:
+    def _all_readings(self, text: str) -> list[Terms]:
         """All readings of a word or phrase, and of its synonyms."""
         return [reading for one in (text, *self._synonyms(text)) for reading in readings(one)]
 
     def _titles(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
         """The same words in the title alone. Of a phrase, each word: titles are short enough."""
         return [
-            (word, said)
+            (word, clause)
             for text in content.texts
             for word in words(text)
-            for said in self._weighed(schema.TITLE, readings(word), TITLE_SHARE)
+            for clause in self._weighed(schema.TITLE, readings(word), TITLE_SHARE)
         ]
 
     def _pairs(self, content: QueryGroup) -> list[tuple[str, TantivyQuery]]:
         """Adjacent words of the query, as adjacent words of the page."""
         plain = [node.text if isinstance(node, QueryText) else "" for _, node in content.parts]
         return [
-            (f"{left} {right}", said)
+            (f"{left} {right}", clause)
             for left, right in pairwise(plain)
             if left and right and len(words(left)) == len(words(right)) == 1
-            for said in self._weighed(schema.ALL, _in_a_row(f"{left} {right}"), PAIR_SHARE)
+            for clause in self._weighed(schema.ALL, _in_a_row(f"{left} {right}"), PAIR_SHARE)
         ]
 
     def _weighed(self, field: str, alternatives: Iterable[Terms], share: float = 1.0) -> list[TantivyQuery]:
@@ -231,7 +233,7 @@ class QueryBuilder:
 
     def _occurring(self, field: str, alternatives: Iterable[Terms]) -> dict[Terms, list[int]]:
         """The readings that some shard holds, with the global document frequency of each of their terms."""
-        frequency = self._together.frequency
+        frequency = self._overall.frequency
         counted = {terms: [frequency(field, term) for term in terms] for terms in alternatives}
         return {terms: counts for terms, counts in counted.items() if counts and all(counts)}
 
@@ -261,8 +263,8 @@ class QueryBuilder:
         )
 
     def _in_field(self, field: str, alternatives: Iterable[Terms]) -> TantivyQuery | None:
-        said = self._weighed(field, alternatives)
-        return _any(said) if said else None
+        clauses = self._weighed(field, alternatives)
+        return _any(clauses) if clauses else None
 
 
 def _content_of(query: QueryGroup) -> QueryGroup:
@@ -329,12 +331,6 @@ def contents_query(contents: Iterable[int], collection: str | None) -> TantivyQu
     return _numbered(schema.CONTENT, list(contents), collection)
 
 
-def domains_query(domains: Iterable[str]) -> TantivyQuery | None:
-    """The documents of these domains and of everything below them."""
-    names = list(domains)
-    return TantivyQuery.term_set_query(schema.SCHEMA, schema.SITE, names) if names else None
-
-
 def urls_query(ids: Iterable[UrlId]) -> TantivyQuery:
     """The documents of these URLs (see `page_query`)."""
     return TantivyQuery.term_set_query(schema.SCHEMA, schema.ID_HIGH, [split_url_id(key)[0] for key in ids])
@@ -383,21 +379,25 @@ def _stand(field: str, sought: list[tuple[int, str]]) -> TantivyQuery:
     return TantivyQuery.phrase_query(schema.SCHEMA, field, [*sought])
 
 
-def _boosted(said: TantivyQuery, boost: float) -> TantivyQuery:
-    return said if boost == 1.0 else TantivyQuery.boost_query(said, boost)
+def _boosted(clause: TantivyQuery, boost: float) -> TantivyQuery:
+    return clause if boost == 1.0 else TantivyQuery.boost_query(clause, boost)
 
 
-def _any(said: list[TantivyQuery]) -> TantivyQuery:
-    if len(said) == 1:
-        return said[0]
-    return TantivyQuery.boolean_query([(Occur.Should, one) for one in said]) if said else TantivyQuery.empty_query()
-
-
-def _related_query(said: list[TantivyQuery]) -> TantivyQuery:
-    """Requires a share of the words: with one word in common, nearly every page would be related to every other."""
-    least = max(1, round(RELATED_WORDS_SHARE * len(said)))
+def _any(clauses: list[TantivyQuery]) -> TantivyQuery:
+    if len(clauses) == 1:
+        return clauses[0]
     return (
-        TantivyQuery.boolean_query([(Occur.Should, one) for one in said], least) if said else TantivyQuery.empty_query()
+        TantivyQuery.boolean_query([(Occur.Should, one) for one in clauses]) if clauses else TantivyQuery.empty_query()
+    )
+
+
+def _related_query(clauses: list[TantivyQuery]) -> TantivyQuery:
+    """Requires a share of the words: with one word in common, nearly every page would be related to every other."""
+    least = max(1, round(RELATED_WORDS_SHARE * len(clauses)))
+    return (
+        TantivyQuery.boolean_query([(Occur.Should, one) for one in clauses], least)
+        if clauses
+        else TantivyQuery.empty_query()
     )
 
 

@@ -29,7 +29,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tarrafa.errors import QueryError
-from tarrafa.i18n import message
+from tarrafa.i18n import Message, message
 from tarrafa.parse.rdf.prefixes import expand_prefix
 from tarrafa.parse.url import canonical, host_name
 
@@ -129,7 +129,7 @@ def parse(text: str, all_words: bool = False) -> QueryGroup:
 def with_filters(query: QueryGroup, language: str = "", after: str = "", before: str = "") -> QueryGroup:
     """The query with the filters chosen in the form, checked as if they had been typed."""
     chosen = (("lang", language), ("after", after), ("before", before))
-    more = ((Sign.MUST, QueryFilter(name, FIELDS[name](name, value))) for name, value in chosen if value)
+    more = ((Sign.MUST, QueryFilter(name, filter_value(name, value))) for name, value in chosen if value)
     return QueryGroup((*query.parts, *more))
 
 
@@ -167,7 +167,7 @@ def scoring_spans(text: str) -> list[ScoringSpan]:
 
 
 _QUOTES = str.maketrans(dict.fromkeys("“”„‟«»″", '"'))
-_sayable = re.compile(r"[^\W_]").search
+_has_letter = re.compile(r"[^\W_]").search
 _words = re.compile(r"[^\W_]+").findall
 
 
@@ -232,10 +232,7 @@ class _QueryParser:
         self._count += 1
         if self._count > PARTS_MAX:
             raise QueryError(
-                message(
-                    "The search has too many parts: at most {most} words and phrases are read.",
-                    most=PARTS_MAX,
-                )
+                message("The search has too many parts: at most {most} words and phrases are read.", most=PARTS_MAX)
             )
         return Sign(sign) if sign else None, node
 
@@ -250,11 +247,11 @@ class _QueryParser:
     def _node(self, match: re.Match[str]) -> QueryNode | None:
         body = match["quoted"] if match["quoted"] is not None else match["bare"] or ""
         name = (match["name"] or "").lower()
-        if body.endswith(":") and body[:-1].lower() in FIELDS:  # a filter without a value
+        if body.endswith(":") and body[:-1].lower() in FILTERS:  # a filter without a value
             name, body = body[:-1].lower(), ""
         if name:
-            return QueryFilter(name, FIELDS[name](name, body))
-        if not _sayable(body):
+            return QueryFilter(name, filter_value(name, body))
+        if not _has_letter(body):
             return None
         if match["quoted"] is None and body.endswith("*"):
             return _prefix(body)
@@ -266,8 +263,7 @@ def _prefix(body: str) -> QueryNode:
     if len(last) < PREFIX_CHARS_MIN:
         raise QueryError(
             message(
-                "A beginning of a word needs at least {least} letters before the star: ca*.",
-                least=PREFIX_CHARS_MIN,
+                "A beginning of a word needs at least {least} letters before the star: ca*.", least=PREFIX_CHARS_MIN
             )
         )
     if not before:
@@ -285,21 +281,23 @@ _class = re.compile(
 _date = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?", re.ASCII).fullmatch
 
 
-def _language_value(name: str, body: str) -> str:
-    if not _language(body):
-        raise QueryError(
-            message("lang: needs a language code such as lang:pt or lang:en, not {got}.", got=repr(body[:40]))
-        )
-    return re.split(r"[-_]", body, maxsplit=1)[0].lower()
+def filter_value(name: str, body: str) -> str:
+    """The value of a filter as the index holds it."""
+    value = FILTERS[name].read(name, body)
+    if value is None:
+        raise QueryError(Message(FILTERS[name].wanted.text, {"name": name, "got": repr(body[:40])}))
+    return value
 
 
-def _host_value(name: str, body: str) -> str:
+def _language_value(name: str, body: str) -> str | None:
+    return re.split(r"[-_]", body, maxsplit=1)[0].lower() if _language(body) else None
+
+
+def _host_value(name: str, body: str) -> str | None:
     typed = body.strip().rstrip("/").strip(".")
     url = canonical(typed if "://" in typed else f"http://{typed}/") if typed else None
     if url is None:
-        raise QueryError(
-            message("{name}: needs a host name such as {name}:example.br, not {got}.", name=name, got=repr(body[:40]))
-        )
+        return None
     if "://" not in typed and urlsplit(url).path != "/":  # the pasted URL of a page means its host
         raise QueryError(
             message(
@@ -311,84 +309,81 @@ def _host_value(name: str, body: str) -> str:
     return host_name(url)
 
 
-def _words_value(name: str, body: str) -> str:
-    if not _sayable(body):
-        raise QueryError(
-            message("{name}: needs a word such as {name}:pesca, not {got}.", name=name, got=repr(body[:40]))
-        )
-    return body
+def _words_value(name: str, body: str) -> str | None:
+    return body if _has_letter(body) else None
 
 
-def _type_value(name: str, body: str) -> str:
-    if len(body) > FILE_TYPE_CHARS_MAX or not _file_type(body):
-        raise QueryError(
-            message(
-                "filetype: needs a type such as filetype:pdf or filetype:text/html, not {got}.", got=repr(body[:40])
-            )
-        )
-    return body.lower().removeprefix(".")
+def _type_value(name: str, body: str) -> str | None:
+    return body.lower().removeprefix(".") if len(body) <= FILE_TYPE_CHARS_MAX and _file_type(body) else None
 
 
-def _date_value(name: str, body: str) -> str:
+def _date_value(name: str, body: str) -> str | None:
     """The first second of the day, month or year: `before` excludes it, `after` includes it."""
     match = _date(body)
     try:
         year, month, day = (int(part or 1) for part in match.groups()) if match else (0, 0, 0)
         return str(int(datetime(year, month, day, tzinfo=UTC).timestamp()))
     except (ValueError, OverflowError):
-        raise QueryError(
-            message("{name}: needs a date such as {name}:2026-01-31, not {got}.", name=name, got=repr(body[:40]))
-        ) from None
+        return None
 
 
-def _class_value(name: str, body: str) -> str:
+def _class_value(name: str, body: str) -> str | None:
     """The entity type as the index holds it and, after a space, the comparison with a day."""
     match = _class(body)
     if match is None or len(body) > IRI_CHARS_MAX:
-        raise QueryError(
-            message(
-                "type: needs a class such as type:schema:Event or type:Event, perhaps with a day of it as in "
-                "type:schema:Event>=2026-01-31, not {got}.",
-                got=repr(body[:40]),
-            )
-        )
-    said, compared, day = match["class"], match["compared"] or "", match["day"] or ""
-    kind = expand_prefix(said) if ":" in said else f":{said}"
+        return None
+    typed, compared, day = match["class"], match["compared"] or "", match["day"] or ""
+    kind = expand_prefix(typed) if ":" in typed else f":{typed}"
     if kind is None:
         raise QueryError(
             message(
                 "type: does not know the prefix of {got}: write the whole address, in quotation marks.",
-                got=repr(said[:40]),
+                got=repr(typed[:40]),
             )
         )
     day = "-".join(part.zfill(2) for part in day.split("-") if part)
     return f"{kind.lower()} {compared}{day}".rstrip()
 
 
-def _link_value(name: str, body: str) -> str:
-    url = canonical(body if "://" in body else f"http://{body}") if body.strip() else None
-    if url is None:
-        raise QueryError(
-            message("link: needs a URL such as link:http://www.example.br/, not {got}.", got=repr(body[:40]))
-        )
-    return url
+def _link_value(name: str, body: str) -> str | None:
+    return canonical(body if "://" in body else f"http://{body}") if body.strip() else None
 
 
-FIELDS: dict[str, Callable[[str, str], str]] = {
-    "site": _host_value,
-    "host": _host_value,
-    "inurl": _words_value,
-    "intitle": _words_value,
-    "filetype": _type_value,
-    "lang": _language_value,
-    "before": _date_value,
-    "after": _date_value,
-    "link": _link_value,
-    "type": _class_value,
+class FilterSyntax(NamedTuple):
+    """Reads the value of a filter, None if it is not valid; the message then says what is wanted."""
+
+    read: Callable[[str, str], str | None]
+    wanted: Message
+
+
+_HOST = FilterSyntax(_host_value, message("{name}: needs a host name such as {name}:example.br, not {got}."))
+_WORDS = FilterSyntax(_words_value, message("{name}: needs a word such as {name}:pesca, not {got}."))
+_DATE = FilterSyntax(_date_value, message("{name}: needs a date such as {name}:2026-01-31, not {got}."))
+FILTERS: dict[str, FilterSyntax] = {
+    "site": _HOST,
+    "host": _HOST,
+    "inurl": _WORDS,
+    "intitle": _WORDS,
+    "filetype": FilterSyntax(
+        _type_value, message("filetype: needs a type such as filetype:pdf or filetype:text/html, not {got}.")
+    ),
+    "lang": FilterSyntax(
+        _language_value, message("lang: needs a language code such as lang:pt or lang:en, not {got}.")
+    ),
+    "before": _DATE,
+    "after": _DATE,
+    "link": FilterSyntax(_link_value, message("link: needs a URL such as link:http://www.example.br/, not {got}.")),
+    "type": FilterSyntax(
+        _class_value,
+        message(
+            "type: needs a class such as type:schema:Event or type:Event, perhaps with a day of it as in "
+            "type:schema:Event>=2026-01-31, not {got}."
+        ),
+    ),
 }
 
 _token = re.compile(rf"""\s*(?:
       (?P<open>[+-]?\()  | (?P<close>\))  | (?P<or>(?:OR|\|)(?=[\s()"]|$))
-    | (?P<sign>[+-])?(?:(?P<name>(?i:{"|".join(FIELDS)})):)?(?:"(?P<quoted>[^"]*)(?:"|$)|(?P<bare>[^\s"()]+))
+    | (?P<sign>[+-])?(?:(?P<name>(?i:{"|".join(FILTERS)})):)?(?:"(?P<quoted>[^"]*)(?:"|$)|(?P<bare>[^\s"()]+))
     | \S
     )""", re.VERBOSE).match  # fmt: skip

@@ -47,7 +47,6 @@ DECODE_ERRORS = (ValueError, RecursionError)  # errors of decoding foreign bytes
 STATUS_BAD_QUERY = 400
 STATUS_WRONG_TOKEN = 401
 STATUS_OTHER_VERSION = 409
-STATUS_TOO_LONG = 413
 STATUS_INDEX_ERROR = 503
 ANALYSIS_SAMPLE = "as funções do guarda-chuva, libraries, Straße: 日本語 ½"
 
@@ -149,40 +148,36 @@ class RemoteShard:
         private: bool = False,
     ) -> None:
         self._peer = NodeHttpClient(check_node_url(url, "--shard"), token.secret, CONTENT_TYPE, limit_s, private)
-        self._name = name or self._peer.url
+        self.name = name or self._peer.url
         self._reason: Message | str = ""
         self._first_pause_s = self._pause_s = pause_s
         self._lock, self._present, self._closed = threading.Lock(), threading.Event(), threading.Event()
         self._present.set()
 
-    @property
-    def name(self) -> str:
-        return self._name
-
     def documents(self) -> int:
         return self._ask(Shard.documents)
 
-    def statistics(self, question: SearchRequest) -> ShardStatistics:
-        return self._ask(Shard.statistics, question)
+    def statistics(self, request: SearchRequest) -> ShardStatistics:
+        return self._ask(Shard.statistics, request)
 
-    def top_matches(self, question: SearchRequest, together: ShardStatistics, limit: int) -> CandidateBlock:
-        found = self._ask(Shard.top_matches, question, together, limit)
+    def top_matches(self, request: SearchRequest, overall: ShardStatistics, limit: int) -> CandidateBlock:
+        found = self._ask(Shard.top_matches, request, overall, limit)
         self._check_block(found, limit)
         self._pause_s = self._first_pause_s
         return found
 
-    def show(self, question: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
-        found = self._ask(Shard.show, question, moment, places)
+    def show(self, request: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
+        found = self._ask(Shard.show, request, moment, places)
         self._check_response(len(found) == len(places))
         return found
 
-    def find_urls(self, question: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
-        found = self._ask(Shard.find_urls, question, ids)
+    def find_urls(self, request: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
+        found = self._ask(Shard.find_urls, request, ids)
         self._check_block(found, len(ids))
         return found
 
-    def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
-        return self._ask(Shard.explain_score, question, together, url)
+    def explain_score(self, request: SearchRequest, overall: ShardStatistics, url: str) -> list[ScorePart]:
+        return self._ask(Shard.explain_score, request, overall, url)
 
     def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
         return self._ask(Shard.complete, beginning, before, limit)
@@ -191,9 +186,9 @@ class RemoteShard:
         return self._ask(Shard.similar_words, word, limit)
 
     def expansion_terms(
-        self, question: SearchRequest, together: ShardStatistics, pages: int, limit: int
+        self, request: SearchRequest, overall: ShardStatistics, pages: int, limit: int
     ) -> list[tuple[str, float]]:
-        found = self._ask(Shard.expansion_terms, question, together, pages, limit)
+        found = self._ask(Shard.expansion_terms, request, overall, pages, limit)
         self._check_response(all(isfinite(held) for _, held in found))
         return found
 
@@ -229,7 +224,7 @@ class RemoteShard:
             if self._present.is_set():
                 self._reason = reason
                 self._present.clear()
-                threading.Thread(target=self._probe_until_back, name=f"probes {self._name}", daemon=True).start()
+                threading.Thread(target=self._probe_until_back, name=f"probes {self.name}", daemon=True).start()
 
     def _probe_until_back(self) -> None:
         """Probe until the shard answers. The pause keeps growing until the shard has also answered a search."""
@@ -286,11 +281,7 @@ class UnavailableShard:
     """A shard that is known to be unreachable: it is named with its reason, and no request is sent."""
 
     def __init__(self, name: str, why: Message) -> None:
-        self._name, self._why = name, why
-
-    @property
-    def name(self) -> str:
-        return self._name
+        self.name, self._why = name, why
 
     def _raise(self, *_: object, **__: object) -> NoReturn:
         raise ShardUnavailable(self._why)

@@ -82,24 +82,15 @@ class SearchRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.n > HITS_MAX:
             raise QueryError(
                 message(
-                    "At most {most} results are shown at once; ask for the next ones with an offset.",
-                    most=HITS_MAX,
+                    "At most {most} results are shown at once; ask for the next ones with an offset.", most=HITS_MAX
                 )
             )
         if self.offset + self.n > RESULT_DEPTH_MAX:
             raise QueryError(
-                message(
-                    "Only the first {most} results can be shown; make the search narrower.",
-                    most=RESULT_DEPTH_MAX,
-                )
+                message("Only the first {most} results can be shown; make the search narrower.", most=RESULT_DEPTH_MAX)
             )
         if len(self.extras) > EXPANSION_TERMS_MAX:
-            raise QueryError(
-                message(
-                    "At most {most} words can be added to a search.",
-                    most=EXPANSION_TERMS_MAX,
-                )
-            )
+            raise QueryError(message("At most {most} words can be added to a search.", most=EXPANSION_TERMS_MAX))
 
 
 class ShardStatistics(msgspec.Struct, array_like=True):
@@ -130,10 +121,10 @@ def sum_statistics(several: Iterable[ShardStatistics]) -> ShardStatistics:
     each = list(several)
     if len(each) == 1:
         return each[0]
-    together = ShardStatistics()
+    overall = ShardStatistics()
     for one in each:
-        together.add(one)
-    return together
+        overall.add(one)
+    return overall
 
 
 class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -200,19 +191,19 @@ class Shard(Protocol):
     def documents(self) -> Count:
         """The number of documents that can be found now."""
 
-    def statistics(self, question: SearchRequest) -> ShardStatistics:
+    def statistics(self, request: SearchRequest) -> ShardStatistics:
         """The statistics that must be summed over all shards so that they score as one index."""
 
-    def top_matches(self, question: SearchRequest, together: ShardStatistics, limit: Limit) -> CandidateBlock:
+    def top_matches(self, request: SearchRequest, overall: ShardStatistics, limit: Limit) -> CandidateBlock:
         """The first `limit` matches."""
 
-    def show(self, question: SearchRequest, moment: int, places: DocumentAddresses) -> list[HitDetails]:
+    def show(self, request: SearchRequest, moment: int, places: DocumentAddresses) -> list[HitDetails]:
         """The displayed fields of these matches."""
 
-    def find_urls(self, question: SearchRequest, ids: Ids) -> CandidateBlock:
+    def find_urls(self, request: SearchRequest, ids: Ids) -> CandidateBlock:
         """The documents of these URLs, whatever their text, in this order; as many as exist."""
 
-    def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
+    def explain_score(self, request: SearchRequest, overall: ShardStatistics, url: str) -> list[ScorePart]:
         """The parts of the score that a URL has for this request: addends, then factors. Empty: it does not match."""
 
     def complete(self, beginning: Word, before: PrecedingText, limit: WordLimit) -> Completions:
@@ -226,7 +217,7 @@ class Shard(Protocol):
         """
 
     def expansion_terms(
-        self, question: SearchRequest, together: ShardStatistics, pages: Limit, limit: WordLimit
+        self, request: SearchRequest, overall: ShardStatistics, pages: Limit, limit: WordLimit
     ) -> WeightedWords:
         """The words that distinguish the best pages from others, as written, with their evidence; or the words of the
         page in `related`.

@@ -77,12 +77,12 @@ class ScatterGather:
 
     def __init__(
         self,
-        question: SearchRequest,
+        request: SearchRequest,
         shards: Sequence[Shard],
         pool: ThreadPoolExecutor | None,
         away: dict[int, Message | str] | None = None,
     ) -> None:
-        self.question, self._shards, self._pool = question, shards, pool
+        self.request, self._shards, self._pool = request, shards, pool
         self.ignored: list[str] = []
         self.known = ShardStatistics()
         self.total, self.found = 0, list[DuplicateGroup]()
@@ -90,53 +90,53 @@ class ScatterGather:
         self._pinned: set[UrlId] = set()
         self._answers: list[tuple[int, int]] = []  # shard and snapshot of each response with candidates
 
-    def follow_up(self, question: SearchRequest) -> "ScatterGather":
+    def follow_up(self, request: SearchRequest) -> "ScatterGather":
         """Another request to the same shards, even if the set of shards has changed meanwhile."""
-        return ScatterGather(question, self._shards, self._pool, self.away)
+        return ScatterGather(request, self._shards, self._pool, self.away)
 
     def find_groups(self, pinned: list[UrlId]) -> None:
         """The total, and as many groups as requested."""
-        question = self.question
-        together = self.known = self.global_statistics()
-        where = question.collection
-        if where is not None and not together.frequency(schema.COLLECTION, where):
+        request = self.request
+        overall = self.known = self.global_statistics()
+        where = request.collection
+        if where is not None and not overall.frequency(schema.COLLECTION, where):
             raise QueryError(message("Nothing is indexed of a collection named {name}.", name=repr(where[:100])))
-        if question.natural and question.text.strip():
-            self.ignored = common_words(parse(question.text, question.all_words), together)
-        enough = MATCHES_MAX if question.like else question.offset + question.n + bool(question.related)
-        self.total, groups = self._collect_groups(together, pinned, enough)
+        if request.natural and request.text.strip():
+            self.ignored = common_words(parse(request.text, request.all_words), overall)
+        enough = MATCHES_MAX if request.like else request.offset + request.n + bool(request.related)
+        self.total, groups = self._collect_groups(overall, pinned, enough)
         self.found = groups.all
-        if question.like:
-            self.found = [[one] for one in groups.group_of(url_id(canonical(question.like) or question.like))]
+        if request.like:
+            self.found = [[one] for one in groups.group_of(url_id(canonical(request.like) or request.like))]
             self.total = len(self.found)
-        elif question.related:
-            own = groups.group_of(url_id(question.related))
+        elif request.related:
+            own = groups.group_of(url_id(request.related))
             self.found = [group for group in groups.all if group is not own]
             self.total -= bool(own)
 
     def count_matches(self) -> int:
         """How many documents match, copies included."""
-        together = self.global_statistics()
-        return sum(block.total for block in self._best(together, 1).values())
+        overall = self.global_statistics()
+        return sum(block.total for block in self._best(overall, 1).values())
 
     def expansion_terms(self, pages: int, limit: int) -> list[TermEvidence]:
         """The words of the best pages, or of the page in `related`; each shard reports its own."""
-        if self.question.related:
+        if self.request.related:
             return list(
-                self.ask_each(lambda shard: shard.expansion_terms(self.question, self.known, pages, limit)).values()
+                self.ask_each(lambda shard: shard.expansion_terms(self.request, self.known, pages, limit)).values()
             )
         own = Counter(self._answers[group[0].answer][0] for group in self.found[:pages])
 
-        def told(number: int) -> TermEvidence:
-            return self._shards[number].expansion_terms(self.question, self.known, own[number], limit)
+        def terms_of(number: int) -> TermEvidence:
+            return self._shards[number].expansion_terms(self.request, self.known, own[number], limit)
 
-        return list(self._gather(told, list(own)).values())
+        return list(self._gather(terms_of, list(own)).values())
 
     def _start_groups(self, pinned: list[UrlId]) -> "Deduplicator":
         """Groups that begin with these pinned pages; their duplicates become their copies."""
-        groups = Deduplicator(apart=self.question.copies and not self.question.like and not self.question.related)
+        groups = Deduplicator(apart=self.request.copies and not self.request.like and not self.request.related)
         if pinned:
-            answers = self.ask_each(lambda shard: shard.find_urls(self.question, pinned))
+            answers = self.ask_each(lambda shard: shard.find_urls(self.request, pinned))
             found = {one.candidate.id: one for one in self._merged(answers, BLOCK_MATCHES)}
             block = [found[key] for key in pinned if key in found]
             groups.add(block)
@@ -145,13 +145,13 @@ class ScatterGather:
         return groups
 
     def explain_score(self, url: str) -> list[ScorePart]:
-        together = self.global_statistics()
-        answers = self.ask_each(lambda shard: shard.explain_score(self.question, together, url))
+        overall = self.global_statistics()
+        answers = self.ask_each(lambda shard: shard.explain_score(self.request, overall, url))
         return next((parts for parts in answers.values() if parts), [])
 
     def global_statistics(self) -> ShardStatistics:
         """The sum of the term statistics of all shards."""
-        return sum_statistics(self.ask_each(lambda shard: shard.statistics(self.question)).values())
+        return sum_statistics(self.ask_each(lambda shard: shard.statistics(self.request)).values())
 
     def fetch_hits(self, groups: list[DuplicateGroup]) -> list[Hit]:
         """The displayed fields of these groups, each from the shard that it came from."""
@@ -167,7 +167,7 @@ class ScatterGather:
             hits: dict[int, Hit] = {}
             for moment, places in by_shard[number]:
                 found = [groups[place][0].candidate.place for place in places]
-                several = self._shards[number].show(self.question, moment, found)
+                several = self._shards[number].show(self.request, moment, found)
                 hits |= {place: self._hit(groups[place], one) for place, one in zip(places, several, strict=True)}
             return hits
 
@@ -189,15 +189,13 @@ class ScatterGather:
             return []
         return [ShardReport(shard.name, self.away.get(number, "")) for number, shard in enumerate(self._shards)]
 
-    def _collect_groups(
-        self, together: ShardStatistics, pinned: list[UrlId], enough: int
-    ) -> "tuple[int, Deduplicator]":
+    def _collect_groups(self, overall: ShardStatistics, pinned: list[UrlId], enough: int) -> "tuple[int, Deduplicator]":
         """Read block by block, until there are enough groups or no matches are left; the total, and the groups."""
         groups = self._start_groups(pinned)
         looked, limit = 0, -(-enough // BLOCK_MATCHES) * BLOCK_MATCHES
         while True:
             present = len(self.away)
-            answers = self._best(together, limit)
+            answers = self._best(overall, limit)
             if looked and len(self.away) > present:  # fewer shards give other blocks
                 groups, looked = self._start_groups(pinned), 0
             found = self._merged(answers, limit)
@@ -211,8 +209,8 @@ class ScatterGather:
                 return len(groups.all), groups
             looked, limit = limit, min(2 * limit, MATCHES_MAX)
 
-    def _best(self, together: ShardStatistics, limit: int) -> dict[int, CandidateBlock]:
-        return self.ask_each(lambda shard: shard.top_matches(self.question, together, limit))
+    def _best(self, overall: ShardStatistics, limit: int) -> dict[int, CandidateBlock]:
+        return self.ask_each(lambda shard: shard.top_matches(self.request, overall, limit))
 
     def _merged(self, answers: dict[int, CandidateBlock], limit: int) -> list[RankedCandidate]:
         found = merge_blocks(list(answers.values()), limit, len(self._answers))
@@ -220,8 +218,8 @@ class ScatterGather:
         return found
 
     def _is_crowded(self) -> bool:
-        question = self.question
-        return question.sort is Sort.RELEVANCE and not question.crowded and not question.like
+        request = self.request
+        return request.sort is Sort.RELEVANCE and not request.crowded and not request.like
 
     def ask_each(self, ask: Callable[[Shard], Answer]) -> dict[int, Answer]:
         """The response of each shard; at least one answers."""
@@ -238,9 +236,9 @@ class ScatterGather:
                 return {number: ask(number) for number in numbers}
             except ShardUnavailable as error:
                 raise ShardUnavailable(self._away_message({0: error.message})) from None
-        asked = {number: self._pool.submit(ask, number) for number in numbers}
+        futures = {number: self._pool.submit(ask, number) for number in numbers}
         answers: dict[int, Answer] = {}
-        for number, future in asked.items():
+        for number, future in futures.items():
             try:
                 answers[number] = future.result()
             except (ShardUnavailable, DataError) as error:

@@ -111,22 +111,22 @@ class Searcher:
             return self._count(SearchRequest(f"{kind}:{name}", collection=collection))
         return None
 
-    def search(self, question: SearchRequest) -> SearchResult:
+    def search(self, request: SearchRequest) -> SearchResult:
         """The hits from `offset` on, at most `n`."""
         started = perf_counter()
-        question.check()
-        answer = self._answer(question)
-        asking, meant = answer.asking, answer.correction
-        hits = asking.fetch_hits(asking.found[question.offset : question.offset + question.n])
+        request.check()
+        answer = self._answer(request)
+        gathered, meant = answer.gathered, answer.correction
+        hits = gathered.fetch_hits(gathered.found[request.offset : request.offset + request.n])
         time_s = round(perf_counter() - started, 6)
         return SearchResult(
-            question.text,
-            asking.total,
+            request.text,
+            gathered.total,
             time_s,
             hits,
             meant.text if meant else None,
-            asking.shard_reports(),
-            asking.ignored,
+            gathered.shard_reports(),
+            gathered.ignored,
             answer.expanded,
             answer.instead,
         )
@@ -139,93 +139,88 @@ class Searcher:
         except TarrafaError:
             return []
 
-    def _pinned(self, question: SearchRequest) -> list[UrlId]:
+    def _pinned(self, request: SearchRequest) -> list[UrlId]:
         """The pages that the operator pinned."""
-        narrowed = question.language or question.after or question.before or question.like
-        if self._curation is None or question.sort is not Sort.RELEVANCE or narrowed:
+        narrowed = request.language or request.after or request.before or request.like
+        if self._curation is None or request.sort is not Sort.RELEVANCE or narrowed:
             return []
-        return [url_id(url) for url in self._curation.rules().pinned_urls(question.text)]
+        return [url_id(url) for url in self._curation.rules().pinned_urls(request.text)]
 
-    def explain_score(self, question: SearchRequest, url: str) -> list[ScorePart]:
+    def explain_score(self, request: SearchRequest, url: str) -> list[ScorePart]:
         """The parts of a page's score for this request: addends, then factors. Empty: the page does not match."""
-        asked = question
-        if question.expand or question.related or not self._count(question):
-            asked = self._answer(question).asking.question
-        return self._scatter(asked).explain_score(canonical(url) or url)
+        effective = request
+        if request.expand or request.related or not self._count(request):
+            effective = self._answer(request).gathered.request
+        return self._scatter(effective).explain_score(canonical(url) or url)
 
     # -- expansion, spelling and fallbacks -------------------------------------------------------------------------
 
-    def _answer(self, question: SearchRequest) -> "_SearchOutcome":
+    def _answer(self, request: SearchRequest) -> "_SearchOutcome":
         """The result, by a fallback if the request itself finds nothing."""
-        if question.related:
-            return _SearchOutcome(self._find(self._related(question)))
-        parse(question.text)
-        first = self._find(question)
-        if question.like:
+        if request.related:
+            return _SearchOutcome(self._find(self._related(request)))
+        parse(request.text)
+        first = self._find(request)
+        if request.like:
             return _SearchOutcome(first)
         correction = self._correction(first)
         if not first.total:
             return self._instead(first, correction)
-        more = self._expanded(question, first) if question.expand else None
-        return (
-            _SearchOutcome(more.asking, more.expanded, correction)
-            if more is not None
-            else _SearchOutcome(first, [], correction)
-        )
+        gathered, words = self._expanded(request, first) if request.expand else (first, [])
+        return _SearchOutcome(gathered, words, correction)
 
-    def _expanded(self, question: SearchRequest, good: ScatterGather) -> "_SearchOutcome | None":
-        """The request with words of the best of these pages; None, if there are none."""
-        if question.sort is not Sort.RELEVANCE:
-            good = self._find(replace(question, sort=Sort.RELEVANCE, n=query_expansion.FEEDBACK_PAGES, offset=0), good)
+    def _expanded(self, request: SearchRequest, first: ScatterGather) -> tuple[ScatterGather, list[str]]:
+        """The result of the request with words of the best of these pages, and the words."""
+        good = first
+        if request.sort is not Sort.RELEVANCE:
+            good = self._find(replace(request, sort=Sort.RELEVANCE, n=query_expansion.FEEDBACK_PAGES, offset=0), good)
         extras = self._extras(
-            good, query_terms(parse(question.text)), query_expansion.EXPANSION_WORDS, query_expansion.EXPANSION_SHARE
+            good, query_terms(parse(request.text)), query_expansion.EXPANSION_WORDS, query_expansion.EXPANSION_SHARE
         )
         if not extras:
-            return None
-        return _SearchOutcome(self._find(replace(question, extras=extras), good), [extra.word for extra in extras])
+            return first, []
+        return self._find(replace(request, extras=extras), good), [extra.word for extra in extras]
 
     def _instead(self, first: ScatterGather, correction: Correction | None) -> "_SearchOutcome":
         """Fallback if nothing was found: another spelling for a word that no page holds, else some of the words, where
         an option required all. Parts required by a sign, quotation marks or a filter are never dropped: the result is
         then empty.
         """
-        question = first.question
+        request = first.request
         if correction is not None and correction.is_needed:
-            spelled = self._find(replace(question, text=correction.text), first)
+            spelled = self._find(replace(request, text=correction.text), first)
             return _SearchOutcome(spelled, correction.words, correction, INSTEAD_SPELLING)
-        some = self._find(replace(question, all_words=False), first) if question.all_words else first
-        return (
-            _SearchOutcome(some, [], correction, INSTEAD_SOME_WORDS)
-            if some.total
-            else _SearchOutcome(first, [], correction)
-        )
+        some = self._find(replace(request, all_words=False), first) if request.all_words else first
+        if some.total:
+            return _SearchOutcome(some, [], correction, INSTEAD_SOME_WORDS)
+        return _SearchOutcome(first, [], correction)
 
-    def _related(self, question: SearchRequest) -> SearchRequest:
+    def _related(self, request: SearchRequest) -> SearchRequest:
         """The words of a page, as a request."""
-        url = canonical(question.related) or question.related
-        asking = self._scatter(replace(question, related=url))
+        url = canonical(request.related) or request.related
+        gathered = self._scatter(replace(request, related=url))
         if not any(
             block.candidates
-            for block in asking.ask_each(lambda shard: shard.find_urls(question, [url_id(url)])).values()
+            for block in gathered.ask_each(lambda shard: shard.find_urls(request, [url_id(url)])).values()
         ):
             raise QueryError(
                 message("{url}: this page is not indexed, so nothing can be found that is like it.", url=url[:200])
             )
-        own = query_terms(parse(question.text)) if question.text.strip() else frozenset()
-        return replace(asking.question, extras=self._extras(asking, own, query_expansion.RELATED_WORDS, 1.0))
+        own = query_terms(parse(request.text)) if request.text.strip() else frozenset()
+        return replace(gathered.request, extras=self._extras(gathered, own, query_expansion.RELATED_WORDS, 1.0))
 
     def _extras(self, good: ScatterGather, own: frozenset[str], limit: int, share: float) -> tuple[ExpansionTerm, ...]:
         """The words that distinguish the best pages of a result, or the words of the page in `related`."""
-        told = query_expansion.sum_evidence(
+        evidence = query_expansion.sum_evidence(
             good.expansion_terms(query_expansion.FEEDBACK_PAGES, query_expansion.WORDS_PER_SHARD), own
         )
-        some = tuple(ExpansionTerm(word, 1.0) for word in list(told)[:EXPANSION_TERMS_MAX])
-        counts = self._scatter(replace(good.question, extras=some), good).global_statistics()
-        return query_expansion.choose_terms({extra.word: told[extra.word] for extra in some}, counts, limit, share)
+        some = tuple(ExpansionTerm(word, 1.0) for word in list(evidence)[:EXPANSION_TERMS_MAX])
+        counts = self._scatter(replace(good.request, extras=some), good).global_statistics()
+        return query_expansion.choose_terms({extra.word: evidence[extra.word] for extra in some}, counts, limit, share)
 
     def _correction(self, first: ScatterGather) -> Correction | None:
         """Another spelling, where next to nothing is found or a word is unknown."""
-        question = first.question
+        request = first.request
 
         def alike(word: str) -> list[SimilarWord]:
             answers = first.ask_each(lambda shard: shard.similar_words(fold(word), SIMILAR_WORDS_MAX))
@@ -233,45 +228,48 @@ class Searcher:
 
         def count(text: str, all_words: bool) -> int:
             with suppress(QueryError):
-                return self._count(replace(question, text=text, all_words=all_words or question.all_words), first)
+                return self._count(replace(request, text=text, all_words=all_words or request.all_words), first)
             return 0
 
         def documents(word: str, name: str) -> int:
             return document_frequency(word, first.known, schema.TITLE if name else schema.ALL)
 
-        return SpellingCorrector(question.text, first.total, documents, alike, count).correction()
+        return SpellingCorrector(request.text, first.total, documents, alike, count).correction()
 
     def _complete(self, beginning: PartialText, text: str, limit: int) -> list[str]:
-        asking, before = self._scatter(EMPTY_REQUEST), beginning.before
+        gathered, before = self._scatter(EMPTY_REQUEST), beginning.before
         checked = not beginning.is_plain
         try:
             parse(before)
         except QueryError:  # a sign, or only an exclusion: no query by itself
             checked, before = checked or bool(before.strip()), ""
         # one of them may be the typed word
-        answers = asking.ask_each(lambda shard: shard.complete(beginning.typed, before, limit + 1))
+        answers = gathered.ask_each(lambda shard: shard.complete(beginning.typed, before, limit + 1))
         words = autocomplete.merge_completions(beginning.typed, answers.values(), limit + 1)
-        found = [said for word, _ in words if (said := completed_text(beginning, word)) != text]
-        return [said for said in found if not checked or self._count(SearchRequest(said, all_words=True), asking)][
-            :limit
+        texts = [completed_text(beginning, word) for word, _ in words]
+        found = [
+            one
+            for one in texts
+            if one != text and (not checked or self._count(SearchRequest(one, all_words=True), gathered))
         ]
+        return found[:limit]
 
     # -- scatter-gather --------------------------------------------------------------------------------------------
 
-    def _scatter(self, question: SearchRequest, before: ScatterGather | None = None) -> ScatterGather:
+    def _scatter(self, request: SearchRequest, before: ScatterGather | None = None) -> ScatterGather:
         if before is not None:
-            return before.follow_up(question)
+            return before.follow_up(request)
         present = self.present_shards
-        return ScatterGather(question, present, self._threads.pool_for(len(present)))
+        return ScatterGather(request, present, self._threads.pool_for(len(present)))
 
-    def _find(self, question: SearchRequest, before: ScatterGather | None = None) -> ScatterGather:
-        asking = self._scatter(question, before)
-        asking.find_groups(self._pinned(question))
-        return asking
+    def _find(self, request: SearchRequest, before: ScatterGather | None = None) -> ScatterGather:
+        gathered = self._scatter(request, before)
+        gathered.find_groups(self._pinned(request))
+        return gathered
 
-    def _count(self, question: SearchRequest, before: ScatterGather | None = None) -> int:
+    def _count(self, request: SearchRequest, before: ScatterGather | None = None) -> int:
         """How many pages match."""
-        return self._scatter(question, before).count_matches()
+        return self._scatter(request, before).count_matches()
 
 
 def _may_answer(data: DataDirectory) -> bool:
@@ -286,7 +284,7 @@ def _may_answer(data: DataDirectory) -> bool:
 class _SearchOutcome:
     """The request that found the result, its added words, the suggested spelling, and the fallback that was used."""
 
-    asking: ScatterGather
+    gathered: ScatterGather
     expanded: list[str] = field(default_factory=list)
     correction: Correction | None = None
     instead: str = ""
@@ -303,23 +301,23 @@ class TermMarker:
         return mark_terms(text, self._wanted, language)
 
 
-def search(data: DataDirectory, question: SearchRequest) -> SearchResult:
+def search(data: DataDirectory, request: SearchRequest) -> SearchResult:
     """One search, for a process that makes only one."""
-    return Searcher.open(data, patience_s=ONE_SEARCH_WAIT_S).search(question)
+    return Searcher.open(data, patience_s=ONE_SEARCH_WAIT_S).search(request)
 
 
 def exact_copies(data: DataDirectory, url: str, collection: str | None, limit: int = 10) -> list[str]:
     """The URLs whose page is an exact copy of this URL's page, the shortest first; empty without an index."""
     parts, identity, blocked = shards.parts(data), url_id(canonical(url) or url), Curation(data).rules().blocked
-    left_out = [clause for part in parts for clause in ExclusionFilter(part).clauses(blocked)]
+    excluded = [clause for part in parts for clause in ExclusionFilter(part).clauses(blocked)]
     snapshots = [IndexReader(part).snapshot() for part in parts if schema.exists(part)]
     contents, others = set[int](), dict[UrlId, tuple[int, IndexSnapshot, DocumentAddress]]()
     for snapshot in snapshots:
-        own = snapshot.top_matches(exclude(page_query(identity, collection), left_out), BLOCK_MATCHES)
-        told = zip(own.ids(), own.field_values(schema.CONTENT), strict=True)
-        contents |= {content for key, content in told if key == identity and content is not None}
+        own = snapshot.top_matches(exclude(page_query(identity, collection), excluded), BLOCK_MATCHES)
+        pairs = zip(own.ids(), own.field_values(schema.CONTENT), strict=True)
+        contents |= {content for key, content in pairs if key == identity and content is not None}
     for snapshot in snapshots:
-        found = snapshot.top_matches(exclude(contents_query(contents, collection), left_out), MATCHES_MAX)
+        found = snapshot.top_matches(exclude(contents_query(contents, collection), excluded), MATCHES_MAX)
         lengths = found.field_values(schema.URL_LENGTH)
         several = zip(found.ids(), lengths, found.addresses(), strict=True)
         others |= {key: (length, snapshot, place) for key, length, place in several if key != identity}

@@ -61,36 +61,36 @@ class IndexVocabulary:
         """From the entries of the index, letter by letter: folded and written words, each with its documents."""
         several = [_merged(entries) for entries in letters]
         least = _least(np.concatenate([np.zeros(1, np.int32), *(counts for _, _, counts in several)]), words_max)
-        shelves: dict[int, tuple[list[str], list[str], list[int]]] = {}
+        by_length: dict[int, tuple[list[str], list[str], list[int]]] = {}
         room = words_max
-        for folded, words, counts in several:
+        for folded, written, counts in several:
             kept = np.flatnonzero(counts >= least)[:room].tolist()
             room -= len(kept)
             for place in kept:
                 word = folded[place]
-                shelf = shelves.get(len(word))
-                if shelf is None:
-                    shelf = shelves[len(word)] = ([], [], [])
-                shelf[0].append(word)
-                shelf[1].append(words[place])
-                shelf[2].append(counts[place])
-        self._shelves = {length: _shelf(*shelf) for length, shelf in shelves.items()}
+                columns = by_length.get(len(word))
+                if columns is None:
+                    columns = by_length[len(word)] = ([], [], [])
+                columns[0].append(word)
+                columns[1].append(written[place])
+                columns[2].append(counts[place])
+        self._by_length = {length: _words_of_length(*columns) for length, columns in by_length.items()}
 
     def __len__(self) -> int:
-        return sum(len(shelf.folded) for shelf in self._shelves.values())
+        return sum(len(words.folded) for words in self._by_length.values())
 
     @property
     def documents_max(self) -> int:
         """The document frequency of the most frequent word."""
-        return max((int(shelf.documents.max()) for shelf in self._shelves.values()), default=0)
+        return max((int(words.documents.max()) for words in self._by_length.values()), default=0)
 
     def lookup(self, folded: str) -> KnownWord:
         """Look up a word by its folded form; an unknown word is in no document."""
-        shelf = self._shelves.get(len(folded))
-        if shelf is not None:
-            place = bisect_left(shelf.folded, folded)
-            if place < len(shelf.folded) and shelf.folded[place] == folded:
-                return KnownWord(shelf.written[place], int(shelf.documents[place]))
+        words = self._by_length.get(len(folded))
+        if words is not None:
+            place = bisect_left(words.folded, folded)
+            if place < len(words.folded) and words.folded[place] == folded:
+                return KnownWord(words.written[place], int(words.documents[place]))
         return KnownWord(folded, 0)
 
     def count_with_prefix(self, beginning: str) -> int:
@@ -100,10 +100,10 @@ class IndexVocabulary:
     def with_prefix(self, beginning: str, limit: int) -> list[KnownWord]:
         """The most frequent words with this prefix."""
         found: list[tuple[int, str, str]] = []
-        for shelf, first, last in self._ranges(beginning):
-            counts = shelf.documents[first:last]
+        for words, first, last in self._ranges(beginning):
+            counts = words.documents[first:last]
             places = np.argsort(-counts, kind="stable")[:limit] + first
-            found += ((int(shelf.documents[place]), shelf.folded[place], shelf.written[place]) for place in places)
+            found += ((int(words.documents[place]), words.folded[place], words.written[place]) for place in places)
         found.sort(key=lambda one: (-one[0], one[1]))
         return [KnownWord(word, documents) for documents, _, word in found[:limit]]
 
@@ -115,27 +115,27 @@ class IndexVocabulary:
         """
         bits = _letters(folded)
         for length in range(len(folded) - distance_max, len(folded) + distance_max + 1):
-            shelf = self._shelves.get(length)
-            if shelf is None:
+            words = self._by_length.get(length)
+            if words is None:
                 continue
-            apart = np.bitwise_count(shelf.letters ^ bits)
+            apart = np.bitwise_count(words.letters ^ bits)
             places = np.flatnonzero(apart <= 2 * distance_max)
-            choices = [shelf.folded[place] for place in places]
+            choices = [words.folded[place] for place in places]
             if not choices:
                 continue
             rows = process.cdist([folded], choices, scorer=OSA.distance, score_cutoff=distance_max, dtype=np.uint8)
             for row in np.flatnonzero(rows[0] <= distance_max):
                 place = places[row]
-                known = KnownWord(shelf.written[place], int(shelf.documents[place]))
+                known = KnownWord(words.written[place], int(words.documents[place]))
                 yield choices[row], known, int(rows[0][row])
 
     def _ranges(self, beginning: str) -> Iterator[tuple[_WordsOfLength, int, int]]:
-        for length, shelf in self._shelves.items():
+        for length, words in self._by_length.items():
             if length >= len(beginning):
-                first = bisect_left(shelf.folded, beginning)
-                last = bisect_left(shelf.folded, beginning + LAST_CHARACTER, first)
+                first = bisect_left(words.folded, beginning)
+                last = bisect_left(words.folded, beginning + LAST_CHARACTER, first)
                 if first < last:
-                    yield shelf, first, last
+                    yield words, first, last
 
 
 def _merged(entries: Iterable[tuple[str, int]]) -> tuple[list[str], list[str], NDArray[np.int32]]:
@@ -158,7 +158,7 @@ def _least(documents: NDArray[np.int32], most: int) -> int:
     return int(np.partition(documents, -most)[-most]) if len(documents) > most else 0
 
 
-def _shelf(folded: list[str], words: list[str], counts: list[int]) -> _WordsOfLength:
+def _words_of_length(folded: list[str], words: list[str], counts: list[int]) -> _WordsOfLength:
     """The sets of letters of all words at once: a bit per letter, by the last five bits of its code."""
     codes = np.array(folded).view(np.uint32).reshape(len(folded), -1)
     letters = np.bitwise_or.reduce(np.uint32(1) << (codes & np.uint32(31)), axis=1)
@@ -182,28 +182,28 @@ class VocabularyCache:
         self._not_before = float("-inf")
         self._ready = threading.Event()
         self._lock = threading.Lock()
-        self._maker: threading.Thread | None = None
+        self._reader: threading.Thread | None = None
 
     def newest(self, snapshot: IndexSnapshot, patience_s: float) -> IndexVocabulary | None:
         """A vocabulary of this commit or an earlier one; None, if none is ready in time."""
         with self._lock:
-            making = self._maker is not None and self._maker.is_alive()
-            if not making and snapshot is not self._of and self._now() >= self._not_before:
-                self._maker = threading.Thread(target=self._make, args=(snapshot,), name="reads words", daemon=True)
-                _MAKERS.add(self._maker)
-                self._maker.start()
+            is_reading = self._reader is not None and self._reader.is_alive()
+            if not is_reading and snapshot is not self._of and self._now() >= self._not_before:
+                self._reader = threading.Thread(target=self._read, args=(snapshot,), name="reads words", daemon=True)
+                _READERS.add(self._reader)
+                self._reader.start()
         if self._newest is None:
             self._ready.wait(patience_s)
         return self._newest
 
-    def _make(self, snapshot: IndexSnapshot) -> None:
+    def _read(self, snapshot: IndexSnapshot) -> None:
         started = self._now()
         try:
-            made = IndexVocabulary(read_words(snapshot), self._words_max)
+            vocabulary = IndexVocabulary(read_words(snapshot), self._words_max)
         except DataError:  # the index is being rebuilt: retry later
-            made = self._newest or IndexVocabulary(())
+            vocabulary = self._newest or IndexVocabulary(())
         took_s = self._now() - started
-        self._newest, self._of = made, snapshot
+        self._newest, self._of = vocabulary, snapshot
         self._not_before = self._now() + max(RENEWAL_S_MIN, REST_TIMES * took_s)
         self._ready.set()
 
@@ -218,7 +218,7 @@ def read_words(snapshot: IndexSnapshot) -> Iterator[list[tuple[str, int]]]:
         yield snapshot.vocabulary_entries(letter, PER_LETTER_MAX)
 
 
-_MAKERS: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
+_READERS: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
 _ENDING = threading.Event()
 
 
@@ -226,5 +226,5 @@ _ENDING = threading.Event()
 def _end() -> None:
     """A thread that returns from tantivy while Python shuts down would crash the process."""
     _ENDING.set()
-    for maker in list(_MAKERS):
-        maker.join()
+    for reader in list(_READERS):
+        reader.join()

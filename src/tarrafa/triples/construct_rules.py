@@ -57,7 +57,7 @@ class RuleRunner:
         self._child: subprocess.Popen[bytes] | None = None
         self._began = self._took_s = 0.0
         self._ended = -1e9
-        self._said: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()
 
     def set_rules(self, rules: tuple[ConstructRule, ...]) -> None:
         """Set the rules in force."""
@@ -117,9 +117,9 @@ class RuleRunner:
         if code == 0:
             found = self._read()
         elif code is None:
-            self._say("all of them", f"they take longer than {TIME_S_MAX:g} s; what they last constructed stands")
+            self._warn_once("all of them", f"they take longer than {TIME_S_MAX:g} s; what they last constructed stands")
         else:
-            self._say("all of them", f"their process ended with {code}; what they last constructed stands")
+            self._warn_once("all of them", f"their process ended with {code}; what they last constructed stands")
         self._clear()
         return found
 
@@ -127,13 +127,13 @@ class RuleRunner:
         place = folder(self._data)
         report = msgspec.json.decode((place / "report").read_bytes(), type=RuleReport)
         for name, why in report.failed.items():
-            self._say(repr(name), why)
+            self._warn_once(repr(name), why)
         triples = parse(path=str(place / "constructed.nt"), format=RdfFormat.N_TRIPLES)
         return [Quad(one.subject, one.predicate, one.object, RULES_GRAPH) for one in triples]
 
-    def _say(self, name: str, why: str) -> None:
-        if (name, why) not in self._said:
-            self._said.add((name, why))
+    def _warn_once(self, name: str, why: str) -> None:
+        if (name, why) not in self._warned:
+            self._warned.add((name, why))
             log.warning("ontology.toml: [[rule]] %s: %s", name, why)
 
     def stop(self) -> None:
@@ -169,12 +169,12 @@ def run_rules(place: Path) -> RuleReport:
     found: dict[Triple, None] = {}
     for rule in rules:
         try:
-            news = _constructed(store, rule, STATEMENTS_MAX - len(found))
+            constructed = _constructed(store, rule, STATEMENTS_MAX - len(found))
         except (SyntaxError, ValueError, OSError) as error:
             failed[rule.name] = " ".join(str(error).split())[:WHY_CHARS_MAX]
             continue
-        store.extend(Quad(one.subject, one.predicate, one.object, RULES_GRAPH) for one in news)
-        found |= dict.fromkeys(news)
+        store.extend(Quad(one.subject, one.predicate, one.object, RULES_GRAPH) for one in constructed)
+        found |= dict.fromkeys(constructed)
     with (place / "constructed.nt").open("wb") as file:
         serialize(found, file, RdfFormat.N_TRIPLES)
     return RuleReport(failed)

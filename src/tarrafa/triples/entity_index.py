@@ -78,8 +78,8 @@ def label_of(facts: Sequence[EntityFact]) -> str:
     for fact in facts:
         rank = _rank.get(fact.property, len(NAME_PROPERTIES))
         if rank < best and not fact.inferred:
-            said = literal_value(fact.term)
-            text = " ".join(said.text[: 4 * LABEL_CHARS_MAX].split()) if said is not None else ""
+            literal = literal_value(fact.term)
+            text = " ".join(literal.text[: 4 * LABEL_CHARS_MAX].split()) if literal is not None else ""
             if text:
                 best, found = rank, text
     return found[:LABEL_CHARS_MAX]
@@ -127,8 +127,8 @@ class EntityIndex:
         written: list[tuple[object, ...]] = []
         words: list[tuple[int, str]] = []
         number_of = self.names.number
-        for said, facts in several:
-            for place, fact in enumerate(facts, said << SAID_SHIFT):
+        for mention, facts in several:
+            for place, fact in enumerate(facts, mention << SAID_SHIFT):
                 text, number, moment = search_keys(fact)
                 row = (place, number_of(fact.property), _shown(fact.term), number, moment, int(fact.inferred))
                 written.append(row)
@@ -151,11 +151,11 @@ class EntityIndex:
 
     def remove_page(self, page: int, share: PageUsage) -> None:
         """Remove all entries of a page."""
-        run, said = self._connection.execute, (page << PAGE_SHIFT, (page + 1) << PAGE_SHIFT)
-        facts = tuple(end << SAID_SHIFT for end in said)
+        run, mentions = self._connection.execute, (page << PAGE_SHIFT, (page + 1) << PAGE_SHIFT)
+        facts = tuple(end << SAID_SHIFT for end in mentions)
         run("DELETE FROM words WHERE rowid >= ? AND rowid < ?", facts)
         run("DELETE FROM facts WHERE fact >= ? AND fact < ?", facts)
-        run("DELETE FROM said WHERE said >= ? AND said < ?", said)
+        run("DELETE FROM said WHERE said >= ? AND said < ?", mentions)
         alone: set[int] = set()
         for part in share.parts:
             [(pages,)] = rows(
@@ -174,10 +174,10 @@ def _is_class(fact: EntityFact) -> bool:
 def _shown(term: str) -> str:
     if len(term) <= TERM_CHARS_MAX:
         return term
-    said = literal_value(term)
-    if said is None:
+    literal = literal_value(term)
+    if literal is None:
         return term  # an IRI has its own bound
-    cut = said.text[: TERM_CHARS_MAX // 2].replace("\\", "\\\\").replace('"', '\\"')
+    cut = literal.text[: TERM_CHARS_MAX // 2].replace("\\", "\\\\").replace('"', '\\"')
     return '"' + cut.replace("\n", "\\n").replace("\r", "\\r") + '…"'
 
 
@@ -185,12 +185,12 @@ def search_keys(fact: EntityFact) -> tuple[str, float | None, float | None]:
     """The words, the number and the date by which a value is found."""
     if _is_class(fact) or fact.term.startswith("_:"):
         return "", None, None
-    said = literal_value(fact.term)
-    if said is None:
+    literal = literal_value(fact.term)
+    if literal is None:
         return iri_of(fact.term), None, None
-    if said.datatype in _BLIND:
+    if literal.datatype in _BLIND:
         return "", None, None
-    text = said.text[:WORDS_CHARS_MAX].strip()
+    text = literal.text[:WORDS_CHARS_MAX].strip()
     if text[:1] not in _BEGINNINGS:
         return text, None, None
     when = date_range(text)

@@ -233,11 +233,7 @@ def _bounded(offset: int, n: int, most: int) -> tuple[int, int]:
 def _check(query: EntityQuery) -> None:
     if len(query.conditions) > CONDITIONS_MAX:
         raise QueryError(
-            message(
-                "at most {most} conditions, got {count}",
-                most=CONDITIONS_MAX,
-                count=len(query.conditions),
-            )
+            message("at most {most} conditions, got {count}", most=CONDITIONS_MAX, count=len(query.conditions))
         )
     texts = [query.of_class, query.not_class, query.vocabulary, query.collection]
     for one in query.conditions:
@@ -268,8 +264,8 @@ def _page_views(connection: apsw.Connection, key: str) -> list[EntityPageView]:
     )
     opened: list[str] = []
     return [
-        EntityPageView(url, at, label, *_facts(connection, said, opened), pages)
-        for said, label, url, at, pages in found
+        EntityPageView(url, at, label, *_facts(connection, mention, opened), pages)
+        for mention, label, url, at, pages in found
     ]
 
 
@@ -284,30 +280,30 @@ def _entity_keys_of_page(connection: apsw.Connection, page: UrlId, n: int) -> li
     return [key for (key,) in found]
 
 
-def _facts(connection: apsw.Connection, said: int, opened: list[str]) -> tuple[list[str], list[EntityValue]]:
+def _facts(connection: apsw.Connection, mention: int, opened: list[str]) -> tuple[list[str], list[EntityValue]]:
     classes: list[str] = []
     properties: list[EntityValue] = []
-    for name, term in _terms(connection, said, VALUES_MAX):
+    for name, term in _terms(connection, mention, VALUES_MAX):
         if name == TYPE_IRI and term.startswith("<"):
             classes.append(iri_of(term))
         else:
-            properties.append(_shown(connection, name, term, said >> 12, opened))
+            properties.append(_shown(connection, name, term, mention >> 12, opened))
     return classes, properties
 
 
-def _terms(connection: apsw.Connection, said: int, most: int) -> list[tuple[str, str]]:
+def _terms(connection: apsw.Connection, mention: int, most: int) -> list[tuple[str, str]]:
     return rows(
         connection,
         "SELECT n.iri, f.term FROM facts f JOIN names n ON n.name = f.property"
         " WHERE f.fact >= ?1 << 12 AND f.fact < (?1 + 1) << 12 AND NOT f.inferred LIMIT ?2",
-        (said, most),
+        (mention, most),
     )
 
 
 def _shown(connection: apsw.Connection, name: str, term: str, page: int, opened: list[str]) -> EntityValue:
-    said = literal_value(term)
-    if said is not None:
-        return _literal(name, said)
+    value = literal_value(term)
+    if value is not None:
+        return _literal(name, value)
     key = iri_of(term) or term
     of_thing = "SELECT s.said, s.label FROM things t JOIN said s ON s.thing = t.thing WHERE t.key = ?"
     # without sorting: every page may describe the same publisher
@@ -327,20 +323,20 @@ def _shown(connection: apsw.Connection, name: str, term: str, page: int, opened:
 
 def _plain(connection: apsw.Connection, name: str, term: str) -> EntityValue:
     """The statements of a blank node; a further one inside it is shown by its name."""
-    said = literal_value(term)
-    if said is None and term.startswith("_:"):
+    value = literal_value(term)
+    if value is None and term.startswith("_:"):
         labels = rows(
             connection, "SELECT s.label FROM things t JOIN said s ON s.thing = t.thing WHERE t.key = ? LIMIT 1", (term,)
         )
         return EntityValue(name, thing=term, label=labels[0][0] if labels else "")
-    if said is None:
+    if value is None:
         return EntityValue(name, iri=iri_of(term))
-    return _literal(name, said)
+    return _literal(name, value)
 
 
-def _literal(name: str, said: LiteralValue) -> EntityValue:
-    plain = said.language or said.datatype == XSD_STRING
-    return EntityValue(name, said.text, language=said.language, datatype="" if plain else said.datatype)
+def _literal(name: str, value: LiteralValue) -> EntityValue:
+    plain = value.language or value.datatype == XSD_STRING
+    return EntityValue(name, value.text, language=value.language, datatype="" if plain else value.datatype)
 
 
 def _merge_views(key: str, parts: list[list[EntityPageView]]) -> FoundEntity:

@@ -12,7 +12,6 @@ every durable record is committed and published, in every part that is kept here
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from types import TracebackType
 
 import msgspec
@@ -28,24 +27,9 @@ from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.runtime.sqlite import rows
 from tarrafa.triples import ontology, status, storage
-from tarrafa.triples.construct_rules import RuleRunner
-from tarrafa.triples.construct_rules import write_rule_graph as write_rules
+from tarrafa.triples.construct_rules import RuleRunner, write_rule_graph
 from tarrafa.triples.named_graphs import RULES_GRAPH, PageWriter, StoredVersion, changed_at, page_versions
 from tarrafa.triples.snapshots import newest_number, publish
-from tarrafa.triples.status import behind, cursor
-
-__all__ = [
-    "TriplesFollower",
-    "apply_takedowns",
-    "behind",
-    "build_part",
-    "catch_up",
-    "cursor",
-    "drop_deleted",
-    "follow",
-    "rebuild",
-    "remove_part",
-]
 
 log = logging.getLogger(__name__)
 POLL_S = 0.2
@@ -58,11 +42,13 @@ HELD_CHARS_MAX = 8 << 20  # of statements waiting to be written
 
 
 class TriplesFollower:
-    """Reads, writes, commits and publishes at the right time. Use it in a `with`: it holds the lock and the store."""
+    """Reads, writes, commits and publishes at the right time. Use it in a `with`: it holds the lock and the store.
+    `report` receives the bytes of the archive that were read since its last call.
+    """
 
-    def __init__(self, data: DataDirectory) -> None:
-        self._data = data
-        self._news: dict[UrlId, str] = {}  # pages to write
+    def __init__(self, data: DataDirectory, report: OnProgress = lambda size: None) -> None:
+        self._data, self._report = data, report
+        self._changed: dict[UrlId, str] = {}  # pages to write
         self._texts: dict[tuple[UrlId, str], str] = {}  # their statements, if they were just read
         self._held = 0
         self._published_at = 0.0
@@ -82,7 +68,7 @@ class TriplesFollower:
         self._errors = storage.StorageErrors(data, self._connection)
         with self._errors:
             self._state = ProjectionState(self._connection)
-            self._projection = ArchiveProjection(data, self._state, self._errors, self, shards.url_filter(data))
+            self.projection = ArchiveProjection(data, self._state, self._errors, self, shards.url_filter(data))
             self._pages = PageWriter(self._store, self._connection)
             for generation, content in rows(self._connection, "SELECT generation, content FROM ontology"):
                 self._pages.generation = generation
@@ -105,35 +91,33 @@ class TriplesFollower:
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def read(self, now: float, stop: threading.Event | None = None, tell: OnProgress = lambda size: None) -> int:
+    def read(self, now: float, stop: threading.Event | None = None) -> int:
         """Apply all durable records, committing whenever a batch is full; the number of records."""
-        return self._projection.read(now, stop, partial(self.apply_all, tell=tell))
+        return self.projection.read(now, stop)
 
-    def apply_all(
-        self, entries: Iterable[ArchiveEntry], tell: OnProgress = lambda size: None
-    ) -> Iterator[ArchiveEntry]:
+    def apply_all(self, entries: Iterable[ArchiveEntry]) -> Iterator[ArchiveEntry]:
         for entry in entries:
             self._apply(entry)
-            tell(entry.end - self._state.cursor.get(entry.file, 0))
+            self._report(entry.end - self._state.cursor.get(entry.file, 0))
             yield entry
 
     def _apply(self, entry: ArchiveEntry) -> None:
         record, meaning = entry.record, index_action(entry.record)
         # A visit without effect is not recorded either: files are not read in the order of their visits.
-        if meaning is IndexAction.NOTHING or self._projection.deletions.covers(record):
+        if meaning is IndexAction.NOTHING or self.projection.deletions.covers(record):
             return
-        key, name, visits = url_id(record.url), record.collection, self._projection.visits
+        key, name, visits = url_id(record.url), record.collection, self.projection.visits
         with self._errors:
             self._state.begin()
-            if self._projection.takedowns.covers(record.url):
-                self._news[key] = record.url  # a killed follower may have written it just before
+            if self.projection.takedowns.covers(record.url):
+                self._changed[key] = record.url  # a killed follower may have written it just before
                 return
             if record.visit <= visits.newest(name, key):
                 return
             outcome = record.outcome
             visits.record(entry, key, (outcome.at, changed_at(outcome)) if meaning is IndexAction.WRITE else None)
         text = record.page.statements if record.page is not None else ""
-        self._news[key] = record.url
+        self._changed[key] = record.url
         self._texts[key, name] = text
         self._held += len(text)
         if self._held > HELD_CHARS_MAX:
@@ -143,12 +127,12 @@ class TriplesFollower:
 
     def _write(self) -> None:
         """Write the changed pages."""
-        news, texts = self._news, self._texts
-        self._news, self._texts, self._held = {}, {}, 0
+        changed, texts = self._changed, self._texts
+        self._changed, self._texts, self._held = {}, {}, 0
         with self._errors:
             self._state.begin()
-            for key, url in news.items():
-                versions = [] if self._projection.takedowns.covers(url) else page_versions(self._state, key)
+            for key, url in changed.items():
+                versions = [] if self.projection.takedowns.covers(url) else page_versions(self._state, key)
                 text = self._text(key, versions[0], texts) if versions else ""
                 self._turned += self._pages.write(key, url, versions, text)
 
@@ -160,13 +144,9 @@ class TriplesFollower:
         page = entry.record.page if entry is not None else None
         return page.statements if page is not None else ""
 
-    def is_due(self, now: float) -> bool:
-        """Whether the uncommitted records should be committed now."""
-        return self._projection.pace.is_due(now)
-
     def commit(self) -> None:
         """Commit the records that were read: the store first, then the state that describes it."""
-        self._projection.commit()
+        self.projection.commit()
 
     def commit_target(self) -> None:
         self._write()
@@ -179,7 +159,7 @@ class TriplesFollower:
 
     def publish(self, now: float, *, at_once: bool = False) -> None:
         """Publish the last commit, if it is due and not published yet."""
-        if not self._commits or self._shown == self._commits or self._projection.pace.has_uncommitted:
+        if not self._commits or self._shown == self._commits or self.projection.pace.has_uncommitted:
             return
         if at_once or not self._published_at or now - self._published_at >= PUBLISH_EVERY_S:
             publish(self._store, self._data)
@@ -218,7 +198,7 @@ class TriplesFollower:
             self._connection.execute("INSERT INTO ontology VALUES (?, ?)", content)
             if is_stray:
                 self._store.remove_graph(RULES_GRAPH)
-        self._projection.pace.touch(boottime())
+        self.projection.pace.touch(boottime())
         self.commit()
 
     def rewrite_outdated(self, now: float) -> bool:
@@ -226,56 +206,48 @@ class TriplesFollower:
         with self._errors:
             outdated = self._pages.outdated(REWRITTEN_AT_ONCE)
         if outdated:
-            self._news.update(outdated)
+            self._changed.update(outdated)
             self._write()
-            self._projection.pace.touch(now)
+            self.projection.pace.touch(now)
         return bool(outdated)
 
     def run_rules(self, now: float, *, at_once: bool = False) -> None:
         """Store the results of the rules, and start the next run when it is due, or at once."""
-        if self._rules.is_due(self._turned, now, at_once=at_once) and not self._projection.pace.has_uncommitted:
+        if self._rules.is_due(self._turned, now, at_once=at_once) and not self.projection.pace.has_uncommitted:
             with self._errors:
                 self._rules.begin(self._store, self._turned)
         found = self._rules.wait() if at_once else self._rules.result()
         if found is not None:
             with self._errors:
-                if write_rules(self._store, found):
-                    self._projection.pace.touch(now)
+                if write_rule_graph(self._store, found):
+                    self.projection.pace.touch(now)
 
     # -- deletions and takedowns -----------------------------------------------------------------------------------
-
-    def drop_deleted(self) -> None:
-        """Remove the statements that only deleted collections had."""
-        self._projection.drop_deleted()
 
     def drop_collection(self, name: str, at: float) -> None:
         keys = [b""]
         while keys:
             with self._errors:
                 self._state.begin()
-                keys = self._projection.visits.drop_some(name, keys[-1], DROPPED_AT_ONCE)
-                self._news.update(self._pages.urls(keys))
+                keys = self.projection.visits.drop_some(name, keys[-1], DROPPED_AT_ONCE)
+                self._changed.update(self._pages.urls(keys))
                 if not keys:
                     self._state.note_dropped(name, at)
-            self._projection.pace.touch(boottime())
+            self.projection.pace.touch(boottime())
             self.commit()
-
-    def apply_takedowns(self) -> None:
-        """Remove pages that were taken down, and restore those that were lifted, if any, and publish."""
-        self._projection.apply_takedowns()
 
     def take_out(self) -> None:
         with self._errors:
             self._state.begin()
             taken = dict(self._taken_down_pages())
-            self._news.update(taken)
+            self._changed.update(taken)
             if taken:  # rules may have used their statements
                 self._rules.stop()
                 self._store.remove_graph(RULES_GRAPH)
 
     def _taken_down_pages(self) -> Iterator[tuple[UrlId, str]]:
         """The stored pages that are taken down. Checks every page with statements."""
-        after, orders = 0, self._projection.takedowns.orders
+        after, orders = 0, self.projection.takedowns.orders
         while orders and (some := self._pages.pages_after(after, SCANNED_AT_ONCE)):
             after = some[-1][0]
             yield from [(key, url) for _, key, url in some if orders.covers(url)]
@@ -288,7 +260,7 @@ class TriplesFollower:
 
 
 def follow(data: DataDirectory, stop: threading.Event) -> None:
-    """Follow the archive until told to stop; all records read are committed and published at the end, and then the
+    """Follow the archive until `stop` is set; all records read are committed and published at the end, and then the
     results of the rules, if the time allows.
     """
     with TriplesFollower(data) as follower:
@@ -296,7 +268,7 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
             follower.load_ontology()
             read = follower.read(boottime(), stop)
             more = follower.rewrite_outdated(boottime())
-            if follower.is_due(boottime()):
+            if follower.projection.pace.is_due(boottime()):
                 follower.commit()
             follower.publish(boottime())
             follower.run_rules(boottime())
@@ -314,11 +286,11 @@ def catch_up(data: DataDirectory) -> int:
     return sum(build_part(part) for part in shards.parts(data))
 
 
-def build_part(part: DataDirectory, tell: OnProgress = lambda size: None) -> int:
+def build_part(part: DataDirectory, report: OnProgress = lambda size: None) -> int:
     """Store all durable records of one part; the number of records read."""
-    with TriplesFollower(part) as follower:
+    with TriplesFollower(part, report) as follower:
         follower.load_ontology()
-        read = follower.read(boottime(), tell=tell)
+        read = follower.read(boottime())
         follower.commit()
         while follower.rewrite_outdated(boottime()):
             follower.commit()
@@ -328,14 +300,12 @@ def build_part(part: DataDirectory, tell: OnProgress = lambda size: None) -> int
     return read
 
 
-def rebuild(data: DataDirectory, tell: OnProgress = lambda size: None) -> int:
-    """Rebuild the store from the archive, part by part; the number of records read. `tell` receives the bytes of the
-    archive that were read since its last call.
-    """
+def rebuild(data: DataDirectory, report: OnProgress = lambda size: None) -> int:
+    """Rebuild the store from the archive, part by part; the number of records read."""
     read = 0
     for part in shards.parts(data):
         remove_part(part)
-        read += build_part(part, tell)
+        read += build_part(part, report)
     return read
 
 
@@ -349,7 +319,7 @@ def drop_deleted(data: DataDirectory) -> bool:
     """Remove deleted collections from the store. False: there is no store, or its follower is running and does it."""
 
     def drop(follower: TriplesFollower) -> None:
-        follower.drop_deleted()
+        follower.projection.drop_deleted()
         follower.publish(boottime(), at_once=True)
 
     return with_each_follower(_current_parts(data), TriplesFollower, drop)
@@ -359,7 +329,7 @@ def apply_takedowns(data: DataDirectory) -> bool:
     """Apply takedowns and lifts to the store. False: there is no store, or its follower is running and does it."""
 
     def apply(follower: TriplesFollower) -> None:
-        follower.apply_takedowns()
+        follower.projection.apply_takedowns()
         follower.run_rules(boottime(), at_once=True)
         follower.commit()
         follower.publish(boottime(), at_once=True)

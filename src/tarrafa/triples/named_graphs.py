@@ -66,8 +66,8 @@ def page_versions(state: ProjectionState, key: UrlId) -> list[StoredVersion]:
 
 def changed_at(outcome: Outcome) -> float | None:
     """When the page was changed, by its server; None, if it gives no date or an impossible one."""
-    said = parse_date(outcome.last_modified) if outcome.last_modified else 0.0
-    return said if 0 < said <= outcome.at else None
+    stated = parse_date(outcome.last_modified) if outcome.last_modified else 0.0
+    return stated if 0 < stated <= outcome.at else None
 
 
 def graph_of(url: str, key: UrlId) -> NamedNode:
@@ -199,7 +199,6 @@ class StoredPage(NamedTuple):
     """A page with statements, as stored in SQLite."""
 
     page: int
-    url: str
     digest: bytes
     share: bytes
 
@@ -220,50 +219,37 @@ class PageWriter:
         Whether it has statements, or had.
         """
         statements = statements_of(text, key) if versions else []
-        graph = graph_of(url, key)
-        known = self._row(key)
+        graph, known = graph_of(url, key), self._row(key)
         if not statements:
             remove_page_graph(self._store, graph)
             if known is not None:
                 self._remove(known)
             return known is not None
         inferred = self.ontology.infer(statements)
-        quads = quads_of(statements, graph)
-        quads += quads_of(inferred, inferred_graph_of(graph))
+        quads = [*quads_of(statements, graph), *quads_of(inferred, inferred_graph_of(graph))]
         write_page_graph(self._store, graph, [*quads, *page_metadata_quads(graph, versions)])
-        self._note(known, key, url, versions[0].at, statements, inferred)
-        return True
-
-    def _note(
-        self,
-        known: StoredPage | None,
-        key: UrlId,
-        url: str,
-        at: float,
-        statements: list[Statement],
-        inferred: list[Statement],
-    ) -> None:
         lines = "\n".join(map(" ".join, (*statements, (), *inferred)))
         digest = xxh3_128_digest(lines.encode("utf-8", "surrogatepass"))
-        run = self._connection.execute
+        run, at = self._connection.execute, versions[0].at
         if known is not None and known.digest == digest:
             run("UPDATE pages SET at = ?, ontology = ? WHERE page = ?", (at, self.generation, known.page))
-            return
+            return True
         if known is not None:
             self._remove(known)
         number = known.page if known is not None else None
-        run("INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (number, key, url, at, len(statements), len(inferred), digest, self.generation, b""))  # fmt: skip
+        row = (number, key, url, at, len(statements), len(inferred), digest, self.generation, b"")
+        run("INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         page = self._connection.last_insert_rowid()
         share = self._entities.add_page(page, statements, inferred)
         run("UPDATE pages SET share = ? WHERE page = ?", (usage_counts.encode(share), page))
+        return True
 
     def _remove(self, row: StoredPage) -> None:
         self._entities.remove_page(row.page, usage_counts.decode(row.share))
         self._connection.execute("DELETE FROM pages WHERE page = ?", (row.page,))
 
     def _row(self, key: UrlId) -> StoredPage | None:
-        found = rows(self._connection, "SELECT page, url, digest, share FROM pages WHERE id = ?", (key,))
+        found = rows(self._connection, "SELECT page, digest, share FROM pages WHERE id = ?", (key,))
         return StoredPage(*found[0]) if found else None
 
     def pages_after(self, page: int, limit: int) -> list[tuple[int, UrlId, str]]:

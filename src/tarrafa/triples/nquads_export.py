@@ -63,8 +63,11 @@ class StatementExport:
         self._stack.close()
 
     def _collections(self) -> list[str]:
-        asked = f"SELECT DISTINCT ?name WHERE {{ ?page {COLLECTION} ?name }}"
-        return sorted({_text(row["name"]) for store in self._stores for row in _solutions(store, asked)})
+        names: set[str] = set()
+        for store in self._stores:
+            solutions: Any = store.query(f"SELECT DISTINCT ?name WHERE {{ ?page {COLLECTION} ?name }}")
+            names |= {row["name"].value for row in solutions}
+        return sorted(names)
 
     def pages(self) -> list[tuple[str, int]]:
         """The names of the graphs of pages, sorted, and the part of each."""
@@ -120,11 +123,3 @@ def check_file_name(file: Path) -> None:
     """Raise an error if the suffix of the name is unknown."""
     if not file.name.endswith(SUFFIXES):
         raise ConfigError(f"{file}: the name must end in {', '.join(SUFFIXES)}: it says how the file is compressed")
-
-
-def _solutions(store: Store, query: str) -> Any:
-    return store.query(query)
-
-
-def _text(term: Any) -> str:
-    return str(term.value)

@@ -78,13 +78,13 @@ class Ontology(msgspec.Struct, frozen=True):
         stated, found = set(statements), dict[Statement, None]()
         for one in statements:
             if one.predicate == RDF_TYPE:
-                news = [
+                added = [
                     Statement(one.subject, RDF_TYPE, f"<{name}>") for name in self.classes.get(iri_of(one.object), ())
                 ]
             else:
                 above = self.properties.get(iri_of(one.predicate), ())
-                news = [Statement(one.subject, f"<{name}>", one.object) for name in above]
-            for new in news:
+                added = [Statement(one.subject, f"<{name}>", one.object) for name in above]
+            for new in added:
                 if new not in stated:
                     found[new] = None
             if len(found) >= INFERRED_MAX:
@@ -215,8 +215,8 @@ def _transitive_closure(pairs: Iterable[tuple[str, str]]) -> Ancestors:
         found = dict.fromkeys(direct[name])
         waiting = list(found)
         while waiting and len(found) < ANCESTORS_MAX:
-            news = [above for below in waiting for above in direct.get(below, ()) if above not in found]
-            waiting = list(dict.fromkeys(news))
+            added = [above for below in waiting for above in direct.get(below, ()) if above not in found]
+            waiting = list(dict.fromkeys(added))
             found |= dict.fromkeys(waiting)
         found.pop(name, None)
         closed[name] = tuple(found)[:ANCESTORS_MAX]

@@ -10,7 +10,7 @@ import asyncio
 
 import msgspec
 
-from tarrafa.errors import Busy, DataError, QueryError, QueryLimitExceeded
+from tarrafa.errors import Busy, DataError, QueryError, QueryLimitExceeded, TarrafaError
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sandbox import SandboxProcess
 from tarrafa.triples.sparql_process import MEMORY_BYTES, SparqlFailure, SparqlRequest, SparqlResponse
@@ -52,11 +52,11 @@ class SparqlPool:
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(SparqlResponse)
 
-    async def ask(self, question: SparqlRequest) -> SparqlResponse:
+    async def ask(self, request: SparqlRequest) -> SparqlResponse:
         """The response; its errors are raised. `results_max` of the request can only lower the limit."""
-        most = max(0, min(question.results_max, self.limits.results))
+        most = max(0, min(request.results_max, self.limits.results))
         try:
-            content = self._encode(msgspec.structs.replace(question, results_max=most))
+            content = self._encode(msgspec.structs.replace(request, results_max=most))
         except UnicodeEncodeError:
             raise QueryError("the query holds what is no text: it must be UTF-8") from None
         await self._wait_for_slot()
@@ -75,10 +75,10 @@ class SparqlPool:
             await process.ensure_started()  # the time to start does not count for the query
             self._check_open()  # a process killed while it started has been started again
             async with asyncio.timeout(self.limits.time_s):
-                answer = self._decoder.decode(await process.request(content))
-            if answer.is_spent:
+                response = self._decoder.decode(await process.request(content))
+            if response.is_spent:
                 process.kill()
-            return answer
+            return response
         except TimeoutError:
             process.kill()
             raise QueryLimitExceeded(
@@ -114,7 +114,7 @@ class SparqlPool:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise Busy("no more queries are answered: whoever answers them is being stopped")
+            raise Busy("no more queries are answered: the server is being stopped")
 
     def close(self) -> None:
         """Answer no more queries; running ones end with an error."""
@@ -129,25 +129,25 @@ class SparqlPool:
         self.close()
 
 
-def _raise_failure(answer: SparqlResponse) -> SparqlResponse:
-    match answer.trouble:
-        case None:
-            return answer
-        case SparqlFailure.MALFORMED:
-            raise QueryError(answer.sentence)
-        case SparqlFailure.UNWANTED:
-            raise NoAcceptableFormat(answer.sentence)
-        case SparqlFailure.COSTLY:
-            raise QueryLimitExceeded(answer.sentence)
-        case SparqlFailure.DATA:
-            raise DataError(answer.sentence)
+_ERRORS: dict[SparqlFailure, type[TarrafaError]] = {
+    SparqlFailure.MALFORMED: QueryError,
+    SparqlFailure.UNWANTED: NoAcceptableFormat,
+    SparqlFailure.COSTLY: QueryLimitExceeded,
+    SparqlFailure.DATA: DataError,
+}
 
 
-def ask_sparql(data: DataDirectory, question: SparqlRequest, limits: SparqlLimits | None = None) -> SparqlResponse:
+def _raise_failure(response: SparqlResponse) -> SparqlResponse:
+    if response.trouble is None:
+        return response
+    raise _ERRORS[response.trouble](response.sentence)
+
+
+def ask_sparql(data: DataDirectory, request: SparqlRequest, limits: SparqlLimits | None = None) -> SparqlResponse:
     """One query, for callers without an event loop."""
 
     async def once() -> SparqlResponse:
-        with SparqlPool(data, limits) as asking:
-            return await asking.ask(question)
+        with SparqlPool(data, limits) as pool:
+            return await pool.ask(request)
 
     return asyncio.run(once())

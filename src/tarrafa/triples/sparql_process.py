@@ -144,15 +144,15 @@ def _inode(data: DataDirectory, number: int) -> int:
         return 0
 
 
-def answer_query(question: SparqlRequest, shelf: SnapshotCache) -> SparqlResponse:
+def answer_query(request: SparqlRequest, snapshots: SnapshotCache) -> SparqlResponse:
     """The result of the stores, or one sentence."""
     try:
-        skeleton = check_query(question.text)
+        skeleton = check_query(request.text)
         try:
-            return _run_query(question, skeleton, shelf)
+            return _run_query(request, skeleton, snapshots)
         except OSError:  # the snapshot was removed: the store is being rebuilt
-            shelf.clear()
-            return _run_query(question, skeleton, shelf)
+            snapshots.clear()
+            return _run_query(request, skeleton, snapshots)
     except (SyntaxError, ValueError, RuntimeError) as error:
         return SparqlResponse(trouble=SparqlFailure.MALFORMED, sentence=_syntax_message(str(error)))
     except (QueryError, ConfigError) as error:
@@ -163,27 +163,27 @@ def answer_query(question: SparqlRequest, shelf: SnapshotCache) -> SparqlRespons
         return SparqlResponse(trouble=SparqlFailure.DATA, sentence=str(error)[:MESSAGE_CHARS_MAX])
 
 
-def _syntax_message(said: str) -> str:
+def _syntax_message(error: str) -> str:
     """The message of the parser in one line, without its tables of expected characters."""
-    plain = " ".join(_letters("", said).split()).replace("expected one of,", "expected one of").rstrip(", ")
+    plain = " ".join(_letters("", error).split()).replace("expected one of,", "expected one of").rstrip(", ")
     plain = re.sub("expected(?: one of)?$", "something else was expected", plain)
     return re.sub(r"^error at (\d+):(\d+): ", r"line \1, column \2: ", plain)[:MESSAGE_CHARS_MAX]
 
 
-def _run_query(question: SparqlRequest, skeleton: QuerySkeleton, shelf: SnapshotCache) -> SparqlResponse:
-    stores = shelf.stores(question.part)
+def _run_query(request: SparqlRequest, skeleton: QuerySkeleton, snapshots: SnapshotCache) -> SparqlResponse:
+    stores = snapshots.stores(request.part)
     if len(stores) > 1:
         _check_parts(skeleton, len(stores))
     taken: SolutionResults | GraphResults | BooleanResult | None = None
     for store in stores:
-        found = _query(store, question, skeleton)
+        found = _query(store, request, skeleton)
         if taken is None:
-            taken = _collector(found, question.results_max, skeleton, len(stores) > 1)
+            taken = _collector(found, request.results_max, skeleton, len(stores) > 1)
         if not taken.take(found):
             break
     assert taken is not None  # there is always a part
     is_graph = isinstance(taken, GraphResults)
-    form = question.graph_as if is_graph else question.solutions_as
+    form = request.graph_as if is_graph else request.solutions_as
     if not form:
         kind = "statements" if is_graph else "solutions, or yes or no"
         formats = list(GRAPH_FORMATS if is_graph else SOLUTION_FORMATS)
@@ -204,12 +204,12 @@ def _collector(
     return GraphResults(most)
 
 
-def _query(store: Store, question: SparqlRequest, skeleton: QuerySkeleton) -> QueryResults:
-    default, named = question.default_graphs, question.named_graphs
+def _query(store: Store, request: SparqlRequest, skeleton: QuerySkeleton) -> QueryResults:
+    default, named = request.default_graphs, request.named_graphs
     if default is None and named is None:  # FROM would be ignored beside the union
-        return store.query(question.text, prefixes=PREFIXES, use_default_graph_as_union=not skeleton.has("FROM"))
+        return store.query(request.text, prefixes=PREFIXES, use_default_graph_as_union=not skeleton.has("FROM"))
     return store.query(
-        question.text,
+        request.text,
         prefixes=PREFIXES,
         default_graph=[_iri(one) for one in default or []],
         named_graphs=[_iri(one) for one in named or []],
@@ -242,20 +242,20 @@ def _check_parts(skeleton: QuerySkeleton, count: int) -> None:
 def main(descriptor: int, data: DataDirectory) -> None:
     line = SandboxSocket(descriptor)
     decoder, encode = msgspec.msgpack.Decoder(SparqlRequest), msgspec.msgpack.Encoder().encode
-    shelf = SnapshotCache(data)
+    snapshots = SnapshotCache(data)
     waiting = select.poll()  # not select(): the descriptor may be large
     waiting.register(line, select.POLLIN)
     line.send_ready()
     while True:
         while not waiting.poll(CHECK_EVERY_S * 1_000):
-            shelf.drop_outdated()
-        question = decoder.decode(line.receive())
+            snapshots.drop_outdated()
+        request = decoder.decode(line.receive())
         limit_memory(None)
         # the memory of an open store, half a gigabyte of addresses, does not count for the query
-        shelf.prepare(question.part)
+        snapshots.prepare(request.part)
         limit_memory(MEMORY_BYTES)
         try:
-            answered = answer_query(question, shelf)
+            answered = answer_query(request, snapshots)
             has_grown = resident_bytes() > GROWN_BYTES
             line.send(encode(msgspec.structs.replace(answered, is_spent=has_grown)))
         except MemoryError:

@@ -125,17 +125,17 @@ class BooleanResult:
     is_cut = False
 
     def __init__(self) -> None:
-        self._said = False
+        self._is_true = False
 
     def __len__(self) -> int:
         return 1
 
     def take(self, found: Any) -> bool:
-        self._said = bool(found)
-        return not self._said
+        self._is_true = bool(found)
+        return not self._is_true
 
     def written(self, name: str) -> bytes:
-        body = b'{"head":{},"boolean":%b}' % (b"true" if self._said else b"false")
+        body = b'{"head":{},"boolean":%b}' % (b"true" if self._is_true else b"false")
         if name == "json":
             return body
         return parse_query_results(body, QueryResultsFormat.JSON).serialize(format=SOLUTION_FORMATS[name]) or b""

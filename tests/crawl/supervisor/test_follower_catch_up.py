@@ -6,6 +6,7 @@ from tarrafa.crawl.supervisor.followers import FollowerCatchUp
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.triples import follower as triples
+from tarrafa.triples import status as triples_status
 from tests.graph.archived_web import a_record, new_data, write
 
 OURS = [a_record("http://a.br/", 1, 0, ["http://a.br/1"], collection="ours")]
@@ -48,7 +49,7 @@ def test_it_is_over_when_everybody_has_it_and_what_comes_later_is_not_waited_for
     assert not FollowerCatchUp(data, "others").is_complete()
     assert graph.behind(data)
     assert index.behind(data)
-    assert triples.behind(data)
+    assert triples_status.behind(data)
 
 
 def test_the_frontier_must_have_heard_what_the_graph_says_of_the_collection_and_of_no_other(data):

@@ -29,7 +29,7 @@ from tarrafa.triples import status as triples_status
 from tarrafa.triples import storage
 
 MODULE = "tarrafa.crawl.supervisor.followers"
-CURSORS = {"graph": graph.cursor, "index": index.cursor, "triples": triples.cursor}
+CURSORS = {"graph": graph.cursor, "index": index.cursor, "triples": triples_status.cursor}
 PROGRESS_TIME_SHARE = 0.005  # of our time for measuring the backlog: an archive may have thousands of files
 TRIPLES_NICE = 5  # where processors are few, crawling comes before the triple store
 
@@ -87,7 +87,7 @@ class Followers:
         follower is wanted."""
         if self.are_dismissed:
             return True
-        return not (graph.behind(self._data) or index.behind(self._data) or triples.behind(self._data))
+        return not (graph.behind(self._data) or index.behind(self._data) or triples_status.behind(self._data))
 
 
 class FollowerCatchUp:
