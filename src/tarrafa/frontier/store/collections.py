@@ -178,6 +178,10 @@ class LoadedCollection:
         """Its number, if its sites are walked through: what happens to one of their hosts then concerns the others."""
         return self.row.id if self.order.is_breadth else None
 
+    def is_given_up(self, failures: int) -> bool:
+        """Whether a host that failed so many times in a row is not tried again."""
+        return failures >= max(1, self.config.fetch.host_failures_max)
+
 
 class Collections:
     """The collections of one frontier."""
