@@ -158,6 +158,10 @@ class LoadedCollection:
         """Its number, if its order is breadth: a change of one host then concerns the other hosts of its site."""
         return self.row.id if self.order.is_breadth else None
 
+    def is_given_up(self, failures: int) -> bool:
+        """Whether a host that failed so many times in a row is not tried again."""
+        return failures >= max(1, self.config.fetch.host_failures_max)
+
 
 class Collections:
     """The collections of one frontier."""
