@@ -29,7 +29,7 @@ from tarrafa.frontier.store.counters import Counters, CounterTable
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.dispatch import VisitDispatcher
 from tarrafa.frontier.store.leases import HostLeases, LeaseClock
-from tarrafa.frontier.store.lookup import FrontierLookup
+from tarrafa.frontier.store.lookup import StoreLookup
 from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.store.retries import Retries
 from tarrafa.frontier.store.revisits import RevisitPlans
@@ -66,7 +66,7 @@ class FrontierStore:
         self.planning = RevisitPlans(context, self.urls.revisits)
         self.deletion_log = CollectionDeletionLog(context)
         self.deleter = CollectionDeleter(context, self.deletion_log)
-        self.lookup = FrontierLookup(context, self.urls)
+        self.lookup = StoreLookup(context, self.urls)
         self.retries = Retries(context, self.urls, self.lookup)
         self.transfer = HostTransfer(context, self.urls)
 

@@ -71,7 +71,7 @@ NEWEST_URLS_SQL = (
 )
 
 
-class FrontierLookup:
+class StoreLookup:
     """Lookups in one frontier."""
 
     def __init__(self, context: StoreContext, urls: FrontierUrls) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from tarrafa.frontier.messages import RetryBatch
 from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
 from tarrafa.frontier.store.database import ALL_ROWS, UrlKey
-from tarrafa.frontier.store.lookup import FrontierLookup
+from tarrafa.frontier.store.lookup import StoreLookup
 from tarrafa.frontier.store.urls import FrontierUrls, Queued
 from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import HostId, Status, UrlState, can_be_retried
@@ -25,7 +25,7 @@ REFUSED_BY_SCOPE = (Status.TRAP, Status.HOST_FULL, Status.OUT_OF_SCOPE, Status.L
 class Retries:
     """Retries in one frontier."""
 
-    def __init__(self, context: StoreContext, urls: FrontierUrls, lookup: FrontierLookup) -> None:
+    def __init__(self, context: StoreContext, urls: FrontierUrls, lookup: StoreLookup) -> None:
         self._db, self._counters, self._collections = context.db, context.counters, context.collections
         self._ready, self._clock = context.ready, context.clock
         self._urls, self._lookup = urls, lookup
