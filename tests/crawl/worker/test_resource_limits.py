@@ -1,4 +1,4 @@
-"""How much the workers of a machine may take while they run: fewer hosts on a slow machine, none while it is offline."""
+"""How much the workers of a machine may take: fewer hosts where it is slow, none while it is offline."""
 
 import pytest
 
