@@ -1,7 +1,7 @@
 """Console pages of nodes: table of nodes and processes, log lines, node settings.
 
-Promises: one live table shows all nodes, dead or silent ones in red; each has its latest log lines and limits, which take
-effect within seconds.
+Promises: one live table shows all nodes, dead or silent ones in red; each has its latest log lines, and limits that
+take effect within seconds.
 """
 
 import time

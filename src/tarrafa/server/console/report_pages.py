@@ -42,7 +42,7 @@ class ReportParams(msgspec.Struct, frozen=True):
 
 
 class MakeReportRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`earlier`: the report to compare with, if any; `hl`: the language of the files; `run`: only this run, else all."""
+    """`earlier`: a report to compare with; `hl`: the language of the files; `run`: only this run, else all."""
 
     earlier: ReportTime = ""
     hl: Literal["en", "pt"] = "en"
