@@ -46,10 +46,6 @@ class BaseIri:
         dots = "/." in joined or joined.startswith(".")
         return self._origin + (_without_dots(joined) if dots else joined) + rest
 
-    def rebase(self, reference: str) -> "BaseIri":
-        """The base that an xml:base sets, resolved against this one."""
-        return BaseIri(self.resolve(reference))
-
 
 def _normal(absolute: str) -> str:
     found = _parts(absolute)
