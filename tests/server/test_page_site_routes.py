@@ -26,7 +26,7 @@ from tarrafa.server.page_responses import PageResponses
 from tests.graph.archived_web import a_record, new_data, small_web, url_of, write
 from tests.server.conftest import HOSTILE, RunningSite, links
 
-NO_LINKS_YET = "The links of this crawl have not been looked at yet. They are while it runs: ask again in a moment."
+NO_LINKS_YET = "The link graph is not ready yet. It is built while the crawl runs: try again in a moment."
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +102,9 @@ def test_sites_that_are_linked_are_paged(site):
         ("/page", 404, "Which page?"),
         ("/page?url=javascript:alert(1)", 404, "not known here"),
         ("/site", 404, "Which site?"),
-        ("/site?name=nowhere.test", 404, "No URL is known"),
-        ("/site?name=%3Cscript%3E", 404, "No URL is known"),
-        ("/site?name=br.test&collection=nobody", 404, "No URL is known"),
+        ("/site?name=nowhere.test", 404, "No URL of this site"),
+        ("/site?name=%3Cscript%3E", 404, "No URL of this site"),
+        ("/site?name=br.test&collection=nobody", 404, "No URL of this site"),
         ("/why?q=rede", 404, "Which page?"),
         ("/why?q=-x&url=http://centro.org/", 400, "leave out"),
     ],

@@ -18,6 +18,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from starlette.requests import HTTPConnection
 
@@ -29,9 +30,8 @@ from tarrafa.runtime.token import TOKEN_CHARACTERS_MAX, TOKEN_VARIABLE, Token
 from tarrafa.server.auth.accounts import Accounts
 from tarrafa.server.auth.login_throttle import LoginThrottle
 from tarrafa.server.auth.passwords import PasswordVerifier
-from tarrafa.server.auth.request_origin import client_address
+from tarrafa.server.auth.request_origin import client_address, is_local_request
 from tarrafa.server.auth.sessions import LoginSession, LoginSessions, csrf_token
-from tarrafa.server.security_headers import is_local_request
 
 COOKIE = "tarrafa"
 BEARER = "bearer "
@@ -114,6 +114,10 @@ class Authenticator:
         return f"__Host-{COOKIE}" if self.is_secure else COOKIE
 
     @property
+    def cookie_options(self) -> dict[str, Any]:
+        return {"path": "/", "secure": self.is_secure, "httponly": True, "samesite": "lax"}
+
+    @property
     def has_token(self) -> bool:
         return bool(self._token)
 
@@ -124,18 +128,18 @@ class Authenticator:
         do = f"`tarrafa user add NAME`, or a token: --token-file FILE or the environment variable {TOKEN_VARIABLE}"
         if self.behind_proxy:
             raise ConfigError(
-                f"--behind-proxy: others reach the console through the proxy, so somebody must be known: {do}"
+                f"--behind-proxy: others reach the console through the proxy, so an account or token is needed: {do}"
             )
         if not is_loopback(host, "--host"):
             raise ConfigError(
-                f"--host {host}: other machines can reach the console there, so somebody must be known: {do}"
+                f"--host {host}: other machines can reach the console there, so an account or token is needed: {do}"
             )
 
     def advice(self, host: str) -> str:
         """A warning for the operator; empty, if there is none."""
         if self.is_secure or is_loopback(host, "--host"):
             return ""
-        do = "let a proxy speak TLS before it, and say --public-url https://…"
+        do = "put a proxy with TLS before it, and set --public-url https://…"
         return f"passwords and sessions cross the network in the clear: {do}"
 
     async def open(self) -> None:
