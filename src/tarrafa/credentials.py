@@ -29,7 +29,7 @@ from msgspec import Meta
 from tarrafa.clock import boottime
 from tarrafa.config.formats import COLLECTION_NAME, HOST_PATTERN
 from tarrafa.config.patterns import HostPatternTable
-from tarrafa.errors import ConfigError, DataError, data_error_from_os
+from tarrafa.errors import ConfigError, DataError, write_errors
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint, sync_directory
 
 CREDENTIALS_MAX, PATTERNS_MAX = 200, 100  # of a collection; of a credential
@@ -209,14 +209,12 @@ def _write(path: Path, secrets: Sequence[Credential]) -> None:
 def _write_lock(data: DataDirectory) -> Iterator[None]:
     """One writer at a time; no other user may read the folder."""
     where = credentials_dir(data)
-    try:
+    with write_errors(where):
         where.mkdir(mode=0o700, exist_ok=True)
         where.chmod(0o700)
         with (where / "lock").open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-    except OSError as error:
-        raise data_error_from_os(error, where) from None
 
 
 def add(data: DataDirectory, name: str, secret: Credential) -> bool:

@@ -25,6 +25,8 @@ says what is wrong, where, and what to do, in one line; the command line prints 
 """
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tarrafa.i18n import Message
@@ -121,3 +123,12 @@ def data_error_from_os(error: OSError, where: Path | str) -> DataError:
     if error.errno in DISK_FULL_ERRNOS:
         return DiskFull(f"{where}: the disk is full ({error.strerror}); free some space and run the command again")
     return DataError(f"{where}: cannot write ({error.strerror or error})")
+
+
+@contextmanager
+def write_errors(where: Path | str) -> Iterator[None]:
+    """Raise an operating system's write error as a `DataError`."""
+    try:
+        yield
+    except OSError as error:
+        raise data_error_from_os(error, where) from None

@@ -27,7 +27,7 @@ import msgspec
 from msgspec import Meta
 from xxhash import xxh3_128_hexdigest
 
-from tarrafa.errors import ConfigError, DataError, PageTakenDown, data_error_from_os
+from tarrafa.errors import ConfigError, DataError, PageTakenDown, write_errors
 from tarrafa.model import UrlId
 from tarrafa.parse.url import (
     LABELS_MAX,
@@ -225,12 +225,9 @@ def append_entries(data: DataDirectory, news: Sequence[TakedownEntry]) -> list[T
 def _locked_log(data: DataDirectory) -> Iterator[tuple[IO[bytes], Path]]:
     """The log, open for one writer at a time."""
     path = takedown_log_path(data)
-    try:
-        with path.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield file, path
-    except OSError as error:
-        raise data_error_from_os(error, path) from None
+    with write_errors(path), path.open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file, path
 
 
 def _append(file: IO[bytes], path: Path, news: Sequence[TakedownEntry]) -> list[TakedownEntry]:

@@ -42,7 +42,8 @@ def write(directory: Path, numbers: range, worker: str = "w1") -> WarcWriter:
 
 def killed(writer: WarcWriter) -> None:
     """Its process is gone, and with it its lock."""
-    os.close(writer._durable_fd)
+    assert writer._pair is not None
+    os.close(writer._pair._durable_fd)
 
 
 def test_what_is_appended_and_published_is_followed_in_order_with_its_text(tmp_path):

@@ -226,7 +226,7 @@ proxy = "http://proxy.example.br:3128"
     ("before", "after", "message"),
     [
         ("per_ip = false", "", r"add \[politeness\] per_ip = false"),
-        ("allow_private = true", "", "say that you know: allow_private = true"),
+        ("allow_private = true", "", "confirm that with allow_private = true"),
         ("http://proxy", "http://ana:secret@proxy", "a password does not belong here"),
         ("http://proxy", "ftp://proxy", "is no address such as"),
         (":3128", "", "is no address such as"),

@@ -450,7 +450,7 @@ async def test_the_weather_is_tried_again_and_then_given_up(frontier):
 
 
 async def test_a_host_that_only_fails_is_given_up_with_all_that_waits_on_it(frontier):
-    settings = a_collection(fetch={"host_failures_max": 1})
+    settings = a_collection(fetch={"host_failures_max": 2})
     row = await frontier.open_collection(settings)
     await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(20)])
     worker = (await frontier.join("w", current_process())).worker

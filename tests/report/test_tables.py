@@ -201,7 +201,7 @@ def test_one_run_of_several_is_told_by_the_notes_in_the_archive(tmp_path):
         writer = WarcWriter(data.archive, worker, T)
         for run in (1, 2):
             note = {"type": "collection", "collection": NAME, "revision": 1, "config": {"name": NAME}, "run": run}
-            writer._files()[1].write(_a_note(note))
+            writer._files().meta.write(_a_note(note))
             for n in range(run):
                 writer.append(a_visit(f"{A}/{worker}-{n}", run * 100 + n, visit=run), None)
         writer.close()
@@ -214,7 +214,7 @@ def test_one_run_of_several_is_told_by_the_notes_in_the_archive(tmp_path):
 def test_what_was_visited_before_the_collection_was_deleted_is_nobodys(tmp_path):
     data = an_archive(tmp_path, ("w1", [a_visit(f"{A}/1", 1)]), ("w2", [a_visit(f"{B}/1", 9)]))
     writer = WarcWriter(data.archive, "w3", T)
-    writer._files()[1].write(_a_note({"type": "deleted", "collection": NAME, "at": T + 5}))
+    writer._files().meta.write(_a_note({"type": "deleted", "collection": NAME, "at": T + 5}))
     writer.append(a_visit(f"{C}/1", 2, collection="other"), None)
     writer.close()
     found = build_report(data, NAME)

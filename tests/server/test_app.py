@@ -307,7 +307,7 @@ def test_status_is_told_at_this_machine_only_where_nobody_can_sign_in(site):
     for headers in ({"X-Forwarded-For": "203.0.113.9"}, {"Host": "evil.test"}):
         for path in ("/status", "/status.json"):
             response, text = site.get(path, headers=headers)
-            assert (response.status, "at the machine itself" in text) == (403, True)
+            assert (response.status, "shown to local requests" in text) == (403, True)
             assert "small" not in text
         assert 'href="/status"' not in site.get("/", headers=headers)[1]
 

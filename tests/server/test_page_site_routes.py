@@ -26,7 +26,7 @@ from tarrafa.server.page_responses import PageResponses
 from tests.graph.archived_web import a_record, new_data, small_web, url_of, write
 from tests.server.conftest import HOSTILE, RunningSite, links
 
-NO_LINKS_YET = "The links of this crawl have not been looked at yet. They are while it runs: ask again in a moment."
+NO_LINKS_YET = "The link graph is not ready yet. It is built while the crawl runs: try again in a moment."
 
 
 @pytest.fixture(scope="module")

@@ -240,7 +240,7 @@ def test_two_queries_at_once_are_400(endpoint):
     said = say(
         endpoint, "POST", f"/sparql?query={quote(PEOPLE)}", PEOPLE.encode(), content_type="application/sparql-query"
     )
-    assert (said.code, said.text) == (400, "there are 2 parameters `query`; one is answered\n")
+    assert (said.code, said.text) == (400, "there are 2 parameters `query`; one is allowed\n")
 
 
 def test_updates_are_refused_and_change_nothing(endpoint):
@@ -337,7 +337,7 @@ def test_before_anything_is_crawled_answers_are_empty_and_the_page_says_so(tmp_p
 
 async def test_a_query_that_takes_too_long_is_503_with_a_sentence_and_one_too_many_comes_again(data):
     with SparqlPool(data, SparqlLimits(time_s=0.5, processes=1, waiting=1, wait_s=0.1)) as asking:
-        app = create_app(data, asking=asking)
+        app = create_app(data, sparql=asking)
         path = f"/sparql?query={quote(ENDLESS)}"
         slow, *others = await asyncio.gather(*(heard(app, path) for _ in range(3)))
         assert slow.code == 503

@@ -18,7 +18,7 @@ from fastwarc.warc import WarcRecordType
 
 from tarrafa.archive.warc_reader import decode_body, meta_path, read_records
 from tarrafa.archive.warc_writer import DELETED_URI, WarcWriter, read_durable
-from tarrafa.errors import data_error_from_os
+from tarrafa.errors import write_errors
 from tarrafa.model import DeletedNote, VisitRecord
 
 WRITER_NAME = "deleted"  # in the names of these files
@@ -49,10 +49,8 @@ def record_deletions(directory: Path, deleted: Mapping[str, float], now: float, 
 @contextlib.contextmanager
 def _exclusive_lock(directory: Path) -> Iterator[None]:
     """One recording process at a time."""
-    try:
+    with write_errors(directory):
         descriptor = os.open(directory, os.O_RDONLY)
-    except OSError as error:
-        raise data_error_from_os(error, directory) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

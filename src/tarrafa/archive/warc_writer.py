@@ -11,7 +11,7 @@ import fcntl
 import hashlib
 import os
 from base64 import b32encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -22,7 +22,7 @@ from fastwarc.stream_io import GzipWriter
 from fastwarc.warc import WarcRecord, WarcRecordType
 
 from tarrafa import __version__
-from tarrafa.errors import DataError, data_error_from_os
+from tarrafa.errors import DataError, write_errors
 from tarrafa.model import CollectionNote, DeletedNote, HostNote, ListingNote, Note, VisitRecord
 from tarrafa.runtime.data_dir import sync_directory
 
@@ -63,7 +63,7 @@ def payload_digest(body: bytes) -> str:
 
 
 class DurableLengths(msgspec.Struct, frozen=True):
-    """The durable lengths of a pair of files; behind `told` there are notes, but no visit."""
+    """The durable lengths of a pair of files; behind `visits_end` there are notes, but no visit."""
 
     warc: int
     meta: int
@@ -106,115 +106,20 @@ def _record(kind: WarcRecordType, url: str, at: float, content_type: str) -> War
     return record
 
 
-class WarcWriter:
-    """Appends visits to the archive. `append` is fast and runs on the event loop; the function that `seal` returns is
-    slow.
-    """
+class _FilePair:
+    """A pair of files being written; `durable_fd` is the locked file of their durable lengths."""
 
-    def __init__(self, directory: Path, worker: str, stamp: float) -> None:
-        self._directory = directory
-        day = datetime.fromtimestamp(stamp, UTC).strftime("%Y%m%d%H%M%S")
-        self._prefix = f"tarrafa-{day}-{worker}"
-        self._serial = 0
-        self._warc: _WarcFile | None = None
-        self._meta: _WarcFile | None = None
+    def __init__(self, name: str, durable_fd: int) -> None:
+        self._warc, self.meta = _WarcFile(Path(f"{name}.warc.gz")), _WarcFile(Path(f"{name}.meta.warc.gz"))
+        self._durable_fd = durable_fd
         self._visits_end = 0  # end of the last visit's record
-        self._durable_fd = -1
-
-    @property
-    def file_pair(self) -> int:
-        """The number of the pair of files for the next record."""
-        return self._serial if self._warc is not None else self._serial + 1
-
-    def append(self, record: VisitRecord, exchange: WarcExchange | None) -> None:
-        """Write one visit: always its metadata, the exchange if it is kept, the page's text if any."""
-        try:
-            warc, meta = self._files()
-            if exchange is not None:
-                self._append_exchange(warc, exchange)
-            self._append_metadata(meta, record)
-            self._visits_end = meta.file.tell()
-        except OSError as error:
-            raise data_error_from_os(error, self._directory) from None
-
-    def append_exchange(self, exchange: WarcExchange) -> None:
-        """Write an exchange that is no visit: robots.txt, a sitemap."""
-        try:
-            self._append_exchange(self._files()[0], exchange)
-        except OSError as error:
-            raise data_error_from_os(error, self._directory) from None
-
-    def append_note(self, note: Note, at: float) -> None:
-        """Write a note that is needed to rebuild the frontier. Followers of visits do not see it."""
-        try:
-            record = _record(WarcRecordType.resource, _note_uri(note), at, METADATA_TYPE)
-            record.set_bytes_content(msgspec.json.encode(note))
-            self._files()[1].write(record)
-        except OSError as error:
-            raise data_error_from_os(error, self._directory) from None
-
-    def seal(self) -> Callable[[], None]:
-        """Fix the records appended so far; the returned function makes them durable and may run in a thread."""
-        if self._warc is None or self._meta is None:
-            return lambda: None
-        warc, meta, descriptor = self._warc, self._meta, self._durable_fd
-        try:
-            durable = DurableLengths(warc.length(), meta.length(), self._visits_end)
-        except OSError as error:
-            raise data_error_from_os(error, self._directory) from None
-        full = max(durable.warc, durable.meta) >= FILE_BYTES_MAX
-        if full:
-            self._warc = self._meta = None
-
-        def publish() -> None:
-            try:
-                warc.sync()
-                meta.sync()
-                _write_durable(descriptor, durable)
-                if full:
-                    _close(warc, meta, descriptor)
-            except OSError as error:
-                raise data_error_from_os(error, warc.path) from None
-
-        return publish
-
-    def close(self) -> None:
-        self.seal()()
-        if self._warc is not None and self._meta is not None:
-            _close(self._warc, self._meta, self._durable_fd)
-            self._warc = self._meta = None
-
-    def _files(self) -> tuple[_WarcFile, _WarcFile]:
-        if self._warc is None or self._meta is None:
-            self._open()
-            assert self._warc is not None
-            assert self._meta is not None
-        return self._warc, self._meta
-
-    def _open(self) -> None:
-        while True:  # a worker restarted within the same second needs another name
-            self._serial += 1
-            name = self._directory / f"{self._prefix}-{self._serial:05d}"
-            try:
-                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-                self._durable_fd = os.open(f"{name}.durable", flags, 0o644)
-            except FileExistsError:
-                continue
-            fcntl.flock(self._durable_fd, fcntl.LOCK_EX)
-            if os.fstat(self._durable_fd).st_nlink:  # else `recover_archive` removed it before it was locked
-                break
-            os.close(self._durable_fd)
-        self._warc, self._meta = _WarcFile(Path(f"{name}.warc.gz")), _WarcFile(Path(f"{name}.meta.warc.gz"))
-        self._visits_end = 0
-        for file in (self._warc, self._meta):
+        for file in (self._warc, self.meta):
             info = _record(WarcRecordType.warcinfo, "", datetime.now(UTC).timestamp(), "application/warc-fields")
             info.headers["WARC-Filename"] = file.path.name
             info.set_bytes_content(f"software: Tarrafa/{__version__}\r\nformat: WARC File Format 1.1\r\n".encode())
             file.write(info)
-        sync_directory(self._directory)
 
-    @staticmethod
-    def _append_exchange(warc: _WarcFile, exchange: WarcExchange) -> None:
+    def append_exchange(self, exchange: WarcExchange) -> None:
         kind = WarcRecordType.revisit if exchange.same_as else WarcRecordType.response
         response = _record(kind, exchange.url, exchange.at, HTTP_RESPONSE)
         if exchange.address:
@@ -228,28 +133,128 @@ class WarcWriter:
             response.headers["WARC-Refers-To-Date"] = warc_date(exchange.same_as)
         response.headers["WARC-Payload-Digest"] = exchange.digest()
         response.set_bytes_content(exchange.response[: exchange.head_bytes] if exchange.same_as else exchange.response)
-        warc.write(response)
+        self._warc.write(response)
         request = _record(WarcRecordType.request, exchange.url, exchange.at, HTTP_REQUEST)
         request.headers["WARC-Concurrent-To"] = response.record_id or ""
         request.set_bytes_content(exchange.request)
-        warc.write(request)
+        self._warc.write(request)
 
-    @staticmethod
-    def _append_metadata(meta: _WarcFile, record: VisitRecord) -> None:
+    def append_visit(self, record: VisitRecord) -> None:
         page = record.page
         if page is not None and (page.text or page.statements):
             record = msgspec.structs.replace(record, page=msgspec.structs.replace(page, text="", statements=""))
         metadata = _record(WarcRecordType.metadata, record.url, record.outcome.at, METADATA_TYPE)
         metadata.set_bytes_content(msgspec.json.encode(record))
-        meta.write(metadata)
-        if page is None:
-            return
-        for content, kind in ((page.text, TEXT_TYPE), (page.statements, STATEMENTS_TYPE)):
+        self.meta.write(metadata)
+        conversions = () if page is None else ((page.text, TEXT_TYPE), (page.statements, STATEMENTS_TYPE))
+        for content, kind in conversions:
             if content:
                 conversion = _record(WarcRecordType.conversion, record.url, record.outcome.at, kind)
                 conversion.headers["WARC-Refers-To"] = metadata.record_id or ""
                 conversion.set_bytes_content(content.encode("utf-8", "surrogatepass"))
-                meta.write(conversion)
+                self.meta.write(conversion)
+        self._visits_end = self.meta.file.tell()
+
+    def lengths(self) -> DurableLengths:
+        return DurableLengths(self._warc.length(), self.meta.length(), self._visits_end)
+
+    def publish(self, durable: DurableLengths) -> None:
+        """Make the files durable up to these lengths. One small overwrite in place: after a crash the file holds either
+        the old line or the new one."""
+        self._warc.sync()
+        self.meta.sync()
+        line = f"{durable.warc} {durable.meta} {durable.visits_end}"
+        os.pwrite(self._durable_fd, f"{line} {crc32(line.encode()):08x}".ljust(63).encode() + b"\n", 0)
+        os.fdatasync(self._durable_fd)
+
+    def close(self) -> None:
+        self._warc.file.close()
+        self.meta.file.close()
+        os.close(self._durable_fd)
+
+
+class WarcWriter:
+    """Appends visits to the archive. `append` is fast and runs on the event loop; the function that `seal` returns is
+    slow.
+    """
+
+    def __init__(self, directory: Path, worker: str, stamp: float) -> None:
+        self._directory = directory
+        day = datetime.fromtimestamp(stamp, UTC).strftime("%Y%m%d%H%M%S")
+        self._prefix = f"tarrafa-{day}-{worker}"
+        self._serial = 0
+        self._pair: _FilePair | None = None
+
+    @property
+    def file_pair(self) -> int:
+        """The number of the pair of files for the next record."""
+        return self._serial if self._pair is not None else self._serial + 1
+
+    def append(self, record: VisitRecord, exchange: WarcExchange | None) -> None:
+        """Write one visit: always its metadata, the exchange if it is kept, the page's text if any."""
+        with write_errors(self._directory):
+            pair = self._files()
+            if exchange is not None:
+                pair.append_exchange(exchange)
+            pair.append_visit(record)
+
+    def append_exchange(self, exchange: WarcExchange) -> None:
+        """Write an exchange that is no visit: robots.txt, a sitemap."""
+        with write_errors(self._directory):
+            self._files().append_exchange(exchange)
+
+    def append_note(self, note: Note, at: float) -> None:
+        """Write a note that is needed to rebuild the frontier. Followers of visits do not see it."""
+        with write_errors(self._directory):
+            record = _record(WarcRecordType.resource, _note_uri(note), at, METADATA_TYPE)
+            record.set_bytes_content(msgspec.json.encode(note))
+            self._files().meta.write(record)
+
+    def seal(self) -> Callable[[], None]:
+        """Fix the records appended so far; the returned function makes them durable and may run in a thread."""
+        pair = self._pair
+        if pair is None:
+            return lambda: None
+        with write_errors(self._directory):
+            durable = pair.lengths()
+        is_full = max(durable.warc, durable.meta) >= FILE_BYTES_MAX
+        if is_full:
+            self._pair = None
+
+        def publish() -> None:
+            with write_errors(pair.meta.path):
+                pair.publish(durable)
+                if is_full:
+                    pair.close()
+
+        return publish
+
+    def close(self) -> None:
+        self.seal()()
+        if self._pair is not None:
+            self._pair.close()
+            self._pair = None
+
+    def _files(self) -> _FilePair:
+        if self._pair is None:
+            self._pair = self._open()
+        return self._pair
+
+    def _open(self) -> _FilePair:
+        while True:  # a worker restarted within the same second needs another name
+            self._serial += 1
+            name = f"{self._directory}/{self._prefix}-{self._serial:05d}"
+            try:
+                durable_fd = os.open(f"{name}.durable", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+            except FileExistsError:
+                continue
+            fcntl.flock(durable_fd, fcntl.LOCK_EX)
+            if os.fstat(durable_fd).st_nlink:  # else `recover_archive` removed it before it was locked
+                break
+            os.close(durable_fd)
+        pair = _FilePair(name, durable_fd)
+        sync_directory(self._directory)
+        return pair
 
 
 def _note_uri(note: Note) -> str:
@@ -263,29 +268,15 @@ def _note_uri(note: Note) -> str:
     return note.url if isinstance(note, ListingNote) else f"{NOTE_URI}frontier"
 
 
-def _close(warc: _WarcFile, meta: _WarcFile, descriptor: int) -> None:
-    warc.file.close()
-    meta.file.close()
-    os.close(descriptor)
-
-
-def _write_durable(descriptor: int, durable: DurableLengths) -> None:
-    """One small overwrite in place: after a crash the file holds either the old line or the new one."""
-    line = f"{durable.warc} {durable.meta} {durable.visits_end}"
-    os.pwrite(descriptor, f"{line} {crc32(line.encode()):08x}".ljust(63).encode() + b"\n", 0)
-    os.fdatasync(descriptor)
-
-
 def read_durable(path: Path) -> DurableLengths:
     """The content of `NAME.durable`; before the first publication nothing is durable."""
     text = path.read_text(encoding="ascii", errors="replace")
     if not text.strip():
         return DurableLengths(0, 0, 0)
-    *parts, sum_of_them = text.split()
-    if len(parts) not in (2, 3) or f"{crc32(' '.join(parts).encode()):08x}" != sum_of_them:
+    *parts, checksum = text.split()
+    if len(parts) not in (2, 3) or f"{crc32(' '.join(parts).encode()):08x}" != checksum:
         raise DataError(f"{path}: damaged: {text.strip()[:60]!r}")
-    warc, meta, told = int(parts[0]), int(parts[1]), int(parts[-1])  # an older file has visits only
-    return DurableLengths(warc, meta, told)
+    return DurableLengths(int(parts[0]), int(parts[1]), int(parts[-1]))  # an older file has visits only
 
 
 def recover_archive(directory: Path) -> int:
@@ -295,22 +286,10 @@ def recover_archive(directory: Path) -> int:
     """
     cut = 0
     for path in sorted(directory.glob("*.durable")):
-        with _lock_abandoned(path) as deserted:
-            if deserted:
-                cut += _truncate(path)
-    return cut
-
-
-@contextlib.contextmanager
-def _lock_abandoned(path: Path) -> Iterator[bool]:
-    """Lock files without a living writer; whether that worked."""
-    with path.open("rb") as file:
-        try:
+        with path.open("rb") as file, contextlib.suppress(BlockingIOError):  # a living writer has locked it
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+            cut += _truncate(path)
+    return cut
 
 
 def _truncate(path: Path) -> int:

@@ -39,5 +39,5 @@ def _refuse_secrets(arguments: list[str]) -> None:
     if any(word == "--token" or word.startswith("--token=") for word in arguments):
         raise ConfigError(f"--token: {TOKEN_ON_COMMAND_LINE}")
     if any(word == "--password" or word.startswith("--password=") for word in arguments):
-        told = "every user of this machine can read a password on the command line"
-        raise ConfigError(f"--password: {told}: leave it out and type it when asked, or send it to standard input")
+        reason = "every user of this machine can read a password on the command line"
+        raise ConfigError(f"--password: {reason}: leave it out and type it when asked, or send it to standard input")

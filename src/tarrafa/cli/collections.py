@@ -203,38 +203,32 @@ def _next_step_text(collection: Collection, state: str, reason: str) -> str:
 CollectionName = Annotated[str, typer.Argument(metavar="NAME", help="Collection; `tarrafa status` lists them.")]
 
 
-def pause(
-    name: CollectionName, data: Data = DEFAULT_DATA, where: FrontierAddress = None, token_file: TokenFile = None
-) -> None:
-    """Pause a collection. Running fetches finish; nothing new starts.
+def _control_command(action: ControlAction, reason: Message | str, help_text: str) -> Callable[..., None]:
+    def command(
+        name: CollectionName, data: Data = DEFAULT_DATA, where: FrontierAddress = None, token_file: TokenFile = None
+    ) -> None:
+        directory, address = DataDirectory(data), from_command_line(where, token_file)
+        if address is None:
+            directory.check_version()
+        typer.echo(f"{name}: {asyncio.run(control_collection(directory, address, action, name, reason))}")
 
-    Between two runs, its schedule is paused.
-    """
-    _control("pause", name, message("by `tarrafa pause`; `tarrafa resume` goes on"), data, where, token_file)
-
-
-def resume(
-    name: CollectionName, data: Data = DEFAULT_DATA, where: FrontierAddress = None, token_file: TokenFile = None
-) -> None:
-    """Resume a paused or stopped collection."""
-    _control("resume", name, "", data, where, token_file)
+    command.__doc__ = help_text
+    return command
 
 
-def start(
-    name: CollectionName, data: Data = DEFAULT_DATA, where: FrontierAddress = None, token_file: TokenFile = None
-) -> None:
-    """Start a collection; a finished one is crawled again."""
-    _control("start", name, message("by `tarrafa start`"), data, where, token_file)
+START_HELP = "Start a collection; a finished one is crawled again."
+PAUSE_HELP = """Pause a collection. Running fetches finish; nothing new starts.
 
+Between two runs, its schedule is paused.
+"""
+STOP_HELP = """Stop the crawl of a collection. Nothing is lost.
 
-def stop(
-    name: CollectionName, data: Data = DEFAULT_DATA, where: FrontierAddress = None, token_file: TokenFile = None
-) -> None:
-    """Stop the crawl of a collection. Nothing is lost.
-
-    `tarrafa resume NAME` (with a node) or `tarrafa crawl FILE` continues where it stopped.
-    """
-    _control("stop", name, message("by `tarrafa stop`; `tarrafa crawl FILE` goes on"), data, where, token_file)
+`tarrafa resume NAME` (with a node) or `tarrafa crawl FILE` continues where it stopped.
+"""
+start = _control_command("start", message("by `tarrafa start`"), START_HELP)
+pause = _control_command("pause", message("by `tarrafa pause`; `tarrafa resume` goes on"), PAUSE_HELP)
+resume = _control_command("resume", "", "Resume a paused or stopped collection.")
+stop = _control_command("stop", message("by `tarrafa stop`; `tarrafa crawl FILE` goes on"), STOP_HELP)
 
 
 def delete(
@@ -253,20 +247,6 @@ def delete(
     if not yes:
         typer.confirm(f"Delete collection {name} and all its pages in search?", abort=True)
     typer.echo(delete_collection(directory, address, name))
-
-
-def _control(
-    action: ControlAction,
-    name: str,
-    reason: Message | str,
-    data: Path,
-    where: list[str] | None,
-    token_file: Path | None,
-) -> None:
-    directory, address = DataDirectory(data), from_command_line(where, token_file)
-    if address is None:
-        directory.check_version()
-    typer.echo(f"{name}: {asyncio.run(control_collection(directory, address, action, name, reason))}")
 
 
 async def control_collection(

@@ -23,15 +23,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tarrafa.cli.options import (
-    DEFAULT_DATA,
-    Data,
-    FrontierAddress,
-    IndexShards,
-    Listen,
-    NodeName,
-    TokenFile,
-)
+from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, IndexShards, Listen, NodeName, TokenFile
 from tarrafa.cli.output import PLAIN_EVERY_S
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
@@ -42,14 +34,7 @@ from tarrafa.crawl.supervisor.completion import expected_pages
 from tarrafa.crawl.supervisor.frontier_link import LocalFrontierLink, RemoteFrontierLink, print_status_line
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
-from tarrafa.frontier.address import (
-    FRONTIER_VARIABLE,
-    Address,
-    UnixSocket,
-    connect,
-    from_command_line,
-    local_address,
-)
+from tarrafa.frontier.address import FRONTIER_VARIABLE, Address, UnixSocket, connect, from_command_line, local_address
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
@@ -103,7 +88,8 @@ def crawl(
     async def to_its_end() -> int:
         directory = DataDirectory(data)
         supervisor = build_supervisor(directory, workers, address, token_file, name, listen, index_shards=index_shards)
-        return 0 if await crawl_in_foreground(supervisor, collection, quiet=quiet) else 1
+        status = await show_progress(_watch(supervisor, collection), collection.name, quiet=quiet)
+        return 0 if status.state == "finished" else 1
 
     raise typer.Exit(run_until_interrupted(to_its_end))
 
@@ -312,18 +298,20 @@ def status_of(overview: FrontierOverview, name: str) -> CollectionStatus:
     return next(one for one in overview.collections if one.name == name)
 
 
-async def crawl_in_foreground(supervisor: Supervisor, collection: Collection, *, quiet: bool = False) -> bool:
-    """Crawl a collection with progress and summary; whether it was finished."""
+async def show_progress(
+    overviews: AsyncGenerator[FrontierOverview, None], name: str, *, quiet: bool = False
+) -> CollectionStatus:
+    """Show the progress of a collection until the overviews end, then its summary; its last status."""
     started, status = boottime(), None
-    with CrawlProgress(collection.name, quiet=quiet) as progress:
-        async with contextlib.aclosing(_watch(supervisor, collection)) as overviews:
+    with CrawlProgress(name, quiet=quiet) as progress:
+        async with contextlib.aclosing(overviews):
             async for overview in overviews:
-                status = status_of(overview, collection.name)
+                status = status_of(overview, name)
                 progress.show(status)
     assert status is not None
     if not quiet:
         print_summary(status, boottime() - started)
-    return status.state == "finished"
+    return status
 
 
 async def _watch(supervisor: Supervisor, collection: Collection) -> AsyncGenerator[FrontierOverview, None]:

@@ -11,6 +11,7 @@ import os
 import sys
 import webbrowser
 from collections import Counter
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -19,14 +20,13 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from tarrafa.cli.crawl import UNFINISHED_STATES, CrawlProgress, print_summary, run_until_interrupted, status_of
+from tarrafa.cli.crawl import UNFINISHED_STATES, run_until_interrupted, show_progress, status_of
 from tarrafa.cli.output import console
-from tarrafa.clock import Clock, boottime
-from tarrafa.config import Collection
+from tarrafa.clock import Clock
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import Locked, data_error_from_os
-from tarrafa.frontier.messages import UrlFacts
+from tarrafa.frontier.messages import FrontierOverview, UrlFacts
 from tarrafa.frontier.store.sqlite_frontier import read_statuses_by_host, read_url_lookup
 from tarrafa.model import STATUS_MEANING
 from tarrafa.parse.url import host_id, host_key, host_name, url_id
@@ -156,7 +156,9 @@ async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, h
             sys.stderr.write(f"synthetic Web: {world.hosts:,} hosts, {world.pages:,} pages on {web.connect_to}\n")
             sys.stderr.write(f"search page:   {address}  (works while the crawl runs)\n")
             sys.stderr.write(f"console:       {address}console\n")
-            finished = await _crawl(home, load_collection(_collection_file(data, world, pages, web)))
+            collection = load_collection(_collection_file(data, world, pages, web))
+            await home.supervisor.submit(collection)
+            status = await show_progress(_overviews(home, collection.name), collection.name)
             good = await asyncio.to_thread(_print_examples, data, address)
             if hostile:
                 good = await asyncio.to_thread(_print_hostile_results, data) and good
@@ -164,24 +166,17 @@ async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, h
             if not leave:
                 sys.stderr.write("Ctrl-C stops.\n")
                 await home.run()
-            return 0 if good and finished else 1
+            return 0 if good and status.state == "finished" else 1
 
 
-async def _crawl(home: CoordinatorNode, collection: Collection) -> bool:
-    """Crawl with progress and summary; whether it was finished."""
-    await home.supervisor.submit(collection)
-    started, status = boottime(), None
-    with CrawlProgress(collection.name) as progress:
-        async with contextlib.aclosing(home.overviews()) as overviews:
-            async for overview in overviews:
-                status = status_of(overview, collection.name)
-                progress.show(status)
-                if status.state not in UNFINISHED_STATES:
-                    break
-    assert status is not None
+async def _overviews(home: CoordinatorNode, name: str) -> AsyncGenerator[FrontierOverview, None]:
+    """Overviews until the collection has ended and its pages are searchable."""
+    async with contextlib.aclosing(home.overviews()) as overviews:
+        async for overview in overviews:
+            yield overview
+            if status_of(overview, name).state not in UNFINISHED_STATES:
+                break
     await home.supervisor.catch_up()
-    print_summary(status, boottime() - started)
-    return status.state == "finished"
 
 
 def _refuse_second_demo(data: DataDirectory) -> None:

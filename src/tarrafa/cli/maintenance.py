@@ -66,9 +66,7 @@ def rebuild(
     layout: Annotated[
         str | None,
         typer.Option(
-            "--shards",
-            metavar="N",
-            help="index: number of shards; 1,2/4: shards 1 and 2 of 4. Default: as before.",
+            "--shards", metavar="N", help="index: number of shards; 1,2/4: shards 1 and 2 of 4. Default: as before."
         ),
     ] = None,
 ) -> None:
@@ -101,10 +99,7 @@ def rebuild(
 
 def export(
     what: Annotated[Literal["frontier", "statements"], typer.Argument(help="What to export.")],
-    file: Annotated[
-        Path,
-        typer.Argument(help="File to write; -: standard output (statements, or frontier as jsonl)."),
-    ],
+    file: Annotated[Path, typer.Argument(help="File to write; -: standard output (statements, or frontier as jsonl).")],
     data: Data = DEFAULT_DATA,
     collection: CollectionFilter = None,
     form: Annotated[

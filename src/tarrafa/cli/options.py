@@ -39,8 +39,7 @@ Listen = Annotated[
     str | None, typer.Option("--listen", metavar="HOST:PORT", help="Also serve the frontier to other machines.")
 ]
 NodeName = Annotated[
-    str | None,
-    typer.Option("--name", help="Name of this machine; its workers are NAME-1, NAME-2… Default: host name."),
+    str | None, typer.Option("--name", help="Name of this machine; its workers are NAME-1, NAME-2… Default: host name.")
 ]
 IndexShards = Annotated[
     str | None,

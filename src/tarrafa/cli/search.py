@@ -59,8 +59,8 @@ def print_shard_states(shards: Sequence[RemoteShard]) -> None:
             return f"{error}; will be retried"
 
     with ThreadPoolExecutor(len(shards)) as pool:
-        for shard, said in zip(shards, pool.map(state, shards), strict=True):
-            sys.stderr.write(f"shard {shard.name}: {said}\n")
+        for shard, answer in zip(shards, pool.map(state, shards), strict=True):
+            sys.stderr.write(f"shard {shard.name}: {answer}\n")
 
 
 def shard_token(token_file: Path | None, host: str) -> Token:
@@ -157,8 +157,8 @@ def print_hits(result: SearchResult, offset: int, is_scored: bool = True) -> Non
         console.print(f"   [green]{escape(hit.url)}[/]")
         console.print(f"   {escape(printable(hit.snippet))}")
         for thing in hit.declared:
-            said = " · ".join([thing.name, *(f"{name.rpartition(':')[2]} {value}" for name, value in thing.facts)])
-            console.print(f"   [cyan]{escape(thing.kind)}[/] {escape(printable(said))}")
+            facts = " · ".join([thing.name, *(f"{name.rpartition(':')[2]} {value}" for name, value in thing.facts)])
+            console.print(f"   [cyan]{escape(thing.kind)}[/] {escape(printable(facts))}")
         copies = f" · and {hit.copies:,} {'copy' if hit.copies == 1 else 'copies'}" if hit.copies else ""
         score = "pinned · " if hit.pinned else f"score {hit.score:.2f} · " if is_scored else ""
         in_links = f"{hit.in_links:,} {'in-link' if hit.in_links == 1 else 'in-links'}"

@@ -47,8 +47,7 @@ from tarrafa.server.rate_limit import RateLimit
 from tarrafa.triples.sparql_pool import RESULTS_MAX, TIME_MAX_S, SparqlLimits
 
 JoinUrl = Annotated[
-    str | None,
-    typer.Option("--join", metavar="URL", help="Join the coordinating node at URL.", show_default=False),
+    str | None, typer.Option("--join", metavar="URL", help="Join the coordinating node at URL.", show_default=False)
 ]
 
 

@@ -47,8 +47,7 @@ def classic(
         list[float] | None, typer.Option(metavar="X", help="Second experiment: skew of the change rates of pages.")
     ] = None,
     weights_theta: Annotated[
-        list[float] | None,
-        typer.Option(metavar="X", help="Third experiment: skew of the weights of pages; 0: equal."),
+        list[float] | None, typer.Option(metavar="X", help="Third experiment: skew of the weights of pages; 0: equal.")
     ] = None,
     budget: Annotated[int, typer.Option(help="Visits per day, in all.")] = 8_640_000,
     documents: Annotated[int, typer.Option(help="Number of pages.")] = 1_000_000,

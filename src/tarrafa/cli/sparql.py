@@ -43,8 +43,7 @@ def sparql(
     time_limit: Annotated[float, typer.Option(min=0.1, max=3600, help="Time limit in seconds.")] = TIME_MAX_S,
     limit: Annotated[int, typer.Option(min=1, max=10_000_000, help="Maximum number of results.")] = RESULTS_MAX,
     part: Annotated[
-        str,
-        typer.Option(metavar="2-of-4", help="Query only this shard of the triple store.", show_default=False),
+        str, typer.Option(metavar="2-of-4", help="Query only this shard of the triple store.", show_default=False)
     ] = "",
 ) -> None:
     """Query the structured data of pages with SPARQL 1.1.

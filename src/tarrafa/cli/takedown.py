@@ -4,7 +4,7 @@ Promises: every action is a line of DATA/takedown.jsonl, and holds from the next
 """
 
 import asyncio
-from pathlib import Path
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import typer
@@ -27,36 +27,44 @@ Reason = Annotated[str, typer.Option("--reason", help="Reason, for the log.")]
 By = Annotated[str | None, typer.Option("--by", help="Who decided it, for the log. Default: the current user.")]
 
 
-@app.command()
-def add(
-    what: What,
-    reason: Reason = "",
-    by: By = None,
-    data: Data = DEFAULT_DATA,
-    where: FrontierAddress = None,
-    token_file: TokenFile = None,
-) -> None:
-    """Take down a URL, host or site: it is no longer found or fetched.
+def _change_command(action: Literal["add", "lift"]) -> Callable[..., None]:
+    def change(
+        what: What,
+        reason: Reason = "",
+        by: By = None,
+        data: Data = DEFAULT_DATA,
+        where: FrontierAddress = None,
+        token_file: TokenFile = None,
+    ) -> None:
+        target, address = parse_target(what), from_command_line(where, token_file)
+        directory = existing_data(data)
+        entry = record_action(directory, action, target, by or current_user(), reason, Clock.from_environment().now())
+        if entry is None:
+            typer.echo(f"{target}: is taken down already" if action == "add" else f"{target}: is not taken down")
+        else:
+            typer.echo(f"{target}: taken down" if action == "add" else f"{target}: lifted")
+        index.apply_takedowns(directory)  # in a running crawl, the follower does it
+        triples.apply_takedowns(directory)
+        if address is not None:
+            try:
+                asyncio.run(sync_takedowns_once(directory, address))
+            except Unreachable as error:
+                later = "other machines get it when a crawl of this data directory reaches the frontier"
+                raise Unreachable(f"{error}; done here, {later}") from None
 
-    It holds from the next search on. The archive keeps its records. Every action is logged in DATA/takedown.jsonl.
-    """
-    _change_takedown("add", what, reason, by, data, where, token_file)
+    return change
 
 
-@app.command()
-def lift(
-    what: What,
-    reason: Reason = "",
-    by: By = None,
-    data: Data = DEFAULT_DATA,
-    where: FrontierAddress = None,
-    token_file: TokenFile = None,
-) -> None:
-    """Lift a takedown: archived pages are found again.
+ADD_HELP = """Take down a URL, host or site: it is no longer found or fetched.
 
-    Name the target exactly as it was taken down. It is fetched again when its collection is next started.
-    """
-    _change_takedown("lift", what, reason, by, data, where, token_file)
+It holds from the next search on. The archive keeps its records. Every action is logged in DATA/takedown.jsonl.
+"""
+LIFT_HELP = """Lift a takedown: archived pages are found again.
+
+Name the target exactly as it was taken down. It is fetched again when its collection is next started.
+"""
+app.command("add", help=ADD_HELP)(_change_command("add"))
+app.command("lift", help=LIFT_HELP)(_change_command("lift"))
 
 
 @app.command("list")
@@ -79,29 +87,3 @@ def _print_takedowns(shown: list[TakedownEntry], *, whole: bool) -> None:
         action = {"add": "taken down  ", "lift": "lifted      "}[entry.action] if whole else ""
         why = f": {' '.join(entry.reason.split())}" if entry.reason else ""
         console.print(f"{entry.at:%Y-%m-%d %H:%M:%S}  {action}{escape(f'{entry.target}  by {entry.who}{why}')}")
-
-
-def _change_takedown(
-    action: Literal["add", "lift"],
-    what: str,
-    reason: str,
-    by: str | None,
-    data: Path,
-    where: list[str] | None,
-    token_file: Path | None,
-) -> None:
-    target, address = parse_target(what), from_command_line(where, token_file)
-    directory = existing_data(data)
-    entry = record_action(directory, action, target, by or current_user(), reason, Clock.from_environment().now())
-    if entry is None:
-        typer.echo(f"{target}: is taken down already" if action == "add" else f"{target}: is not taken down")
-    else:
-        typer.echo(f"{target}: taken down" if action == "add" else f"{target}: lifted")
-    index.apply_takedowns(directory)  # in a running crawl, the follower does it
-    triples.apply_takedowns(directory)
-    if address is not None:
-        try:
-            asyncio.run(sync_takedowns_once(directory, address))
-        except Unreachable as error:
-            later = "other machines get it when a crawl of this data directory reaches the frontier"
-            raise Unreachable(f"{error}; done here, {later}") from None

@@ -55,10 +55,7 @@ Lines = list[Text]
 
 
 def status(
-    data: Data = DEFAULT_DATA,
-    as_json: Json = False,
-    where: FrontierAddress = None,
-    token_file: TokenFile = None,
+    data: Data = DEFAULT_DATA, as_json: Json = False, where: FrontierAddress = None, token_file: TokenFile = None
 ) -> None:
     """Show state and numbers of collections and workers.
 

@@ -117,10 +117,10 @@ class CollectionActions:
         async with self._runs.lock(name):
             standing = await self._definitions.standing(name)
             collection = await self._definitions.in_force_at(standing, adopt=True)
-            rest = self._schedule.schedule_status(standing, collection)
-            states.check_action(name, action, standing.state, rest)
+            schedule = self._schedule.schedule_status(standing, collection)
+            states.check_action(name, action, standing.state, schedule)
             reason = self._by(who)
-            if action == "resume" and rest is ScheduleStatus.HELD:
+            if action == "resume" and schedule is ScheduleStatus.HELD:
                 await self._resume_schedule(name, reason)
             elif action in ("start", "resume"):
                 await self._runs.start(name, reason, by_person=True)
@@ -130,15 +130,15 @@ class CollectionActions:
                 await submit_collection(self._frontier(), collection)
                 await self._frontier().set_state(name, "running", reason)
             elif action == "pause":
-                await self._pause(standing, rest, reason)
+                await self._pause(standing, schedule, reason)
             else:
                 await self._stop(name, reason)
             await self._overview.refresh()
 
-    async def _pause(self, standing: FrontierCollectionState, rest: ScheduleStatus, reason: Message) -> None:
-        if rest is ScheduleStatus.PLANNED and standing.state != "running":
+    async def _pause(self, standing: FrontierCollectionState, schedule: ScheduleStatus, reason: Message) -> None:
+        if schedule is ScheduleStatus.PLANNED and standing.state != "running":
             reason = states.reason_schedule_paused(reason)
-        # The lifecycle first: it tells a paused schedule from a paused run, should the process be killed in between.
+        # The lifecycle first: it distinguishes a paused schedule from a paused run if the process is killed in between.
         self._runs.update_lifecycle(standing.name, held=True, acted=self._clock.now())
         await self._frontier().set_state(standing.name, "paused", reason)
 

@@ -33,16 +33,16 @@ class ScheduleStatus(Enum):
     HELD = "a person has paused the schedule"
 
 
-def allowed_actions(state: str, rest: ScheduleStatus = ScheduleStatus.UNPLANNED) -> list[str]:
-    return [action for action in ACTIONS if state in _states_for(action, rest)]
+def allowed_actions(state: str, schedule: ScheduleStatus = ScheduleStatus.UNPLANNED) -> list[str]:
+    return [action for action in ACTIONS if state in _states_for(action, schedule)]
 
 
-def check_action(name: str, action: str, state: str, rest: ScheduleStatus = ScheduleStatus.UNPLANNED) -> None:
+def check_action(name: str, action: str, state: str, schedule: ScheduleStatus = ScheduleStatus.UNPLANNED) -> None:
     """Raise `ConfigError` if the state does not allow the action."""
-    allowed = _states_for(action, rest)
+    allowed = _states_for(action, schedule)
     if state in allowed:
         return
-    possible = allowed_actions(state, rest)
+    possible = allowed_actions(state, schedule)
     raise ConfigError(
         message(
             "{name} is {state}: {action} needs the state {allowed}; possible now: {possible}",
@@ -55,11 +55,11 @@ def check_action(name: str, action: str, state: str, rest: ScheduleStatus = Sche
     )
 
 
-def _states_for(action: str, rest: ScheduleStatus) -> frozenset[str]:
+def _states_for(action: str, schedule: ScheduleStatus) -> frozenset[str]:
     """Between two runs a schedule can be paused; a paused schedule has no run to stop."""
-    if action == "pause" and rest is ScheduleStatus.PLANNED:
+    if action == "pause" and schedule is ScheduleStatus.PLANNED:
         return ACTIONS[action] | BETWEEN_RUNS
-    if action == "stop" and rest is ScheduleStatus.HELD:
+    if action == "stop" and schedule is ScheduleStatus.HELD:
         return ACTIONS[action] - {"paused"}
     return ACTIONS[action]
 

@@ -22,7 +22,7 @@ from typing import Self
 
 import msgspec
 
-from tarrafa.errors import data_error_from_os
+from tarrafa.errors import write_errors
 from tarrafa.frontier.messages import is_significant_rank_change
 from tarrafa.runtime.data_dir import DataDirectory, replace_atomically
 
@@ -133,7 +133,7 @@ class UndeliveredRanks:
     def _open(self, nodes: int) -> mmap.mmap:
         """Open both files; ranks delivered from another incarnation are ignored."""
         path, head = delivered_path(self._data), _delivered_header.pack(DELIVERED_MAGIC, self._incarnation)
-        try:
+        with write_errors(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 if os.pread(descriptor, len(head), 0) != head:
@@ -145,8 +145,6 @@ class UndeliveredRanks:
                 return mmap.mmap(descriptor, length)
             finally:
                 os.close(descriptor)
-        except OSError as error:
-            raise data_error_from_os(error, path) from None
 
     def rank(self, node: int) -> float:
         """The rank by the last ranking; 0: the node is newer than it."""

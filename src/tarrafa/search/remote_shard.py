@@ -47,7 +47,6 @@ DECODE_ERRORS = (ValueError, RecursionError)  # errors of decoding foreign bytes
 STATUS_BAD_QUERY = 400
 STATUS_WRONG_TOKEN = 401
 STATUS_OTHER_VERSION = 409
-STATUS_TOO_LONG = 413
 STATUS_INDEX_ERROR = 503
 ANALYSIS_SAMPLE = "as funções do guarda-chuva, libraries, Straße: 日本語 ½"
 

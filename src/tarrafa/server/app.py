@@ -63,9 +63,9 @@ class StatusRoutes:
     """State of the crawl, query log and health check."""
 
     def __init__(
-        self, data: DataDirectory, replies: PageResponses, status: StatusSource | None, entry: Authenticator
+        self, data: DataDirectory, pages: PageResponses, status: StatusSource | None, authenticator: Authenticator
     ) -> None:
-        self._data, self._replies, self._status, self._entry = data, replies, status, entry
+        self._data, self._pages, self._status, self._authenticator = data, pages, status, authenticator
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -77,21 +77,23 @@ class StatusRoutes:
     def _guarded_routes(self, status: StatusSource) -> list[BaseRoute]:
         """The state of the crawl names people and machines: unlike the search, it is not public."""
 
-        async def told(visit: ConsoleRequest) -> Response:
-            return self._replies.html(visit.request, "crawl_status.html", overview=await status())
+        async def page(request: ConsoleRequest) -> Response:
+            return self._pages.html(request.http, "crawl_status.html", overview=await status())
 
-        async def told_json(visit: ConsoleRequest) -> Response:
+        async def as_json(request: ConsoleRequest) -> Response:
             return json_response(await status())
 
-        doors = [
-            GuardedRoute("GET", "/status", AccessLevel.VIEWER, told, here=True),
-            GuardedRoute("GET", "/status.json", AccessLevel.VIEWER, told_json, here=True),
+        routes = [
+            GuardedRoute("GET", "/status", AccessLevel.VIEWER, page, here=True),
+            GuardedRoute("GET", "/status.json", AccessLevel.VIEWER, as_json, here=True),
         ]
-        return guard_routes(doors, self._entry, self._replies)
+        return guard_routes(routes, self._authenticator, self._pages)
 
     def queries(self, request: Request) -> Response:
-        if not self._entry.is_local(request):
-            raise Forbidden(message("This is told on the machine itself only: ask there, or with “tarrafa query-log”."))
+        if not self._authenticator.is_local(request):
+            raise Forbidden(
+                message("The query log is shown to local requests only: use “tarrafa query-log” on the server.")
+            )
         return json_response(query_report(self._data, time.time()))
 
     def health(self, request: Request) -> Response:
@@ -107,48 +109,46 @@ def create_app(
     queries: QueryLog | None = None,
     public: str = "",
     address: Address | None = None,
-    asking: SparqlPool | None = None,
+    sparql: SparqlPool | None = None,
     console: Console | None = None,
     rate: RateLimit | None = None,
     nodes: Starlette | None = None,
 ) -> Starlette:
     """The whole site. `status` returns the crawl's state, where available; `crawlers` serves external crawlers, `shard`
     searches over several machines; `searcher` is by default over the local index; `queries` logs queries; `public` is
-    the public URL of the site, `address` that of a remote frontier; `asking` queries the triple store, and its owner
+    the public URL of the site, `address` that of a remote frontier; `sparql` queries the triple store, and its owner
     closes it. `console` is for operators; `rate` limits the requests of others; `nodes` lets worker nodes join.
     """
     searcher = searcher or Searcher.open(data)
-    suggests = console.suggests if console is not None else lambda: False
-    clock = Clock.from_environment()
-    entered = console or Console(Authenticator(data, clock.now, public=public, signs_in=False))
-    replies = PageResponses(data, entered.entry.may_be_signed_in if status is not None else None, public, suggests)
-    note = queries.record if queries is not None else None
-    search = SearchRoutes(searcher, replies, lambda: (searcher.present_shards, index_version(data)), note, time.time)
+    site = console or Console(Authenticator(data, Clock.from_environment().now, public=public, signs_in=False))
+    authenticator = site.authenticator
+    pages = PageResponses(data, authenticator.may_be_signed_in if status is not None else None, public, site.suggests)
+    record = queries.record if queries is not None else None
+    search = SearchRoutes(searcher, pages, lambda: (searcher.present_shards, index_version(data)), record, time.time)
+    mounted = {CRAWLERS_PATH: crawlers, SHARD_PATH: shard, NODES_PATH: nodes}
     routes = [
         *search.routes(),
-        *EntityRoutes(data, replies).routes(),
-        *PageSiteRoutes(data, replies, searcher, address).routes(),
-        *SparqlEndpoint(data, replies, asking or SparqlPool(data)).routes(),
-        *StatusRoutes(data, replies, status, entered.entry).routes(),
-        *entered.routes(replies, status is not None, bare=console is None),
+        *EntityRoutes(data, pages).routes(),
+        *PageSiteRoutes(data, pages, searcher, address).routes(),
+        *SparqlEndpoint(data, pages, sparql or SparqlPool(data)).routes(),
+        *StatusRoutes(data, pages, status, authenticator).routes(),
+        *site.routes(pages, status is not None, bare=console is None),
         Mount("/static", StaticAssets()),
-        *([Mount(CRAWLERS_PATH, crawlers)] if crawlers is not None else []),
-        *([Mount(SHARD_PATH, shard)] if shard is not None else []),
-        *([Mount(NODES_PATH, nodes)] if nodes is not None else []),
+        *(Mount(path, app) for path, app in mounted.items() if app is not None),
     ]
     check_all_guarded(routes)
 
-    async def trouble(request: Request, error: Exception) -> Response:
+    async def error_response(request: Request, error: Exception) -> Response:
         """A path with a line end in it matches no mount, and is still a request of a program."""
-        tell = api_error_response if request.url.path.startswith(f"{API_PATH}/") else replies.error_response
-        return await tell(request, error)
+        for_programs = request.url.path.startswith(f"{API_PATH}/")
+        return await (api_error_response if for_programs else pages.error_response)(request, error)
 
     kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, Exception)
     throttle = (
-        [Middleware(RateLimitMiddleware, limit=rate, exempt=entered.entry.has_valid_token)] if rate is not None else []
+        [Middleware(RateLimitMiddleware, limit=rate, exempt=authenticator.has_valid_token)] if rate is not None else []
     )
     return Starlette(
         routes=routes,
         middleware=[Middleware(SecurityHeadersMiddleware, secure=public.startswith("https://")), *throttle],
-        exception_handlers=dict.fromkeys(kinds, trouble),
+        exception_handlers=dict.fromkeys(kinds, error_response),
     )

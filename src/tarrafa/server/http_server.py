@@ -1,9 +1,9 @@
 """Listens on a port and runs the web application under uvicorn until it is stopped.
 
-Promises: a port that cannot be had is one `ListenError`, before anything else is started; `serve` runs inside whatever
-loop calls it, touches no signal handlers, and returns when its stop event is set or it is cancelled; `run` is the same
-for a process that does nothing else, until Ctrl-C. Crawlers elsewhere are served only where there is a token. Knows
-nothing of pages.
+Promises: a port that is not available is one `ListenError`, before anything else is started; `serve` runs inside the
+caller's loop, touches no signal handlers, and returns when its stop event is set or it is cancelled; `run` is the same
+for a process that does nothing else, until Ctrl-C. External crawlers are served only with a token. Knows nothing of
+pages.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -41,12 +42,12 @@ OnReady = Callable[[str], None]
 
 
 def bind(host: str = HOST, port: int = PORT) -> socket.socket:
-    """Listen, or say why not. Port 0 takes any that is free."""
+    """Listen on a port; 0: any free one."""
     where = f"{host}:{port}"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host.strip("[]"), port), family=family, backlog=BACKLOG)
-        # asyncio sets it on sockets of its own making only; without it each answer waits 40 ms for its header's receipt
+        # asyncio sets it on its own sockets only; without it each response waits 40 ms for an acknowledgement
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except OverflowError:
@@ -60,7 +61,7 @@ def bind(host: str = HOST, port: int = PORT) -> socket.socket:
 
 
 class _UvicornServer(uvicorn.Server):
-    """uvicorn without its signal handlers, telling when it listens."""
+    """uvicorn without its signal handlers; calls `ready` when it listens."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -95,15 +96,14 @@ async def serve(
     rate: RateLimit | None = None,
     nodes: Starlette | None = None,
 ) -> None:
-    """Serve until `stop` is set. `listening` is a socket from `bind`, for those who must have the port first; whoever
-    knows the `token` may crawl for the frontier at `address`, by default that of the data directory; whoever knows that
-    of `as_shard` (anybody, if it is empty) may ask this machine's index for a search over several. `searcher` is by
-    default over this machine's index alone. `public` is the address that the site is known by, where that is another.
-    `limits` are those of a SPARQL query. `console` is for those who run the site, `rate` is how much others may ask;
-    `nodes` lets other machines join.
+    """Serve until `stop` is set. `listening` is a socket from `bind`. With `token`, external crawlers may crawl for the
+    frontier at `address`, by default that of the data directory; with `as_shard`, other machines may search the local
+    index (an empty token: without a check). `searcher` is by default over the local index alone; `public` is the public
+    URL of the site; `limits` are those of a SPARQL query; `rate` limits the requests of others; `nodes` lets worker
+    nodes join.
     """
     if console is not None:
-        console.entry.check_listen_address(host)
+        console.authenticator.check_listen_address(host)
     listening = listening or bind(host, port)
     async with contextlib.AsyncExitStack() as stack:
         queries = stack.enter_context(QueryLog(data)) if note_queries and data.version.exists() else None
@@ -115,15 +115,15 @@ async def serve(
 
             crawlers = create_crawlers_app(await stack.enter_async_context(CrawlerService(data, address)), token.secret)
         shard = None if as_shard is None else create_shard_app(open_local_shard(data), as_shard)
-        asking = stack.enter_context(SparqlPool(data, limits))
+        sparql = stack.enter_context(SparqlPool(data, limits))
         if console is not None:
-            await console.entry.open()
+            await console.authenticator.open()
         app = create_app(
-            data, status, crawlers, searcher, shard, queries, public, address, asking, console, rate, nodes
+            data, status, crawlers, searcher, shard, queries, public, address, sparql, console, rate, nodes
         )  # fmt: skip
 
         def closing() -> None:
-            asking.close()
+            sparql.close()
             if console is not None:
                 console.closing()
 
@@ -160,36 +160,19 @@ async def run_app(
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         waiting.cancel()
-        on_stop()  # whoever waits for a long query hears it now, and we need not wait for it
+        on_stop()  # ends long queries, so that they are not waited for
         server.should_exit = True
         await serving
 
 
-def run(
-    data: DataDirectory,
-    host: str = HOST,
-    port: int = PORT,
-    status: StatusSource | None = None,
-    on_ready: OnReady | None = None,
-    token: Token = NO_TOKEN,
-    address: Address | None = None,
-    searcher: Searcher | None = None,
-    as_shard: Token | None = None,
-    public: str = "",
-    note_queries: bool = True,
-    limits: SparqlLimits | None = None,
-    rate: RateLimit | None = None,
-) -> None:
-    """Serve in this process until Ctrl-C or SIGTERM."""
+def run(data: DataDirectory, host: str = HOST, port: int = PORT, **options: Any) -> None:
+    """Serve in this process until Ctrl-C or SIGTERM. `options` are those of `serve`."""
     listening = bind(host, port)
 
     async def until_signalled() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
-        await serve(
-            data, host, port, status, stop, on_ready, listening, token, address, searcher, as_shard, public,
-            note_queries, limits, rate=rate,
-        )  # fmt: skip
+        await serve(data, host, stop=stop, listening=listening, **options)
 
     asyncio.run(until_signalled())

@@ -1,4 +1,4 @@
-"""Serves search page, console and node endpoint of the coordinating node."""
+"""Serves search page, console and node endpoint of the coordinating node; adds its pages and REST routes."""
 
 import asyncio
 import contextlib
@@ -6,20 +6,41 @@ import socket
 import time
 from collections.abc import AsyncIterator
 
+from starlette.responses import Response
+
+from tarrafa import __version__
+from tarrafa.coordinator.dry_run.dry_run import DryRun
+from tarrafa.coordinator.failures import Failures
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.coordinator.node.search_peers import NodeShards
+from tarrafa.coordinator.suggestions import Suggestions
+from tarrafa.report.report_store import ReportStore
 from tarrafa.runtime.token import Token
 from tarrafa.search.searcher import Searcher
+from tarrafa.server.api.collection_routes import CollectionRoutes
+from tarrafa.server.api.dry_run_routes import DryRunRoutes
+from tarrafa.server.api.node_host_routes import NodeHostRoutes
+from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.console.collection_form import CollectionFormPages
+from tarrafa.server.console.collection_pages import CollectionPages
 from tarrafa.server.console.console import Console
-from tarrafa.server.console.routes import add_coordinator_routes
+from tarrafa.server.console.credential_pages import CredentialPages
+from tarrafa.server.console.failed_urls import FailedUrlPages
+from tarrafa.server.console.live_updates import LiveUpdates
+from tarrafa.server.console.node_pages import NodePages
+from tarrafa.server.console.prometheus_metrics import CONTENT_TYPE, prometheus_text
+from tarrafa.server.console.report_pages import ReportPages
+from tarrafa.server.console.suggestion_pages import SuggestionPages
+from tarrafa.server.console.url_lookup import UrlLookupPages
 from tarrafa.server.http_server import HOST, NO_TOKEN, serve
-from tarrafa.server.internal.node_endpoint import create_node_app as create_joined_app
+from tarrafa.server.internal.node_endpoint import create_node_app
 from tarrafa.server.rate_limit import RateLimit
 
 
 @contextlib.asynccontextmanager
 async def serve_node_pages(
-    home: CoordinatorNode,
+    node: CoordinatorNode,
     console: Console,
     host: str = HOST,
     listening: socket.socket | None = None,
@@ -29,40 +50,56 @@ async def serve_node_pages(
 ) -> AsyncIterator[str]:
     """Serve search page and console, and yield their address. With a token, other nodes can join, and a search covers
     their indexes."""
-    known = home.coordinator.nodes
-    nodes = (
-        create_joined_app(known, token, home.make_join_response, time.time, home.credentials_mark) if token else None
-    )
-    furnished = add_coordinator_routes(console, home, token)
+    known, searcher, node_app = node.coordinator.nodes, None, None
+    add_coordinator_routes(console, node, token)
     stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
     async with contextlib.AsyncExitStack() as stack:
-        searcher = None
         if token:
-            searcher = Searcher.over_changing_shards(
-                home.data, await stack.enter_async_context(NodeShards(known, token))
-            )
-        pages = asyncio.create_task(
-            serve(
-                home.data,
-                host,
-                0,
-                home.overview,
-                stop,
-                ready.set_result,
-                listening,
-                public=public,
-                searcher=searcher,
-                console=furnished,
-                nodes=nodes,
-                rate=rate,
-                address=home.remote_frontier,
-            )
-        )
-        await asyncio.wait({pages, ready}, return_when=asyncio.FIRST_COMPLETED)
-        if pages.done():
-            pages.result()  # raises what stands in the way
+            node_app = create_node_app(known, token, node.make_join_response, time.time, node.credentials_mark)
+            shards = await stack.enter_async_context(NodeShards(known, token))
+            searcher = Searcher.over_changing_shards(node.data, shards)
+        serving = serve(
+            node.data, host, status=node.overview, stop=stop, on_ready=ready.set_result, listening=listening,
+            public=public, searcher=searcher, console=console, nodes=node_app, rate=rate, address=node.remote_frontier,
+        )  # fmt: skip
+        server = asyncio.create_task(serving)
+        await asyncio.wait({server, ready}, return_when=asyncio.FIRST_COMPLETED)
+        if server.done():
+            server.result()  # raises its error
         try:
             yield await ready
         finally:
             stop.set()
-            await asyncio.gather(pages, return_exceptions=True)
+            await asyncio.gather(server, return_exceptions=True)
+
+
+def add_coordinator_routes(console: Console, node: CoordinatorNode, token: Token | None = None) -> None:
+    """Add everything that a coordinating node shows. `token`: for requests to other nodes."""
+    coordinator, data = node.coordinator, node.data
+
+    async def metrics(request: ConsoleRequest) -> Response:
+        return Response(prometheus_text(coordinator.monitor.snapshot(), __version__), media_type=CONTENT_TYPE)
+
+    live, dry_run = LiveUpdates(coordinator.monitor.snapshot), DryRun(data, node.remote_frontier)
+    suggestions = Suggestions(data)
+    reports = ReportPages(coordinator, live, ReportStore(data, node.remote_frontier), token or Token())
+    failures = FailedUrlPages(Failures(coordinator))
+    both = (failures, reports, CredentialPages(coordinator), SuggestionPages(coordinator, suggestions))
+    for pages in (
+        CollectionPages(coordinator, live),
+        CollectionFormPages(coordinator, dry_run),
+        NodePages(coordinator, live, time.time),
+        UrlLookupPages(node),
+        *both,
+    ):
+        console.add(*pages.guarded_routes())
+    console.add(GuardedRoute("GET", "/metrics", AccessLevel.VIEWER, metrics, here=True))
+    for routes in (
+        CollectionRoutes(coordinator),
+        DryRunRoutes(coordinator, dry_run),
+        NodeHostRoutes(node),
+        *both,
+    ):
+        console.api.routes += routes.api_routes()
+    console.suggests = lambda: suggestions.is_on
+    console.closing = live.close

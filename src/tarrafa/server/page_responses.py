@@ -1,9 +1,9 @@
 """Renders HTML pages in the reader's language and turns errors into HTML, JSON or text responses.
 
-Promises: pages are in the reader's language, and a chosen language is stored in a cookie that holds nothing else. An
-invalid search is 400 and one sentence, an unknown URL 404, no index yet 503; a program that requested JSON gets the
-error as JSON, one that requested a feed or a table as plain text, both in English. Knows nothing of the content of
-requests.
+Promises: pages are in the reader's language: by parameter, then by the cookie that stores the choice and nothing else,
+then by `Accept-Language` (RFC 9110 section 12.5.4), then English; no value of these is an error. An invalid search is
+400 and one sentence, an unknown URL 404, no index yet 503; a program that requested JSON gets the error as JSON, one
+that requested a feed or a table as plain text, both in English. Knows nothing of the content of requests.
 """
 
 import logging
@@ -18,13 +18,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from tarrafa.errors import DataError, FrontierError, NotReady, PageTakenDown, QueryError, ShardUnavailable, TarrafaError
-from tarrafa.i18n import ENGLISH, PORTUGUESE, Translator, message
+from tarrafa.i18n import ENGLISH, LANGUAGES, PORTUGUESE, Translator, message, translator
 from tarrafa.index import shards as index
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.jinja_environment import TemplateRenderer
-from tarrafa.server.language_negotiation import COOKIE, COOKIE_S, choose
 from tarrafa.server.search.params import SearchParams, address
 
+LANGUAGE_COOKIE = "hl"
+LANGUAGE_COOKIE_S = 365 * 86_400
+ACCEPT_LANGUAGE_CHARS_MAX = 1_000
 TEXT_SUFFIXES = (".csv", ".rss", ".atom", ".xml")
 _host = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?").fullmatch
 INTERFACES = (ENGLISH, PORTUGUESE)
@@ -41,9 +43,8 @@ class Forbidden(TarrafaError):
 
 
 class PageResponses:
-    """Draws pages and says what is wrong. `sees_status` tells whom a link to the crawl's state leads somewhere, if
-    there is one; `public` is the address that the site is known by, where it is told; `suggests` tells whether visitors
-    can suggest sites now."""
+    """Renders pages and errors. `sees_status`: whether a request may see the state of the crawl, if there is one;
+    `public` is the public URL of the site, if configured; `suggests`: whether visitors can suggest sites now."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class PageResponses:
         self._renderers = {one.code: TemplateRenderer(one) for one in INTERFACES}
 
     def translator(self, request: Request) -> Translator:
-        chosen, remembered = request.query_params.get("hl", ""), request.cookies.get(COOKIE, "")
+        chosen, remembered = request.query_params.get("hl", ""), request.cookies.get(LANGUAGE_COOKIE, "")
         return choose(chosen, remembered, request.headers.get("accept-language", ""))
 
     def render(self, request: Request, template: str, **values: Any) -> str:
@@ -78,7 +79,7 @@ class PageResponses:
         has_status = self._sees_status is not None and self._sees_status(request)
         common: dict[str, Any] = {"asked": asked, "home": address("/", hl=asked.hl), "has_status": has_status}
         common |= {"here": here, "there": there, "interfaces": INTERFACES, "suggests": self._suggests}
-        common["has_pages"] = self._data.version.exists()  # else whoever knows more of a page is elsewhere
+        common["has_pages"] = self._data.version.exists()  # else the data about pages are on another machine
         return self._renderers[self.translator(request).code].render(template, **(common | values))
 
     def html(self, request: Request, template: str, code: int = 200, **values: Any) -> Response:
@@ -86,11 +87,11 @@ class PageResponses:
         drawn = self.render(request, template, **values)
         response = HTMLResponse(drawn, code, {"Vary": "Accept-Language, Cookie", "Content-Language": language})
         if asked.hl == language:
-            response.set_cookie(COOKIE, language, COOKIE_S, path="/", httponly=True, samesite="lax")
+            response.set_cookie(LANGUAGE_COOKIE, language, LANGUAGE_COOKIE_S, path="/", httponly=True, samesite="lax")
         return response
 
     def site_url(self, request: Request) -> str:
-        """The site's own address, without a slash. What a request says of it is believed as far as it can be one."""
+        """The site's own URL, without a slash: the public one, else that of the Host header, if it is valid."""
         if self._public:
             return self._public
         host = request.headers.get("host", "")
@@ -123,12 +124,39 @@ class PageResponses:
         if isinstance(error, DataError) and not index.exists(self._data):
             return _("Nothing is indexed yet. Start a crawl with “tarrafa crawl FILE”, and search while it runs.")
         if isinstance(error, NotReady):
-            return _(
-                "The links of this crawl have not been looked at yet. They are while it runs: ask again in a moment."
-            )
+            return _("The link graph is not ready yet. It is built while the crawl runs: try again in a moment.")
         log.error("%s", error)
         return _.render(error.message)
 
 
 def json_response(value: object, code: int = 200, media_type: str = "application/json") -> Response:
     return Response(msgspec.json.encode(value), code, media_type=media_type)
+
+
+def choose(chosen: str, remembered: str, accepted: str) -> Translator:
+    """`chosen` on this page, `remembered` by the cookie, `accepted` by the browser."""
+    for code in (chosen, remembered):
+        if code in LANGUAGES:
+            return translator(code)
+    return translator(next((code for code in _wanted(accepted) if code in LANGUAGES), ENGLISH.code))
+
+
+def _wanted(header: str) -> list[str]:
+    """The languages of an `Accept-Language`, the most wanted first; regions do not matter."""
+    wanted: list[tuple[float, str]] = []
+    for part in header[:ACCEPT_LANGUAGE_CHARS_MAX].split(","):
+        name, _, weight = part.partition(";")
+        quality = _quality(weight)
+        if quality > 0:
+            wanted.append((quality, name.strip().lower().split("-")[0]))
+    return [code for _, code in sorted(wanted, key=lambda item: -item[0])]
+
+
+def _quality(weight: str) -> float:
+    weight = weight.strip()
+    if not weight:
+        return 1.0
+    try:
+        return float(weight.removeprefix("q=")) if weight.startswith("q=") else 0.0
+    except ValueError:
+        return 0.0

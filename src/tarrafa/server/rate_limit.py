@@ -20,8 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tarrafa.errors import ConfigError
 from tarrafa.server.api.problem_details import refusal_response
-from tarrafa.server.auth.request_origin import FORWARDED_FOR, client_address
-from tarrafa.server.security_headers import is_local_request
+from tarrafa.server.auth.request_origin import FORWARDED_FOR, client_address, is_local_request
 
 RATE_PER_S = 10.0
 RATE_PER_S_MAX = 1_000_000.0

@@ -1,14 +1,11 @@
-"""Adds security headers (CSP, HSTS, no-sniff) to every response; allows only http(s) links; detects local requests.
+"""Adds security headers (CSP, HSTS, no-sniff) to every response; allows only http(s) links.
 
 Promises: every response carries a policy under which only our own style sheet and script are loaded or run (that of the
 SPARQL editor allows one more style, by its hash), no referrer is sent to linked pages, and no content type is guessed;
-only http and https URLs become links. Private data are shown to local requests only. Knows nothing of the content.
+only http and https URLs become links. Knows nothing of the content.
 """
 
-from ipaddress import ip_address
-
 from starlette.datastructures import MutableHeaders
-from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CONTENT_SECURITY_POLICY = (
@@ -21,7 +18,7 @@ EDITOR_CSP = CONTENT_SECURITY_POLICY.replace("style-src 'self'", f"style-src 'se
 CSP_HEADER = "Content-Security-Policy"
 OVERRIDABLE_HEADERS = frozenset({CSP_HEADER, "Referrer-Policy"})  # where a page may have one of its own
 HSTS_HEADER = "Strict-Transport-Security"
-HSTS_VALUE = "max-age=31536000"  # this host alone: what others below it do is not ours to say
+HSTS_VALUE = "max-age=31536000"  # this host only, without its subdomains
 HEADERS = {
     CSP_HEADER: CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -32,11 +29,10 @@ HEADERS = {
     "Cross-Origin-Embedder-Policy": "require-corp",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-FORWARDED_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 
 class SecurityHeadersMiddleware:
-    """Adds the headers to every answer, errors included. `secure`: others know the site by https."""
+    """Adds the headers to every response, errors included. `secure`: the public URL is https."""
 
     def __init__(self, app: ASGIApp, secure: bool = False) -> None:
         self._app, self._secure = app, secure
@@ -58,20 +54,3 @@ class SecurityHeadersMiddleware:
 def safe_href(url: str) -> str:
     """The URL if it may be a link, else one that leads nowhere."""
     return url if url.startswith(("http://", "https://")) else "about:blank"
-
-
-def is_local_request(request: HTTPConnection) -> bool:
-    """Whether the request comes from this machine. A request forwarded by a proxy does not; nor does one with another
-    Host: a page elsewhere may point its own name here to read what a browser on this machine can (DNS rebinding).
-    """
-    if request.client is None or any(name in request.headers for name in FORWARDED_HEADERS):
-        return False
-    named = request.url.hostname or ""
-    return _is_loopback(request.client.host) and (named == "localhost" or _is_loopback(named))
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ip_address(address).is_loopback
-    except ValueError:
-        return False

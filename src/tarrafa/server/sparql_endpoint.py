@@ -12,11 +12,12 @@ status; the work for a client that disconnects is stopped.
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from pyoxigraph import RdfFormat, parse, serialize
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -40,7 +41,7 @@ RETRY_AFTER_S = 5
 METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 FORM, QUERY, UPDATE = "application/x-www-form-urlencoded", "application/sparql-query", "application/sparql-update"
 HEADER_CHARS_MAX = 2_000
-NO_UPDATE = "this endpoint only answers queries: nothing can be changed through it"
+NO_UPDATE = "this endpoint only answers queries: updates are refused"
 SOLUTIONS = {  # media type -> form
     "application/sparql-results+json": "json",
     "application/sparql-results+xml": "xml",
@@ -75,30 +76,6 @@ ERROR_STATUSES: dict[type[TarrafaError], int] = {
 UTF8_MEDIA_TYPES = ("text/csv", "text/tab-separated-values", "text/turtle")
 
 
-class _BadRequest(Exception):
-    """A refused request: a status and a sentence."""
-
-    def __init__(self, code: int, sentence: str, **headers: str) -> None:
-        super().__init__(sentence)
-        self.code, self.headers = code, {name.replace("_", "-"): value for name, value in headers.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class _SparqlParams:
-    """The parameters of a request, from its address and its body."""
-
-    fields: list[tuple[str, str]]
-
-    def all(self, name: str) -> list[str]:
-        return [value for key, value in self.fields if key == name]
-
-    def one(self, name: str) -> str | None:
-        values = self.all(name)
-        if len(values) > 1:
-            raise _BadRequest(400, f"there are {len(values)} parameters `{name}`; one is answered")
-        return values[0] if values else None
-
-
 class SparqlEndpoint:
     """The endpoint and its editor."""
 
@@ -111,8 +88,8 @@ class SparqlEndpoint:
     async def sparql(self, request: Request) -> Response:
         try:
             return await self._respond(request)
-        except _BadRequest as error:
-            return PlainTextResponse(f"{error}\n", error.code, error.headers)
+        except HTTPException as error:
+            return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
         except TarrafaError as error:
             code = next((code for kind, code in ERROR_STATUSES.items() if isinstance(error, kind)), 0)
             if not code:
@@ -124,24 +101,24 @@ class SparqlEndpoint:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers={"Allow": ", ".join(METHODS), "Accept-Post": f"{FORM}, {QUERY}"})
         given = await _read_params(request)
-        if given.one("update") is not None:
-            raise _BadRequest(403, NO_UPDATE)
-        text = given.one("query")
+        if _single(given, "update") is not None:
+            raise HTTPException(403, NO_UPDATE)
+        text = _single(given, "query")
         if text is None:
             if request.method == "POST":
-                raise _BadRequest(400, "there is no parameter `query`")
+                raise HTTPException(400, "there is no parameter `query`")
             return await self._editor_or_description(request, given)
         accept = request.headers.get("accept", "")
         question, media_types = _sparql_request(text, accept, given, self._pool.limits.results)
         return _response(await _until_disconnected(request, self._pool.ask(question)), media_types)
 
-    async def _editor_or_description(self, request: Request, given: _SparqlParams) -> Response:
+    async def _editor_or_description(self, request: Request, given: QueryParams) -> Response:
         accept, form = request.headers.get("accept", ""), _format_name(given)
         media_type = _media_type_of(form, GRAPHS) if form else negotiate(accept, (*GRAPHS, HTML))
         if media_type == HTML:
             return await asyncio.to_thread(self._editor, request)
         if media_type is None:
-            raise _BadRequest(406, f"what is served here can be described in {', '.join(GRAPHS)}")
+            raise HTTPException(406, f"the service description is available in {', '.join(GRAPHS)}")
         body = _service_description(self._responses.site_url(request), GRAPHS[media_type])
         return Response(body, media_type=_with_charset(media_type), headers={"Vary": "Accept"})
 
@@ -162,54 +139,61 @@ class SparqlEndpoint:
         return response
 
 
-async def _read_params(request: Request) -> _SparqlParams:
+async def _read_params(request: Request) -> QueryParams:
     fields = _parse_params(request.scope["query_string"])
     if request.method != "POST":
-        return _SparqlParams(fields)
+        return QueryParams(fields)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == UPDATE:
-        raise _BadRequest(403, NO_UPDATE)
+        raise HTTPException(403, NO_UPDATE)
     if kind not in (FORM, QUERY):
-        raise _BadRequest(
+        raise HTTPException(
             415,
-            f"a query is sent as {FORM} or as {QUERY}, not as {kind[:60] or 'nothing in particular'}",
-            Accept_Post=f"{FORM}, {QUERY}",
+            f"a query is sent as {FORM} or as {QUERY}, not as {kind[:60] or 'an unnamed type'}",
+            {"Accept-Post": f"{FORM}, {QUERY}"},
         )
     body = await read_body(request, BODY_BYTES_MAX)
     if body is None:
-        raise _BadRequest(413, f"the request is too long: at most {BODY_BYTES_MAX:,} bytes are read")
+        raise HTTPException(413, f"the request is too long: at most {BODY_BYTES_MAX:,} bytes are read")
     if kind == FORM:
-        return _SparqlParams(fields + _parse_params(body))
+        return QueryParams(fields + _parse_params(body))
     try:
-        return _SparqlParams([*fields, ("query", body.decode())])
+        return QueryParams([*fields, ("query", body.decode())])
     except UnicodeDecodeError as error:
-        raise _BadRequest(400, f"the query must be UTF-8; byte {error.start} is not") from None
+        raise HTTPException(400, f"the query must be UTF-8; byte {error.start} is not") from None
+
+
+def _single(given: QueryParams, name: str) -> str | None:
+    values = given.getlist(name)
+    if len(values) > 1:
+        raise HTTPException(400, f"there are {len(values)} parameters `{name}`; one is allowed")
+    return values[0] if values else None
 
 
 def _parse_params(text: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
     except UnicodeError:
-        raise _BadRequest(400, "the parameters must be UTF-8, each other byte written as %HH") from None
+        raise HTTPException(400, "the parameters must be UTF-8, each other byte written as %HH") from None
     except ValueError:
-        raise _BadRequest(400, f"there are too many parameters: at most {FIELDS_MAX:,} are read") from None
+        raise HTTPException(400, f"there are too many parameters: at most {FIELDS_MAX:,} are read") from None
 
 
-def _sparql_request(text: str, accept: str, given: _SparqlParams, most: int) -> tuple[SparqlRequest, dict[str, str]]:
+def _sparql_request(text: str, accept: str, given: QueryParams, most: int) -> tuple[SparqlRequest, dict[str, str]]:
     """The request to the pool, and the media type of each form."""
-    form, limit = _format_name(given), given.one("limit") or ""
+    form, limit = _format_name(given), _single(given, "limit") or ""
     if form:
         of_solutions, of_graph = formats_for(form)
         solutions, graph = _media_type_of(of_solutions, SOLUTIONS), _media_type_of(of_graph, GRAPHS)
         if solutions is None and graph is None:
-            raise _BadRequest(400, f"format must be one of {', '.join(FORMATS)}, not {form[:40]!r}")
+            raise HTTPException(400, f"format must be one of {', '.join(FORMATS)}, not {form[:40]!r}")
     else:
         solutions, graph = negotiate(accept, SOLUTIONS), negotiate(accept, GRAPHS)
     if solutions is None and graph is None:
-        raise _BadRequest(406, f"answers can be had in {', '.join(SOLUTIONS)}; statements in {', '.join(GRAPHS)}")
+        raise HTTPException(406, f"results are available in {', '.join(SOLUTIONS)}; statements in {', '.join(GRAPHS)}")
     if limit and not (limit.isascii() and limit.isdigit() and len(limit) < 10):
-        raise _BadRequest(400, f"limit must be a whole number, not {limit[:20]!r}")
-    default, named = given.all("default-graph-uri"), given.all("named-graph-uri")
+        raise HTTPException(400, f"limit must be a whole number, not {limit[:20]!r}")
+    default, named = given.getlist("default-graph-uri"), given.getlist("named-graph-uri")
     chosen = bool(default or named)
     question = SparqlRequest(
         text,
@@ -218,7 +202,7 @@ def _sparql_request(text: str, accept: str, given: _SparqlParams, most: int) -> 
         int(limit) if limit else most,
         default if chosen else None,
         named if chosen else None,
-        given.one("part") or "",
+        _single(given, "part") or "",
     )
     return question, {question.solutions_as: solutions or "", question.graph_as: graph or ""}
 
@@ -230,7 +214,7 @@ async def _until_disconnected(request: Request, query: Coroutine[None, None, Spa
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise _BadRequest(499, "nobody waits for the answer")
+            raise HTTPException(499, "the client has disconnected")
         return working.result()
     finally:
         working.cancel()
@@ -254,9 +238,9 @@ def _with_charset(media_type: str) -> str:
     return f"{media_type}; charset=utf-8" if media_type in UTF8_MEDIA_TYPES else media_type
 
 
-def _format_name(given: _SparqlParams) -> str:
+def _format_name(given: QueryParams) -> str:
     """The form that the parameters name; some clients name it in several ways at once."""
-    names = [FORMAT_ALIASES.get(name.lower(), name) for name in given.all("format") if name]
+    names = [FORMAT_ALIASES.get(name.lower(), name) for name in given.getlist("format") if name]
     return next((name for name in names if name in FORMATS), names[0] if names else "")
 
 

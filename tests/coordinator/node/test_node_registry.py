@@ -185,9 +185,9 @@ def test_whose_hosts_are_held_and_until_when(named, fate):
 
 def test_the_fate_of_a_silent_nodes_hosts_is_told_also_when_the_frontier_has_given_it_up(nodes):
     nodes.receive_heartbeat(a_beat(), 96.0)
-    (state,) = nodes.states(100.0, WORKERS, rest_s=60.0)
+    (state,) = nodes.states(100.0, WORKERS, fetch_s_max=60.0)
     assert (state.is_silent, state.hosts_held, state.held_until, state.free_from) == (True, 37, 110.0, 170.0)
-    (state,) = nodes.states(120.0, [], rest_s=60.0)
+    (state,) = nodes.states(120.0, [], fetch_s_max=60.0)
     assert (state.hosts_held, state.free_from) == (37, 170.0)
     nodes.receive_heartbeat(a_beat(), 121.0)
     assert nodes.states(121.0, [])[0].hosts_held == 0
@@ -199,7 +199,7 @@ def test_of_a_silent_node_nothing_is_summed_up_and_its_hosts_are_free_when_nobod
     nodes.receive_heartbeat(replace(a_beat(), processes=(busy,)), 96.0)
 
     def shown(now: float, workers: list[WorkerLeaseStatus] | None = None) -> list[NodeSnapshot]:
-        return [node_snapshot(state, now) for state in nodes.states(now, workers or [], rest_s=60.0)]
+        return [node_snapshot(state, now) for state in nodes.states(now, workers or [], fetch_s_max=60.0)]
 
     one = shown(97.0)[1]
     assert (one.sums.hosts, one.sums.pages_per_s, one.hosts_free) == (12, 1.0, False)
@@ -212,9 +212,9 @@ def test_of_a_silent_node_nothing_is_summed_up_and_its_hosts_are_free_when_nobod
 
 def test_hosts_that_were_freed_before_their_node_fell_silent_are_free_whether_or_not_somebody_looked(nodes):
     nodes.receive_heartbeat(a_beat(), 96.0)
-    nodes.states(97.0, WORKERS, rest_s=60.0)
+    nodes.states(97.0, WORKERS, fetch_s_max=60.0)
     nodes.record_held_hosts(98.0, [])
-    (state,) = nodes.states(100.0, [], rest_s=60.0)
+    (state,) = nodes.states(100.0, [], fetch_s_max=60.0)
     assert (state.is_silent, state.hosts_held) == (True, 0)
     assert node_snapshot(state, 100.0).hosts_free
 

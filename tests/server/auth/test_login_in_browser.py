@@ -67,7 +67,7 @@ def test_sign_in_with_a_mistake_look_around_and_sign_out(page_of, known):
     picture(page, "login")
     sign_in(page, ADMIN[0], "not this one")
     alert = page.get_by_role("alert")
-    assert alert.inner_text() == "That is not right: look at the name and the password again."
+    assert alert.inner_text() == "The name or the password is wrong."
     assert page.get_by_label("Name").input_value() == ADMIN[0]
     assert page.get_by_label("Password").input_value() == ""
     wait_for_focus(page, "password")
@@ -112,7 +112,7 @@ def test_a_form_on_a_page_elsewhere_does_nothing_though_the_browser_is_signed_in
     page.goto("http://127.0.0.1:9/evil")
     page.get_by_role("button").click()
     page.wait_for_url("**/console/notes")
-    assert "sent by a page of another site" in page.get_by_role("alert").inner_text()
+    assert "A page of another site sent this request" in page.get_by_role("alert").inner_text()
     assert known.client(Authorization=f"Bearer {TOKEN}").get("/api/v1/notes").json == before
 
 

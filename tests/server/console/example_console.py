@@ -17,9 +17,9 @@ from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import Token
 from tarrafa.server.api.problem_details import RequestRefused
-from tarrafa.server.api.route_registry import ApiCall
+from tarrafa.server.api.route_registry import ApiRoute
 from tarrafa.server.auth.authentication import AccessLevel, Authenticator
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
 from tarrafa.server.console.console import Console
 from tarrafa.server.rate_limit import RateLimit
 from tests.server.conftest import RunningSite, a_status
@@ -58,55 +58,54 @@ def example_console(entry: Authenticator) -> Console:
     """A console whose state is a list."""
     console, notes = Console(entry), list[Note]()
 
-    @console.page("/console", AccessLevel.VIEWER)
-    async def home(visit: ConsoleRequest) -> Response:
+    async def home(request: ConsoleRequest) -> Response:
         # The page of the audit stands in for one of our own: its template is there.
-        return visit.html(
-            "console/console_error.html", sentence=f"{len(notes)} notes csrf={visit.principal.csrf}", is_stranger=False
-        )
+        sentence = f"{len(notes)} notes csrf={request.principal.csrf}"
+        return request.html("console/console_error.html", sentence=sentence, is_stranger=False)
 
-    @console.page("/metrics", AccessLevel.VIEWER, here=True)
-    async def metrics(visit: ConsoleRequest) -> Response:
-        return PlainTextResponse(visit.principal.name)
+    async def metrics(request: ConsoleRequest) -> Response:
+        return PlainTextResponse(request.principal.name)
 
-    @console.page("/console/notes", AccessLevel.ADMIN, "POST", action="leave a note")
-    async def leave(visit: ConsoleRequest) -> Response:
-        title = visit.form.get("title")
+    async def leave(request: ConsoleRequest) -> Response:
+        title = request.form.get("title")
         if not title:
             raise ConfigError("a note has a title; write one")
         notes.append(Note(title))
-        visit.audit_note(title, "by the form")
-        return visit.redirect("/console")
+        request.audit_note(title, "by the form")
+        return request.redirect("/console")
 
-    @console.api.route("GET", "/notes", "All notes", AccessLevel.VIEWER, query=NotesParams, answer=list[Note])
-    async def listed(call: ApiCall) -> list[Note]:
-        asked: NotesParams = call.query
-        return [note for note in notes if not asked.stars or note.stars in asked.stars][: asked.n]
+    async def listed(request: ConsoleRequest, query: NotesParams) -> list[Note]:
+        return [note for note in notes if not query.stars or note.stars in query.stars][: query.n]
 
-    @console.api.route(
-        "POST", "/notes", "Leave a note", AccessLevel.ADMIN, body=Note, answer=Note, code=201, body_bytes_max=4096
-    )
-    async def add(call: ApiCall) -> Note:
-        note: Note = call.body
-        notes.append(note)
-        call.visit.audit_note(note.title)
+    async def add(request: ConsoleRequest, body: Note) -> Note:
+        notes.append(body)
+        request.audit_note(body.title)
         del notes[:-50]
-        return note
+        return body
 
-    @console.api.route("DELETE", "/notes/{title}", "Take a note away", AccessLevel.ADMIN, action="take a note away")
-    async def remove(call: ApiCall) -> None:
-        found = [note for note in notes if note.title == call.param("title")]
+    async def remove(request: ConsoleRequest) -> None:
+        title = request.param("title")
+        found = [note for note in notes if note.title == title]
         if not found:
-            raise RequestRefused(404, message("There is no note {title!r}.", title=call.param("title")[:20]))
+            raise RequestRefused(404, message("There is no note {title!r}.", title=title[:20]))
         notes.remove(found[0])
 
-    @console.api.route("GET", "/broken", "Fails", AccessLevel.ADMIN, answer=Note)
-    async def broken(call: ApiCall) -> None:
-        raise RuntimeError("a secret that nobody may read")
-
-    console.api.routes.pop()  # it is not in the document, and cannot be asked; `with_broken` brings it back
-    console.broken = broken  # type: ignore[attr-defined]
+    viewer, admin = AccessLevel.VIEWER, AccessLevel.ADMIN
+    console.add(
+        GuardedRoute("GET", "/console", viewer, home),
+        GuardedRoute("GET", "/metrics", viewer, metrics, here=True),
+        GuardedRoute("POST", "/console/notes", admin, leave, "leave a note"),
+    )
+    console.api.routes += [
+        ApiRoute("GET", "/notes", "All notes", viewer, listed),
+        ApiRoute("POST", "/notes", "Leave a note", admin, add, code=201, body_bytes_max=4096),
+        ApiRoute("DELETE", "/notes/{title}", "Take a note away", admin, remove, "take a note away"),
+    ]
     return console
+
+
+async def failing_handler(request: ConsoleRequest) -> Note:
+    raise RuntimeError("a secret that nobody may read")
 
 
 @dataclass
@@ -180,8 +179,7 @@ class ExampleSite(RunningSite):
         self.entry = Authenticator(data, self.now, Token(token.encode()), public, behind_proxy, self._audit(data))
         self.console = example_console(self.entry)
         if broken:
-            route = self.console.api.route("GET", "/broken", "Fails", AccessLevel.ADMIN, answer=Note)
-            route(self.console.broken)  # type: ignore[attr-defined]
+            self.console.api.routes.append(ApiRoute("GET", "/broken", "Fails", AccessLevel.ADMIN, failing_handler))
         super().__init__(data, a_status, public=public, console=self.console, rate=rate)
 
     def _audit(self, data: DataDirectory) -> AuditLog:

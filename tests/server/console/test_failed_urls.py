@@ -9,8 +9,8 @@ from tarrafa.coordinator.definitions.fields import collection_fields
 from tarrafa.coordinator.failures import fate_of_status
 from tarrafa.i18n import ENGLISH, PORTUGUESE
 from tarrafa.model import STATUS_MEANING, Status
+from tarrafa.server.console.failed_urls import HELP_BY_STATUS, help_with
 from tarrafa.server.console.labels import STATUS_FATES
-from tarrafa.server.console.status_help import HELP_BY_STATUS, help_with
 from tests.server.console.coordinator_site import CoordinatorSite, a_table
 from tests.server.console.example_console import ADMIN, VIEWER
 

@@ -154,15 +154,15 @@ COMPLAINTS: list[tuple[str, Json, str]] = [
         {"crawler": "ana", "from": "ftp://x/", "visit": 1, "to": []},
         "from: neither an http(s) URL nor an id",
     ),
-    ("type", {"crawler": "ana", "url": A, "visit": 1}, 'say either what the server answered, or "gone": true'),
-    ("type", {"crawler": "ana", "url": A, "visit": 1, "status": 404, "gone": True}, "say either"),
+    ("type", {"crawler": "ana", "url": A, "visit": 1}, 'give either the status of the response, or "gone": true'),
+    ("type", {"crawler": "ana", "url": A, "visit": 1, "status": 404, "gone": True}, "give either"),
     ("type", {"crawler": "ana", "url": A, "visit": 1, "status": 100}, "status: 100 is neither"),
     ("type", {"crawler": "ana", "url": A, "visit": 1, "status": -7}, "nor one of -1, -3, -4"),
     ("type", {"crawler": "ana", "url": A, "visit": 1, "status": 200, "etag": "a\r\nX: y"}, "`$.etag`"),
     (
         "type",
         {"crawler": "ana", "url": f"{A}0", "visit": 1, "status": 200},
-        "type: a page that is there (200) has one",
+        "type: a page with status 200 has one",
     ),
     ("changes", {"crawler": "ana", "after": -1}, "`$.after`"),
 ]

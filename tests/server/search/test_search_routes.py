@@ -340,7 +340,7 @@ def test_what_is_asked_is_told_on_this_machine_only(tmp_path):
         told = json.loads(running.get("/queries.json")[1])
         for headers in ({"X-Forwarded-For": "192.0.2.1"}, {"Forwarded": "for=192.0.2.1"}, {"Host": "evil.test"}):
             response, text = running.get("/queries.json", headers=headers)
-            assert (response.status, "machine itself" in text) == (403, True)
+            assert (response.status, "shown to local requests only" in text) == (403, True)
     assert told["top"] == [{"query": "rede", "times": 3, "hits": 1}, {"query": "nada", "times": 1, "hits": 0}]
     assert [one["query"] for one in told["zero"]] == ["nada"]
     assert (told["asked"], told["unkept"]) == (5, 1)

@@ -178,18 +178,11 @@ def _lines(field: CollectionField, texts: Sequence[str]) -> list[str] | None:
 def _entries(texts: Sequence[str]) -> list[str]:
     entries = [line for text in texts for one in text.split("\n") if (line := one.strip())]
     if len(entries) > LINES_MAX:
-        raise ValueError(
-            message("{count} lines are more than the {lines_max} allowed", count=len(entries), lines_max=LINES_MAX)
-        )
-    long = next((number for number, entry in enumerate(entries, 1) if len(entry) > LINE_CHARS_MAX), None)
-    if long is not None:
-        raise ValueError(
-            message(
-                "line {long} has more than the {line_chars_max} characters allowed",
-                long=long,
-                line_chars_max=LINE_CHARS_MAX,
-            )
-        )
+        raise ValueError(message("{count} lines are more than the {most} allowed", count=len(entries), most=LINES_MAX))
+    for number, entry in enumerate(entries, 1):
+        if len(entry) > LINE_CHARS_MAX:
+            most = LINE_CHARS_MAX
+            raise ValueError(message("line {n} has more than the {most} characters allowed", n=number, most=most))
     return entries
 
 
@@ -231,19 +224,13 @@ def _unquoted(entry: str) -> str:
         found = json.loads(entry)
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, str) or _has_surrogates(found):
+    # JSON can spell half a character (a surrogate), which no file can hold.
+    if not isinstance(found, str) or any("\ud800" <= character <= "\udfff" for character in found):
+        shown = entry[:KEY_CHARS_SHOWN]
         raise ValueError(
-            message(
-                "{entry!r}: a text that begins with a quotation mark must end with one, as in JSON",
-                entry=entry[:KEY_CHARS_SHOWN],
-            )
+            message("{shown!r}: a text that begins with a quotation mark must end with one, as in JSON", shown=shown)
         )
     return found
-
-
-def _has_surrogates(text: str) -> bool:
-    """Half a character, which JSON can spell and no file can hold."""
-    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 _READ: dict[str, Callable[[CollectionField, Sequence[str]], Any]] = {

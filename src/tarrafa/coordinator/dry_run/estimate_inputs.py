@@ -26,9 +26,8 @@ from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.worker.outcome import user_agent
 from tarrafa.errors import ConfigError, DataError, Unreachable
 from tarrafa.fetch.robots import parse as parse_robots
-from tarrafa.frontier.address import Address, connect, local_address
+from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import CollectionRow, FrontierOverview
-from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.graph.sites import HostVisitSummary, SiteReader
 from tarrafa.model import NO_REQUEST, UrlRole
 from tarrafa.parse.url import host_key
@@ -50,7 +49,9 @@ async def gather_estimate_inputs(
     if not data.version.exists() and address is None:
         return EstimateInputs(unmet=roots, workers=workers)
     try:
-        overview, alike = await _overview(data, address), await _same_scope_collections(data, collection, address)
+        async with open_frontier_lookup(data, address) as lookup:
+            overview, rows = await lookup.overview(), await lookup.collections()
+        alike = await asyncio.to_thread(_with_same_scope, rows, collection)
     except (DataError, Unreachable):
         overview, alike = FrontierOverview([], []), set()
     done = {one.name for one in overview.collections if not one.pending and not one.handed_out and one.known}
@@ -69,25 +70,6 @@ async def gather_estimate_inputs(
         kept_bytes=await asyncio.to_thread(_kept_bytes, data, pages),
         workers=workers,
     )
-
-
-async def _overview(data: DataDirectory, address: Address | None) -> FrontierOverview:
-    try:
-        frontier = await connect(address or local_address(data))
-    except Unreachable:
-        if address is not None:
-            raise
-        return await asyncio.to_thread(read_overview, data.frontier)
-    try:
-        return await frontier.overview()
-    finally:
-        await frontier.close()
-
-
-async def _same_scope_collections(data: DataDirectory, collection: Collection, address: Address | None) -> set[str]:
-    async with open_frontier_lookup(data, address) as lookup:
-        rows = await lookup.collections()
-    return await asyncio.to_thread(_with_same_scope, rows, collection)
 
 
 def _with_same_scope(rows: list[CollectionRow], collection: Collection) -> set[str]:

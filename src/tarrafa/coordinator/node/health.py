@@ -96,7 +96,7 @@ class NodeHealth:
         self._beat_at = now
         pids = {child.pid for child in children if child.runs}
         self._received = {
-            pid: heard for pid, heard in self._received.items() if pid in pids or now - heard.at < STARTING_S
+            pid: last for pid, last in self._received.items() if pid in pids or now - last.at < STARTING_S
         }
         self._processes = {pid: process for pid, process in self._processes.items() if pid in pids}
         for child in children:
@@ -117,22 +117,22 @@ class NodeHealth:
             self.add_log_line(f"{child.name} died: {child.cause}")
 
     def _process_state(self, child: ChildProcessState, now: float) -> ProcessState:
-        heard = self._received.get(child.pid)
-        if heard is not None and heard.at < child.started_at:  # an earlier process had that pid
-            heard = None
+        last = self._received.get(child.pid)
+        if last is not None and last.at < child.started_at:  # an earlier process had that pid
+            last = None
         cpu, memory_bytes = self._cpu_and_memory(child.pid) if child.runs else (0.0, 0)
-        unheard_s = now - max(heard.at, self._awake_since) if heard is not None else 0.0
-        fresh = child.runs and heard is not None and now - heard.at <= PROCESS_SILENT_AFTER_S
-        state = _state_name(child, None if heard is None else unheard_s, now)
+        silent_s = now - max(last.at, self._awake_since) if last is not None else 0.0
+        fresh = child.runs and last is not None and now - last.at <= PROCESS_SILENT_AFTER_S
+        state = _state_name(child, None if last is None else silent_s, now)
         return ProcessState(
             printable_text(child.name), child.role, child.pid, state, self._clock.at(child.started_at), child.restarts,
             died=self._clock.at(child.died_at) if child.died_at else 0.0,
             cause=printable_text(child.cause),
             cpu=cpu,
             memory_bytes=memory_bytes,
-            pages_per_s=heard.rate("pages") if heard is not None and fresh else 0.0,
-            bytes_per_s=heard.rate("bytes") if heard is not None and fresh else 0.0,
-            pulse=heard.pulse if heard is not None and child.runs else None,
+            pages_per_s=last.rate("pages") if last is not None and fresh else 0.0,
+            bytes_per_s=last.rate("bytes") if last is not None and fresh else 0.0,
+            pulse=last.pulse if last is not None and child.runs else None,
         )  # fmt: skip
 
     def _cpu_and_memory(self, pid: int) -> tuple[float, int]:
@@ -160,16 +160,16 @@ class NodeHealth:
         )  # fmt: skip
 
 
-def _state_name(child: ChildProcessState, unheard_s: float | None, now: float) -> str:
+def _state_name(child: ChildProcessState, silent_s: float | None, now: float) -> str:
     if not child.runs:
         return "dead" if child.died_at else "starting"
     if child.leaves:
         return "leaving"
     if child.role in ROLES_WITHOUT_HEARTBEAT:
         return "running"
-    if unheard_s is None:
+    if silent_s is None:
         return "starting" if now - child.started_at < STARTING_S else "silent"
-    return "running" if unheard_s <= PROCESS_SILENT_AFTER_S else "silent"
+    return "running" if silent_s <= PROCESS_SILENT_AFTER_S else "silent"
 
 
 def process_identity() -> str:

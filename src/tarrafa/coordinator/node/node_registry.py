@@ -180,16 +180,18 @@ class NodeRegistry:
             if holding[0] or now - known.heard <= NODE_SILENT_AFTER_S:  # else its lease has expired
                 known.held = holding
 
-    def states(self, now: float, workers: Iterable[WorkerLeaseStatus] = (), rest_s: float = 0.0) -> list[NodeState]:
+    def states(
+        self, now: float, workers: Iterable[WorkerLeaseStatus] = (), fetch_s_max: float = 0.0
+    ) -> list[NodeState]:
         """All nodes, the coordinator's own first. `workers` (of the frontier's overview) hold the hosts: after the
-        lease of a silent node its hosts wait for `rest_s`, the longest fetch time; then other workers take them."""
+        lease of a silent node its hosts wait for `fetch_s_max`; then other workers take them."""
         self.record_held_hosts(now, workers)
         found = []
         for name, known in self._known.items():
             silent_s = max(0.0, now - known.heard)
             is_silent = silent_s > NODE_SILENT_AFTER_S
             hosts, until = known.held
-            free_from = until + rest_s if hosts else 0.0
+            free_from = until + fetch_s_max if hosts else 0.0
             shown = (known.orders, known.beat, tuple(known.lines), name == self.own)
             found.append(NodeState(name, silent_s, is_silent, *shown, hosts, until, free_from, known.ahead_s))
         return sorted(found, key=lambda state: (not state.own, state.name))

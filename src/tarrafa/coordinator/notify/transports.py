@@ -93,7 +93,7 @@ class NotifyEnvironment:
         if self.mail is None:
             return f"no e-mail can be sent: set {SMTP_VARIABLE}=smtps://USER:PASSWORD@HOST:PORT and start again"
         if not self.sender:
-            return f"no e-mail can be sent: set {FROM_VARIABLE} to the address that it comes from, and start again"
+            return f"no e-mail can be sent: set {FROM_VARIABLE} to the sender address, and start again"
         return ""
 
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from tarrafa.errors import Unreachable
 from tarrafa.frontier.address import Address, connect, local_address
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.messages import CollectionRow, UrlLookup
-from tarrafa.frontier.store.sqlite_frontier import read_collections, read_url_lookup
+from tarrafa.frontier.messages import CollectionRow, FrontierOverview, UrlLookup
+from tarrafa.frontier.store.sqlite_frontier import read_collections, read_overview, read_url_lookup
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -43,6 +43,12 @@ class FrontierLookup:
             return await self._frontier.collections()
         row = await self._frontier.collection(name)
         return [] if row is None else [row]
+
+    async def overview(self) -> FrontierOverview:
+        """The counts of all collections."""
+        if self._frontier is not None:
+            return await self._frontier.overview()
+        return await asyncio.to_thread(read_overview, self._file)
 
     async def names(self) -> list[str]:
         rows = await (self.collections() if self._frontier is None else self._frontier.collection_states())

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from tarrafa.clock import Clock
@@ -81,23 +82,17 @@ class LocalFrontierLink:
         patient: bool = False,
     ) -> None:
         self.address: Address = local_address(data)
-        self.trouble, self._patient = "", patient
+        self.address_for_others = TcpServer(*listen, token or Token()) if listen is not None else None
         self.is_shared = listen is not None
         self.failure: TarrafaError | None = None
-        self._clock, self._listen, self._token, self._print_line = clock, listen, token or Token(), print_line
+        self.trouble = ""
+        self._clock, self._print_line, self._patient = clock, print_line, patient
         self._child = ChildProcess.for_module(data, "frontier", "tarrafa.frontier.server_process")
-        self._plain = list(self._child.arguments)
+        self.children = [self._child]
+        self._command = list(self._child.arguments)
         self._body: OpenFrontier | None = None
         self._up, self._ending = asyncio.Event(), False
         self._watcher: asyncio.Task[None] | None = None
-
-    @property
-    def children(self) -> list[ChildProcess]:
-        return [self._child]
-
-    @property
-    def address_for_others(self) -> Address | None:
-        return TcpServer(*self._listen, self._token) if self._listen is not None else None
 
     @property
     def frontier(self) -> OpenFrontier:
@@ -106,17 +101,16 @@ class LocalFrontierLink:
     async def open(self) -> None:
         await self._start()
         self._watcher = asyncio.create_task(self._watch())
-        if self._listen is not None:
-            open_to = "" if self._token else "   (without a token: every user of this machine may use it)"
-            self._print_line(f"URL server: {TcpServer(*self._listen)}{open_to}")
+        if (server := self.address_for_others) is not None:
+            open_to = "" if server.token else "   (without a token: every user of this machine may use it)"
+            self._print_line(f"URL server: {server}{open_to}")
 
     async def _start(self) -> None:
-        if self._listen is not None:
-            self._child.arguments = [*self._plain, "--listen", str(TcpServer(*self._listen)).removeprefix("tcp://")]
-        secrets = {TOKEN_VARIABLE: self._token.secret.decode()}
-        process = await self._child.start(
-            child_environment(self.address, self._clock) | secrets, asyncio.subprocess.PIPE
-        )
+        settings = child_environment(self.address, self._clock) | {TOKEN_VARIABLE: ""}
+        if (server := self.address_for_others) is not None:
+            self._child.arguments = [*self._command, "--listen", str(server).removeprefix("tcp://")]
+            settings[TOKEN_VARIABLE] = server.token.secret.decode()
+        process = await self._child.start(settings, asyncio.subprocess.PIPE)
         assert process.stdout is not None
         try:
             line = await asyncio.wait_for(process.stdout.readline(), READY_TIMEOUT_S)
@@ -131,8 +125,8 @@ class LocalFrontierLink:
             self._child.check_restartable(code)
             await self._start()  # it was killed before it was ready
             return
-        if self._listen is not None:  # after a restart it listens on the same port
-            self._listen = (self._listen[0], int(words[1]))
+        if server is not None:  # after a restart it listens on the same port
+            self.address_for_others = replace(server, port=int(words[1]))
         if self._body is not None:
             await self._body.close()
         self._body = await connect(self.address, self._clock)
@@ -203,20 +197,14 @@ class RemoteFrontierLink:
     is_shared = True
 
     def __init__(self, address: Address, clock: Clock, print_line: Callable[[str], None] = print_status_line) -> None:
-        self.address = address
+        self.address = self.address_for_others = address
+        self.children: list[ChildProcess] = []
         self.failure: TarrafaError | None = None
+        self.trouble = ""
         self._clock, self._print_line = clock, print_line
         self._body: OpenFrontier | None = None
-        self._asking, self.trouble = asyncio.Lock(), ""
-        self._steward: asyncio.Task[None] | None = None
-
-    @property
-    def children(self) -> list[ChildProcess]:
-        return []
-
-    @property
-    def address_for_others(self) -> Address | None:
-        return self.address
+        self._reconnecting = asyncio.Lock()
+        self._planners: asyncio.Task[None] | None = None
 
     @property
     def frontier(self) -> OpenFrontier:
@@ -226,7 +214,7 @@ class RemoteFrontierLink:
         await self.wait_until_reachable()
 
     async def wait_until_reachable(self) -> None:
-        async with self._asking:
+        async with self._reconnecting:
             while True:
                 try:
                     await self._check_or_reconnect()
@@ -251,18 +239,18 @@ class RemoteFrontierLink:
         self._body = body
         if isinstance(self.address, PostgresServers):  # there is no frontier server that would plan the revisits
             clock = (await sync_clock(body, self._clock)).clock
-            self._steward = asyncio.create_task(PlannerLauncher(body, self.address, clock).run())
+            self._planners = asyncio.create_task(PlannerLauncher(body, self.address, clock).run())
 
     async def close(self) -> None:
-        if self._steward is not None:
-            self._steward.cancel()
-            await asyncio.gather(self._steward, return_exceptions=True)
-        body, self._body, self._steward = self._body, None, None
+        if self._planners is not None:
+            self._planners.cancel()
+            await asyncio.gather(self._planners, return_exceptions=True)
+        body, self._body, self._planners = self._body, None, None
         if body is not None:
             await body.close()
 
 
 def _require_open(body: OpenFrontier | None) -> OpenFrontier:
     if body is None:
-        raise Unreachable("the frontier is not there yet, or is away")
+        raise Unreachable("the frontier is not connected yet, or is unreachable")
     return body

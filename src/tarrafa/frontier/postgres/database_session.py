@@ -119,14 +119,39 @@ class PostgresTransaction:
     def fetch_host_ids(self, sql: str, *values: Any) -> list[HostId]:
         return [row[0] for row in self.cursor.execute(sql, values).fetchall()]
 
+    def find_urls(
+        self,
+        known: LoadedCollection,
+        after: tuple[HostId, UrlId],
+        hosts_max: int,
+        urls_max: int,
+        condition: str,
+        *values: int,
+    ) -> tuple[list[HostId], list[tuple[HostId, int, UrlId]]]:
+        """The next hosts of a collection, and the keys of their next URLs that meet a condition of the store."""
+        number = known.row.id
+        hosts = self.fetch_host_ids(
+            "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host LIMIT %b::bigint",
+            number,
+            after[0],
+            hosts_max,
+        )
+        rows = self.cursor.execute(
+            "SELECT host, collection, id FROM url WHERE host = ANY(%b::bigint[]) AND collection = %b::bigint"
+            f" AND {condition.replace('?', '%b::bigint')} AND (host, id) > (%b::bigint, %b::bytea)"
+            " ORDER BY host, id LIMIT %b::bigint",
+            [hosts, number, *values, *after, urls_max],
+        ).fetchall()
+        return hosts, [(host, collection, url) for host, collection, url in rows]
+
     def lock_returned_hosts(self, hosts: list[HostId]) -> None:
         """Lock hosts that are returned, and the sites whose sessions their visits belong to (`breadth` order)."""
-        walked, pairs = self.breadth_collections(), list[Row]()
-        if walked:
+        breadth, pairs = self.breadth_collections(), list[Row]()
+        if breadth:
             pairs = self.cursor.execute(
                 "SELECT DISTINCT collection, host FROM handed WHERE host = ANY(%b::bigint[])"
                 " AND collection = ANY(%b::bigint[])",
-                [hosts, walked],
+                [hosts, breadth],
             ).fetchall()
         self.db.lock_site_sessions(((number, host) for number, host in pairs), hosts)
 

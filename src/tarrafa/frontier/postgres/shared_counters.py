@@ -4,93 +4,54 @@ All processes count at once, so each process adds to its own part, and the sum i
 of the order of discovery, and the tokens that pay for revisits, are rows that are changed by differences.
 """
 
-from collections.abc import Iterable
+from functools import partial
 
-import psycopg
 from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.clock import Clock
+from tarrafa.frontier.postgres.row_cache import Cursor
 from tarrafa.frontier.store.collections import Collections, LimitUsage, LoadedCollection, TokenBucket
-from tarrafa.frontier.store.counters import (
-    CHOSEN_WAITING,
-    DISMISSED_WAITING,
-    LEFT_OVER,
-    OLD_PAGES,
-    RATES,
-    REQUESTS,
-    REQUESTS_BEFORE,
-    REVISITS,
-    REVISITS_OUT,
-    REVISITS_PAID,
-    SHOWN_PAGES,
-    TABLE_SITES,
-    WAS_FULL,
-    Counters,
-    state_bucket,
-)
+from tarrafa.frontier.store.counters import HOT_COUNTERS, CounterKey, Counters, CounterTable
 from tarrafa.frontier.store.database import FrontierDatabase
-from tarrafa.model import UrlState
 
 PARTS = 32
-HOT_COUNTERS = (
-    *map(state_bucket, UrlState), REQUESTS, REQUESTS_BEFORE, REVISITS, RATES, REVISITS_PAID, REVISITS_OUT,
-    CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL, TABLE_SITES, OLD_PAGES, SHOWN_PAGES, LEFT_OVER,
-)  # fmt: skip
 
 
-class SharedCounters(Counters):
-    """The counters of a server, as one process sees and changes them."""
+class SharedCounterTable(CounterTable):
+    """The counters of one server: each process adds to its own part."""
 
     def __init__(self, db: FrontierDatabase, part: int) -> None:
         super().__init__(db)
         self._part = part % PARTS
-        self._pg: psycopg.Cursor[tuple[object, ...]] | None = None
-        self._ever: set[tuple[int, str]] = set()  # buckets counted at least once
+        self._pg: Cursor | None = None
 
-    def begin(self, cursor: "psycopg.Cursor[tuple[object, ...]]") -> None:
+    def begin(self, cursor: Cursor) -> None:
         self._pg = cursor
-        self.on_rollback()
-        self.refresh()
 
-    def refresh(self) -> None:
-        """Read the counters that decisions depend on."""
-        self._values.clear()
-        self._values.update(
-            dict.fromkeys(((number, bucket) for number in self._numbers() for bucket in HOT_COUNTERS), 0)
-        )
-        self._read("bucket = ANY(%b::text[])", list(HOT_COUNTERS))
+    def read_all(self) -> dict[CounterKey, int]:
+        """The counters that decisions depend on."""
+        if self._pg is None:
+            return {}
+        numbers = [number for (number,) in self.db.rows("SELECT id FROM collection")]
+        zeros = dict.fromkeys(((number, bucket) for number in numbers for bucket in HOT_COUNTERS), 0)
+        return zeros | self._read("bucket = ANY(%b::text[])", list(HOT_COUNTERS))
 
-    def _numbers(self) -> Iterable[int]:
-        return [number for (number,) in self._db.rows("SELECT id FROM collection")]
+    def read_one(self, collection: int, bucket: str) -> int:
+        found = self._read("collection = %b::bigint AND bucket = %b::text", collection, bucket)
+        return found.get((collection, bucket), 0)
 
-    def _read(self, condition: str, *values: object) -> None:
+    def read_prefix(self, collection: int, prefix: str) -> dict[CounterKey, int]:
+        return self._read("collection = %b::bigint AND starts_with(bucket, %b::text)", collection, prefix)
+
+    def _read(self, condition: str, *values: object) -> dict[CounterKey, int]:
         assert self._pg is not None
-        rows = self._pg.execute(
-            f"SELECT collection, bucket, sum(value)::bigint FROM counter WHERE {condition} GROUP BY 1, 2",
-            values,
-        ).fetchall()
-        self._values.update({(int(str(number)), str(bucket)): int(str(value)) for number, bucket, value in rows})
+        sql = f"SELECT collection, bucket, sum(value)::bigint FROM counter WHERE {condition} GROUP BY 1, 2"
+        return {(number, bucket): value for number, bucket, value in self._pg.execute(sql, values).fetchall()}
 
-    def value(self, collection: int, bucket: str) -> int:
-        if (collection, bucket) not in self._values:
-            self._values[collection, bucket] = 0
-            self._read("collection = %b::bigint AND bucket = %b::text", collection, bucket)
-        return super().value(collection, bucket)
-
-    def has(self, collection: int, bucket: str) -> bool:
-        if (collection, bucket) not in self._ever and super().has(collection, bucket):
-            self._ever.add((collection, bucket))
-        return (collection, bucket) in self._ever
-
-    def with_prefix(self, collection: int, prefix: str) -> dict[str, int]:
-        self._read("collection = %b::bigint AND starts_with(bucket, %b::text)", collection, prefix)
-        return super().with_prefix(collection, prefix)
-
-    def flush(self) -> None:
-        """Write the counts, sorted, as the last step of a transaction."""
+    def add(self, rows: list[tuple[int, str, int]]) -> None:
+        """Write the differences, sorted, as the last step of a transaction."""
         assert self._pg is not None
-        rows = [(*key, delta) for key, delta in sorted(self._deltas.items()) if delta]
         if rows:
             self._pg.execute(
                 "INSERT INTO counter SELECT c, b, %b::bigint, v"
@@ -99,43 +60,46 @@ class SharedCounters(Counters):
                 [self._part, *map(list, zip(*rows, strict=True))],
             )
 
-    def on_commit(self) -> None:
-        self._deltas.clear()
-
-    def drop(self, collection: int) -> None:
+    def delete(self, collection: int) -> None:
         assert self._pg is not None
-        super().drop(collection)
         self._pg.execute("DELETE FROM counter WHERE collection = %b::bigint", [collection])
+
+
+class SharedCounters(Counters):
+    """The counters of a server, as one process sees and changes them."""
+
+    def __init__(self, db: FrontierDatabase, part: int) -> None:
+        self._shared = SharedCounterTable(db, part)
+        super().__init__(self._shared)
+        self._ever: set[CounterKey] = set()  # buckets counted at least once
+
+    def begin(self, cursor: Cursor) -> None:
+        self._shared.begin(cursor)
+        self.on_rollback()
+        self.refresh()
+
+    def has(self, collection: int, bucket: str) -> bool:
+        if (collection, bucket) not in self._ever and super().has(collection, bucket):
+            self._ever.add((collection, bucket))
+        return (collection, bucket) in self._ever
 
 
 class SharedCollections(Collections):
     """The collections of a server. Discovery numbers are reserved before a call begins."""
 
     def __init__(self, db: FrontierDatabase, counters: Counters, clock: Clock, servers: int) -> None:
+        super().__init__(db, counters, clock, partial(_decode_share, servers))
         self._next_in_sequence = 0
-        self._servers = servers  # that share a collection's revisits per day, and its site table
-        super().__init__(db, counters, clock)
 
-    def begin(self, cursor: "psycopg.Cursor[tuple[object, ...]]") -> None:
+    def begin(self, cursor: Cursor) -> None:
         self._pg = cursor
         self.reload()
         tokens: dict[int, TokenBucket] = {}
         if any(known.config.revisit.rate is not None for known in self.all()):
-            for number, at, count in cursor.execute("SELECT collection, at, count FROM token").fetchall():
-                tokens[int(str(number))] = TokenBucket(float(str(at)), float(str(count)))
+            rows = cursor.execute("SELECT collection, at, count FROM token").fetchall()
+            tokens = {number: TokenBucket(at, count) for number, at, count in rows}
         for known in self.all():
             known.tokens = tokens.get(known.row.id) or TokenBucket(0.0)  # none was spent yet
-
-    def _decode(self, content: bytes) -> config.Collection:
-        """A configuration with this server's share of the revisits and of the site table."""
-        collection = config.decode_collection(content)
-        if self._servers == 1:
-            return collection
-        revisit, strategy = collection.revisit, collection.strategy
-        if revisit.rate is not None:
-            revisit = replace(revisit, rate=revisit.rate / self._servers)
-        table_max, cycle = (max(1, whole // self._servers) for whole in (strategy.table_max, strategy.cycle))
-        return replace(collection, revisit=revisit, strategy=replace(strategy, table_max=table_max, cycle=cycle))
 
     def reserve_sequence(self, known: LoadedCollection, count: int) -> int:
         self._next_in_sequence += count
@@ -160,3 +124,15 @@ class SharedCollections(Collections):
                     " + greatest(0, excluded.at - token.at) * %b::float8) - %b::bigint",
                     [known.row.id, tokens.at, tokens.count, tokens.most, tokens.per_s, tokens.spent],
                 )
+
+
+def _decode_share(servers: int, content: bytes) -> config.Collection:
+    """A configuration with one server's share of the revisits per day and of the site table."""
+    collection = config.decode_collection(content)
+    if servers == 1:
+        return collection
+    revisit, strategy = collection.revisit, collection.strategy
+    if revisit.rate is not None:
+        revisit = replace(revisit, rate=revisit.rate / servers)
+    table_max, cycle = (max(1, whole // servers) for whole in (strategy.table_max, strategy.cycle))
+    return replace(collection, revisit=revisit, strategy=replace(strategy, table_max=table_max, cycle=cycle))

@@ -10,6 +10,7 @@ with their robots.txt, delays and back-off included. A collection's number is ne
 
 import dataclasses
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass, field
 
 import msgspec
@@ -177,12 +178,22 @@ class LoadedCollection:
         """Its number, if its sites are walked through: what happens to one of their hosts then concerns the others."""
         return self.row.id if self.order.is_breadth else None
 
+    def is_given_up(self, failures: int) -> bool:
+        """Whether a host that failed so many times in a row is not tried again."""
+        return failures >= max(1, self.config.fetch.host_failures_max)
+
 
 class Collections:
     """The collections of one frontier."""
 
-    def __init__(self, db: FrontierDatabase, counters: Counters, clock: Clock) -> None:
-        self._db, self._counters, self._clock = db, counters, clock
+    def __init__(
+        self,
+        db: FrontierDatabase,
+        counters: Counters,
+        clock: Clock,
+        decode: Callable[[bytes], config.Collection] = config.decode_collection,
+    ) -> None:
+        self._db, self._counters, self._clock, self._decode = db, counters, clock, decode
         self._by_id: dict[int, LoadedCollection] = {}
         self._rates: defaultdict[int, deque[tuple[float, int]]] = defaultdict(deque)
         self.elsewhere: dict[int, LimitUsage] = {}  # what other servers have of these collections
@@ -211,9 +222,6 @@ class Collections:
                 RunProgress(*fields[14:18]),
                 fields[18],
             )
-
-    def _decode(self, content: bytes) -> config.Collection:
-        return config.decode_collection(content)
 
     def set_tuning(self, known: LoadedCollection, tuning: RevisitTuning) -> None:
         """The planner has new numbers."""

@@ -25,7 +25,7 @@ from tarrafa.frontier.store.collections import (
     LoadedCollection,
     RevisitTuning,
 )
-from tarrafa.frontier.store.counters import Counters
+from tarrafa.frontier.store.counters import Counters, CounterTable
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.dispatch import VisitDispatcher
 from tarrafa.frontier.store.leases import HostLeases, LeaseClock
@@ -53,10 +53,10 @@ class FrontierStore:
         lease_clock: LeaseClock,
         counters: Counters | None = None,
         catalogue: Collections | None = None,
+        is_taken_down: Callable[[str], bool] = lambda url: False,
     ) -> None:
-        self.db, self.clock, self._marked = db, clock, 0.0
-        self.is_taken_down: Callable[[str], bool] = lambda url: False  # who opens the store knows
-        self.counters = counters or Counters(db)
+        self.db, self.clock, self._marked, self._is_taken_down = db, clock, 0.0, is_taken_down
+        self.counters = counters or Counters(CounterTable(db))
         self.collections = catalogue or Collections(db, self.counters, clock)
         self.ready = ready = ReadyQueue(self.db)
         self.urls = FrontierUrls(self.db, self.counters, self.collections, ready, clock)
@@ -75,7 +75,7 @@ class FrontierStore:
         known, before = self.collections.open(config, start=start)
         if before is not None:
             self.begin_config_change(known, before)
-            self.apply_config_change(known, before, start=start)
+            self.apply_config_change(known, before, self._is_taken_down, start=start)
             self.end_config_change(known, before)
             if start and known.row.id in finished and self.urls.breadth.is_over(known):
                 self.urls.breadth.restart(known)
@@ -107,13 +107,15 @@ class FrontierStore:
         self.expire()
         return self.deleter.record_deletion(self.collections.by_name(name))
 
-    def apply_config_change(self, known: LoadedCollection, before: Collection, *, start: bool = True) -> None:
+    def apply_config_change(
+        self, known: LoadedCollection, before: Collection, is_taken_down: Callable[[str], bool], *, start: bool
+    ) -> None:
         """What it means for each of its hosts: for those that are at hand. Scans them, once per change."""
         if has_runs(before) and not has_runs(known.config) and known.run > 1:
             self.runs.end_runs(known)
         if start:
             self.urls.retry_failed(known)
-        self.urls.requeue_lifted_takedowns(known, self.is_taken_down)
+        self.urls.requeue_lifted_takedowns(known, is_taken_down)
         old, new = before.scope.depth_max, known.config.scope.depth_max
         if old is not None and (new is None or new > old):
             self.urls.reopen_depth(known)

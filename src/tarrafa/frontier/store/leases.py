@@ -354,7 +354,7 @@ class HostLeases:
             self.store_robots(report.host, report.robots)
         if report.memory is not None and len(report.memory) <= MEMORY_BYTES_MAX:
             self._db.run("UPDATE host SET memory = ? WHERE id = ?", (report.memory, report.host))
-        if not report.keep and report.failures > max(known.config.fetch.host_failures_max, row[1]):
+        if not report.keep and report.failures > row[1] and known.is_given_up(report.failures):
             self._visits.requeue_outstanding(report.host)
             self._visits.give_up_host(known, report.host)
         held = self._db.value("SELECT count(*) FROM handed WHERE host = ?", (report.host,))

@@ -102,8 +102,8 @@ class SqliteFrontier:
         self._data = DataDirectory(path.parent)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         try:
-            self._store = FrontierStore(open_database(str(path), suffix_list), clock, lease_clock or LeaseClock())
-            self._store.is_taken_down = CurrentTakedowns(self._data).covers
+            db, is_taken_down = open_database(str(path), suffix_list), CurrentTakedowns(self._data).covers
+            self._store = FrontierStore(db, clock, lease_clock or LeaseClock(), is_taken_down=is_taken_down)
         except apsw.Error as error:
             raise self._translate(error) from None
         self._thread = threading.Thread(target=self._run, name="frontier", daemon=True)

@@ -284,7 +284,7 @@ class FrontierUrls:
         )
         if refused or visited >= known.config.scope.host_pages_max:
             return Status.HOST_FULL
-        if failures > known.config.fetch.host_failures_max and next_at > self._clock.now():
+        if known.is_given_up(failures) and next_at > self._clock.now():
             return Status.HOST_GIVEN_UP  # it failed too often, and its time has not come yet
         return 0
 

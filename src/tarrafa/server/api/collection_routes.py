@@ -24,8 +24,9 @@ from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot
 from tarrafa.coordinator.schedule.run_scheduler import UPCOMING_MAX, deadline_of
 from tarrafa.coordinator.store import CollectionRun, CollectionSample
 from tarrafa.errors import ConfigError
-from tarrafa.server.api.route_registry import ApiCall, ApiRegistry
+from tarrafa.server.api.route_registry import ApiRoute
 from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 
 DEFINITION_BYTES_MAX = 64 << 20  # a million roots
 DEFAULT_SPAN_S = 900.0
@@ -119,136 +120,94 @@ class CollectionRoutes:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
 
-    def register(self, api: ApiRegistry) -> None:
-        look, admin, route, most = AccessLevel.VIEWER, AccessLevel.ADMIN, api.route, DEFINITION_BYTES_MAX
-        route("GET", "/collections", "All collections", look, answer=CollectionsResponse)(self.list_collections)
-        route(
-            "POST",
-            "/collections",
-            "Create a collection",
-            admin,
-            body=CreateCollectionRequest,
-            answer=CollectionSnapshot,
-            code=201,
-            action="create a collection",
-            body_bytes_max=most,
-        )(self.create)
-        route("GET", COLLECTION_PATH, "A collection, and what the workers see of it", look, answer=CollectionDetail)(
-            self.get_collection
+    def api_routes(self) -> list[ApiRoute]:
+        view, admin, at = AccessLevel.VIEWER, AccessLevel.ADMIN, COLLECTION_PATH
+        create, edit, act, most = (
+            "create a collection",
+            "edit a collection",
+            "act on a collection",
+            DEFINITION_BYTES_MAX,
         )
-        route("DELETE", COLLECTION_PATH, "Delete a collection", admin, action="act on a collection")(self.delete)
-        route("GET", f"{COLLECTION_PATH}/config", "What a collection is", look, answer=CollectionConfigResponse)(
-            self.config
-        )
-        route("GET", f"{COLLECTION_PATH}/config.toml", "The same as a file", look, text=TOML)(self.toml)
-        route(
-            "PUT",
-            f"{COLLECTION_PATH}/config",
-            "Edit a collection, running or not",
-            admin,
-            body=DefinitionRequest,
-            answer=CollectionEditResponse,
-            action="edit a collection",
-            body_bytes_max=most,
-        )(self.edit)
-        route(
-            "POST",
-            f"{COLLECTION_PATH}/actions",
-            "Start, pause, resume, stop, …",
-            admin,
-            body=CollectionActionRequest,
-            answer=CollectionActionResponse,
-            action="act on a collection",
-        )(self.act)
-        route(
-            "GET",
-            f"{COLLECTION_PATH}/samples",
-            "What it looked like",
-            look,
-            query=SamplesParams,
-            answer=list[CollectionSample],
-        )(self.samples)
-        route("GET", f"{COLLECTION_PATH}/runs", "Its runs, the newest first", look, answer=list[CollectionRun])(
-            self.runs
-        )
-        route("GET", f"{COLLECTION_PATH}/versions", "Who changed what of it", look, answer=list[VersionChanges])(
-            self.versions
-        )
-        route(
-            "GET",
-            f"{COLLECTION_PATH}/upcoming",
-            "When its next runs begin",
-            look,
-            query=UpcomingRunsParams,
-            answer=UpcomingRuns,
-        )(self.upcoming)
+        return [
+            ApiRoute("GET", "/collections", "All collections", view, self.list_collections),
+            ApiRoute(
+                "POST", "/collections", "Create a collection", admin, self.create, create, 201, body_bytes_max=most
+            ),
+            ApiRoute("GET", at, "A collection, and what the workers see of it", view, self.get_collection),
+            ApiRoute("DELETE", at, "Delete a collection", admin, self.delete, act),
+            ApiRoute("GET", f"{at}/config", "The configuration of a collection", view, self.config),
+            ApiRoute("GET", f"{at}/config.toml", "The configuration as a TOML file", view, self.toml, text=TOML),
+            ApiRoute(
+                "PUT", f"{at}/config", "Edit a collection, running or not", admin, self.edit, edit, body_bytes_max=most
+            ),
+            ApiRoute("POST", f"{at}/actions", "Start, pause, resume, stop, …", admin, self.act, act),
+            ApiRoute("GET", f"{at}/samples", "Its time series", view, self.samples),
+            ApiRoute("GET", f"{at}/runs", "Its runs, the newest first", view, self.runs),
+            ApiRoute("GET", f"{at}/versions", "Its versions, and their changes", view, self.versions),
+            ApiRoute("GET", f"{at}/upcoming", "Start times of its next runs", view, self.upcoming),
+        ]
 
-    async def list_collections(self, call: ApiCall) -> CollectionsResponse:
+    async def list_collections(self, request: ConsoleRequest) -> CollectionsResponse:
         seen = self._coordinator.monitor.current_snapshot()
         return CollectionsResponse(seen.at, seen.trouble, seen.notes, seen.collections)
 
-    async def create(self, call: ApiCall) -> CollectionSnapshot:
-        asked: CreateCollectionRequest = call.body
-        who, draft = call.visit.principal.name, await asked.draft()
-        call.visit.detail = collection_edits.keys_for_audit(draft.complaints)
-        made = await collection_edits.create_collection(self._coordinator, draft, who, start=asked.start)
-        call.visit.audit_note(made.name, "and start it" if asked.start else "")
+    async def create(self, request: ConsoleRequest, body: CreateCollectionRequest) -> CollectionSnapshot:
+        who, draft = request.principal.name, await body.draft()
+        request.detail = collection_edits.keys_for_audit(draft.complaints)
+        made = await collection_edits.create_collection(self._coordinator, draft, who, start=body.start)
+        request.audit_note(made.name, "and start it" if body.start else "")
         return self._collection(made.name)
 
-    async def get_collection(self, call: ApiCall) -> CollectionDetail:
-        return self._coordinator.monitor.detail(self._collection(call.param("name")))
+    async def get_collection(self, request: ConsoleRequest) -> CollectionDetail:
+        return self._coordinator.monitor.detail(self._collection(request.param("name")))
 
-    async def delete(self, call: ApiCall) -> None:
-        name = call.param("name")
-        call.visit.audit_note(name, "delete")
-        await self._coordinator.actions.act(name, "delete", call.visit.principal.name)
+    async def delete(self, request: ConsoleRequest) -> None:
+        name = request.param("name")
+        request.audit_note(name, "delete")
+        await self._coordinator.actions.act(name, "delete", request.principal.name)
 
-    async def config(self, call: ApiCall) -> CollectionConfigResponse:
-        found = await self._config(call)
+    async def config(self, request: ConsoleRequest) -> CollectionConfigResponse:
+        found = await self._config(request)
         return CollectionConfigResponse(found.name, await asyncio.to_thread(toml_writer.table_from_collection, found))
 
-    async def toml(self, call: ApiCall) -> str:
-        return await asyncio.to_thread(toml_writer.collection_to_toml, await self._config(call))
+    async def toml(self, request: ConsoleRequest) -> str:
+        return await asyncio.to_thread(toml_writer.collection_to_toml, await self._config(request))
 
-    async def _config(self, call: ApiCall) -> Collection:
+    async def _config(self, request: ConsoleRequest) -> Collection:
         """The configuration as the principal may see it."""
-        found = await self._coordinator.definitions.in_force(call.param("name"))
-        return found if call.visit.is_admin else redact_collection(found)
+        found = await self._coordinator.definitions.in_force(request.param("name"))
+        return found if request.is_admin else redact_collection(found)
 
-    async def edit(self, call: ApiCall) -> CollectionEditResponse:
-        asked: DefinitionRequest = call.body
-        before = await self._coordinator.definitions.in_force(call.param("name"))
-        draft = await asked.draft(before)
-        call.visit.detail = collection_edits.keys_for_audit(draft.complaints)
-        changes = await collection_edits.edit_collection(self._coordinator, before, draft, call.visit.principal.name)
-        call.visit.audit_note(before.name, collection_edits.keys_for_audit(changes))
+    async def edit(self, request: ConsoleRequest, body: DefinitionRequest) -> CollectionEditResponse:
+        before = await self._coordinator.definitions.in_force(request.param("name"))
+        draft = await body.draft(before)
+        request.detail = collection_edits.keys_for_audit(draft.complaints)
+        changes = await collection_edits.edit_collection(self._coordinator, before, draft, request.principal.name)
+        request.audit_note(before.name, collection_edits.keys_for_audit(changes))
         return CollectionEditResponse(before.name, changes)
 
-    async def act(self, call: ApiCall) -> CollectionActionResponse:
-        asked: CollectionActionRequest = call.body
-        name = call.param("name")
-        call.visit.audit_note(name, asked.action)
-        await self._coordinator.actions.act(name, asked.action, call.visit.principal.name)
+    async def act(self, request: ConsoleRequest, body: CollectionActionRequest) -> CollectionActionResponse:
+        name = request.param("name")
+        request.audit_note(name, body.action)
+        await self._coordinator.actions.act(name, body.action, request.principal.name)
         status = self._coordinator.overview.status(name)
-        return CollectionActionResponse(name, asked.action, status.state if status is not None else "")
+        return CollectionActionResponse(name, body.action, status.state if status is not None else "")
 
-    async def samples(self, call: ApiCall) -> list[CollectionSample]:
-        asked: SamplesParams = call.query
-        until = asked.until if asked.until is not None else self._coordinator.clock.now()
-        since = asked.since if asked.since is not None else until - DEFAULT_SPAN_S
-        return self._coordinator.monitor.timeseries.between(self._collection(call.param("name")).name, since, until)
+    async def samples(self, request: ConsoleRequest, query: SamplesParams) -> list[CollectionSample]:
+        until = query.until if query.until is not None else self._coordinator.clock.now()
+        since = query.since if query.since is not None else until - DEFAULT_SPAN_S
+        return self._coordinator.monitor.timeseries.between(self._collection(request.param("name")).name, since, until)
 
-    async def runs(self, call: ApiCall) -> list[CollectionRun]:
-        return self._coordinator.runs.all_of(self._collection(call.param("name")).name)
+    async def runs(self, request: ConsoleRequest) -> list[CollectionRun]:
+        return self._coordinator.runs.all_of(self._collection(request.param("name")).name)
 
-    async def versions(self, call: ApiCall) -> list[VersionChanges]:
-        return await self._coordinator.monitor.version_changes(call.param("name"))
+    async def versions(self, request: ConsoleRequest) -> list[VersionChanges]:
+        return await self._coordinator.monitor.version_changes(request.param("name"))
 
-    async def upcoming(self, call: ApiCall) -> UpcomingRuns:
-        asked: UpcomingRunsParams = call.query
-        name = call.param("name")
+    async def upcoming(self, request: ConsoleRequest, query: UpcomingRunsParams) -> UpcomingRuns:
+        name = request.param("name")
         schedule = (await self._coordinator.definitions.in_force(name)).schedule
-        return UpcomingRuns(await self._coordinator.schedule.upcoming_runs(name, asked.n), deadline_of(schedule))
+        return UpcomingRuns(await self._coordinator.schedule.upcoming_runs(name, query.n), deadline_of(schedule))
 
     def _collection(self, name: str) -> CollectionSnapshot:
         return self._coordinator.monitor.current_snapshot().collection(name)

@@ -16,10 +16,12 @@ from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate
 from tarrafa.coordinator.dry_run.dry_run import URLS_MAX, DryRun, ScopeCheckResponse
 from tarrafa.parse.url import INPUT_LENGTH_MAX
 from tarrafa.server.api.collection_routes import COLLECTION_PATH, DEFINITION_BYTES_MAX, DefinitionRequest
-from tarrafa.server.api.route_registry import ApiCall, ApiRegistry
+from tarrafa.server.api.route_registry import ApiRoute
 from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 
 URLS_BYTES_MAX = 16 << 20
+PRESET_BYTES_MAX = 64 << 10
 HARMLESS = "it changes nothing"
 
 Urls = Annotated[list[Annotated[str, Meta(max_length=INPUT_LENGTH_MAX)]], Meta(max_length=URLS_MAX)]
@@ -64,77 +66,53 @@ class DryRunRoutes:
     def __init__(self, coordinator: Coordinator, rehearsal: DryRun) -> None:
         self._coordinator, self._rehearsal = coordinator, rehearsal
 
-    def register(self, api: ApiRegistry) -> None:
-        look, route = AccessLevel.VIEWER, api.route
-        harmless: dict[str, Any] = {"harmless": HARMLESS, "audited": False}
-        route(
-            "POST",
-            f"{COLLECTION_PATH}/judge",
-            "Which URLs are in, and by which rule",
-            look,
-            body=ScopeCheckRequest,
-            answer=ScopeCheckResponse,
-            body_bytes_max=URLS_BYTES_MAX,
-            **harmless,
-        )(self.check_scope)
-        route("GET", f"{COLLECTION_PATH}/estimate", "How much it will be", look, answer=CrawlEstimate)(self.estimate)
-        route(
-            "POST",
-            "/judge",
-            "The same of a collection that is not there yet",
-            look,
-            body=DraftScopeCheckRequest,
-            answer=ScopeCheckResponse,
-            body_bytes_max=DEFINITION_BYTES_MAX,
-            **harmless,
-        )(self.check_draft_scope)
-        route(
-            "POST",
-            "/estimate",
-            "How much such a collection would be",
-            look,
-            body=DefinitionRequest,
-            answer=CrawlEstimate,
-            body_bytes_max=DEFINITION_BYTES_MAX,
-            **harmless,
-        )(self.estimate_draft)
-        route("GET", "/presets", "Ways to begin", look, query=PresetParams, answer=list[PresetView])(self.presets)
-        route(
-            "POST",
-            "/presets/{preset}",
-            "A preset for a wish",
-            look,
-            query=PresetParams,
-            body=PresetRequest,
-            answer=PresetResponse,
-            body_bytes_max=64 << 10,
-            **harmless,
-        )(self.make_preset)
+    def api_routes(self) -> list[ApiRoute]:
+        view, at = AccessLevel.VIEWER, COLLECTION_PATH
+        urls: dict[str, Any] = {"harmless": HARMLESS, "audited": False, "body_bytes_max": URLS_BYTES_MAX}
+        draft, preset = urls | {"body_bytes_max": DEFINITION_BYTES_MAX}, urls | {"body_bytes_max": PRESET_BYTES_MAX}
+        return [
+            ApiRoute(
+                "POST",
+                f"{at}/judge",
+                "Check which URLs are in scope, and by which rule",
+                view,
+                self.check_scope,
+                **urls,
+            ),
+            ApiRoute("GET", f"{at}/estimate", "Estimate of pages, requests and time", view, self.estimate),
+            ApiRoute(
+                "POST",
+                "/judge",
+                "Check which URLs a draft has in scope",
+                view,
+                self.check_draft_scope,
+                **draft,
+            ),
+            ApiRoute("POST", "/estimate", "Estimate for a draft", view, self.estimate_draft, **draft),
+            ApiRoute("GET", "/presets", "Presets", view, self.presets),
+            ApiRoute("POST", "/presets/{preset}", "A preset with values", view, self.make_preset, **preset),
+        ]
 
-    async def check_scope(self, call: ApiCall) -> ScopeCheckResponse:
-        asked: ScopeCheckRequest = call.body
+    async def check_scope(self, request: ConsoleRequest, body: ScopeCheckRequest) -> ScopeCheckResponse:
         return await self._rehearsal.check_scope(
-            await self._coordinator.definitions.in_force(call.param("name")), asked.urls
+            await self._coordinator.definitions.in_force(request.param("name")), body.urls
         )
 
-    async def estimate(self, call: ApiCall) -> CrawlEstimate:
-        return await self._rehearsal.estimate(await self._coordinator.definitions.in_force(call.param("name")))
+    async def estimate(self, request: ConsoleRequest) -> CrawlEstimate:
+        return await self._rehearsal.estimate(await self._coordinator.definitions.in_force(request.param("name")))
 
-    async def check_draft_scope(self, call: ApiCall) -> ScopeCheckResponse:
-        asked: DraftScopeCheckRequest = call.body
-        return await self._rehearsal.check_scope((await asked.draft()).require_valid(), asked.urls)
+    async def check_draft_scope(self, request: ConsoleRequest, body: DraftScopeCheckRequest) -> ScopeCheckResponse:
+        return await self._rehearsal.check_scope((await body.draft()).require_valid(), body.urls)
 
-    async def estimate_draft(self, call: ApiCall) -> CrawlEstimate:
-        asked: DefinitionRequest = call.body
-        return await self._rehearsal.estimate((await asked.draft()).require_valid())
+    async def estimate_draft(self, request: ConsoleRequest, body: DefinitionRequest) -> CrawlEstimate:
+        return await self._rehearsal.estimate((await body.draft()).require_valid())
 
-    async def presets(self, call: ApiCall) -> list[PresetView]:
-        asked: PresetParams = call.query
-        return [PresetView(name, title) for name, title in presets.preset_titles(asked.hl).items()]
+    async def presets(self, request: ConsoleRequest, query: PresetParams) -> list[PresetView]:
+        return [PresetView(name, title) for name, title in presets.preset_titles(query.hl).items()]
 
-    async def make_preset(self, call: ApiCall) -> PresetResponse:
-        name, wish, asked = call.param("preset"), call.body, call.query
-        table = presets.preset_table(name, wish)
+    async def make_preset(self, request: ConsoleRequest, query: PresetParams, body: PresetRequest) -> PresetResponse:
+        name = request.param("preset")
+        table = presets.preset_table(name, body)
         return PresetResponse(
-            table, presets.preset_toml(name, wish, asked.hl), draft.draft_from_table(table).complaints
+            table, presets.preset_toml(name, body, query.hl), draft.draft_from_table(table).complaints
         )

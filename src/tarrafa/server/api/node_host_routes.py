@@ -18,8 +18,9 @@ from tarrafa.coordinator.node.messages import ROLES, WORKERS_MAX, NodeOrders
 from tarrafa.coordinator.node.orders import BANDWIDTH_MAX, BANDWIDTH_MIN, CPU_MIN, HOSTS_MAX
 from tarrafa.crawl.explain.explain import Explanation, explain
 from tarrafa.parse.url import host_key
-from tarrafa.server.api.route_registry import PARAM_CHARS_MAX, ApiCall, ApiRegistry
+from tarrafa.server.api.route_registry import PARAM_CHARS_MAX, ApiRoute
 from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 
 NODE_PATH = "/nodes/{node}"
 NodeRole = Literal["worker", "follower", "search"]
@@ -67,62 +68,46 @@ class NodeHostRoutes:
     def __init__(self, home: CoordinatorNode) -> None:
         self._home, self._coordinator = home, home.coordinator
 
-    def register(self, api: ApiRegistry) -> None:
-        look, admin, route = AccessLevel.VIEWER, AccessLevel.ADMIN, api.route
-        route("GET", "/nodes", "All nodes", look, answer=NodesResponse)(self.list_nodes)
-        route("GET", NODE_PATH, "A node, with its latest log lines", look, answer=NodeSnapshot)(self.get_node)
-        route("DELETE", NODE_PATH, "Forget a node that will not come back", admin, action="forget a node")(
-            self.forget_node
-        )
-        route(
-            "PUT",
-            f"{NODE_PATH}/orders",
-            "Limits and roles of a node",
-            admin,
-            body=NodeSettingsRequest,
-            answer=NodeOrders,
-            action="order a node",
-        )(self.set_node_settings)
-        route("GET", "/look", "All about a URL, and why", look, query=UrlLookupParams, answer=Explanation)(
-            self.look_up_url
-        )
-        route(
-            "POST", "/hosts/actions", "Retry, block, slow down or forget a host", admin, body=HostActionRequest,
-            action="act on a host",
-        )(self.act_on_host)  # fmt: skip
+    def api_routes(self) -> list[ApiRoute]:
+        view, admin, at = AccessLevel.VIEWER, AccessLevel.ADMIN, NODE_PATH
+        act = "act on a host"
+        return [
+            ApiRoute("GET", "/nodes", "All nodes", view, self.list_nodes),
+            ApiRoute("GET", at, "A node, with its latest log lines", view, self.get_node),
+            ApiRoute("DELETE", at, "Forget a node that will not come back", admin, self.forget_node, "forget a node"),
+            ApiRoute(
+                "PUT", f"{at}/orders", "Limits and roles of a node", admin, self.set_node_settings, "order a node"
+            ),
+            ApiRoute("GET", "/look", "Explain a URL", view, self.look_up_url),
+            ApiRoute(
+                "POST", "/hosts/actions", "Retry, block, slow down or forget a host", admin, self.act_on_host, act
+            ),
+        ]
 
-    async def list_nodes(self, call: ApiCall) -> NodesResponse:
+    async def list_nodes(self, request: ConsoleRequest) -> NodesResponse:
         picture = self._coordinator.monitor.snapshot()
         return NodesResponse(picture.nodes, picture.totals)
 
-    async def get_node(self, call: ApiCall) -> NodeSnapshot:
-        return self._coordinator.monitor.snapshot().node(call.param("node"))
+    async def get_node(self, request: ConsoleRequest) -> NodeSnapshot:
+        return self._coordinator.monitor.snapshot().node(request.param("node"))
 
-    async def forget_node(self, call: ApiCall) -> None:
-        self._coordinator.nodes.forget(call.param("node"), time.time())
+    async def forget_node(self, request: ConsoleRequest) -> None:
+        self._coordinator.nodes.forget(request.param("node"), time.time())
 
-    async def set_node_settings(self, call: ApiCall) -> NodeOrders:
-        asked: NodeSettingsRequest = call.body
-        node = self.existing_node_name(call.param("node"))
-        orders = ordering.checked_orders(
-            NodeOrders(
-                roles=asked.roles, workers=asked.workers, hosts_at_once=asked.hosts_at_once,
-                bandwidth=asked.bandwidth, cpu=asked.cpu, paused=asked.paused,
-            )
-        )  # fmt: skip
-        call.visit.audit_note(node, str(orders))
+    async def set_node_settings(self, request: ConsoleRequest, body: NodeSettingsRequest) -> NodeOrders:
+        node = self.existing_node_name(request.param("node"))
+        orders = ordering.checked_orders(NodeOrders(**msgspec.structs.asdict(body)))
+        request.audit_note(node, str(orders))
         return self._coordinator.nodes.set_orders(node, orders, time.time())
 
     def existing_node_name(self, name: str) -> str:
         return self._coordinator.monitor.snapshot().node(name).node.name
 
-    async def look_up_url(self, call: ApiCall) -> Explanation:
-        asked: UrlLookupParams = call.query
+    async def look_up_url(self, request: ConsoleRequest, query: UrlLookupParams) -> Explanation:
         now, address = self._coordinator.clock.now(), self._home.frontier_address
-        return await explain(self._home.data, parse_url_or_host(asked.url), asked.collection or None, now, address)
+        return await explain(self._home.data, parse_url_or_host(query.url), query.collection or None, now, address)
 
-    async def act_on_host(self, call: ApiCall) -> None:
-        asked: HostActionRequest = call.body
-        url, name = parse_url_or_host(asked.url), asked.collection
-        call.visit.audit_note(host_key(url), f"{asked.action} in {name}" if name else asked.action)
-        await self._coordinator.actions.act_on_host(url, asked.action, call.visit.principal.name, name, asked.delay)
+    async def act_on_host(self, request: ConsoleRequest, body: HostActionRequest) -> None:
+        url, name = parse_url_or_host(body.url), body.collection
+        request.audit_note(host_key(url), f"{body.action} in {name}" if name else body.action)
+        await self._coordinator.actions.act_on_host(url, body.action, request.principal.name, name, body.delay)

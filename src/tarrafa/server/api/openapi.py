@@ -1,9 +1,10 @@
 """Generates the OpenAPI 3.1 document from the registered routes.
 
-OpenAPI 3.1, generated from the registry (`route_registry`): no description is written twice, so none can differ.
-msgspec's schemas are JSON Schema 2020-12, as 3.1 requires.
+Each description is written once, in the registry (`route_registry`). msgspec's schemas are JSON Schema 2020-12, as
+OpenAPI 3.1 requires. The page at /api (templates/console/api.html) shows this document.
 """
 
+import json
 import re
 from typing import Any
 
@@ -21,17 +22,17 @@ Json = dict[str, Any]
 
 _params = re.compile(r"\{([a-z_]+)(?::[a-z]+)?\}")
 STATUS_DESCRIPTIONS = {
-    400: "It cannot be understood; the sentence says what of it.",
-    401: "Nobody known asks: a token or a session is needed.",
-    403: "Whoever asks may not do this, or a page elsewhere made his browser ask.",
-    404: "There is no such thing.",
-    408: "The body did not come in time.",
-    413: "The body is longer than it may be.",
+    400: "The request is invalid; `detail` says what is wrong.",
+    401: "A token or a session is needed.",
+    403: "The user may not do this, or a page of another site sent the request.",
+    404: "Not found.",
+    408: "The body was not received in time.",
+    413: "The body is too large.",
     415: "The body is not JSON.",
-    429: "Too much was asked from this address; `Retry-After` says when to ask again.",
-    503: "It cannot be answered now.",
+    429: "Too many requests from this address; `Retry-After` says when to try again.",
+    503: "Not available now; try again later.",
 }
-LOCAL_DESCRIPTIONS = {403: "It is told to those at the machine itself only."}
+LOCAL_DESCRIPTIONS = {403: "Only local requests may read this."}
 
 
 class Error(msgspec.Struct, frozen=True):
@@ -44,31 +45,31 @@ def openapi_document(api: ApiRegistry, cookie: str, server: str = "/") -> Json:
     """The whole document. `cookie` is the name of the session cookie."""
     kinds = [kind for route in api.routes for kind in (route.body, route.answer) if kind is not None]
     kinds += [kind for one in api.documented for kind in _response_types(one.answer)] + [Problem, Error]
-    asking = [*(route.query for route in api.routes), *(one.query for one in api.documented)]
-    queries = [query for query in asking if query is not None]
+    declared = [*(route.query for route in api.routes), *(one.query for one in api.documented)]
+    queries = [query for query in declared if query is not None]
     schemas, components = _short_schema_names(
         *msgspec.json.schema_components([*kinds, *queries], ref_template=REFERENCE)
     )
-    told = dict(zip([*map(_schema_key, kinds), *map(_schema_key, queries)], schemas, strict=True))
-    asked = {query.__name__ for query in queries}
+    schema_of = dict(zip([*map(_schema_key, kinds), *map(_schema_key, queries)], schemas, strict=True))
+    query_names = {query.__name__ for query in queries}
     paths: dict[str, Json] = {}
     for route in api.routes:
         at = paths.setdefault(_params.sub(r"{\1}", API_BASE + route.path), {})
-        at[route.method.lower()] = _operation(route, told, components)
+        at[route.method.lower()] = _operation(route, schema_of, components)
     for one in api.documented:
-        paths.setdefault(one.path, {})["get"] = _documented(one, told, components)
+        paths.setdefault(one.path, {})["get"] = _documented(one, schema_of, components)
     return {
         "openapi": OPENAPI_VERSION,
         "info": {
             "title": "Tarrafa",
             "version": __version__,
-            "description": f"What can be asked of this site, and what can be done. Routes below {API_BASE} keep their "
+            "description": f"The HTTP API of this site. Routes below {API_BASE} keep their "
             "names and shapes within their version; new fields and routes may be added.",
         },
         "servers": [{"url": server}],
         "paths": paths,
         "components": {
-            "schemas": {name: schema for name, schema in components.items() if name not in asked},
+            "schemas": {name: schema for name, schema in components.items() if name not in query_names},
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
                 "session": {"type": "apiKey", "in": "cookie", "name": cookie},
@@ -93,7 +94,7 @@ def _short_schema_names(schemas: tuple[Json, ...], components: Json) -> tuple[li
     return found
 
 
-def _operation(route: ApiRoute, told: dict[object, Json], components: Json) -> Json:
+def _operation(route: ApiRoute, schema_of: dict[object, Json], components: Json) -> Json:
     unsafe = route.method not in ("GET", "HEAD")
     codes = [400, 404, 429, 503]
     operation: Json = {
@@ -105,7 +106,7 @@ def _operation(route: ApiRoute, told: dict[object, Json], components: Json) -> J
         "x-needs": route.need.name.lower(),
     }
     if route.body is not None:
-        content = {"application/json": {"schema": told[_schema_key(route.body)]}}
+        content = {"application/json": {"schema": schema_of[_schema_key(route.body)]}}
         operation["requestBody"] = {"required": True, "content": content}
     if unsafe:
         codes += [403, 408, 413, 415]
@@ -118,7 +119,7 @@ def _operation(route: ApiRoute, told: dict[object, Json], components: Json) -> J
     elif route.answer is None:
         operation["responses"]["204"] = {"description": "Done."}
     else:
-        content = {"application/json": {"schema": told[_schema_key(route.answer)]}}
+        content = {"application/json": {"schema": schema_of[_schema_key(route.answer)]}}
         operation["responses"][str(route.code)] = {"description": route.summary, "content": content}
     reference = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="Problem")}}}
     for code in sorted(set(codes)):
@@ -126,17 +127,17 @@ def _operation(route: ApiRoute, told: dict[object, Json], components: Json) -> J
     return operation
 
 
-def _documented(one: DocumentedRoute, told: dict[object, Json], components: Json) -> Json:
-    schemas = [told[_schema_key(kind)] for kind in _response_types(one.answer)] or [{"type": "string"}]
+def _documented(one: DocumentedRoute, schema_of: dict[object, Json], components: Json) -> Json:
+    schemas = [schema_of[_schema_key(kind)] for kind in _response_types(one.answer)] or [{"type": "string"}]
     schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     responses: Json = {"200": {"description": one.summary, "content": {one.media_type: {"schema": schema}}}}
     problem = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="Problem")}}}
     error = {"application/json": {"schema": {"$ref": REFERENCE.format(name="Error")}}}
     for code in one.codes:
-        told_as = error if one.need is AccessLevel.OPEN else problem
+        content = error if one.need is AccessLevel.OPEN else problem
         responses[str(code)] = {
             "description": LOCAL_DESCRIPTIONS.get(code, STATUS_DESCRIPTIONS[code]),
-            "content": told_as,
+            "content": content,
         }
     responses["429"] = {"description": STATUS_DESCRIPTIONS[429], "content": problem}
     operation: Json = {
@@ -189,3 +190,21 @@ def _operation_id(method: str, path: str) -> str:
 
 def _schema_key(kind: Any) -> object:
     return kind if isinstance(kind, type) else repr(kind)
+
+
+def schema_summary(schema: Json) -> str:
+    """A schema in one line, for the page at /api; structs by their name."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "anyOf" in schema:
+        return " | ".join(map(schema_summary, schema["anyOf"]))
+    if "enum" in schema:
+        return " | ".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
+    kind = schema.get("type", "any")
+    if kind == "array":
+        items = [*map(schema_summary, schema.get("prefixItems", []))]
+        return f"[{', '.join(items or [schema_summary(schema.get('items') or {}), '…'])}]"
+    if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
+        return f"{{…: {schema_summary(schema['additionalProperties'])}}}"
+    bounds = [str(schema.get(name, "")) for name in ("minimum", "maximum")]
+    return f"{kind} {'…'.join(bounds)}" if any(bounds) else str(kind)

@@ -74,7 +74,7 @@ def status_and_message(error: Exception, _: Translator) -> tuple[int, str, dict[
     if isinstance(error, HTTPException):
         known = {
             404: _("There is nothing at this address."),
-            405: _("This address cannot be asked that way: the header Allow says how."),
+            405: _("This method is not allowed here; see the header Allow."),
         }
         return error.status_code, known.get(error.status_code, error.detail), dict(error.headers or {})
     code = next((code for kind, code in ERROR_STATUSES.items() if isinstance(error, kind)), 500)
@@ -82,7 +82,7 @@ def status_and_message(error: Exception, _: Translator) -> tuple[int, str, dict[
         log.error("unexpected", exc_info=error)
         return code, _("Something went wrong on our side. It was written to the log."), {}
     if isinstance(error, ClientDisconnect):
-        return code, _("It did not come whole: send it again."), {}
+        return code, _("The request was not received completely: send it again."), {}
     if isinstance(error, PageTakenDown):
         return code, _("This page was taken down: nothing of it is shown here."), {}
     sentence = _.render(error.message) if isinstance(error, TarrafaError) else str(error)

@@ -105,7 +105,7 @@ def documented_routes(has_status: bool) -> list[DocumentedRoute]:
             "/search.json", "Search the pages that were crawled", DocumentedSearchParams, SearchResult, codes=(400, 503)
         ),
         DocumentedRoute(
-            "/suggest", "How a text may go on", DocumentedSuggestParams, suggestions, SUGGESTIONS_TYPE, codes=(503,)
+            "/suggest", "Completions of a text", DocumentedSuggestParams, suggestions, SUGGESTIONS_TYPE, codes=(503,)
         ),
         DocumentedRoute(
             "/page.json", "All that is known of a page", DocumentedPageParams, PageDetails, codes=(400, 404, 503)
@@ -115,16 +115,16 @@ def documented_routes(has_status: bool) -> list[DocumentedRoute]:
         ),
         DocumentedRoute(
             "/data.json",
-            "What pages say of things",
+            "Search entities",
             DocumentedEntitiesParams,
             (EntitySearchResponse, FacetListResponse),
             codes=(400, 503),
         ),
         DocumentedRoute(
-            "/thing.json", "All that is said of a thing", DocumentedEntityParams, EntityResponse, codes=(400, 404, 503)
+            "/thing.json", "An entity and its statements", DocumentedEntityParams, EntityResponse, codes=(400, 404, 503)
         ),
-        DocumentedRoute("/queries.json", "What people ask", None, QueryReport, codes=(403, 503)),
-        DocumentedRoute("/healthz", "Whether we live", None, None, "text/plain; charset=utf-8", codes=()),
+        DocumentedRoute("/queries.json", "The query log", None, QueryReport, codes=(403, 503)),
+        DocumentedRoute("/healthz", "Health check", None, None, "text/plain; charset=utf-8", codes=()),
     ]
     if has_status:
         state = DocumentedRoute(

@@ -1,16 +1,18 @@
 """Registry of the REST API routes below /api/v1, with typed query, body and response.
 
-Every route below /api/v1 is registered here with its method, path, summary, access level, and the msgspec types of its
-query, body and response; the route itself, the document (`openapi`) and the page at /api are made from that. Promises:
-a handler is called only with decoded values; other requests are 400 with a sentence that names the field; a body is
-read no further than its maximum; every error is a `Problem`. Published names are kept within a version.
+An `ApiRoute` names its method, path, summary, access level and handler. The types are those of the handler's
+annotations: `query` and `body` are msgspec types, the return type is the response. The route itself, the OpenAPI
+document and the page at /api are made from that. Promises: a handler is called only with decoded values; other requests
+are 400 with a sentence that names the field; a body is read no further than its maximum; every error is a `Problem`.
+Published names are kept within a version.
 """
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from types import NoneType
+from typing import Any, get_type_hints
 
 import msgspec
 from msgspec import inspect
@@ -35,40 +37,40 @@ _strange_field = re.compile(
 
 
 @dataclass(slots=True)
-class ApiCall:
-    """A decoded request. `query` and `body` have the types that the route declares."""
-
-    visit: ConsoleRequest
-    query: Any
-    body: Any
-
-    def param(self, name: str) -> str:
-        return self.visit.param(name)
-
-
-ApiHandler = Callable[[ApiCall], Awaitable[object]]
-
-
-@dataclass(frozen=True, slots=True)
 class ApiRoute:
-    """A route. `answer` None: no content, 204; or it is text, of the media type in `text`. `path` is below BASE, as in
-    `/hosts/{host}`.
+    """A route; `path` is below API_BASE. The handler takes the request and, if declared, `query` and `body`. None
+    is no content, 204. With `text`, a media type, the response is text.
     """
 
     method: str
     path: str
     summary: str
     need: AccessLevel
-    handler: ApiHandler
-    query: type[msgspec.Struct] | None = None
-    body: Any = None
-    answer: Any = None
-    code: int = 200
+    handler: Callable[..., Awaitable[object]]
     action: str = ""
+    code: int = 200
     harmless: str = ""
     audited: bool = True
     body_bytes_max: int = BODY_BYTES_MAX
     text: str = ""
+    types: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.types = get_type_hints(self.handler, include_extras=True)
+
+    @property
+    def query(self) -> type[msgspec.Struct] | None:
+        return self.types.get("query")
+
+    @property
+    def body(self) -> Any:
+        return self.types.get("body")
+
+    @property
+    def answer(self) -> Any:
+        """The type of the response; None: no content, or text."""
+        returned = self.types["return"]
+        return None if self.text or returned is NoneType else returned
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,98 +95,62 @@ class ApiRegistry:
         self.routes: list[ApiRoute] = []
         self.documented: list[DocumentedRoute] = []
 
-    def route(
-        self,
-        method: str,
-        path: str,
-        summary: str,
-        need: AccessLevel,
-        *,
-        query: type[msgspec.Struct] | None = None,
-        body: Any = None,
-        answer: Any = None,
-        code: int = 200,
-        action: str = "",
-        harmless: str = "",
-        audited: bool = True,
-        body_bytes_max: int = BODY_BYTES_MAX,
-        text: str = "",
-    ) -> Callable[[ApiHandler], ApiHandler]:
-        """Registers the decorated coroutine."""
-
-        def register(handler: ApiHandler) -> ApiHandler:
-            self.routes.append(
-                ApiRoute(method, path, summary, need, handler, query, body, answer, code, action, harmless, audited,
-                         body_bytes_max, text)
-            )  # fmt: skip
-            return handler
-
-        return register
-
     def guarded_routes(self) -> list[GuardedRoute]:
         return [
             GuardedRoute(
-                one.method,
-                API_BASE + one.path,
-                one.need,
-                _endpoint(one),
-                one.action,
-                one.harmless,
-                one.audited,
+                one.method, API_BASE + one.path, one.need, _endpoint(one), one.action, one.harmless, one.audited,
                 one.body_bytes_max,
             )
             for one in self.routes
-        ]
+        ]  # fmt: skip
 
 
 def _endpoint(route: ApiRoute) -> Callable[[ConsoleRequest], Awaitable[Response]]:
     decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
 
-    async def answer(visit: ConsoleRequest) -> Response:
-        if any(len(str(value)) > PARAM_CHARS_MAX for value in visit.request.path_params.values()):
+    async def endpoint(request: ConsoleRequest) -> Response:
+        if any(len(str(value)) > PARAM_CHARS_MAX for value in request.http.path_params.values()):
             raise RequestRefused(404, message("There is nothing at this address."))
-        query = read_query(visit.request.query_params, route.query)
-        body = _decode_body(visit.body, decoder) if decoder is not None else None
-        said = await route.handler(ApiCall(visit, query, body))
-        if isinstance(said, Response):
-            return said
-        if isinstance(said, str) and route.text:
-            return Response(said, route.code, media_type=route.text)
-        if said is None and route.answer is None:
+        values: dict[str, Any] = {}
+        query = read_query(request.http.query_params, route.query)
+        if query is not None:
+            values["query"] = query
+        if decoder is not None:
+            values["body"] = _decode_body(request.body, decoder)
+        result = await route.handler(request, **values)
+        if isinstance(result, str) and route.text:
+            return Response(result, route.code, media_type=route.text)
+        if result is None and route.answer is None:
             return Response(status_code=204)
-        return Response(msgspec.json.encode(ENGLISH.render_all(said)), route.code, media_type="application/json")
+        return Response(msgspec.json.encode(ENGLISH.render_all(result)), route.code, media_type="application/json")
 
-    return answer
+    return endpoint
 
 
 def _decode_body(body: bytes, decoder: "msgspec.json.Decoder[Any]") -> Any:
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise RequestRefused(
-            400, message("The body cannot be understood: {error}.", error=decode_error_text(error))
-        ) from None
+        raise RequestRefused(400, message("Invalid body: {error}.", error=decode_error_text(error))) from None
 
 
 def read_query(given: QueryParams, kind: type[msgspec.Struct] | None) -> Any:
     """The parameters as the route declares them; an unknown one is an error, because it would be ignored."""
     items = given.multi_items()
     if len(items) > PARAMETERS_MAX:
-        raise RequestRefused(
-            400, message("There are too many fields: at most {most} are read.", most=str(PARAMETERS_MAX))
-        )
+        raise RequestRefused(400, message("Too many fields: the maximum is {most}.", most=str(PARAMETERS_MAX)))
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)} if kind is not None else {}
     for name, value in items:
         if name not in fields:
             known = ", ".join(fields) or "none"
             raise RequestRefused(
-                400, message("There is no parameter {name!r} here; known are: {known}.", name=name[:60], known=known)
+                400, message("Unknown parameter {name!r}; known ones: {known}.", name=name[:60], known=known)
             )
         if len(value) > PARAM_CHARS_MAX:
             raise RequestRefused(
                 400,
                 message(
-                    "A parameter cannot be understood: {error}.",
+                    "Invalid parameter: {error}.",
                     error=f"longer than {PARAM_CHARS_MAX:,} characters - at `$.{name}`",
                 ),
             )
@@ -195,9 +161,7 @@ def read_query(given: QueryParams, kind: type[msgspec.Struct] | None) -> Any:
     try:
         return msgspec.convert(values, kind, strict=False)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise RequestRefused(
-            400, message("A parameter cannot be understood: {error}.", error=decode_error_text(error))
-        ) from None
+        raise RequestRefused(400, message("Invalid parameter: {error}.", error=decode_error_text(error))) from None
 
 
 @cache

@@ -18,6 +18,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from starlette.requests import HTTPConnection
 
@@ -29,9 +30,8 @@ from tarrafa.runtime.token import TOKEN_CHARACTERS_MAX, TOKEN_VARIABLE, Token
 from tarrafa.server.auth.accounts import Accounts
 from tarrafa.server.auth.login_throttle import LoginThrottle
 from tarrafa.server.auth.passwords import PasswordVerifier
-from tarrafa.server.auth.request_origin import client_address
+from tarrafa.server.auth.request_origin import client_address, is_local_request
 from tarrafa.server.auth.sessions import LoginSession, LoginSessions, csrf_token
-from tarrafa.server.security_headers import is_local_request
 
 COOKIE = "tarrafa"
 BEARER = "bearer "
@@ -112,6 +112,10 @@ class Authenticator:
     def cookie(self) -> str:
         """`__Host-`: no other host, and no connection without TLS, can set it (RFC 6265bis section 4.1.3.2)."""
         return f"__Host-{COOKIE}" if self.is_secure else COOKIE
+
+    @property
+    def cookie_options(self) -> dict[str, Any]:
+        return {"path": "/", "secure": self.is_secure, "httponly": True, "samesite": "lax"}
 
     @property
     def has_token(self) -> bool:

@@ -1,20 +1,56 @@
-"""Requires a bearer token for an application, and reads request bodies up to a maximum size.
+"""Bearer tokens of applications for programs: checks the token, bounds request bodies, answers errors in one sentence.
 
 Promises: requests without the token are refused, in a time that does not depend on how much of it was right; no body is
 read beyond its maximum. Knows nothing of the requests' content.
 """
 
 import hmac
+import logging
 from collections.abc import Callable
+from typing import Any
 
-from starlette.requests import Request
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tarrafa.errors import TarrafaError
 
 BEARER_PREFIX = b"bearer "
 TOKEN_REQUIRED = "the header `Authorization: Bearer TOKEN` is missing, or its token is not ours"  # noqa: S105 (a sentence)
 
-RefusalFactory = Callable[[int, str], Response]
+RefusalFactory = Callable[[int, Any], Response]
+ErrorStatus = Callable[[Exception], tuple[int, Any] | None]
+log = logging.getLogger(__name__)
+
+
+def create_token_app(routes: list[Route], token: bytes, refuse: RefusalFactory, describe: ErrorStatus) -> Starlette:
+    """An application for programs, behind the token if there is one; every error is one sentence.
+
+    `refuse` makes the response to an error; `describe` gives status and sentence of the application's own errors.
+    """
+
+    async def error_response(request: Request, error: Exception) -> Response:
+        if (known := describe(error)) is not None:
+            return refuse(*known)
+        if isinstance(error, ClientDisconnect):
+            return refuse(400, "the body did not come whole")
+        if not isinstance(error, HTTPException):
+            log.error("unexpected", exc_info=error)
+            return refuse(500, f"something went wrong here: {type(error).__name__}")
+        response = refuse(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+        response.headers.update(error.headers or {})
+        return response
+
+    kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, ClientDisconnect, Exception)
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(BearerTokenMiddleware, token=token, refuse=refuse)] if token else [],
+        exception_handlers=dict.fromkeys(kinds, error_response),
+    )
 
 
 class BearerTokenMiddleware:
@@ -46,3 +82,11 @@ async def read_body(request: Request, bytes_max: int) -> bytes | None:
         else:
             return bytes(parts)
     return None
+
+
+async def require_body(request: Request, bytes_max: int) -> bytes:
+    """The body; 413 if it is longer than its maximum."""
+    body = await read_body(request, bytes_max)
+    if body is None:  # the rest of it is not read
+        raise HTTPException(413, f"a body holds at most {bytes_max:,} bytes", {"Connection": "close"})
+    return body

@@ -1,4 +1,4 @@
-"""Client address of a request (X-Forwarded-For behind a proxy) and cross-site request detection (Origin).
+"""Where a request comes from: client address (X-Forwarded-For), another site (Origin), or this machine.
 
 Promises: the address of a client is the one at the other end of the connection or, behind a configured proxy, the last
 one in its `X-Forwarded-For`, which the proxy wrote itself; entries that a client put before it are ignored. A whole
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 
 FORWARDED_FOR = "x-forwarded-for"
+FORWARDED_HEADERS = ("forwarded", FORWARDED_FOR, "x-real-ip", "via")
 SAME_SITE_VALUES = frozenset({"same-origin", "none"})  # none: typed into the address bar
 DEFAULT_PORTS = {"http": 80, "https": 443}
 UNKNOWN_ADDRESS = "unknown"
@@ -66,3 +67,20 @@ def _netloc(scheme: str, netloc: str) -> tuple[str, int]:
     """The scheme decides the default port only: whether a proxy speaks TLS is not known here."""
     parts = urlsplit(f"//{netloc}")
     return parts.hostname or "", parts.port or DEFAULT_PORTS.get(scheme, 0)
+
+
+def is_local_request(request: HTTPConnection) -> bool:
+    """Whether the request comes from this machine. A request forwarded by a proxy does not; nor does one with another
+    Host: a page elsewhere may point its own name here to read what a browser on this machine can (DNS rebinding).
+    """
+    if request.client is None or any(name in request.headers for name in FORWARDED_HEADERS):
+        return False
+    named = request.url.hostname or ""
+    return _is_loopback(request.client.host) and (named == "localhost" or _is_loopback(named))
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False

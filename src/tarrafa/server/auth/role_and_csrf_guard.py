@@ -64,11 +64,11 @@ class GuardedRoute:
     def __post_init__(self) -> None:
         where = f"{self.method} {self.path}"
         if not isinstance(self.need, AccessLevel):
-            raise TypeError(f"{where}: must say whom it is for")
+            raise TypeError(f"{where}: needs an access level")
         if self.is_unsafe and self.need is not AccessLevel.ADMIN and not self.harmless:
-            raise TypeError(f"{where}: changes something, and is not for admins only; say why it is harmless")
+            raise TypeError(f"{where}: an unsafe method for others than admins needs a reason (harmless)")
         if self.here and (self.is_unsafe or self.need is AccessLevel.ADMIN):
-            raise TypeError(f"{where}: only what viewers may see can be for whoever sits here")
+            raise TypeError(f"{where}: only a safe method for viewers can be open to local requests (here)")
 
     @property
     def is_unsafe(self) -> bool:
@@ -96,10 +96,10 @@ class ConsoleFormData:
 class ConsoleRequest:
     """One accepted request: its principal, its content, and its possible responses."""
 
-    request: Request
+    http: Request
     route: GuardedRoute
     authenticator: Authenticator
-    responses: PageResponses
+    pages: PageResponses
     principal: Principal = ANONYMOUS
     body: bytes = b""
     form: ConsoleFormData = field(default_factory=lambda: ConsoleFormData([]))
@@ -109,7 +109,7 @@ class ConsoleRequest:
     @property
     def translator(self) -> Translator:
         """The language of the reader; programs get English."""
-        return ENGLISH if self.route.is_for_programs else self.responses.translator(self.request)
+        return ENGLISH if self.route.is_for_programs else self.pages.translator(self.http)
 
     @property
     def is_admin(self) -> bool:
@@ -118,7 +118,7 @@ class ConsoleRequest:
 
     def param(self, name: str) -> str:
         """A path parameter."""
-        return str(self.request.path_params[name])
+        return str(self.http.path_params[name])
 
     def audit_note(self, subject: str, detail: str = "") -> None:
         """Set the text of the audit log for this action. Never a secret."""
@@ -131,7 +131,7 @@ class ConsoleRequest:
     def html(self, template: str, code: int = 200, **values: Any) -> Response:
         """A page of the console. Templates also see `who`."""
         mine = self.template_values() | {"who": self.principal, "Need": AccessLevel}
-        return self.responses.html(self.request, template, code, **(mine | values))
+        return self.pages.html(self.http, template, code, **(mine | values))
 
     def json(self, value: object) -> Response:
         """JSON for programs: every message in it is rendered in English."""
@@ -145,103 +145,100 @@ class ConsoleRequest:
 class RouteGuard:
     """All methods of one path."""
 
-    def __init__(self, doors: Iterable[GuardedRoute], entry: Authenticator, replies: PageResponses) -> None:
-        self.doors = {door.method: door for door in doors}
-        self._entry, self._replies = entry, replies
+    def __init__(self, routes: Iterable[GuardedRoute], authenticator: Authenticator, pages: PageResponses) -> None:
+        self.routes = {route.method: route for route in routes}
+        self._authenticator, self._pages = authenticator, pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        door = self.doors["GET" if request.method == "HEAD" else request.method]
-        visit = ConsoleRequest(request, door, self._entry, self._replies)
+        http = Request(scope, receive)
+        route = self.routes["GET" if http.method == "HEAD" else http.method]
+        request = ConsoleRequest(http, route, self._authenticator, self._pages)
         sentence = ""
         try:
-            await self._authorize(visit)
-            response = await door.handler(visit)
+            await self._authorize(request)
+            response = await route.handler(request)
         except Exception as error:
-            response, sentence = self._error_response(visit, error)
-        if door.is_unsafe and door.audited:
-            await self._write_audit(visit, response.status_code, sentence)
+            response, sentence = self._error_response(request, error)
+        if route.is_unsafe and route.audited:
+            await self._write_audit(request, response.status_code, sentence)
         if not response.headers.get("cache-control"):
             response.headers["Cache-Control"] = "no-store"
         # With `no-referrer` a browser sends forms with `Origin: null`, which does not identify the sender.
         response.headers["Referrer-Policy"] = "same-origin"
         await response(scope, receive, send)
 
-    async def _authorize(self, visit: ConsoleRequest) -> None:
-        visit.principal = who = await self._entry.identify(visit.request)
-        need = visit.route.need
-        if who.role < need and visit.route.here and self._entry.is_local(visit.request):
-            visit.principal = who = Principal("local", AccessLevel.VIEWER)
+    async def _authorize(self, request: ConsoleRequest) -> None:
+        request.principal = who = await self._authenticator.identify(request.http)
+        need = request.route.need
+        if who.role < need and request.route.here and self._authenticator.is_local(request.http):
+            request.principal = who = Principal("local", AccessLevel.VIEWER)
         if who.role < need:
-            if who.is_anonymous and not self._entry.signs_in:
+            if who.is_anonymous and not self._authenticator.signs_in:
                 raise RequestRefused(
                     403,
                     message(
-                        "This is not for everybody: it is shown at the machine itself, or in the console of `tarrafa "
-                        "node`."
+                        "This page is not public: it is shown to local requests, or in the console of `tarrafa node`."
                     ),
                 )
             if who.is_anonymous:
-                raise RequestRefused(
-                    401, message("Sign in first: this is not for everybody."), {"WWW-Authenticate": "Bearer"}
-                )
-            raise RequestRefused(
-                403, message("{name} may not do this: it is for those who may change things.", name=who.name)
-            )
-        if not visit.route.is_unsafe:
+                raise RequestRefused(401, message("Sign in first: this is not public."), {"WWW-Authenticate": "Bearer"})
+            raise RequestRefused(403, message("{name} may not do this: it needs the role admin.", name=who.name))
+        if not request.route.is_unsafe:
             return
-        if who.how != "bearer" and is_cross_site(visit.request, self._entry.public):
-            raise RequestRefused(403, message("This was sent by a page of another site, and so it was not done."))
-        await self._read_request_body(visit)
-        if who.how in ("session", "local") and not _has_valid_csrf_token(visit):
+        if who.how != "bearer" and is_cross_site(request.http, self._authenticator.public):
+            raise RequestRefused(403, message("A page of another site sent this request: it was refused."))
+        await self._read_request_body(request)
+        if who.how in ("session", "local") and not _has_valid_csrf_token(request):
             raise RequestRefused(
                 403,
-                message("This form is too old, or did not come from here: load the page again and send it once more."),
+                message("The form is outdated, or from another site: load the page again and resend it."),
             )
 
-    async def _read_request_body(self, visit: ConsoleRequest) -> None:
-        kind = visit.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    async def _read_request_body(self, request: ConsoleRequest) -> None:
+        kind = request.http.headers.get("content-type", "").partition(";")[0].strip().lower()
         try:
             async with asyncio.timeout(BODY_S_MAX):
-                body = await read_body(visit.request, visit.route.body_bytes_max)
+                body = await read_body(request.http, request.route.body_bytes_max)
         except TimeoutError:
-            raise RequestRefused(408, message("It did not come whole: send it again.")) from None
+            raise RequestRefused(408, message("The request was not received completely: send it again.")) from None
         if body is None:
             raise RequestRefused(
-                413, message("It is too large: at most {most} bytes are read.", most=visit.route.body_bytes_max)
+                413, message("The body is too large: the maximum is {most} bytes.", most=request.route.body_bytes_max)
             )
-        wanted = JSON_TYPE if visit.route.is_for_programs else FORM_TYPE
+        wanted = JSON_TYPE if request.route.is_for_programs else FORM_TYPE
         if body and kind != wanted:
-            raise RequestRefused(415, message("It must be sent as {type}.", type=wanted))
-        visit.body = body
-        if not visit.route.is_for_programs:
-            visit.form = parse_form(body) if len(body) <= FORM_BYTES_MAX else await asyncio.to_thread(parse_form, body)
+            raise RequestRefused(415, message("The body must be sent as {type}.", type=wanted))
+        request.body = body
+        if not request.route.is_for_programs:
+            request.form = (
+                parse_form(body) if len(body) <= FORM_BYTES_MAX else await asyncio.to_thread(parse_form, body)
+            )
 
-    def _error_response(self, visit: ConsoleRequest, error: Exception) -> tuple[Response, str]:
+    def _error_response(self, request: ConsoleRequest, error: Exception) -> tuple[Response, str]:
         """The response, and its text for the audit log."""
-        request = visit.request
-        code, sentence, headers = status_and_message(error, visit.translator)
-        if visit.route.is_for_programs:
+        http = request.http
+        code, sentence, headers = status_and_message(error, request.translator)
+        if request.route.is_for_programs:
             complaints = error.complaints if isinstance(error, InvalidDraft) else None
             return problem_response(code, sentence, headers, complaints), sentence
-        if code == 401 and not visit.route.is_unsafe:
-            asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-            return RedirectResponse(f"{LOGIN_PATH}?next={quote(asked[:NEXT_CHARS_MAX])}", 303), sentence
-        if not self._entry.signs_in:
-            return self._replies.html(request, "error.html", code, sentence=sentence), sentence
-        response = visit.html("console/console_error.html", code, sentence=sentence, is_stranger=code == 401)
+        if code == 401 and not request.route.is_unsafe:
+            path = http.url.path + (f"?{http.url.query}" if http.url.query else "")
+            return RedirectResponse(f"{LOGIN_PATH}?next={quote(path[:NEXT_CHARS_MAX])}", 303), sentence
+        if not self._authenticator.signs_in:
+            return self._pages.html(http, "error.html", code, sentence=sentence), sentence
+        response = request.html("console/console_error.html", code, sentence=sentence, is_stranger=code == 401)
         response.headers.update(headers)
         return response, sentence
 
-    async def _write_audit(self, visit: ConsoleRequest, code: int, sentence: str) -> None:
-        door, request, refused = visit.route, visit.request, code >= 400
-        name = visit.principal.name
-        who = name if not visit.principal.is_anonymous else f"{name} ({self._entry.client_address_of(request)})"
-        subject = visit.subject or " ".join(map(str, request.path_params.values()))
-        detail = visit.detail or (f"{code}: {sentence}" if refused else "")
-        action = door.action or f"{door.method} {door.path}"
+    async def _write_audit(self, request: ConsoleRequest, code: int, sentence: str) -> None:
+        route, http, refused = request.route, request.http, code >= 400
+        name = request.principal.name
+        who = name if not request.principal.is_anonymous else f"{name} ({self._authenticator.client_address_of(http)})"
+        subject = request.subject or " ".join(map(str, http.path_params.values()))
+        detail = request.detail or (f"{code}: {sentence}" if refused else "")
+        action = route.action or f"{route.method} {route.path}"
         try:
-            await asyncio.to_thread(self._entry.audit.record, who, action, subject, detail, refused=refused)
+            await asyncio.to_thread(self._authenticator.audit.record, who, action, subject, detail, refused=refused)
         except TarrafaError as error:
             log.error("the audit could not be written: %s", error)
 
@@ -251,25 +248,21 @@ def parse_form(body: bytes) -> ConsoleFormData:
         text = body.decode("ascii")
         fields = parse_qsl(text, keep_blank_values=True, errors="replace", max_num_fields=FIELDS_MAX)
     except UnicodeError:
-        raise RequestRefused(
-            400, message("It cannot be understood: fields must be UTF-8, each other byte written as %HH.")
-        ) from None
+        raise RequestRefused(400, message("Invalid form: fields must be UTF-8, other bytes written as %HH.")) from None
     except ValueError:
-        raise RequestRefused(
-            400, message("There are too many fields: at most {most} are read.", most=FIELDS_MAX)
-        ) from None
+        raise RequestRefused(400, message("Too many fields: the maximum is {most}.", most=FIELDS_MAX)) from None
     return ConsoleFormData(fields)
 
 
-def _has_valid_csrf_token(visit: ConsoleRequest) -> bool:
+def _has_valid_csrf_token(request: ConsoleRequest) -> bool:
     """Whether one of our own pages sent the form: only they know the token. A page of another site cannot send JSON or
     use a method other than POST without a preflight request, which is never allowed: so a local program needs no token.
     """
-    request, given = visit.request, visit.request.headers.get(CSRF_HEADER, "") or visit.form.get(CSRF_FIELD)
-    if hmac.compare_digest(given.encode(errors="replace"), visit.principal.csrf.encode()):
+    http, given = request.http, request.http.headers.get(CSRF_HEADER, "") or request.form.get(CSRF_FIELD)
+    if hmac.compare_digest(given.encode(errors="replace"), request.principal.csrf.encode()):
         return True
-    is_json = request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON_TYPE
-    return visit.principal.how == "local" and visit.route.is_for_programs and (is_json or request.method != "POST")
+    is_json = http.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON_TYPE
+    return request.principal.how == "local" and request.route.is_for_programs and (is_json or http.method != "POST")
 
 
 def safe_redirect_path(text: str) -> str:
@@ -279,18 +272,22 @@ def safe_redirect_path(text: str) -> str:
 
 
 def guard_routes(
-    doors: Iterable[GuardedRoute], entry: Authenticator, replies: PageResponses, below: str = ""
+    guarded: Iterable[GuardedRoute], authenticator: Authenticator, pages: PageResponses, below: str = ""
 ) -> list[BaseRoute]:
     """The routes: one per path, so that each knows all its methods. `below`: where they are mounted."""
     by_path: dict[str, list[GuardedRoute]] = {}
-    for door in doors:
-        at = by_path.setdefault(door.path, [])
-        if any(other.method == door.method for other in at):
-            raise TypeError(f"{door.method} {door.path}: there is such a door already")
-        at.append(door)
+    for one in guarded:
+        same_path = by_path.setdefault(one.path, [])
+        if any(other.method == one.method for other in same_path):
+            raise TypeError(f"{one.method} {one.path}: is defined twice")
+        same_path.append(one)
     return [
-        Route(path.removeprefix(below) or "/", RouteGuard(at, entry, replies), methods=[door.method for door in at])
-        for path, at in by_path.items()
+        Route(
+            path.removeprefix(below) or "/",
+            RouteGuard(same_path, authenticator, pages),
+            methods=[one.method for one in same_path],
+        )
+        for path, same_path in by_path.items()
     ]
 
 
@@ -305,4 +302,4 @@ def check_all_guarded(
         path = before + str(getattr(route, "path", ""))
         is_guarded = isinstance(route, Route) and isinstance(route.endpoint, RouteGuard)
         if path.startswith(under) and not is_guarded:
-            raise TypeError(f"{path}: does not say whom it is for; it needs a door")
+            raise TypeError(f"{path}: has no access level; it needs a guard")

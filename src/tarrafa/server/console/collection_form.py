@@ -105,131 +105,135 @@ class CollectionFormPages:
 
     # -- a new one ----------------------------------------------------------------------------------------------------
 
-    async def new(self, visit: ConsoleRequest) -> Response:
-        asked = visit.request.query_params
+    async def new(self, request: ConsoleRequest) -> Response:
+        asked = request.http.query_params
         if asked.get("copy"):
             original = await self._config(asked["copy"])
             typed = await asyncio.to_thread(form.form_from_collection, original)
-            return await self._form(visit, typed | {"name": [f"{original.name}-2"]}, origin=original)
+            return await self._form(request, typed | {"name": [f"{original.name}-2"]}, origin=original)
         preset = asked.get("preset", "")
         if not preset:
-            return await self._form(visit, {})
+            return await self._form(request, {})
         wish = PresetRequest(asked.get("root", ""), country=asked.get("country", ""), contact=asked.get("contact", ""))
         if not wish.root:
-            return await self._form(visit, {}, preset=preset)
+            return await self._form(request, {}, preset=preset)
         try:
             made = drafts.draft_from_table(presets.preset_table(preset, wish))
         except ConfigError as error:
-            return await self._form(visit, {}, preset=preset, sentence=visit.translator.render(error.message), code=400)
+            return await self._form(
+                request, {}, preset=preset, sentence=request.translator.render(error.message), code=400
+            )
         shown = form.form_from_collection(made.collection) if made.collection is not None else {}
-        return await self._form(visit, shown | {"name": []}, made.complaints, preset)
+        return await self._form(request, shown | {"name": []}, made.complaints, preset)
 
-    async def create(self, visit: ConsoleRequest) -> Response:
-        typed = _typed_fields(visit)
-        origin = await self._copied_collection(visit, typed)
+    async def create(self, request: ConsoleRequest) -> Response:
+        typed = _typed_fields(request)
+        origin = await self._copied_collection(request, typed)
         draft = await asyncio.to_thread(drafts.draft_from_form, typed, None, origin)
-        start = bool(visit.form.get("start"))
+        start = bool(request.form.get("start"))
         try:
-            made = await collection_edits.create_collection(self._coordinator, draft, visit.principal.name, start=start)
+            made = await collection_edits.create_collection(
+                self._coordinator, draft, request.principal.name, start=start
+            )
         except InvalidDraft as error:
-            visit.detail = collection_edits.keys_for_audit(error.complaints)
-            return await self._form(visit, typed, error.complaints, origin=origin, code=400)
-        visit.audit_note(made.name)
-        return visit.redirect(f"/console/c/{made.name}")
+            request.detail = collection_edits.keys_for_audit(error.complaints)
+            return await self._form(request, typed, error.complaints, origin=origin, code=400)
+        request.audit_note(made.name)
+        return request.redirect(f"/console/c/{made.name}")
 
-    async def redirect_to_form(self, visit: ConsoleRequest) -> Response:
+    async def redirect_to_form(self, request: ConsoleRequest) -> Response:
         """Whoever comes to what was tried by a link, in the other language perhaps."""
-        asked = visit.request.url
-        return visit.redirect(asked.path.removesuffix("/try") + (f"?{asked.query}" if asked.query else ""))
+        asked = request.http.url
+        return request.redirect(asked.path.removesuffix("/try") + (f"?{asked.query}" if asked.query else ""))
 
-    async def dry_run_new(self, visit: ConsoleRequest) -> Response:
-        typed = _typed_fields(visit)
-        origin = await self._copied_collection(visit, typed)
+    async def dry_run_new(self, request: ConsoleRequest) -> Response:
+        typed = _typed_fields(request)
+        origin = await self._copied_collection(request, typed)
         draft = await asyncio.to_thread(drafts.trial_draft_from_form, typed, None, origin)
-        return await self._form_dry_run(visit, typed, draft, origin=origin)
+        return await self._form_dry_run(request, typed, draft, origin=origin)
 
-    async def _copied_collection(self, visit: ConsoleRequest, typed: Mapping[str, list[str]]) -> Collection | None:
-        copied = visit.form.get("copy")
+    async def _copied_collection(self, request: ConsoleRequest, typed: Mapping[str, list[str]]) -> Collection | None:
+        copied = request.form.get("copy")
         return await self._config(copied) if copied and typed.get(form.KEPT) else None
 
     # -- one that is there --------------------------------------------------------------------------------------------
 
-    async def edit(self, visit: ConsoleRequest) -> Response:
-        collection = await self._config(visit.param("name"))
+    async def edit(self, request: ConsoleRequest) -> Response:
+        collection = await self._config(request.param("name"))
         typed = await asyncio.to_thread(form.form_from_collection, collection)
-        return await self._form(visit, typed, editing=collection.name, origin=collection)
+        return await self._form(request, typed, editing=collection.name, origin=collection)
 
-    async def save(self, visit: ConsoleRequest) -> Response:
-        name, typed = visit.param("name"), _typed_fields(visit)
+    async def save(self, request: ConsoleRequest) -> Response:
+        name, typed = request.param("name"), _typed_fields(request)
         before = await self._config(name)
         draft = await asyncio.to_thread(drafts.draft_from_form, typed, before)
         try:
-            given = visit.form.get("revision")
+            given = request.form.get("revision")
             revision = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else None
             changes = await collection_edits.edit_collection(
-                self._coordinator, before, draft, visit.principal.name, revision
+                self._coordinator, before, draft, request.principal.name, revision
             )
         except InvalidDraft as error:
-            visit.audit_note(name, collection_edits.keys_for_audit(error.complaints))
-            return await self._form(visit, typed, error.complaints, editing=name, origin=before, code=400)
-        visit.audit_note(name, collection_edits.keys_for_audit(changes))
-        return visit.redirect(f"/console/c/{name}")
+            request.audit_note(name, collection_edits.keys_for_audit(error.complaints))
+            return await self._form(request, typed, error.complaints, editing=name, origin=before, code=400)
+        request.audit_note(name, collection_edits.keys_for_audit(changes))
+        return request.redirect(f"/console/c/{name}")
 
-    async def dry_run_edit(self, visit: ConsoleRequest) -> Response:
-        name, typed = visit.param("name"), _typed_fields(visit)
+    async def dry_run_edit(self, request: ConsoleRequest) -> Response:
+        name, typed = request.param("name"), _typed_fields(request)
         before = await self._config(name)
         draft = await asyncio.to_thread(drafts.trial_draft_from_form, typed, before)
-        return await self._form_dry_run(visit, typed, draft, origin=before, editing=name)
+        return await self._form_dry_run(request, typed, draft, origin=before, editing=name)
 
-    async def toml(self, visit: ConsoleRequest) -> Response:
-        collection = await self._config(visit.param("name"))
-        collection = collection if visit.is_admin else redact_collection(collection)
+    async def toml(self, request: ConsoleRequest) -> Response:
+        collection = await self._config(request.param("name"))
+        collection = collection if request.is_admin else redact_collection(collection)
         named = {"Content-Disposition": f'attachment; filename="{collection.name}.toml"'}
         return PlainTextResponse(await asyncio.to_thread(toml_writer.collection_to_toml, collection), headers=named)
 
-    async def versions(self, visit: ConsoleRequest) -> Response:
-        name = visit.param("name")
+    async def versions(self, request: ConsoleRequest) -> Response:
+        name = request.param("name")
         rows = await self._coordinator.monitor.version_changes(name)
-        return self._page(visit, "console/collection_versions.html", name=name, rows=rows)
+        return self._page(request, "console/collection_versions.html", name=name, rows=rows)
 
-    async def versions_json(self, visit: ConsoleRequest) -> Response:
-        return visit.json(await self._coordinator.monitor.version_changes(visit.param("name")))
+    async def versions_json(self, request: ConsoleRequest) -> Response:
+        return request.json(await self._coordinator.monitor.version_changes(request.param("name")))
 
     # -- before it starts ---------------------------------------------------------------------------------------------
 
-    async def dry_run_page(self, visit: ConsoleRequest) -> Response:
-        return await self._dry_run_response(visit, "")
+    async def dry_run_page(self, request: ConsoleRequest) -> Response:
+        return await self._dry_run_response(request, "")
 
-    async def dry_run(self, visit: ConsoleRequest) -> Response:
-        return await self._dry_run_response(visit, visit.form.get("urls"))
+    async def dry_run(self, request: ConsoleRequest) -> Response:
+        return await self._dry_run_response(request, request.form.get("urls"))
 
-    async def dry_run_json(self, visit: ConsoleRequest) -> Response:
-        collection = await self._config(visit.param("name"))
-        return visit.json({"name": collection.name, "estimate": await self._rehearsal.estimate(collection)})
+    async def dry_run_json(self, request: ConsoleRequest) -> Response:
+        collection = await self._config(request.param("name"))
+        return request.json({"name": collection.name, "estimate": await self._rehearsal.estimate(collection)})
 
-    async def _dry_run_response(self, visit: ConsoleRequest, urls: str) -> Response:
-        collection, _ = await self._config(visit.param("name")), visit.translator
+    async def _dry_run_response(self, request: ConsoleRequest, urls: str) -> Response:
+        collection, _ = await self._config(request.param("name")), request.translator
         judged, sentence = ScopeCheckResponse([], []), ""
         try:
             judged = await self._rehearsal.check_scope(collection, urls.splitlines())
         except ConfigError as error:
             sentence = _.render(error.message)
         return self._page(
-            visit, "console/dry_run.html", 400 if sentence else 200, name=collection.name, urls=urls,
+            request, "console/dry_run.html", 400 if sentence else 200, name=collection.name, urls=urls,
             verdicts=judged.verdicts, sentence=sentence, unknown=judged.unknown,
             estimate=await self._rehearsal.estimate(collection), most=URLS_MAX,
         )  # fmt: skip
 
     async def _form_dry_run(
         self,
-        visit: ConsoleRequest,
+        request: ConsoleRequest,
         typed: Mapping[str, list[str]],
         draft: Draft,
         origin: Collection | None,
         editing: str = "",
     ) -> Response:
         """The form as it was sent, with what would come of it."""
-        urls, wants_estimate, _ = visit.form.get("urls"), visit.form.get("try") == "estimate", visit.translator
+        urls, wants_estimate, _ = request.form.get("urls"), request.form.get("try") == "estimate", request.translator
         tried, complaints, sentence = FormDryRun(urls, True), draft.complaints, ""
         if draft.collection is not None:
             try:
@@ -242,14 +246,14 @@ class CollectionFormPages:
                 sentence = _.render(error.message)
         code = 400 if complaints or sentence else 200
         return await self._form(
-            visit, typed, complaints, sentence=sentence, editing=editing, origin=origin, code=code, tried=tried
+            request, typed, complaints, sentence=sentence, editing=editing, origin=origin, code=code, tried=tried
         )
 
     # -- how it is drawn ----------------------------------------------------------------------------------------------
 
     async def _form(
         self,
-        visit: ConsoleRequest,
+        request: ConsoleRequest,
         typed: Mapping[str, list[str]],
         complaints: list[Complaint] = [],  # noqa: B006 (nobody changes it)
         preset: str = "",
@@ -260,7 +264,7 @@ class CollectionFormPages:
         tried: FormDryRun = FormDryRun(),  # noqa: B008 (nobody changes it)
     ) -> Response:
         """`origin`: whose long lists are kept."""
-        _, usual = visit.translator, form.default_form()
+        _, usual = request.translator, form.default_form()
         kept = await asyncio.to_thread(form.long_lists, origin) if typed.get(form.KEPT) else {}
         wrong: dict[str, list[str]] = {}
         for one in complaints:
@@ -272,11 +276,11 @@ class CollectionFormPages:
             values = list(typed.get(field.name, [])), usual[field.name], wrong.pop(field.name, [])
             sections.setdefault(field.section, []).append(_field_view(field, *values, long, _))
         others = [sentence] * bool(sentence) + [message for messages in wrong.values() for message in messages]
-        asked = visit.request.query_params
+        asked = request.http.query_params
         return self._page(
-            visit, "console/collection_form.html", code, sections=sections, section_labels=SECTION_LABELS,
+            request, "console/collection_form.html", code, sections=sections, section_labels=SECTION_LABELS,
             others=others, editing=editing, preset=preset,
-            revision=visit.form.get("revision") or self._revision(editing),
+            revision=request.form.get("revision") or self._revision(editing),
             presets=presets.preset_titles(_.code), wish={name: asked.get(name, "") for name in PRESET_PARAMS},
             count=len(complaints) + bool(sentence), copied="" if editing or origin is None else origin.name,
             tried=tried,
@@ -287,17 +291,17 @@ class CollectionFormPages:
         status = self._coordinator.overview.status(name)
         return status.revision if status is not None else ""
 
-    def _page(self, visit: ConsoleRequest, template: str, code: int = 200, **values: Any) -> Response:
-        return visit.html(template, code, section="/console", **values)
+    def _page(self, request: ConsoleRequest, template: str, code: int = 200, **values: Any) -> Response:
+        return request.html(template, code, section="/console", **values)
 
     async def _config(self, name: str) -> Collection:
         return await self._coordinator.definitions.in_force(name)
 
 
-def _typed_fields(visit: ConsoleRequest) -> dict[str, list[str]]:
+def _typed_fields(request: ConsoleRequest) -> dict[str, list[str]]:
     """What was typed, field by field; what the form says besides is not a collection's."""
     found: dict[str, list[str]] = {}
-    for name, value in visit.form.fields:
+    for name, value in request.form.fields:
         if name not in NON_FIELD_NAMES:
             found.setdefault(name, []).append(value)
     return found

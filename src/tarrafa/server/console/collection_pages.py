@@ -41,16 +41,16 @@ class CollectionPages:
             GuardedRoute("GET", f"{at}/delete", AccessLevel.ADMIN, self.confirm_delete),
         ]
 
-    async def overview(self, visit: ConsoleRequest) -> Response:
-        return self._page(visit, "console/overview.html", picture=self._coordinator.monitor.snapshot())
+    async def overview(self, request: ConsoleRequest) -> Response:
+        return self._page(request, "console/overview.html", picture=self._coordinator.monitor.snapshot())
 
-    async def overview_json(self, visit: ConsoleRequest) -> Response:
-        return visit.json(self._coordinator.monitor.snapshot())
+    async def overview_json(self, request: ConsoleRequest) -> Response:
+        return request.json(self._coordinator.monitor.snapshot())
 
-    async def overview_live(self, visit: ConsoleRequest) -> Response:
+    async def overview_live(self, request: ConsoleRequest) -> Response:
         parts = {"overview": "console/overview_part.html"}
         return self._streams.stream(
-            visit, lambda picture: {place: (file, {"picture": picture}) for place, file in parts.items()}
+            request, lambda picture: {place: (file, {"picture": picture}) for place, file in parts.items()}
         )
 
     def _detail_values(self, one: CollectionSnapshot) -> dict[str, Any]:
@@ -58,49 +58,49 @@ class CollectionPages:
         del seen["collection"]
         return seen
 
-    async def collection(self, visit: ConsoleRequest) -> Response:
-        picture, one = self._found(visit)
-        asked = visit.request.query_params.get("span", "")
+    async def collection(self, request: ConsoleRequest) -> Response:
+        picture, one = self._found(request)
+        asked = request.http.query_params.get("span", "")
         span, seen = asked if asked in CHART_SPANS_S else "15m", self._detail_values(one)
-        return self._page(visit, "console/collection.html", picture=picture, one=one, span=span, **seen)
+        return self._page(request, "console/collection.html", picture=picture, one=one, span=span, **seen)
 
-    async def collection_json(self, visit: ConsoleRequest) -> Response:
-        _, one = self._found(visit)
-        return visit.json(self._coordinator.monitor.detail(one))
+    async def collection_json(self, request: ConsoleRequest) -> Response:
+        _, one = self._found(request)
+        return request.json(self._coordinator.monitor.detail(one))
 
-    async def collection_live(self, visit: ConsoleRequest) -> Response:
-        name = self._found(visit)[1].name
+    async def collection_live(self, request: ConsoleRequest) -> Response:
+        name = self._found(request)[1].name
 
         def parts(picture: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
             one = picture.collection(name)
             values = {"picture": picture, "one": one} | self._detail_values(one)
             return {place: (f"console/{file}.html", values) for place, file in LIVE_PARTS.items()}
 
-        return self._streams.stream(visit, parts, lambda picture: {"sample": picture.collection(name).sample})
+        return self._streams.stream(request, parts, lambda picture: {"sample": picture.collection(name).sample})
 
-    async def samples(self, visit: ConsoleRequest) -> Response:
-        name, now = self._found(visit)[1].name, self._coordinator.clock.now()
-        asked = visit.request.query_params.get("span", "")
+    async def samples(self, request: ConsoleRequest) -> Response:
+        name, now = self._found(request)[1].name, self._coordinator.clock.now()
+        asked = request.http.query_params.get("span", "")
         since = now - CHART_SPANS_S.get(asked, CHART_SPANS_S["15m"])
         samples = self._coordinator.monitor.timeseries.between(name, since, now)
-        return visit.json({"samples": samples, "since": None if asked == "all" else since, "until": now})
+        return request.json({"samples": samples, "since": None if asked == "all" else since, "until": now})
 
-    async def act(self, visit: ConsoleRequest) -> Response:
-        name, action = visit.param("name"), visit.form.get("action")
-        visit.audit_note(name, action if action in ACTIONS else "")
-        self._found(visit)
+    async def act(self, request: ConsoleRequest) -> Response:
+        name, action = request.param("name"), request.form.get("action")
+        request.audit_note(name, action if action in ACTIONS else "")
+        self._found(request)
         if action not in ACTIONS:
             raise HTTPException(400, "there is no such action")
-        await self._coordinator.actions.act(name, action, visit.principal.name)
-        return visit.redirect("/console" if action == "delete" else f"/console/c/{name}")
+        await self._coordinator.actions.act(name, action, request.principal.name)
+        return request.redirect("/console" if action == "delete" else f"/console/c/{name}")
 
-    async def confirm_delete(self, visit: ConsoleRequest) -> Response:
-        picture, one = self._found(visit)
-        return self._page(visit, "console/delete_collection.html", picture=picture, one=one)
+    async def confirm_delete(self, request: ConsoleRequest) -> Response:
+        picture, one = self._found(request)
+        return self._page(request, "console/delete_collection.html", picture=picture, one=one)
 
-    def _found(self, visit: ConsoleRequest) -> tuple[SystemSnapshot, CollectionSnapshot]:
+    def _found(self, request: ConsoleRequest) -> tuple[SystemSnapshot, CollectionSnapshot]:
         picture = self._coordinator.monitor.snapshot()
-        return picture, picture.collection(visit.param("name"))
+        return picture, picture.collection(request.param("name"))
 
-    def _page(self, visit: ConsoleRequest, template: str, **values: Any) -> Response:
-        return visit.html(template, section="/console", **values)
+    def _page(self, request: ConsoleRequest, template: str, **values: Any) -> Response:
+        return request.html(template, section="/console", **values)

@@ -18,7 +18,7 @@ from tarrafa.credentials import Credential, CredentialKind, RedactedCredential
 from tarrafa.errors import ConfigError, NotFound
 from tarrafa.i18n import message
 from tarrafa.server.api.collection_routes import COLLECTION_PATH
-from tarrafa.server.api.route_registry import ApiCall, ApiRegistry
+from tarrafa.server.api.route_registry import ApiRoute
 from tarrafa.server.auth.authentication import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
 from tarrafa.server.page_responses import json_response
@@ -48,53 +48,41 @@ class CredentialPages:
             GuardedRoute("POST", at, AccessLevel.ADMIN, self.change_from_form, "change a secret"),
         ]
 
-    def register(self, api: ApiRegistry) -> None:
+    def api_routes(self) -> list[ApiRoute]:
         admin, at, action = AccessLevel.ADMIN, f"{COLLECTION_PATH}/secrets", "change a secret"
-        api.route("GET", at, "What is shown to sites: never the secrets", admin, answer=list[RedactedCredential])(
-            self.list_credentials
-        )
-        api.route(
-            "POST",
-            at,
-            "Give a secret, or another one in its place",
-            admin,
-            body=Credential,
-            answer=RedactedCredential,
-            code=201,
-            action=action,
-        )(self.add_credential)
-        api.route("DELETE", at, "Take a secret away", admin, query=CredentialParams, action=action)(
-            self.remove_credential
-        )
+        add, remove = self.add_credential, self.remove_credential
+        return [
+            ApiRoute("GET", at, "Credentials for sites, without their secrets", admin, self.list_credentials),
+            ApiRoute("POST", at, "Add or replace a credential", admin, add, action, 201),
+            ApiRoute("DELETE", at, "Remove a credential", admin, remove, action),
+        ]
 
-    async def list_credentials(self, call: ApiCall) -> list[RedactedCredential]:
-        return await asyncio.to_thread(credentials.list_redacted, self._data, self._name(call.visit))
+    async def list_credentials(self, request: ConsoleRequest) -> list[RedactedCredential]:
+        return await asyncio.to_thread(credentials.list_redacted, self._data, self._name(request))
 
-    async def add_credential(self, call: ApiCall) -> RedactedCredential:
-        secret: Credential = call.body
-        name = self._name(call.visit)
-        call.visit.audit_note(name, f"add {secret.kind} for {' '.join(secret.hosts)}")
-        await asyncio.to_thread(credentials.add, self._data, name, secret)
-        return secret.redacted
+    async def add_credential(self, request: ConsoleRequest, body: Credential) -> RedactedCredential:
+        name = self._name(request)
+        request.audit_note(name, f"add {body.kind} for {' '.join(body.hosts)}")
+        await asyncio.to_thread(credentials.add, self._data, name, body)
+        return body.redacted
 
-    async def remove_credential(self, call: ApiCall) -> None:
-        asked: CredentialParams = call.query
-        name = self._name(call.visit)
-        call.visit.audit_note(name, f"remove {asked.kind or ''} for {asked.host}")
-        if not await asyncio.to_thread(credentials.remove, self._data, name, asked.host, asked.kind, asked.name):
+    async def remove_credential(self, request: ConsoleRequest, query: CredentialParams) -> None:
+        name = self._name(request)
+        request.audit_note(name, f"remove {query.kind or ''} for {query.host}")
+        if not await asyncio.to_thread(credentials.remove, self._data, name, query.host, query.kind, query.name):
             raise NotFound(message("{name}: there is no such secret", name=name))
 
-    async def credentials_json(self, visit: ConsoleRequest) -> Response:
-        return json_response(credentials.list_redacted(self._data, self._name(visit)))
+    async def credentials_json(self, request: ConsoleRequest) -> Response:
+        return json_response(credentials.list_redacted(self._data, self._name(request)))
 
-    async def credentials_page(self, visit: ConsoleRequest) -> Response:
-        return self._page(visit)
+    async def credentials_page(self, request: ConsoleRequest) -> Response:
+        return self._page(request)
 
-    async def change_from_form(self, visit: ConsoleRequest) -> Response:
-        name, form = self._name(visit), visit.form
+    async def change_from_form(self, request: ConsoleRequest) -> Response:
+        name, form = self._name(request), request.form
         hosts = tuple(form.get("hosts").split())
         kind = next((one for one in KINDS if one == form.get("kind")), None)
-        visit.audit_note(name, f"{form.get('action')} {kind or ''} for {' '.join(hosts)}"[:300])
+        request.audit_note(name, f"{form.get('action')} {kind or ''} for {' '.join(hosts)}"[:300])
         if kind is None:
             raise HTTPException(400, "there is no such kind of secret")
         try:
@@ -105,13 +93,13 @@ class CredentialPages:
                 label, insecure = form.get("label").strip(), bool(form.get("insecure"))
                 credentials.add(self._data, name, Credential(hosts, kind, label, form.get("value"), insecure))
         except ConfigError as error:
-            return self._page(visit, 400, visit.translator.render(error.message))
-        return visit.redirect(f"/console/c/{name}/secrets")
+            return self._page(request, 400, request.translator.render(error.message))
+        return request.redirect(f"/console/c/{name}/secrets")
 
-    def _page(self, visit: ConsoleRequest, code: int = 200, sentence: str = "") -> Response:
-        name = self._name(visit)
+    def _page(self, request: ConsoleRequest, code: int = 200, sentence: str = "") -> Response:
+        name = self._name(request)
         values: dict[str, Any] = {"name": name, "known": credentials.list_redacted(self._data, name), "kinds": KINDS}
-        return visit.html("console/credentials.html", code, section="/console", sentence=sentence, **values)
+        return request.html("console/credentials.html", code, section="/console", sentence=sentence, **values)
 
-    def _name(self, visit: ConsoleRequest) -> str:
-        return self._coordinator.monitor.current_snapshot().collection(visit.param("name")).name
+    def _name(self, request: ConsoleRequest) -> str:
+        return self._coordinator.monitor.current_snapshot().collection(request.param("name")).name

@@ -25,7 +25,7 @@ SITE_STAGES = {
     "unheard": message("not mentioned yet"),
     "heard": message("mentioned"),
     "listed": message("in the table"),
-    "chosen": message("being walked"),
+    "chosen": message("being crawled"),
     "over": message("walked"),
 }
 ACTIONS = {
@@ -69,8 +69,8 @@ ACCESS_LEVELS = {
 }
 API_NEEDS = {
     "open": message("for everybody"),
-    "viewer": message("for those who may see"),
-    "admin": message("for those who may change"),
+    "viewer": message("for viewers"),
+    "admin": message("for admins"),
 }
 AUDIT_ACTIONS = (  # as the audit writes them
     message("act on a collection"),

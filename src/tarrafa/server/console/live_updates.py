@@ -42,14 +42,14 @@ class LiveUpdates:
         self._ending.set()
 
     def stream(
-        self, visit: ConsoleRequest, parts: PageParts, more: Callable[[SystemSnapshot], dict[str, Any]] | None = None
+        self, request: ConsoleRequest, parts: PageParts, more: Callable[[SystemSnapshot], dict[str, Any]] | None = None
     ) -> Response:
         if self._count >= STREAMS_MAX:
             raise HTTPException(503, "too many look on; load the page again to see it as it is now")
 
         def news() -> bytes:
             picture = self._picture()
-            drawn = {place: render_part(visit, file, **values) for place, (file, values) in parts(picture).items()}
+            drawn = {place: render_part(request, file, **values) for place, (file, values) in parts(picture).items()}
             return msgspec.json.encode({"parts": drawn, **(more(picture) if more is not None else {})})
 
         return StreamingResponse(self._events(news), media_type="text/event-stream", headers=HEADERS)
@@ -71,6 +71,6 @@ class LiveUpdates:
             self._count -= 1
 
 
-def render_part(visit: ConsoleRequest, template: str, **values: Any) -> str:
+def render_part(request: ConsoleRequest, template: str, **values: Any) -> str:
     """A piece of a page."""
-    return visit.responses.render(visit.request, template, **(visit.template_values() | values))
+    return request.pages.render(request.http, template, **(request.template_values() | values))

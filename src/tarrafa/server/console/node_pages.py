@@ -38,62 +38,64 @@ class NodePages:
             GuardedRoute("POST", f"{at}/forget", AccessLevel.ADMIN, self.forget_node, "forget a node"),
         ]
 
-    async def nodes_page(self, visit: ConsoleRequest) -> Response:
-        return self._page(visit, "console/nodes.html", picture=self._coordinator.monitor.snapshot())
+    async def nodes_page(self, request: ConsoleRequest) -> Response:
+        return self._page(request, "console/nodes.html", picture=self._coordinator.monitor.snapshot())
 
-    async def nodes_json(self, visit: ConsoleRequest) -> Response:
+    async def nodes_json(self, request: ConsoleRequest) -> Response:
         picture = self._coordinator.monitor.snapshot()
-        return visit.json({"nodes": picture.nodes, "totals": picture.totals})
+        return request.json({"nodes": picture.nodes, "totals": picture.totals})
 
-    async def nodes_live(self, visit: ConsoleRequest) -> Response:
-        return self._streams.stream(visit, lambda picture: {"nodes": ("console/nodes_part.html", {"picture": picture})})
+    async def nodes_live(self, request: ConsoleRequest) -> Response:
+        return self._streams.stream(
+            request, lambda picture: {"nodes": ("console/nodes_part.html", {"picture": picture})}
+        )
 
-    async def node_page(self, visit: ConsoleRequest) -> Response:
-        one = self._found(visit, self._coordinator.monitor.snapshot())
-        return self._node_response(visit, one, ordering.form_from_orders(one.node.orders))
+    async def node_page(self, request: ConsoleRequest) -> Response:
+        one = self._found(request, self._coordinator.monitor.snapshot())
+        return self._node_response(request, one, ordering.form_from_orders(one.node.orders))
 
-    async def node_json(self, visit: ConsoleRequest) -> Response:
-        return visit.json(self._found(visit, self._coordinator.monitor.snapshot()))
+    async def node_json(self, request: ConsoleRequest) -> Response:
+        return request.json(self._found(request, self._coordinator.monitor.snapshot()))
 
-    async def node_live(self, visit: ConsoleRequest) -> Response:
-        self._found(visit, self._coordinator.monitor.snapshot())
+    async def node_live(self, request: ConsoleRequest) -> Response:
+        self._found(request, self._coordinator.monitor.snapshot())
 
         def parts(picture: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
-            one = self._found(visit, picture)
+            one = self._found(request, picture)
             return {"node": ("console/node_part.html", {"one": one, "picture": _single_node_picture(picture, one)})}
 
-        return self._streams.stream(visit, parts)
+        return self._streams.stream(request, parts)
 
-    async def save_node_settings(self, visit: ConsoleRequest) -> Response:
-        one, form = self._found(visit, self._coordinator.monitor.snapshot()), visit.form
+    async def save_node_settings(self, request: ConsoleRequest) -> Response:
+        one, form = self._found(request, self._coordinator.monitor.snapshot()), request.form
         typed = NodeOrdersForm(*(form.get(name).strip() for name in NodeOrdersForm.__struct_fields__))
         try:
             orders = ordering.orders_from_form(typed, form.all("roles"), paused=bool(form.get("paused")))
         except ConfigError as error:
-            return self._node_response(visit, one, typed, visit.translator.render(error.message), 400)
-        visit.audit_note(one.node.name, str(orders))
+            return self._node_response(request, one, typed, request.translator.render(error.message), 400)
+        request.audit_note(one.node.name, str(orders))
         self._coordinator.nodes.set_orders(one.node.name, orders, self._now())
-        return visit.redirect(f"/console/nodes/{one.node.name}")
+        return request.redirect(f"/console/nodes/{one.node.name}")
 
-    async def forget_node(self, visit: ConsoleRequest) -> Response:
-        name = visit.param("node")
-        visit.audit_note(name)
+    async def forget_node(self, request: ConsoleRequest) -> Response:
+        name = request.param("node")
+        request.audit_note(name)
         self._coordinator.nodes.forget(name, self._now())
-        return visit.redirect("/console/nodes")
+        return request.redirect("/console/nodes")
 
     def _node_response(
-        self, visit: ConsoleRequest, one: NodeSnapshot, typed: NodeOrdersForm, sentence: str = "", code: int = 200
+        self, request: ConsoleRequest, one: NodeSnapshot, typed: NodeOrdersForm, sentence: str = "", code: int = 200
     ) -> Response:
         picture = _single_node_picture(self._coordinator.monitor.snapshot(), one)
         return self._page(
-            visit, "console/node.html", code, picture=picture, one=one, typed=typed, sentence=sentence, roles=ROLES
+            request, "console/node.html", code, picture=picture, one=one, typed=typed, sentence=sentence, roles=ROLES
         )
 
-    def _found(self, visit: ConsoleRequest, picture: SystemSnapshot) -> NodeSnapshot:
-        return picture.node(visit.param("node"))
+    def _found(self, request: ConsoleRequest, picture: SystemSnapshot) -> NodeSnapshot:
+        return picture.node(request.param("node"))
 
-    def _page(self, visit: ConsoleRequest, template: str, code: int = 200, **values: Any) -> Response:
-        return visit.html(template, code, section="/console/nodes", **values)
+    def _page(self, request: ConsoleRequest, template: str, code: int = 200, **values: Any) -> Response:
+        return request.html(template, code, section="/console/nodes", **values)
 
 
 def _single_node_picture(picture: SystemSnapshot, one: NodeSnapshot) -> SystemSnapshot:

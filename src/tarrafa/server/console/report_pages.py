@@ -23,7 +23,7 @@ from tarrafa.report.report_store import ReportStore
 from tarrafa.report.schema import CollectionReport
 from tarrafa.runtime.token import Token
 from tarrafa.server.api.collection_routes import COLLECTION_PATH
-from tarrafa.server.api.route_registry import ApiCall, ApiRegistry
+from tarrafa.server.api.route_registry import ApiRoute
 from tarrafa.server.auth.authentication import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
 from tarrafa.server.console.live_updates import LiveUpdates
@@ -84,46 +84,34 @@ class ReportPages:
             GuardedRoute("POST", at, AccessLevel.ADMIN, self.start_report, "make a report"),
         ]
 
-    def register(self, api: ApiRegistry) -> None:
-        look, at = AccessLevel.VIEWER, f"{COLLECTION_PATH}/reports"
-        api.route("GET", at, "Its reports", look, answer=ReportListResponse)(self.list_reports)
-        api.route(
-            "POST",
-            at,
-            "Make a report; one at a time",
-            AccessLevel.ADMIN,
-            body=MakeReportRequest,
-            answer=ReportListResponse,
-            code=202,
-            action="make a report",
-        )(self.make_report)
-        api.route(
-            "GET",
-            f"{COLLECTION_PATH}/report",
-            "A report that was made",
-            look,
-            query=ReportParams,
-            answer=CollectionReport,
-        )(self.get_report)
+    def api_routes(self) -> list[ApiRoute]:
+        view, admin, at = AccessLevel.VIEWER, AccessLevel.ADMIN, COLLECTION_PATH
+        return [
+            ApiRoute("GET", f"{at}/reports", "Its reports", view, self.list_reports),
+            ApiRoute(
+                "POST", f"{at}/reports", "Make a report; one at a time", admin, self.make_report, "make a report", 202
+            ),
+            ApiRoute("GET", f"{at}/report", "A report that was made", view, self.get_report),
+        ]
 
-    async def style(self, visit: ConsoleRequest) -> Response:
+    async def style(self, request: ConsoleRequest) -> Response:
         return Response(writers.stylesheet(), media_type="text/css", headers={"Cache-Control": "max-age=3600"})
 
-    async def report_page(self, visit: ConsoleRequest) -> Response:
-        name = self._name(visit)
+    async def report_page(self, request: ConsoleRequest) -> Response:
+        name = self._name(request)
         moments = self._desk.moments(name)
-        moment = visit.request.query_params.get("at", "") or (moments[0] if moments else "")
+        moment = request.http.query_params.get("at", "") or (moments[0] if moments else "")
         runs = self._coordinator.store.runs(name)[:RUNS_SHOWN]
         article = ""
         if moment:
             drawn = self._desk.plots(name, moment)
             article = writers.report_article(
                 self._desk.read(name, moment),
-                visit.translator,
+                request.translator,
                 drawn,
                 plots=f"/console/c/{name}/report/{moment}/plots/",
             )
-        return visit.html(
+        return request.html(
             "console/report.html",
             section="/console",
             name=name,
@@ -135,11 +123,11 @@ class ReportPages:
             usual_run=next((one.number for one in runs if one.visits), None) if len(runs) > 1 else None,
         )
 
-    async def report_json(self, visit: ConsoleRequest) -> Response:
-        return json_response(self._desk.read(self._name(visit), visit.request.query_params.get("at", "")))
+    async def report_json(self, request: ConsoleRequest) -> Response:
+        return json_response(self._desk.read(self._name(request), request.http.query_params.get("at", "")))
 
-    async def live(self, visit: ConsoleRequest) -> Response:
-        name = self._name(visit)
+    async def live(self, request: ConsoleRequest) -> Response:
+        name = self._name(request)
         begun_with = self._desk.moments(name)[:1]
 
         def more(picture: Any) -> dict[str, Any]:
@@ -148,17 +136,17 @@ class ReportPages:
         def parts(picture: Any) -> dict[str, tuple[str, dict[str, Any]]]:
             return {"making": ("console/report_progress_part.html", {"making": self._report_in_progress(name)})}
 
-        return self._streams.stream(visit, parts, more)
+        return self._streams.stream(request, parts, more)
 
-    async def start_report(self, visit: ConsoleRequest) -> Response:
-        wanted = visit.form.get("run")
+    async def start_report(self, request: ConsoleRequest) -> Response:
+        wanted = request.form.get("run")
         run = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else None
-        self._start_report(visit, visit.translator.code, visit.form.get("earlier"), run)
-        return visit.redirect(f"/console/c/{visit.param('name')}/report")
+        self._start_report(request, request.translator.code, request.form.get("earlier"), run)
+        return request.redirect(f"/console/c/{request.param('name')}/report")
 
-    def _start_report(self, visit: ConsoleRequest, language: str, earlier: str, run: int | None) -> None:
-        name = self._name(visit)
-        visit.audit_note(name)
+    def _start_report(self, request: ConsoleRequest, language: str, earlier: str, run: int | None) -> None:
+        name = self._name(request)
+        request.audit_note(name)
         nodes, now = [one.node for one in self._coordinator.monitor.snapshot().nodes], self._coordinator.clock.now()
         reached = peer_addresses(self._coordinator.nodes.search_nodes(time.time()))
         machines, others = find_participants(
@@ -172,25 +160,23 @@ class ReportPages:
             name, translator(language), now, machines, earlier, RemoteNodes(others, self._token), run
         )
 
-    async def report_file(self, visit: ConsoleRequest) -> Response:
-        found = self._desk.file(self._name(visit), visit.param("moment"), visit.param("file"))
+    async def report_file(self, request: ConsoleRequest) -> Response:
+        found = self._desk.file(self._name(request), request.param("moment"), request.param("file"))
         if found is None:
             raise HTTPException(404)
         return FileResponse(found)
 
     # -- for programs -------------------------------------------------------------------------------------------------
 
-    async def list_reports(self, call: ApiCall) -> ReportListResponse:
-        return self._report_list(self._name(call.visit))
+    async def list_reports(self, request: ConsoleRequest) -> ReportListResponse:
+        return self._report_list(self._name(request))
 
-    async def get_report(self, call: ApiCall) -> CollectionReport:
-        asked: ReportParams = call.query
-        return await asyncio.to_thread(self._desk.read, self._name(call.visit), asked.at)
+    async def get_report(self, request: ConsoleRequest, query: ReportParams) -> CollectionReport:
+        return await asyncio.to_thread(self._desk.read, self._name(request), query.at)
 
-    async def make_report(self, call: ApiCall) -> ReportListResponse:
-        asked: MakeReportRequest = call.body
-        self._start_report(call.visit, asked.hl, asked.earlier, asked.run)
-        return self._report_list(call.param("name"))
+    async def make_report(self, request: ConsoleRequest, body: MakeReportRequest) -> ReportListResponse:
+        self._start_report(request, body.hl, body.earlier, body.run)
+        return self._report_list(request.param("name"))
 
     def _report_list(self, name: str) -> ReportListResponse:
         making = self._report_in_progress(name)
@@ -201,5 +187,5 @@ class ReportPages:
         making = self._desk.making
         return making if making is not None and making.name == name else None
 
-    def _name(self, visit: ConsoleRequest) -> str:
-        return self._coordinator.monitor.current_snapshot().collection(visit.param("name")).name
+    def _name(self, request: ConsoleRequest) -> str:
+        return self._coordinator.monitor.current_snapshot().collection(request.param("name")).name

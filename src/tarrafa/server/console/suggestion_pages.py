@@ -22,7 +22,7 @@ from tarrafa.coordinator.definitions.draft import InvalidDraft
 from tarrafa.coordinator.suggestions import LISTED_MAX, WAITING_MAX, Suggestions, SuggestionsResponse
 from tarrafa.errors import Busy, ConfigError
 from tarrafa.parse.url import URL_LENGTH_MAX
-from tarrafa.server.api.route_registry import ApiCall, ApiRegistry
+from tarrafa.server.api.route_registry import ApiRoute
 from tarrafa.server.auth.authentication import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
 from tarrafa.server.page_responses import json_response
@@ -35,7 +35,7 @@ FORM_BYTES_MAX = 32 << 10
 TYPED_CHARS_SHOWN = 500
 HONEYPOT_FIELD = "website"  # a field that no person sees
 SUGGESTING_IS_HARMLESS = "it adds a line to a list that people read, and nothing else"
-AUDIT_ACTION = "decide on suggestions"
+AUDIT_ACTION, SWITCH_ACTION = "decide on suggestions", "switch suggestions on or off"
 
 DecisionVerb = Literal["accept", "reject"]
 
@@ -83,68 +83,58 @@ class SuggestionPages:
             ),
             GuardedRoute("GET", PAGE_PATH, admin, self.page),
             GuardedRoute("GET", f"{PAGE_PATH}.json", admin, self.page_json),
-            GuardedRoute("POST", f"{PAGE_PATH}/switch", admin, self.switch, "switch suggestions on or off"),
+            GuardedRoute("POST", f"{PAGE_PATH}/switch", admin, self.switch, SWITCH_ACTION),
             GuardedRoute("POST", f"{PAGE_PATH}/decide", admin, self.decide, AUDIT_ACTION),
         ]
 
-    def register(self, api: ApiRegistry) -> None:
-        admin, route = AccessLevel.ADMIN, api.route
-        route(
-            "GET", "/suggestions", "What visitors suggest", admin, query=SuggestionsParams, answer=SuggestionsResponse
-        )(self.list_suggestions)
-        route(
-            "PUT",
-            "/suggestions",
-            "Whether visitors can suggest sites",
-            admin,
-            body=SuggestionsSwitch,
-            answer=SuggestionsSwitch,
-            action="switch suggestions on or off",
-        )(self.switch_by_api)
-        route(
-            "POST", "/suggestions/decisions", "Accept suggestions or reject them", admin, body=DecisionRequest,
-            answer=SuggestionsResponse, action=AUDIT_ACTION,
-        )(self.decide_by_api)  # fmt: skip
+    def api_routes(self) -> list[ApiRoute]:
+        admin, at = AccessLevel.ADMIN, "/suggestions"
+        decide, decided = "Accept suggestions or reject them", f"{at}/decisions"
+        return [
+            ApiRoute("GET", at, "Suggested sites", admin, self.list_suggestions),
+            ApiRoute("PUT", at, "Enable or disable suggestions", admin, self.switch_by_api, SWITCH_ACTION),
+            ApiRoute("POST", decided, decide, admin, self.decide_by_api, AUDIT_ACTION),
+        ]
 
     # -- for everybody ------------------------------------------------------------------------------------------------
 
-    async def suggest_form(self, visit: ConsoleRequest) -> Response:
+    async def suggest_form(self, request: ConsoleRequest) -> Response:
         self._require_switched_on()
-        return self._form_response(visit, thanks=bool(visit.request.query_params.get("done")))
+        return self._form_response(request, thanks=bool(request.http.query_params.get("done")))
 
-    async def suggest(self, visit: ConsoleRequest) -> Response:
+    async def suggest(self, request: ConsoleRequest) -> Response:
         self._require_switched_on()
-        typed, thanks = visit.form.get("url").strip(), visit.redirect(f"{FORM_PATH}?done=1")
-        wait_s = self._buckets.take(visit.authenticator.client_address_of(visit.request))
-        _ = visit.translator
+        typed, thanks = request.form.get("url").strip(), request.redirect(f"{FORM_PATH}?done=1")
+        wait_s = self._buckets.take(request.authenticator.client_address_of(request.http))
+        _ = request.translator
         if wait_s:
             response = self._form_response(
-                visit, 429, typed, _("Too many suggestions came from your address: wait a minute and send it again.")
+                request, 429, typed, _("Too many suggestions came from your address: wait a minute and send it again.")
             )
             response.headers["Retry-After"] = str(math.ceil(wait_s))
             return response
-        if visit.form.get(HONEYPOT_FIELD):
+        if request.form.get(HONEYPOT_FIELD):
             return thanks
         try:
             await asyncio.to_thread(self._suggestions.suggest, typed, self._coordinator.clock.now())
         except ConfigError:
             return self._form_response(
-                visit,
+                request,
                 400,
                 typed,
                 _("This is no address of a site: write for example https://www.example.br/ or www.example.br."),
             )
         except Busy:
             return self._form_response(
-                visit, 503, typed, _("Too many suggestions wait to be read: come again in a few days.")
+                request, 503, typed, _("Too many suggestions wait to be read: come again in a few days.")
             )
         return thanks
 
     def _form_response(
-        self, visit: ConsoleRequest, code: int = 200, typed: str = "", sentence: str = "", thanks: bool = False
+        self, request: ConsoleRequest, code: int = 200, typed: str = "", sentence: str = "", thanks: bool = False
     ) -> Response:
         shown = typed[:TYPED_CHARS_SHOWN]
-        return visit.html(
+        return request.html(
             "suggest_site.html",
             code,
             typed=shown,
@@ -160,39 +150,39 @@ class SuggestionPages:
 
     # -- for those who decide -----------------------------------------------------------------------------------------
 
-    async def page(self, visit: ConsoleRequest) -> Response:
-        return await self._page_response(visit)
+    async def page(self, request: ConsoleRequest) -> Response:
+        return await self._page_response(request)
 
-    async def page_json(self, visit: ConsoleRequest) -> Response:
-        return json_response(await asyncio.to_thread(self._suggestions.list_waiting, _offset(visit)))
+    async def page_json(self, request: ConsoleRequest) -> Response:
+        return json_response(await asyncio.to_thread(self._suggestions.list_waiting, _offset(request)))
 
-    async def switch(self, visit: ConsoleRequest) -> Response:
-        on = bool(visit.form.get("on"))
-        visit.audit_note("suggestions", "on" if on else "off")
+    async def switch(self, request: ConsoleRequest) -> Response:
+        on = bool(request.form.get("on"))
+        request.audit_note("suggestions", "on" if on else "off")
         await asyncio.to_thread(self._suggestions.set_enabled, on=on)
-        return visit.redirect(PAGE_PATH)
+        return request.redirect(PAGE_PATH)
 
-    async def decide(self, visit: ConsoleRequest) -> Response:
-        form = visit.form
+    async def decide(self, request: ConsoleRequest) -> Response:
+        form = request.form
         urls, verb, name = form.all("url")[:LISTED_MAX], form.get("decision"), form.get("collection")
         decision: DecisionVerb | None = next((one for one in ("accept", "reject") if one == verb), None)
         if decision is None:
             raise HTTPException(400, "there is no such decision")
         try:
-            await self._decide(visit, urls, decision, name)
+            await self._decide(request, urls, decision, name)
         except InvalidDraft as error:
             return await self._page_response(
-                visit, 400, visit.translator.render(error.complaints[0].message), urls, name
+                request, 400, request.translator.render(error.complaints[0].message), urls, name
             )
-        return visit.redirect(PAGE_PATH)
+        return request.redirect(PAGE_PATH)
 
     async def _page_response(
-        self, visit: ConsoleRequest, code: int = 200, sentence: str = "", chosen: Sequence[str] = (), name: str = ""
+        self, request: ConsoleRequest, code: int = 200, sentence: str = "", chosen: Sequence[str] = (), name: str = ""
     ) -> Response:
-        offset = _offset(visit)
+        offset = _offset(request)
         told = await asyncio.to_thread(self._suggestions.list_waiting, offset)
         names = [one.name for one in self._coordinator.monitor.snapshot().collections]
-        return visit.html(
+        return request.html(
             "console/suggestions.html",
             code,
             section=PAGE_PATH,
@@ -206,34 +196,31 @@ class SuggestionPages:
             form=FORM_PATH,
         )
 
-    async def _decide(self, visit: ConsoleRequest, urls: Sequence[str], verb: DecisionVerb, name: str) -> None:
+    async def _decide(self, request: ConsoleRequest, urls: Sequence[str], verb: DecisionVerb, name: str) -> None:
         """First the collection, then the list: who is interrupted in between decides once more, which changes
         nothing twice."""
         waiting = await asyncio.to_thread(self._suggestions.filter_waiting, urls)
-        visit.audit_note(name if verb == "accept" else "suggestions", f"{verb}: {' '.join(waiting)}")
+        request.audit_note(name if verb == "accept" else "suggestions", f"{verb}: {' '.join(waiting)}")
         if verb == "accept":
-            await collection_edits.add_roots(self._coordinator, name, waiting, visit.principal.name)
+            await collection_edits.add_roots(self._coordinator, name, waiting, request.principal.name)
             await asyncio.to_thread(self._suggestions.decide, waiting, "accepted", name)
         else:
             await asyncio.to_thread(self._suggestions.decide, waiting, "rejected")
 
     # -- for programs -------------------------------------------------------------------------------------------------
 
-    async def list_suggestions(self, call: ApiCall) -> SuggestionsResponse:
-        asked: SuggestionsParams = call.query
-        return await asyncio.to_thread(self._suggestions.list_waiting, asked.offset, asked.n)
+    async def list_suggestions(self, request: ConsoleRequest, query: SuggestionsParams) -> SuggestionsResponse:
+        return await asyncio.to_thread(self._suggestions.list_waiting, query.offset, query.n)
 
-    async def switch_by_api(self, call: ApiCall) -> SuggestionsSwitch:
-        asked: SuggestionsSwitch = call.body
-        call.visit.audit_note("suggestions", "on" if asked.is_on else "off")
-        await asyncio.to_thread(self._suggestions.set_enabled, on=asked.is_on)
-        return asked
+    async def switch_by_api(self, request: ConsoleRequest, body: SuggestionsSwitch) -> SuggestionsSwitch:
+        request.audit_note("suggestions", "on" if body.is_on else "off")
+        await asyncio.to_thread(self._suggestions.set_enabled, on=body.is_on)
+        return body
 
-    async def decide_by_api(self, call: ApiCall) -> SuggestionsResponse:
-        asked: DecisionRequest = call.body
-        await self._decide(call.visit, asked.urls, asked.decision, asked.collection)
+    async def decide_by_api(self, request: ConsoleRequest, body: DecisionRequest) -> SuggestionsResponse:
+        await self._decide(request, body.urls, body.decision, body.collection)
         return await asyncio.to_thread(self._suggestions.list_waiting)
 
 
-def _offset(visit: ConsoleRequest) -> int:
-    return min(max(0, integer_param(visit.request.query_params, "offset", 0)), WAITING_MAX)
+def _offset(request: ConsoleRequest) -> int:
+    return min(max(0, integer_param(request.http.query_params, "offset", 0)), WAITING_MAX)

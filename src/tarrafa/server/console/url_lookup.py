@@ -38,50 +38,52 @@ class UrlLookupPages:
             GuardedRoute("POST", f"{LOOKUP_PATH}/host", AccessLevel.ADMIN, self.act_on_host, "act on a host"),
         ]
 
-    async def lookup_page(self, visit: ConsoleRequest) -> Response:
-        asked = visit.request.query_params
+    async def lookup_page(self, request: ConsoleRequest) -> Response:
+        asked = request.http.query_params
         typed, done = asked.get("url", "").strip(), asked.get("done", "")
         if not typed:
-            return self._page(visit, typed="", found=None)
+            return self._page(request, typed="", found=None)
         try:
-            found = await self._explain(typed, visit.translator)
+            found = await self._explain(typed, request.translator)
         except ConfigError:
-            _ = visit.translator
+            _ = request.translator
             wrong = _("This is no URL and no host: write for example https://www.example.br/page or www.example.br.")
-            return self._page(visit, 400, typed=typed, found=None, sentence=wrong)
+            return self._page(request, 400, typed=typed, found=None, sentence=wrong)
         gone = (
-            await asyncio.to_thread(last_forgotten, visit.authenticator.audit, found.url)
+            await asyncio.to_thread(last_forgotten, request.authenticator.audit, found.url)
             if found.host is None
             else None
         )
-        return self._page(visit, typed=typed, found=found, done=bool(done) and gone is None, gone=gone)
+        return self._page(request, typed=typed, found=found, done=bool(done) and gone is None, gone=gone)
 
-    async def confirm_forget(self, visit: ConsoleRequest) -> Response:
+    async def confirm_forget(self, request: ConsoleRequest) -> Response:
         """What is lost, before anything is."""
-        typed = visit.request.query_params.get("url", "").strip()
-        found = await self._explain(typed, visit.translator) if typed else None
+        typed = request.http.query_params.get("url", "").strip()
+        found = await self._explain(typed, request.translator) if typed else None
         if found is None or found.host is None:
-            return visit.redirect(address(LOOKUP_PATH, url=typed))
-        return visit.html("console/forget_host.html", section=LOOKUP_PATH, found=found, host=found.host)
+            return request.redirect(address(LOOKUP_PATH, url=typed))
+        return request.html("console/forget_host.html", section=LOOKUP_PATH, found=found, host=found.host)
 
-    async def lookup_json(self, visit: ConsoleRequest) -> Response:
-        return visit.json(await self._explain(visit.request.query_params.get("url", "").strip()))
+    async def lookup_json(self, request: ConsoleRequest) -> Response:
+        return request.json(await self._explain(request.http.query_params.get("url", "").strip()))
 
     async def _explain(self, typed: str, _: Translator = ENGLISH) -> Explanation:
         now, address = self._coordinator.clock.now(), self._home.frontier_address
         return await explain(self._home.data, parse_url_or_host(typed), None, now, address, _)
 
-    async def act_on_host(self, visit: ConsoleRequest) -> Response:
-        form = visit.form
+    async def act_on_host(self, request: ConsoleRequest) -> Response:
+        form = request.form
         url, action, name = parse_url_or_host(form.get("url")), form.get("action"), form.get("collection")
         asked = next((one for one in HOST_ACTIONS if one == action), None)
         if asked is None:
             raise HTTPException(400, "there is no such action")
-        visit.audit_note(host_key(url), f"{asked} in {name}" if name else asked)
-        await self._coordinator.actions.act_on_host(url, asked, visit.principal.name, name, form.get("delay"))
-        return visit.redirect(address(LOOKUP_PATH, url=url, done="1"))
+        request.audit_note(host_key(url), f"{asked} in {name}" if name else asked)
+        await self._coordinator.actions.act_on_host(url, asked, request.principal.name, name, form.get("delay"))
+        return request.redirect(address(LOOKUP_PATH, url=url, done="1"))
 
     def _page(
-        self, visit: ConsoleRequest, code: int = 200, sentence: str = "", done: bool = False, **values: Any
+        self, request: ConsoleRequest, code: int = 200, sentence: str = "", done: bool = False, **values: Any
     ) -> Response:
-        return visit.html("console/url_lookup.html", code, section=LOOKUP_PATH, sentence=sentence, done=done, **values)
+        return request.html(
+            "console/url_lookup.html", code, section=LOOKUP_PATH, sentence=sentence, done=done, **values
+        )

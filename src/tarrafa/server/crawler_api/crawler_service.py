@@ -110,7 +110,7 @@ class CrawlerService:
                 await self._finished_visit(relay, call.crawler, key)
                 raise LostVisit(f"{call.source}: visit {call.visit} is over; nothing can be added to it")
             if task.visit is None:
-                raise ConflictingCall(f"{call.source}: robots.txt leads nowhere; bring it as it is")
+                raise ConflictingCall(f"{call.source}: robots.txt has no links; report its text")
             reported = [Link(one.url, one.anchor, one.rel) for one in call.targets]
             async with self._lock_of(call.crawler):
                 if not task.is_open:
@@ -132,7 +132,7 @@ class CrawlerService:
                 settled = await self._finished_visit(relay, call.crawler, key)
                 return await self._type_response(relay, call.crawler, settled, repeated=True)
             if status == 200 and not call.type and task.visit is not None and task.visit.role == UrlRole.PAGE:
-                raise MalformedCall("type: a page that is there (200) has one, such as text/html")
+                raise MalformedCall("type: a page with status 200 has one, such as text/html")
             async with self._lock_of(call.crawler):  # no more links are taken from here on
                 links = await asyncio.to_thread(self._open_store.links, call.crawler, *key)
                 relay.accept_result(task, to_fetch_result(call, status, links))
@@ -210,7 +210,7 @@ class CrawlerService:
         if settled is not None:
             return settled
         if not key[1]:
-            raise LostVisit("this robots.txt is not wanted, or not any more; ask for work")
+            raise LostVisit("this robots.txt is no longer needed; ask for work")
         given = await asyncio.to_thread(self._open_store.find_visit, crawler, *key)
         if given is None:
             raise UnknownVisit(f"{key[0].hex()}: crawler {crawler!r} was never given visit {key[1]} of this URL")
@@ -294,7 +294,7 @@ class CrawlerService:
             number = await relay.join()
         except NameTaken as error:
             await self._close(crawler)
-            raise FrontierError(f"{error}; if we were killed a moment ago, ask again in half a minute") from None
+            raise FrontierError(f"{error}; after a restart of this server, ask again in half a minute") from None
         except TarrafaError:
             await self._close(crawler)
             raise

@@ -102,7 +102,7 @@ class CrawlerStore:
         self._lock, self._turn = lock, threading.Lock()
         self._recorded = 0  # visits since the last trim
         try:
-            file = SqliteFile(path, FORMAT, "take it away, and crawlers join anew: nothing else is lost")
+            file = SqliteFile(path, FORMAT, "delete the file, and crawlers join again: nothing else is lost")
             self._connection = file.open(SCHEMA, sync="full")  # what was acknowledged survives a power cut
             self._errors = file.errors(self._connection)
         except BaseException:

@@ -9,7 +9,6 @@ CrawlerApiError: one sentence, and an HTTP status
 ├── UnknownVisit      404   the visit was never assigned to the crawler
 ├── ConflictingCall   409   the call contradicts an earlier one
 ├── LostVisit         410   the visit is no longer the crawler's
-├── CallTooLarge      413   the call exceeds a maximum
 └── TooManyCrawlers   503   no room for another crawler; retry later
 """
 
@@ -218,10 +217,6 @@ class LostVisit(CrawlerApiError):
     code = 410
 
 
-class CallTooLarge(CrawlerApiError):
-    code = 413
-
-
 class TooManyCrawlers(CrawlerApiError):
     code = 503
 
@@ -246,7 +241,7 @@ def parse_url_id(text: str, where: str) -> UrlId:
 
 def reported_status(call: CrawlerTypeRequest) -> int:
     if call.gone == (call.status is not None):
-        raise MalformedCall('status: say either what the server answered, or "gone": true')
+        raise MalformedCall('status: give either the status of the response, or "gone": true')
     if call.status is None:
         return GONE
     if call.status >= 200 or call.status in REPORTABLE_STATUSES:

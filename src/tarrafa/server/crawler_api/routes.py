@@ -17,17 +17,14 @@ from typing import Any, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from tarrafa.errors import FrontierError, TarrafaError
-from tarrafa.server.auth.bearer_token import BearerTokenMiddleware, read_body
+from tarrafa.server.auth.bearer_token import create_token_app, require_body
 from tarrafa.server.crawler_api.crawler_service import CrawlerService
 from tarrafa.server.crawler_api.messages import (
-    CallTooLarge,
     CrawlerApiError,
     CrawlerChangesRequest,
     CrawlerLeaveRequest,
@@ -55,21 +52,14 @@ def create_crawler_api_app(service: CrawlerService, token: bytes) -> Starlette:
     ]
     routes = [Route(path, _post_handler(kind, respond), methods=["POST"]) for path, kind, respond in posted]
     routes.append(Route("/changes", _changes_handler(service), methods=["GET", "POST"]))
-    kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, ClientDisconnect, Exception)
-    return Starlette(
-        routes=routes,
-        middleware=[Middleware(BearerTokenMiddleware, token=token, refuse=_error_json)],
-        exception_handlers=dict.fromkeys(kinds, _error_response),
-    )
+    return create_token_app(routes, token, _error_json, _describe)
 
 
 def _post_handler(kind: type[T], respond: CallHandler) -> Callable[[Request], Awaitable[Response]]:
     decoder = msgspec.json.Decoder(kind)
 
     async def handle(request: Request) -> Response:
-        body = await read_body(request, BODY_BYTES_MAX)
-        if body is None:
-            raise CallTooLarge(f"a body holds at most {BODY_BYTES_MAX:,} bytes")
+        body = await require_body(request, BODY_BYTES_MAX)
         try:
             call = decoder.decode(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -89,35 +79,26 @@ def _changes_handler(service: CrawlerService) -> Callable[[Request], Awaitable[R
         try:
             call = msgspec.convert(dict(request.query_params), CrawlerChangesRequest, strict=False)
         except (msgspec.MsgspecError, UnicodeError) as error:
-            raise MalformedCall(f"the question cannot be understood: {error}") from None
+            raise MalformedCall(f"the request cannot be understood: {error}") from None
         return _json_response(await service.changes(call))
 
     return handle
 
 
-async def _error_response(request: Request, error: Exception) -> Response:
-    if isinstance(error, HTTPException):
-        return _error_json(error.status_code, f"{request.method} {request.url.path}: {error.detail}", error.headers)
+def _describe(error: Exception) -> tuple[int, str] | None:
     if isinstance(error, CrawlerApiError):
-        return _error_json(error.code, str(error))
-    if isinstance(error, ClientDisconnect):
-        return _error_json(400, "the body did not come whole")
+        return error.code, str(error)
     if isinstance(error, TarrafaError):
         log.warning("%s", error)
         hint = "; where no URL server runs, `tarrafa crawl FILE` starts one" if isinstance(error, FrontierError) else ""
-        return _error_json(503, f"{error}{hint}")
-    log.error("unexpected", exc_info=error)
-    return _error_json(500, f"something went wrong here: {type(error).__name__}")
+        return 503, f"{error}{hint}"
+    return None
 
 
-def _error_json(code: int, sentence: str, headers: "dict[str, str] | Any" = None) -> Response:
+def _error_json(code: int, sentence: str) -> Response:
     response = _json_response({"error": sentence}, code)
-    for name, value in dict(headers or {}).items():
-        response.headers[name] = value
     if code == 503:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
-    if code == 413:
-        response.headers["Connection"] = "close"  # the rest of it is not read
     return response
 
 

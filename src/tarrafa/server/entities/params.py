@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from starlette.datastructures import QueryParams
 
 from tarrafa.errors import QueryError
-from tarrafa.i18n import message
+from tarrafa.i18n import Message, message
 from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, normalize_iri, shorten_iri, vocabulary_of
 from tarrafa.server.search.params import VALUE_CHARS_MAX
 from tarrafa.triples.entity_query import EntityCondition, EntityQuery
@@ -36,8 +36,6 @@ OPERATORS: tuple[Operator, ...] = ("words", "=", "<", "<=", ">", ">=")
 QUOTED_CHARS_MAX = 60  # in error messages
 
 _condition = re.compile(r"\s*(<[^<>]*>|[^\s<>=]*)\s*(<=|>=|<|>|=)?(.*)", re.DOTALL).fullmatch
-
-NameLookup = Callable[[str], TermCounts]  # names that hold a text, those on most pages first
 
 
 class EntityParams(msgspec.Struct, frozen=True):
@@ -68,27 +66,18 @@ class EntityParams(msgspec.Struct, frozen=True):
 
     def resolve_names(self, reader: EntityReader) -> "EntityParams":
         """The same with IRIs for names."""
-        conditions = len(self.where) + bool(self.q)
-        if conditions > CONDITIONS_MAX:
+        count, most = len(self.where) + bool(self.q), CONDITIONS_MAX
+        if count > most:
             raise QueryError(
-                message(
-                    "At most {most} conditions can be asked for at once, not {count}.",
-                    most=CONDITIONS_MAX,
-                    count=conditions,
-                )
+                message("At most {most} conditions can be used at once, not {count}.", most=most, count=count)
             )
         vocabulary = _resolve_vocabulary(self.vocabulary, reader)
 
-        def a_class(name: str) -> str:
-            looks = [lambda text: reader.classes(vocabulary, n=NAMES_MAX, holding=text)] if vocabulary else []
-            found = _resolve_name(name, [*looks, lambda text: reader.classes(n=NAMES_MAX, holding=text)])
-            if found is None:
-                raise QueryError(
-                    message("No crawled page has a class called {name}.", name=repr(name[:QUOTED_CHARS_MAX]))
-                )
-            return found
+        def resolve_class(name: str) -> str:
+            unknown = message("No crawled page has a class called {name}.", name=quoted(name))
+            return _resolve_name(name, unknown, reader.classes, (vocabulary,)) if name else ""
 
-        of_class, not_class = (a_class(name) if name else "" for name in (self.of_class, self.not_class))
+        of_class, not_class = resolve_class(self.of_class), resolve_class(self.not_class)
         where = tuple(_resolve_condition(one, reader, of_class, vocabulary) for one in self.where)
         return replace(self, vocabulary=vocabulary, of_class=of_class, not_class=not_class, where=where)
 
@@ -144,37 +133,30 @@ def _condition_from_fields(name: str, operator: str, value: str) -> EntityCondit
 
 def _resolve_condition(one: EntityCondition, reader: EntityReader, of_class: str, vocabulary: str) -> EntityCondition:
     if one.operator not in OPERATORS:
-        raise QueryError(
-            message(
-                "A comparison is words, =, <, <=, > or >=, not {got}.", got=repr(str(one.operator)[:QUOTED_CHARS_MAX])
-            )
-        )
+        raise QueryError(message("A comparison is words, =, <, <=, > or >=, not {got}.", got=quoted(one.operator)))
     if not one.property:
         return one
-    looks: list[NameLookup] = []
-    if of_class:
-        looks.append(lambda text: reader.properties(of_class, n=NAMES_MAX, holding=text))
-    if vocabulary:
-        looks.append(lambda text: reader.properties("", vocabulary, n=NAMES_MAX, holding=text))
-    found = _resolve_name(one.property, [*looks, lambda text: reader.properties(n=NAMES_MAX, holding=text)])
-    if found is None:
-        raise QueryError(
-            message("No crawled page has a property called {name}.", name=repr(one.property[:QUOTED_CHARS_MAX]))
-        )
+    unknown = message("No crawled page has a property called {name}.", name=quoted(one.property))
+    found = _resolve_name(one.property, unknown, reader.properties, (of_class, ""), ("", vocabulary))
     return replace(one, property=found)
 
 
-def _resolve_name(name: str, looks: Sequence[NameLookup]) -> str | None:
-    """The IRI of a class or property; None: it is unknown."""
+def _resolve_name(name: str, unknown: Message, lookup: Callable[..., TermCounts], *narrower: tuple[str, ...]) -> str:
+    """The IRI of a class or property, among the names of the `narrower` lookups first."""
     known = expand_prefix(name)
     if known is not None:
         return known
-    for look in looks:
-        for one in look(name).names:
+    for arguments in (*filter(any, narrower), ()):
+        for one in lookup(*arguments, n=NAMES_MAX, holding=name).names:
             own = one.iri[len(vocabulary_of(one.iri)) :]
             if name in (one.iri, own) or (own.casefold() == name.casefold() and ":" not in name):
                 return one.iri
-    return None
+    raise QueryError(unknown)
+
+
+def quoted(text: str) -> str:
+    """A text of the request, for an error message."""
+    return repr(text[:QUOTED_CHARS_MAX])
 
 
 def _resolve_vocabulary(name: str, reader: EntityReader) -> str:
@@ -185,6 +167,4 @@ def _resolve_vocabulary(name: str, reader: EntityReader) -> str:
         return normalize_iri(name)
     if any(one.iri == name for one in reader.vocabularies(n=NAMES_MAX, holding=name).names):
         return name
-    raise QueryError(
-        message("No vocabulary is known as {name}: write its whole IRI.", name=repr(name[:QUOTED_CHARS_MAX]))
-    )
+    raise QueryError(message("No vocabulary is known as {name}: write its whole IRI.", name=quoted(name)))

@@ -23,7 +23,7 @@ from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.entities import facets
 from tarrafa.server.entities.facets import FACET_KINDS, FACET_TITLES, FACET_VALUES_PER_PAGE
-from tarrafa.server.entities.params import QUOTED_CHARS_MAX, EntityParams
+from tarrafa.server.entities.params import EntityParams, quoted
 from tarrafa.server.jinja_environment import PER_PAGE, Pager
 from tarrafa.server.page_responses import PageResponses, UnknownResource, json_response
 from tarrafa.server.search.params import integer_param, page_number_param
@@ -82,9 +82,7 @@ def list_facet(
     reader: EntityReader, kind: str, wanted: EntityParams, n: int, offset: int, holding: str
 ) -> FacetListResponse:
     if kind not in FACET_KINDS:
-        raise QueryError(
-            message("list must be vocabularies, classes or properties, not {got}.", got=repr(kind[:QUOTED_CHARS_MAX]))
-        )
+        raise QueryError(message("list must be vocabularies, classes or properties, not {got}.", got=quoted(kind)))
     counts = facets.facet_names(reader, kind, wanted.resolve_names(reader), n, offset, holding[:FILTER_CHARS_MAX])
     return FacetListResponse(kind, counts.total, counts.names)
 

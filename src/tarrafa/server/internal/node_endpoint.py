@@ -10,14 +10,13 @@ node has that name), 413.
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -33,7 +32,7 @@ from tarrafa.coordinator.node.node_registry import NodeRegistry
 from tarrafa.errors import NameTaken, TarrafaError
 from tarrafa.runtime.heartbeat import printable_text
 from tarrafa.runtime.token import Token
-from tarrafa.server.auth.bearer_token import BearerTokenMiddleware, read_body
+from tarrafa.server.auth.bearer_token import create_token_app, require_body
 
 MESSAGE_CHARS_MAX = 300
 log = logging.getLogger(__name__)
@@ -52,7 +51,7 @@ def create_node_app(
     """To be mounted at PATH. `invite` returns the address of the frontier, for a node with these orders; `now` is real
     time; `secrets_version` changes with the credentials."""
     if not token:
-        raise ValueError("without a token nobody may join")
+        raise ValueError("nodes need a token to join")
 
     async def join(request: Request) -> Response:
         joining = await _read_message(request, JoinRequest)
@@ -64,45 +63,29 @@ def create_node_app(
             raise HTTPException(400, f"this is the beat of {heartbeat.node}")
         return _json_response(replace(nodes.receive_heartbeat(heartbeat, now()), secrets=secrets_version()))
 
-    kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, ClientDisconnect, Exception)
-    return Starlette(
-        routes=[Route("/join", join, methods=["POST"]), Route("/{name}/beat", beat, methods=["POST"])],
-        middleware=[Middleware(BearerTokenMiddleware, token=token.secret, refuse=_error_json)],
-        exception_handlers=dict.fromkeys(kinds, _error_response),
-    )
+    routes = [Route("/join", join, methods=["POST"]), Route("/{name}/beat", beat, methods=["POST"])]
+    return create_token_app(routes, token.secret, _error_json, _describe)
 
 
 async def _read_message(request: Request, kind: type[T]) -> T:
-    body = await read_body(request, NODE_HEARTBEAT_BYTES_MAX)
-    if body is None:
-        raise HTTPException(413, f"a body holds at most {NODE_HEARTBEAT_BYTES_MAX:,} bytes")
+    body = await require_body(request, NODE_HEARTBEAT_BYTES_MAX)
     try:
         return decode_message(body, kind)
     except ValueError as error:
         raise HTTPException(400, f"the body cannot be understood: {error}") from None
 
 
-async def _error_response(request: Request, error: Exception) -> Response:
-    if isinstance(error, HTTPException):
-        return _error_json(error.status_code, error.detail, error.headers)
+def _describe(error: Exception) -> tuple[int, str] | None:
     if isinstance(error, NameTaken):
-        return _error_json(409, str(error))
-    if isinstance(error, ClientDisconnect):
-        return _error_json(400, "the body did not come whole")
+        return 409, str(error)
     if isinstance(error, TarrafaError):
         log.warning("%s", error)
-        return _error_json(503, str(error))
-    log.error("unexpected", exc_info=error)
-    return _error_json(500, f"something went wrong here: {type(error).__name__}")
+        return 503, str(error)
+    return None
 
 
-def _error_json(code: int, sentence: str, headers: "dict[str, str] | Any" = None) -> Response:
-    response = _json_response({"error": printable_text(sentence, MESSAGE_CHARS_MAX)}, code)
-    for name, value in dict(headers or {}).items():
-        response.headers[name] = value
-    if code == 413:
-        response.headers["Connection"] = "close"  # the rest of it is not read
-    return response
+def _error_json(code: int, sentence: str) -> Response:
+    return _json_response({"error": printable_text(sentence, MESSAGE_CHARS_MAX)}, code)
 
 
 def _json_response(value: object, code: int = 200) -> Response:

@@ -17,8 +17,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -36,7 +35,7 @@ from tarrafa.report.distributed.part_wire import (
 from tarrafa.runtime.child_process import child_command
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
-from tarrafa.server.auth.bearer_token import BearerTokenMiddleware, read_body
+from tarrafa.server.auth.bearer_token import create_token_app, require_body
 
 MODULE = "tarrafa.report.distributed.part_process"
 RESPONSE_S_MAX = 3600.0
@@ -51,34 +50,25 @@ SendFrame = Callable[[bytes], Awaitable[None]]
 def create_report_part_app(counter: "ReportPartCounter", token: Token) -> Starlette:
     """To be mounted at `part_wire.PATH`."""
     if not token:
-        raise ValueError("without a token nobody may ask")
+        raise ValueError("reports need a token")
 
     async def handle(request: Request) -> Response:
         if request.path_params["version"] != VERSION:
-            return _message_response(409, f"this is another version of Tarrafa ({VERSION})")
-        try:
-            body = await read_body(request, REQUEST_BYTES_MAX)
-        except ClientDisconnect:
-            return _message_response(400, "the question did not come whole")
-        if body is None:
-            return _message_response(413, f"a question holds at most {REQUEST_BYTES_MAX:,} bytes")
+            return _refuse(409, f"this is another version of Tarrafa ({VERSION})")
+        body = await require_body(request, REQUEST_BYTES_MAX)
         try:
             part = msgspec.msgpack.decode(body, type=PartRequest)
         except (msgspec.MsgspecError, RecursionError) as error:
-            return _message_response(400, f"the question cannot be understood: {error}")
+            return _refuse(400, f"the request cannot be understood: {error}")
         if counter.waiting >= WAITING_MAX:
-            return _message_response(503, "too many reports are being made")
+            return _refuse(503, "too many reports are being made")
         return _ReportPartResponse(counter, part)
 
-    return Starlette(
-        routes=[Route("/{version}", handle, methods=["POST"])],
-        middleware=[Middleware(BearerTokenMiddleware, token=token.secret, refuse=_message_response)],
-    )
+    return create_token_app([Route("/{version}", handle, methods=["POST"])], token.secret, _refuse, lambda error: None)
 
 
-def _message_response(code: int, sentence: str) -> Response:
-    headers = {"Connection": "close"} if code == 413 else None  # the rest of it is not read
-    return PlainTextResponse(sentence, code, headers)
+def _refuse(code: int, sentence: str) -> Response:
+    return PlainTextResponse(sentence, code)
 
 
 class ReportPartCounter:

@@ -11,19 +11,17 @@ import logging
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tarrafa.errors import DataError, QueryError, TarrafaError
+from tarrafa.errors import DataError, QueryError
 from tarrafa.i18n import Message
 from tarrafa.runtime.token import Token
 from tarrafa.search import remote_shard
 from tarrafa.search.remote_shard import CONTENT_TYPE, DECODE_ERRORS, METHODS, REQUEST_BYTES_MAX, VERSION, one_line
 from tarrafa.search.request import SearchRequest, Shard
-from tarrafa.server.auth.bearer_token import BearerTokenMiddleware, read_body
+from tarrafa.server.auth.bearer_token import create_token_app, require_body
 
 log = logging.getLogger(__name__)
 
@@ -38,47 +36,31 @@ def create_shard_app(shard: Shard, token: Token) -> Starlette:
         method = METHODS.get(name)
         if method is None or request.headers.get("content-type") != CONTENT_TYPE:  # a browser's form has other types
             return _message_response(404, f"a shard answers {', '.join(METHODS)}, asked as {CONTENT_TYPE}")
-        body = await read_body(request, REQUEST_BYTES_MAX)
-        if body is None:
-            return _message_response(
-                remote_shard.STATUS_TOO_LONG, f"a question holds at most {REQUEST_BYTES_MAX:,} bytes"
-            )
+        body = await require_body(request, REQUEST_BYTES_MAX)
         try:
             arguments = method.arguments.decode(body)
         except DECODE_ERRORS as error:
-            return _message_response(remote_shard.STATUS_BAD_QUERY, f"the question cannot be understood: {error}")
+            return _message_response(remote_shard.STATUS_BAD_QUERY, f"the request cannot be understood: {error}")
         for argument in arguments:
             if isinstance(argument, SearchRequest):
                 argument.check()
         return _packed_response(await run_in_threadpool(getattr(shard, name), *arguments))
 
-    kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, ClientDisconnect, Exception)
-    return Starlette(
-        routes=[Route("/{version}/{method}", handle, methods=["POST"])],
-        middleware=[Middleware(BearerTokenMiddleware, token=token.secret, refuse=_message_response)] if token else [],
-        exception_handlers=dict.fromkeys(kinds, _error_response),
-    )
+    routes = [Route("/{version}/{method}", handle, methods=["POST"])]
+    return create_token_app(routes, token.secret, _message_response, _describe)
 
 
-async def _error_response(request: Request, error: Exception) -> Response:
-    if isinstance(error, HTTPException):
-        return _message_response(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+def _describe(error: Exception) -> tuple[int, Message | str] | None:
     if isinstance(error, QueryError):
-        return _message_response(remote_shard.STATUS_BAD_QUERY, error.message)
-    if isinstance(error, ClientDisconnect):
-        return _message_response(remote_shard.STATUS_BAD_QUERY, "the question did not come whole")
+        return remote_shard.STATUS_BAD_QUERY, error.message
     if isinstance(error, DataError):
         log.warning("%s", error)
-        return _message_response(remote_shard.STATUS_INDEX_ERROR, error.message)
-    log.error("unexpected", exc_info=error)
-    return _message_response(500, f"something went wrong there: {type(error).__name__}")
+        return remote_shard.STATUS_INDEX_ERROR, error.message
+    return None
 
 
 def _message_response(code: int, reason: Message | str) -> Response:
-    response = _packed_response(one_line(reason) if isinstance(reason, str) else reason, code)
-    if code == remote_shard.STATUS_TOO_LONG:
-        response.headers["Connection"] = "close"  # the rest of it is not read
-    return response
+    return _packed_response(one_line(reason) if isinstance(reason, str) else reason, code)
 
 
 def _packed_response(value: object, code: int = 200) -> Response:

@@ -20,7 +20,6 @@ from tarrafa.i18n import Message
 from tarrafa.model import HostId
 
 HOSTS_PER_CHANGE = 500
-EARLIER = OF_EARLIER.replace("?", "%b::bigint")
 
 ServerIdOf = Callable[[str], str]  # the server that keeps a host, by the host's key
 
@@ -41,7 +40,6 @@ def open_collection(
         finished = {known.row.id for known in work.store.collections.all() if known.row.state == "finished"}
         known, before = work.store.collections.open(config, number, start=start)
         if before is not None:
-            work.store.is_taken_down = takedowns_in_force(work).covers
             work.store.begin_config_change(known, before)
             _change(work, known.row.id, before, start=start)
             if start and known.row.id in finished and is_over_elsewhere:
@@ -65,13 +63,14 @@ def seed(session: DatabaseSession, collection: int, roots: list[DiscoveredUrl]) 
 
 
 def _change(work: PostgresTransaction, number: int, before: Collection, *, start: bool) -> None:
+    takedowns = takedowns_in_force(work)
     for hosts in _site_by_site(work, number):
         for table in ("url", "pending", "page", "due", "visit"):
             work.db.prefetch_first(table, [(host, number) for host in hosts], ALL_ROWS)
         work.db.prefetch_first("shelf", [(number, host) for host in hosts], ALL_ROWS)
         _prefetch_standing(work, number)
         work.acquire_walks(number)
-        work.store.apply_config_change(work.collection(number), before, start=start)
+        work.store.apply_config_change(work.collection(number), before, takedowns.covers, start=start)
     work.store.end_config_change(work.collection(number), before)
     work.flush()
 
@@ -185,18 +184,8 @@ def sweep(work: PostgresTransaction, name: str, limit: int) -> bool:
     known, runs, most = work.store.collections.by_name(name), work.store.runs, max(1, limit)
     if not runs.needs_sweep(known):
         return False
-    first, after = runs.sweep_position(known)
-    hosts = work.fetch_host_ids(
-        "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
-        " LIMIT %b::bigint",
-        known.row.id, first, HOSTS_PER_SWEEP,
-    )  # fmt: skip
-    rows = work.cursor.execute(
-        f"SELECT host, id FROM url WHERE host = ANY(%b::bigint[]) AND {EARLIER}"
-        " AND (host, id) > (%b::bigint, %b::bytea) ORDER BY host, id LIMIT %b::bigint",
-        [hosts, known.row.id, known.run, first, after, most],
-    ).fetchall()
-    keys = [(host, known.row.id, url) for host, url in rows]
+    position, number = runs.sweep_position(known), known.row.id
+    hosts, keys = work.find_urls(known, position, HOSTS_PER_SWEEP, most, OF_EARLIER, number, known.run)
     work.db.lock_hosts(host for host, _, _ in keys)
     work.db.prefetch("url", keys)
     runs.dismiss(known, keys)

@@ -189,9 +189,9 @@ class LeaseCalls:
 
     def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
         def change(work: PostgresTransaction) -> list[NextVisits]:
-            walked = work.breadth_collections()
-            walks = [(report.collection, report.host) for report in batch if report.collection in walked]
-            work.db.lock_site_sessions(walks, (report.host for report in batch))
+            breadth = work.breadth_collections()
+            in_sessions = [(report.collection, report.host) for report in batch if report.collection in breadth]
+            work.db.lock_site_sessions(in_sessions, (report.host for report in batch))
             respect_limits(work)
             by_collection: defaultdict[int, list[HostReport]] = defaultdict(list)
             for report in batch:

@@ -4,16 +4,17 @@ The store does the work (`store/urls.py`, `store/retries.py`); each call here na
 change nothing need no lock: known URLs and weights are filtered out before anything is locked, and most are known.
 """
 
+from collections.abc import Sequence
+from operator import attrgetter
+
 from tarrafa.frontier.messages import RANK_STEP, DiscoveredUrl, HostCounts, RetryBatch, UrlStatusFacts, UrlWeight
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
-from tarrafa.frontier.postgres.row_cache import Cursor
 from tarrafa.frontier.store.database import ALL_ROWS, SWEPT
 from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor, status_facts
 from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import HostId, Status, UrlState, can_be_retried
 
 URLS_PER_TRANSACTION = 4_000  # PostgreSQL ends a transaction that is idle for too long
-STATUS = OF_STATUS.replace("?", "%b::bigint")
 
 
 def discover(session: DatabaseSession, collection: int, offers: list[DiscoveredUrl]) -> None:
@@ -22,7 +23,7 @@ def discover(session: DatabaseSession, collection: int, offers: list[DiscoveredU
 
 
 def _discover(session: DatabaseSession, collection: int, offers: list[DiscoveredUrl]) -> None:
-    news = session.transact(lambda work: _filter_new_urls(work.cursor, collection, offers))
+    news = _filter_new_urls(session, collection, offers)
     if not news:
         return
     first = session.reserve_sequence(len(news))
@@ -46,7 +47,7 @@ def update_weights(work: PostgresTransaction, collection: str, weights: list[Url
     known = work.store.collections.find(collection)
     if known is None:
         return
-    news = _filter_new_weights(work.cursor, known.row.id, weights)
+    news = _filter_new_weights(work, known.row.id, weights)
     if known.order.is_breadth:
         work.db.lock_sites((known.row.id, weight.host) for weight in news)
     work.db.lock_hosts(weight.host for weight in news)
@@ -75,18 +76,8 @@ def retry_by_status(work: PostgresTransaction, name: str, status: int, after: Fr
     known, most = work.store.collections.by_name(name), max(1, limit)
     if not can_be_retried(status):
         return RetryBatch(0, None)
-    number = known.row.id
-    hosts = work.fetch_host_ids(
-        "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
-        " LIMIT %b::bigint",
-        number, after.host, HOSTS_PER_SCAN,
-    )  # fmt: skip
-    rows = work.cursor.execute(
-        f"SELECT host, id FROM url WHERE host = ANY(%b::bigint[]) AND collection = %b::bigint AND {STATUS}"
-        " AND (host, id) > (%b::bigint, %b::bytea) ORDER BY host, id LIMIT %b::bigint",
-        [hosts, number, status, known.run, after.host, after.url, most],
-    ).fetchall()
-    keys = [(host, number, url) for host, url in rows]
+    position = (after.host, after.url)
+    hosts, keys = work.find_urls(known, position, HOSTS_PER_SCAN, most, OF_STATUS, status, known.run)
     found = sorted({host for host, _, _ in keys})
     work.db.lock_site_sessions([(one, host) for one in work.breadth_collections() for host in found], found)
     work.db.prefetch("url", keys)
@@ -99,9 +90,15 @@ def host_counts(work: PostgresTransaction, name: str) -> HostCounts:
     return work.store.host_retries.host_counts(name, lambda sql: work.cursor.execute(sql.encode()).fetchone() or (0, 0))
 
 
-def _filter_new_urls(cursor: Cursor, collection: int, offers: list[DiscoveredUrl]) -> list[DiscoveredUrl]:
+def _columns(items: Sequence[object], *fields: str) -> list[list[object]]:
+    """One array per field, for `unnest`."""
+    return [list(map(attrgetter(field), items)) for field in fields]
+
+
+@in_transaction
+def _filter_new_urls(work: PostgresTransaction, collection: int, offers: list[DiscoveredUrl]) -> list[DiscoveredUrl]:
     """Drop the URLs that are known at no greater depth: most of them."""
-    rows = cursor.execute(
+    rows = work.cursor.execute(
         "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bigint[], %b::float8[])"
         " WITH ORDINALITY AS k(host, id, depth, redirects, role, announced, n)"
         " JOIN url u ON u.host = k.host AND u.collection = %b::bigint AND u.id = k.id"
@@ -110,11 +107,7 @@ def _filter_new_urls(cursor: Cursor, collection: int, offers: list[DiscoveredUrl
         " AND u.run >= (SELECT run FROM collection WHERE id = u.collection)"
         " AND (u.state != %b::bigint OR u.status IS DISTINCT FROM %b::bigint)",
         [
-            [offer.host for offer in offers],
-            [offer.id for offer in offers],
-            [offer.depth for offer in offers],
-            [offer.redirects for offer in offers],
-            [offer.role for offer in offers],
+            *_columns(offers, "host", "id", "depth", "redirects", "role"),
             [float(offer.announced) for offer in offers],
             collection,
             SWEPT,
@@ -126,21 +119,14 @@ def _filter_new_urls(cursor: Cursor, collection: int, offers: list[DiscoveredUrl
     return [offer for place, offer in enumerate(offers) if place not in known]
 
 
-def _filter_new_weights(cursor: Cursor, collection: int, weights: list[UrlWeight]) -> list[UrlWeight]:
+def _filter_new_weights(work: PostgresTransaction, collection: int, weights: list[UrlWeight]) -> list[UrlWeight]:
     """Keep in-links and depths that differ, and ranks that differ by much."""
-    rows = cursor.execute(
+    rows = work.cursor.execute(
         "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::float8[])"
         " WITH ORDINALITY AS k(host, id, in_links, depth, rank, n)"
         " JOIN url u ON u.host = k.host AND u.collection = %b::bigint AND u.id = k.id"
         " WHERE u.in_links != k.in_links OR k.depth >= 0 AND k.depth < u.depth OR k.rank > 0 AND"
         f" k.rank / coalesce(nullif(u.pagerank, 0), 1) NOT BETWEEN {1 / RANK_STEP} AND {RANK_STEP}",
-        [
-            [weight.host for weight in weights],
-            [weight.id for weight in weights],
-            [weight.in_links for weight in weights],
-            [weight.depth for weight in weights],
-            [weight.rank for weight in weights],
-            collection,
-        ],
+        [*_columns(weights, "host", "id", "in_links", "depth", "rank"), collection],
     ).fetchall()
     return [weights[number - 1] for (number,) in rows]

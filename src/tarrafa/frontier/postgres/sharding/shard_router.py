@@ -14,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from tarrafa.errors import data_error_from_os
+from tarrafa.errors import write_errors
 from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight
 from tarrafa.frontier.postgres.database_session import on_store
 from tarrafa.frontier.postgres.operations import url_calls
@@ -40,10 +40,8 @@ class ShardOutbox:
     """Messages by server, oldest first."""
 
     def __init__(self, path: Path) -> None:
-        try:
+        with write_errors(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise data_error_from_os(error, path.parent) from None
         file = SqliteFile(path)
         self._db = file.open(SCHEMA, sync="full")
         self._errors = file.errors(self._db)

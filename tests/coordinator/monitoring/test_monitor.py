@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from tarrafa.coordinator.monitoring.recent_visits import NEWEST_KEPT, SAMPLES_KEPT, RecentVisits
+from tarrafa.coordinator.monitoring.monitor import NEWEST_KEPT, SAMPLES_KEPT, RecentVisits
 from tarrafa.coordinator.node.messages import ProcessState
 from tarrafa.runtime.heartbeat import ProcessHeartbeat, VisitSample
 from tests.coordinator.node.sample_messages import a_beat

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarrafa.server.language_negotiation import choose
+from tarrafa.server.page_responses import choose
 
 
 @pytest.mark.parametrize(
