@@ -23,7 +23,7 @@ from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, UrlWeight, VisitReport
-from tarrafa.frontier.store.counters import TABLE_SITES
+from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
@@ -177,7 +177,7 @@ class Crawl:
 
     @property
     def table(self) -> int:
-        return self._store.counters.value(self._number, TABLE_SITES)
+        return self._store.counters.value(self._number, Bucket.TABLE_SITES)
 
     def tick(self, weigh: bool) -> None:
         """As the worker does a few times a second: links, then reports, then new hosts."""

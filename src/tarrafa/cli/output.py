@@ -43,11 +43,11 @@ def print_result(value: T, as_json: bool, print_text: Callable[[T], None]) -> No
         print_text(value)
 
 
-def new_table(*headings: str, left: tuple[str, ...] = (), **options: Any) -> Table:
+def new_table(*headings: str, left: tuple[str, ...] = (), no_wrap: bool = False, **options: Any) -> Table:
     """A table without lines; columns are right-aligned, but for those in `left`."""
     table = Table(box=None, pad_edge=False, header_style="bold", **options)
     for name in headings:
-        table.add_column(name, justify="left" if name in left else "right")
+        table.add_column(name, justify="left" if name in left else "right", no_wrap=no_wrap)
     return table
 
 

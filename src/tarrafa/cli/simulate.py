@@ -84,8 +84,7 @@ COLUMNS = ("PSP", "MP2", "M-Wolf", "InfCrawlers", "WP", "NonPolite")
 
 
 def _show_classic(rows: Sequence[ClassicResult], what: ClassicExperiment, setting: ClassicSetting) -> None:
-
-    table = new_table("theta", *COLUMNS, padding=(0, 1))
+    table = new_table("theta", *COLUMNS, no_wrap=True, padding=(0, 1))
     for row in rows:
         values = (row.psp, row.mp2, row.m_wolf, row.inf_crawlers, row.wp, row.non_polite)
         table.add_row(f"{row.theta:g}", *(f"{value:.5f}" for value in values))
@@ -106,7 +105,6 @@ Policies = Literal["index", "psp", "mp2", "m-wolf", "uniform", "proportional", "
 
 
 def _table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
-
     table = new_table(*headings, left=(headings[0],), padding=(0, 2))
     for line in lines:
         table.add_row(*line)
@@ -152,7 +150,6 @@ def simulate(
 
 
 def _show_what_if(found: CollectionForecast) -> None:
-
     chosen = next(one for one in found.policies if one.policy == found.policy)
     best = found.policies[0]
     sample = f", {found.sampled:,} of them simulated" if found.sampled < found.pages else ""

@@ -303,7 +303,7 @@ class HistoryReplay:
         self._discover(known, list(discovered_urls(record, visit, listing, admission)))
         self._replay.replay_visit(known, url, record.visit, outcome, worker)
         if listing is None and _was_listing(outcome) and outcome.payload != (before.payload if before else ""):
-            self._replay.refetch(known, url.host, url.id)
+            self._replay.store.urls.refetch(known, url.host, url.id)
         self.visits += 1
 
     def _listed(self, record: VisitRecord) -> Listing | None:
@@ -332,7 +332,7 @@ def _deliver_link_weights(data: DataDirectory, replay: FrontierReplay, progress:
 
             def deliver(collection: str, weights: list[UrlWeight]) -> None:
                 with replay.transaction():
-                    replay.update_weights(collection, weights)
+                    replay.store.update_weights(collection, weights)
                 advance(len(weights))
 
             graph.catch_up(data, deliver)

@@ -105,14 +105,11 @@ def parse_address(texts: Sequence[str], token: Token | None = None, where: str =
         return found[0]
     dsns = [dsn for one in found if isinstance(one, PostgresServers) for dsn in one.dsns]
     if len(dsns) < len(found):
-        raise ConfigError(f"{where}: several addresses are several PostgreSQL servers; {_first_other(found)} is none")
+        other = next(one for one in found if not isinstance(one, PostgresServers))
+        raise ConfigError(f"{where}: several addresses are several PostgreSQL servers; {other} is none")
     if len(set(dsns)) < len(dsns) or len(dsns) > ADDRESSES_MAX:
         raise ConfigError(f"{where}: the same PostgreSQL server is named twice, or more than {ADDRESSES_MAX} are named")
     return PostgresServers(tuple(dsns))
-
-
-def _first_other(found: list[Address]) -> Address:
-    return next(one for one in found if not isinstance(one, PostgresServers))
 
 
 def _parse_one(text: str, token: Token, where: str) -> Address:
@@ -266,19 +263,19 @@ class EventLoopClient:
     def __init__(self, opened: Callable[[], Coroutine[Any, Any, OpenFrontier]]) -> None:
         self._runner = asyncio.Runner()
         try:
-            self._body = self._runner.run(opened())
+            self._frontier = self._runner.run(opened())
         except BaseException:
             self._runner.close()
             raise
 
     def call(self, method: str, *arguments: Any) -> Any:
-        question = getattr(self._body, method, None)
-        if question is None:
+        api_call = getattr(self._frontier, method, None)
+        if api_call is None:
             raise FrontierError(f"the URL server has no call {method!r}")
-        return self._runner.run(question(*arguments))
+        return self._runner.run(api_call(*arguments))
 
     def close(self) -> None:
         try:
-            self._runner.run(self._body.close())
+            self._runner.run(self._frontier.close())
         finally:
             self._runner.close()

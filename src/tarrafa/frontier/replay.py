@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.messages import FIRST_HOST, CachedRobots, DiscoveredUrl, UrlWeight, VisitReport
+from tarrafa.frontier.messages import FIRST_HOST, CachedRobots, DiscoveredUrl, VisitReport
 from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
@@ -23,12 +23,12 @@ from tarrafa.i18n import Message
 from tarrafa.model import HostId, Outcome, Status, UrlId
 
 HOLDER = 0  # no worker has this number
-NUMBERS_SKIPPED = 10  # per life: what was handed out and never archived had numbers too
+NUMBERS_SKIPPED = 10  # per life: visits that were handed out and never archived had numbers too
 HOSTS_PER_TURN = 500
 
 
 class LastKnownVisit(NamedTuple):
-    """What is known of a URL before one more of its visits is lived again."""
+    """What is known of a URL before its next visit is replayed."""
 
     last: int  # the newest visit that is known
     parent: bytes  # see `Visit`
@@ -42,10 +42,10 @@ class FrontierReplay:
         db = open_database(path, suffix_list)
         db.connection.pragma("synchronous", "off")
         self.store = FrontierStore(db, clock, LeaseClock())
-        self.lives = 1  # that it had before; each may have given numbers that nobody wrote down
+        self.lives = 1  # of the lost frontier; each may have assigned numbers that were never recorded
 
     def close(self) -> None:
-        """With everything in the one file."""
+        """Move everything from the write-ahead log into the file, and close it."""
         self.store.db.connection.pragma("wal_checkpoint(truncate)")
         self.store.db.connection.close()
 
@@ -60,33 +60,30 @@ class FrontierReplay:
         store.counters.on_commit()
 
     def open_collection(self, content: bytes, revision: int, roots: list[DiscoveredUrl]) -> LoadedCollection:
-        """A collection as it was configured from now on."""
+        """Apply a recorded configuration."""
         row = self.store.open_collection(content, roots)
         if revision > row.revision:
-            self.store.db.run("UPDATE collection SET revision = ? WHERE id = ?", (revision, row.id))
-            self.store.collections.flush()
-            self.store.collections.reload()
+            self.store.collections.set_revision(self.store.collections.by_id(row.id), revision)
         return self.store.collections.by_id(row.id)
 
     def begin_run(self, known: LoadedCollection, run: int) -> None:
-        """The visits that follow are those of another run."""
+        """The following visits belong to this run."""
         if run > known.run and has_runs(known.config):
             self.store.runs.begin(known, "", run, roots_of(known))
 
     def revision(self, name: str) -> int:
-        """Of the configuration that holds now; 0: there is no such collection."""
-        known = self.store.collections.find(name)
-        return 0 if known is None else known.row.revision
+        """Revision of a collection's configuration; 0: there is no such collection."""
+        row = self.store.collections.row(name)
+        return 0 if row is None else row.revision
 
     def discover(self, known: LoadedCollection, offers: list[DiscoveredUrl]) -> None:
         self.store.urls.discover(known.row.id, offers)
 
-    def last_known_visit(self, known: LoadedCollection, host: HostId, url: UrlId) -> "LastKnownVisit | None":
-        """What is known of a URL so far; None: nothing."""
-        row = self.store.db.row(
-            "SELECT coalesce((SELECT max(number) FROM visit WHERE visit.host = url.host"
-            " AND visit.collection = url.collection AND visit.id = url.id), 0), coalesce(parent, x''), payload FROM url"
-            " WHERE host = ? AND collection = ? AND id = ?",
+    def last_known_visit(self, known: LoadedCollection, host: HostId, url: UrlId) -> LastKnownVisit | None:
+        """None: the URL is unknown."""
+        row = self.store.db.find_url(
+            "coalesce((SELECT max(number) FROM visit WHERE visit.host = url.host"
+            " AND visit.collection = url.collection AND visit.id = url.id), 0), coalesce(parent, x''), payload",
             (host, known.row.id, url),
         )
         return None if row is None else LastKnownVisit(*row)
@@ -94,9 +91,9 @@ class FrontierReplay:
     def replay_visit(
         self, known: LoadedCollection, url: DiscoveredUrl, number: int, outcome: Outcome, worker: str
     ) -> bool:
-        """What became of a visit; False: that, or what came later, is known."""
+        """Repeat a recorded visit; False: this visit, or a later one, is known."""
         db, key = self.store.db, (url.host, known.row.id, url.id)
-        row = db.row("SELECT depth, redirects, run FROM url WHERE host = ? AND collection = ? AND id = ?", key)
+        row = db.find_url("depth, redirects, run", key)
         if row is not None and outcome.status == Status.NOT_FOUND_AGAIN:
             self.store.runs.dismiss(known, [key])
         elif row is None or (url.depth, url.redirects) < row[:2] or row[2] < known.run:
@@ -115,23 +112,17 @@ class FrontierReplay:
         if self.store.db.run("UPDATE host SET worker = ? WHERE id = ? AND worker IS NULL", (HOLDER, host)):
             self.store.ready.remove(host)
 
-    def refetch(self, known: LoadedCollection, host: HostId, url: UrlId) -> None:
-        self.store.urls.refetch(known, host, url)
-
     def set_host_rules(
         self, known: LoadedCollection, host: HostId, key: str, robots: CachedRobots | None, delay_s: float
     ) -> None:
-        """What a host asked for."""
+        """Store the robots.txt and the delay of a host."""
         self.store.urls.ensure_host_row(host, key, known.config.network.suffixes)
         if robots is not None:
             self.store.hosts.store_robots(host, robots)
         self.store.db.run("UPDATE host SET delay_s = ? WHERE id = ?", (delay_s, host))
 
-    def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
-        self.store.update_weights(collection, weights)
-
     def finish(self, reason: Message | str) -> None:
-        """All hosts are with nobody, all collections paused, and the numbers of visits go on well above."""
+        """Free all hosts, pause all collections, and continue the numbers of visits well above the known ones."""
         db, last, skipped = self.store.db, FIRST_HOST, self.lives * NUMBERS_SKIPPED
         while rows := db.rows("SELECT id FROM host WHERE id > ? ORDER BY id LIMIT ?", (last, HOSTS_PER_TURN)):
             with self.transaction():

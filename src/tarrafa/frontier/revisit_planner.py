@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 from tarrafa import config
 from tarrafa.clock import Clock
@@ -48,7 +48,7 @@ class PlannerLauncher:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            with contextlib.suppress(Unreachable):  # it is asked again
+            with contextlib.suppress(Unreachable):  # tried again
                 if self._may_plan is None or await self._may_plan():
                     await self._plan_waiting_collections()
 
@@ -56,7 +56,7 @@ class PlannerLauncher:
         for number in await self._frontier.collections_to_plan():
             try:
                 await self._run_planner(number)
-            except (OSError, TimeoutError) as error:  # no room for a process now, or it never ends
+            except (OSError, TimeoutError) as error:  # no process can be started now, or it never ends
                 sys.stderr.write(f"the planner of collection {number} failed: {error!r}\n")
             await asyncio.sleep(REST_S)
 
@@ -75,7 +75,7 @@ class PlannerLauncher:
 
 
 async def plan_collection(frontier: Frontier, row: CollectionRow, now: float) -> None:
-    """Find out what the collection's policy waits for, and tell the frontier."""
+    """Compute the price or the plan that the collection's policy needs."""
     collection = config.decode_collection(row.config)
     if collection.revisit.policy == "index":
         await compute_price(frontier, row.id, collection)
@@ -88,9 +88,11 @@ async def compute_price(frontier: Frontier, number: int, collection: Collection)
 
     from tarrafa.revisit import optimal_frequency
 
-    rate = collection.revisit.rate
-    shelves = [shelf async for shelf in _fetch_shelves(frontier, number)]
-    price = 0.0
+    rate, host, price = collection.revisit.rate, FIRST_HOST, 0.0
+    shelves: list[RevisitShelf] = []
+    while some := await frontier.revisit_shelves(number, host, HOSTS_PER_CALL):
+        shelves += some
+        host = some[-1].host
     if shelves and rate is not None:
         hosts = {host: place for place, host in enumerate(dict.fromkeys(shelf.host for shelf in shelves))}
         delays = {hosts[shelf.host]: shelf.delay_s for shelf in shelves}
@@ -105,17 +107,13 @@ async def compute_price(frontier: Frontier, number: int, collection: Collection)
         )
         price = float(solved.price)
     await frontier.set_price(number, price)
+    await _recompute_due(frontier, number)
+
+
+async def _recompute_due(frontier: Frontier, number: int) -> None:
     host: HostId | None = FIRST_HOST
     while host is not None:
         host = await frontier.recompute_due(number, host, HOSTS_PER_CALL)
-
-
-async def _fetch_shelves(frontier: Frontier, number: int) -> AsyncIterator[RevisitShelf]:
-    host = FIRST_HOST
-    while some := await frontier.revisit_shelves(number, host, HOSTS_PER_CALL):
-        for shelf in some:
-            yield shelf
-        host = some[-1].host
 
 
 async def fetch_revisit_pages(frontier: Frontier, number: int) -> list[RevisitPage]:
@@ -135,17 +133,15 @@ async def compute_plan(frontier: Frontier, number: int, collection: Collection, 
     visits = _planned_visits(pages, collection, now) if pages else []
     for start in range(0, len(visits), VISITS_PER_CALL):
         await frontier.add_planned_visits(number, name, visits[start : start + VISITS_PER_CALL])
-    await frontier.activate_plan(number, name, now)  # whoever dies here leaves it to the next planner
-    host: HostId | None = FIRST_HOST
-    while host is not None:
-        host = await frontier.recompute_due(number, host, HOSTS_PER_CALL)
+    await frontier.activate_plan(number, name, now)  # it ends at once: if this process dies, another one plans
+    await _recompute_due(frontier, number)
     while await frontier.drop_old_plans(number, HOSTS_PER_CALL):
         pass
     await frontier.activate_plan(number, name, now + revisit.horizon)
 
 
 def _planned_visits(pages: list[RevisitPage], collection: Collection, now: float) -> list[PlannedVisit]:
-    """As psp, mp2 and m-wolf plan them: see revisit/allocation.py and revisit/visit_times.py."""
+    """The visits of psp, mp2 and m-wolf: see revisit/allocation.py and revisit/visit_times.py."""
     import numpy as np
 
     from tarrafa.revisit.allocation import allocate

@@ -41,8 +41,8 @@ async def _serve(data: DataDirectory, listen: str) -> None:
         loop.call_soon_threadsafe(ended.set)
 
     on_sigterm(ended.set)
-    going = resume_clock(Clock.from_environment(), last_clock_reading(data.frontier))
-    clock = going.clock
+    resumed = resume_clock(Clock.from_environment(), last_clock_reading(data.frontier))
+    clock = resumed.clock
     frontier = await _open(data, clock, on_fatal)
     server = await serve_unix(frontier, data.socket)
     ready = "ready"
@@ -53,8 +53,8 @@ async def _serve(data: DataDirectory, listen: str) -> None:
     planners = asyncio.create_task(PlannerLauncher(frontier, local_address(data), clock).run())
     heartbeats = asyncio.create_task(send_heartbeats(data, partial(next, _heartbeats())))
     _print_line(ready)
-    if going.notice():
-        _print_line(f"{going.notice()} (it was set back since the frontier was last open)")
+    if resumed.notice():
+        _print_line(f"{resumed.notice()} (it was set back since the frontier was last open)")
     await ended.wait()
     heartbeats.cancel()
     planners.cancel()
@@ -84,7 +84,7 @@ def _print_line(line: str) -> None:
 
 async def _open(data: DataDirectory, clock: Clock, on_fatal: Callable[[TarrafaError], None]) -> SqliteFrontier:
     if not data.frontier.exists() and visit_lengths(data.archive):
-        # An empty one would give the numbers of visits again that the archive holds already: nobody would follow them.
+        # An empty frontier would assign visit numbers that the archive has already, and the followers ignore those.
         raise DataError(
             f"{data.frontier}: is missing, but the archive holds visits; `tarrafa rebuild frontier` makes it again"
         )

@@ -19,9 +19,8 @@ from msgspec.structs import replace
 
 from tarrafa.frontier.messages import FIRST_HOST, HostReport, PlannedVisit, UrlWeight, VisitReport
 from tarrafa.frontier.ordering import SiteStage
-from tarrafa.frontier.store import counters as books
 from tarrafa.frontier.store.collections import LoadedCollection
-from tarrafa.frontier.store.counters import state_bucket
+from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import CLOSED, FAVOURED, NEW, OLD, OPEN, OUT, SWEPT, SWEPT_RANK, open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
@@ -166,7 +165,7 @@ class RandomLife:
     def retry(self) -> None:
         host = offer(self.ranks.choice(self.kind.urls)).host
         with self.transaction() as store:
-            store.host_retries.retry_host(host)
+            store.retries.retry_host(host)
 
     def find(self) -> None:
         """Much is found at once, as by a page with many links."""
@@ -332,7 +331,7 @@ def count(store: FrontierStore, known: LoadedCollection, sql: str, *values: obje
 
 def every_state_is_counted(store: FrontierStore, known: LoadedCollection) -> Pair:
     true = dict(ask(store, known, "SELECT state, count(*) FROM url WHERE collection = ? GROUP BY 1"))
-    counted = {int(state): store.counters.value(known.row.id, state_bucket(state)) for state in UrlState}
+    counted = {int(state): store.counters.value(known.row.id, Bucket.state(state)) for state in UrlState}
     return {state: number for state, number in counted.items() if number}, true
 
 
@@ -360,7 +359,7 @@ def a_shelf_counts_its_pages(store: FrontierStore, known: LoadedCollection) -> P
 
 
 def the_exchange_is_counted(store: FrontierStore, known: LoadedCollection) -> Pair:
-    buckets = (books.CHOSEN_WAITING, books.DISMISSED_WAITING, books.REVISITS_OUT)
+    buckets = (Bucket.CHOSEN_WAITING, Bucket.DISMISSED_WAITING, Bucket.REVISITS_OUT)
     stored = [store.counters.value(known.row.id, bucket) for bucket in buckets]
     return stored, [
         count(store, known, "FROM due WHERE collection = ? AND shelf = ?", CHOSEN_SHELF),
@@ -397,7 +396,7 @@ def a_site_knows_its_pages(store: FrontierStore, known: LoadedCollection) -> Pai
             rates += round(RATE_UNIT * read_history(history).rate)
             sites[name] += 1
     stored = ask(store, known, "SELECT name, pages FROM site WHERE collection = ? AND pages != 0")
-    return (store.counters.value(known.row.id, books.RATES), stored), (rates, sorted(sites.items()))
+    return (store.counters.value(known.row.id, Bucket.RATES), stored), (rates, sorted(sites.items()))
 
 
 def a_host_is_due_no_later_than_its_first_page(store: FrontierStore, known: LoadedCollection) -> Pair:
@@ -427,7 +426,7 @@ def no_more_is_kept_than_there_is_room_for(store: FrontierStore, known: LoadedCo
     # Whose limit was lowered keeps what it has; and a later run keeps what it finds and cannot reach, beyond its limit.
     if most is None or known.row.revision > 1 or known.run > 1:
         return 0, 0
-    fetched, again = state_bucket(UrlState.FETCHED), books.REVISITS_OUT
+    fetched, again = Bucket.state(UrlState.FETCHED), Bucket.REVISITS_OUT
     return max(0, store.counters.value(known.row.id, fetched) + store.counters.value(known.row.id, again) - most), 0
 
 
@@ -455,7 +454,7 @@ def mentions_are_the_sum_of_in_links(store: FrontierStore, known: LoadedCollecti
 def the_table_is_counted_and_has_a_maximum(store: FrontierStore, known: LoadedCollection) -> Pair:
     listed = count(store, known, "FROM site WHERE collection = ? AND stage = ?", int(SiteStage.LISTED))
     most = known.config.strategy.table_max
-    return (store.counters.value(known.row.id, books.TABLE_SITES), min(listed, most)), (listed, listed)
+    return (store.counters.value(known.row.id, Bucket.TABLE_SITES), min(listed, most)), (listed, listed)
 
 
 def a_site_that_waits_knows_its_best_url(store: FrontierStore, known: LoadedCollection) -> Pair:
@@ -500,11 +499,11 @@ def what_is_passed_over_is_counted(store: FrontierStore, known: LoadedCollection
         "FROM pending JOIN host h ON h.id = pending.host JOIN site ON site.collection = pending.collection"
         " AND site.name = h.site WHERE pending.collection = ? AND stage = ?"
     )
-    return store.counters.value(known.row.id, books.PASSED_OVER), count(store, known, passed, int(SiteStage.OVER))
+    return store.counters.value(known.row.id, Bucket.PASSED_OVER), count(store, known, passed, int(SiteStage.OVER))
 
 
 def what_earlier_runs_left_is_counted(store: FrontierStore, known: LoadedCollection) -> Pair:
-    buckets = (books.OLD_PAGES, books.LEFT_OVER, books.SHOWN_PAGES)
+    buckets = (Bucket.OLD_PAGES, Bucket.LEFT_OVER, Bucket.SHOWN_PAGES)
     stored = [store.counters.value(known.row.id, bucket) for bucket in buckets]
     old = "FROM url WHERE collection = ? AND run < ? AND state = ?"
     return stored, [

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tarrafa.frontier.store import counters as books
+from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import OLD, open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.revisits import PLANNED
@@ -192,7 +192,7 @@ def test_a_host_moved_away_and_back_leaves_books_that_agree(tmp_path):
                 for name in ("url", "visit", "page", "host", "work", "pending", "due", "ready", "standing"):
                     assert life.store.db.value(f"SELECT count(*) FROM {name}") == 0
                 for known in life.store.collections.all():
-                    assert life.store.counters.value(known.row.id, books.KNOWN) == 0
+                    assert life.store.counters.value(known.row.id, Bucket.KNOWN) == 0
                 with life.transaction() as store:
                     store.transfer.import_hosts(images)
                 look_again(life)

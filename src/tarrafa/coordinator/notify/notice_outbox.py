@@ -97,7 +97,7 @@ class UndeliveredNotice(msgspec.Struct, frozen=True):
 
     id: str
     collection: str
-    whom: str
+    target: str
     trouble: str
     tries: int
     over: bool
@@ -208,7 +208,7 @@ class Notifier:
             if one.trouble not in lines:
                 fate = "given up" if one.over else "tried again"
                 times = "once" if one.tries == 1 else f"{one.tries} times"
-                lines.append(f"a notice has not reached {one.whom} ({times}, {fate}): {one.trouble}")
+                lines.append(f"a notice has not reached {one.target} ({times}, {fate}): {one.trouble}")
         return [line for line in lines if line]
 
     async def deliver_due(self) -> int:

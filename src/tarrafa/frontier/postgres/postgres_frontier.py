@@ -457,7 +457,7 @@ class PostgresFrontier:
     may_plan = _on_first(planner_calls.may_plan)
     collections_to_plan = _on_first(on_store(lambda store: store.planning.collections_to_plan))
     host_counts = _on_all(url_calls.host_counts, shard_totals.sum_host_counts)
-    look_up = _on_all(on_store(lambda store: store.look_up), shard_totals.choose_lookup)
+    look_up = _on_all(on_store(lambda store: store.lookup.look_up), shard_totals.choose_lookup)
     robots_text = _on_all(on_store(lambda store: store.hosts.robots_text), shard_totals.choose_text)
     set_price = _on_all(on_store(lambda store: store.planning.set_price), _nothing)
     recompute_due = _on_all(planner_calls.recompute_due, shard_totals.lowest_host)

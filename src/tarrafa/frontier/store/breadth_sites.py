@@ -13,20 +13,18 @@ whole.
 
 from typing import NamedTuple
 
-from tarrafa.clock import Clock
 from tarrafa.frontier import ordering
 from tarrafa.frontier.messages import SiteFacts
 from tarrafa.frontier.ordering import FRUITLESS_VISITS_MAX, SiteStage
-from tarrafa.frontier.store.collections import LoadedCollection
-from tarrafa.frontier.store.counters import PASSED_OVER, REVISITS_OUT, SITES_CHOSEN, TABLE_SITES, Counters, state_bucket
-from tarrafa.frontier.store.database import CLOSED, OPEN, OUT, FrontierDatabase
-from tarrafa.frontier.store.ready_queue import ReadyQueue
+from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
+from tarrafa.frontier.store.counters import Bucket
+from tarrafa.frontier.store.database import CLOSED, OPEN, OUT
 from tarrafa.model import HostId, Outcome, UrlId, UrlState
 
 SITE_OF = "(SELECT site FROM host WHERE id = ?)"
-MOST_MENTIONED = "ORDER BY mentions DESC, best, name LIMIT ?"
+MOST_MENTIONED = "stage = ? ORDER BY mentions DESC, best, name LIMIT ?"
 EXCHANGED_MAX, MOVED_MAX = 1_000, 10_000  # at once; the most mentioned come in first
-LEAST_MENTIONED = "ORDER BY mentions, best DESC, name DESC LIMIT ?"
+LEAST_MENTIONED = "stage = ? ORDER BY mentions, best DESC, name DESC LIMIT ?"
 
 
 class BreadthSite(NamedTuple):
@@ -49,21 +47,22 @@ COLUMNS = ", ".join(BreadthSite._fields)
 class BreadthSites:
     """The sites of one frontier."""
 
-    def __init__(self, db: FrontierDatabase, counters: Counters, ready: ReadyQueue, clock: Clock) -> None:
-        self._db, self._counters, self._ready, self._clock = db, counters, ready, clock
+    def __init__(self, context: StoreContext) -> None:
+        self._db, self._counters, self._ready = context.db, context.counters, context.ready
+        self._clock = context.clock
 
-    # -- what happens to URLs ---------------------------------------------------------------------------------
+    # -- changes of URLs --------------------------------------------------------------------------------------
 
     def urls_added(self, known: LoadedCollection, host: HostId, added: int) -> None:
-        """So many more URLs of a host wait."""
+        """`added` more URLs of a host are pending."""
         if not known.order.is_breadth:
             return
         site = self._site(known, host)
         if site.stage == SiteStage.OVER:
-            self._counters.add(known.row.id, PASSED_OVER, added)
+            self._counters.add(known.row.id, Bucket.PASSED_OVER, added)
         if site.stage >= SiteStage.CHOSEN:
             return
-        # In a row cache too: what is not at hand is no better than the best that the row names.
+        # In a row cache too: a row that is not at hand is no better than the best that the site's row names.
         place, url = self._db.required_row(
             "SELECT rank, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT 1",
             (host, known.row.id),
@@ -74,16 +73,16 @@ class BreadthSites:
             self._set_stage(known, site, SiteStage.HEARD)
 
     def urls_removed(self, known: LoadedCollection, host: HostId, count: int) -> None:
-        """So many URLs of a host wait no longer, and it was no walk that took them."""
+        """`count` URLs of a host are no longer pending, and its site session did not take them."""
         if not known.order.is_breadth or not count:
             return
         site = self._site(known, host)
         if site.stage == SiteStage.OVER:
-            self._counters.add(known.row.id, PASSED_OVER, -count)
+            self._counters.add(known.row.id, Bucket.PASSED_OVER, -count)
         self._update_site(known, site)
 
     def rank_changed(self, known: LoadedCollection, host: HostId) -> None:
-        """Something that waits on a host has another rank now."""
+        """A pending URL of a host has another rank now."""
         if known.order.is_breadth:
             self._update_site(known, self._site(known, host))
 
@@ -95,7 +94,7 @@ class BreadthSites:
             self._continue_walk(known, site)
 
     def add_mentions(self, known: LoadedCollection, mentions: dict[HostId, int]) -> None:
-        """By how much the in-links of the hosts' URLs have changed."""
+        """Add the changes of the in-links of the hosts' URLs."""
         if known.order.is_breadth:
             for host in mentions:
                 self._db.acquire_site(known.row.id, host)
@@ -107,32 +106,32 @@ class BreadthSites:
     # -- a walk -----------------------------------------------------------------------------------------------
 
     def new_visits_allowed(self, known: LoadedCollection, host: HostId, count: int) -> int:
-        """How many of so many new URLs of a host may be handed out."""
+        """How many of `count` new URLs of a host may be handed out."""
         if not known.order.is_breadth:
             return count
         return min(count, 1) if self._gate(known, host) == OPEN else 0
 
     def visit_handed_out(self, known: LoadedCollection, host: HostId, url: UrlId) -> None:
-        """The walk's next page is fetched."""
         if known.order.is_breadth:
             self._set_gate(known, host, OUT)
             site = self._site(known, host)
             self._set_best_url(known, site.name, (site.best, host, url))
 
     def is_walk_visit(self, known: LoadedCollection, host: HostId, url: UrlId) -> bool:
-        """Whether this is the visit that the walk through its site waits for."""
+        """Whether the session with the URL's site waits for this visit."""
         if not known.order.is_breadth or self._gate(known, host) != OUT:
             return False
         site = self._site(known, host)
         return (site.host, site.url) == (host, url)
 
     def visit_returned(self, known: LoadedCollection, host: HostId) -> None:
-        """The visit was not made: what it was to ask for waits again."""
+        """The visit was not made: its URL is pending again."""
         self._set_gate(known, host, OPEN)
         self._continue_walk(known, self._site(known, host))
 
     def visit_finished(self, known: LoadedCollection, host: HostId, outcome: Outcome, again: bool) -> None:
-        """A visit of the walk is over; `again`: it will be tried once more, and has said nothing yet."""
+        """A visit of the session is over; `again`: its URL is tried once more, so that this visit counts for
+        nothing."""
         self._set_gate(known, host, OPEN)
         site = self._site(known, host)
         if (outcome.kept or outcome.content_id) and not outcome.location:
@@ -141,17 +140,14 @@ class BreadthSites:
         else:
             site = site._replace(vain=site.vain + (not again))
             ends = site.vain >= FRUITLESS_VISITS_MAX
-        self._db.run(
-            "UPDATE site SET walked = ?, vain = ?, links = ? WHERE collection = ? AND name = ?",
-            (site.walked, site.vain, site.links, known.row.id, site.name),
-        )
+        self._update(known, site.name, "walked = ?, vain = ?, links = ?", site.walked, site.vain, site.links)
         if ends:
             self._end_walk(known, site)
         else:
             self._continue_walk(known, site)
 
     def _continue_walk(self, known: LoadedCollection, site: BreadthSite) -> None:
-        """To the host where the best URL of the site waits; if none does, the walk is over."""
+        """Open the gate of the host with the best pending URL of the site; without one the session is over."""
         best = self._best(known, site.name)
         if best is None:
             self._end_walk(known, site)
@@ -166,94 +162,80 @@ class BreadthSites:
             self._set_gate(known, site.host, CLOSED)
         self._set_best_url(known, site.name, (None, None, None))
         self._set_stage(known, site, SiteStage.OVER)
-        self._counters.add(known.row.id, PASSED_OVER, self._waiting(known, site.name))
+        self._counters.add(known.row.id, Bucket.PASSED_OVER, self._count_pending(known, site.name))
 
     # -- the table --------------------------------------------------------------------------------------------
 
     def is_cycle_due(self, known: LoadedCollection) -> bool:
-        """Whether it is time to choose."""
         return ordering.is_cycle_due(self._under_way(known), known.config.strategy.cycle)
 
     def choose_sites(self, known: LoadedCollection) -> None:
-        """Bring the table up to date, and choose from it."""
+        """Update the table, and choose from it."""
         number, cycle = known.row.id, known.config.strategy.cycle
         self._db.acquire_site_table(number, self._room(known), cycle, EXCHANGED_MAX)
         self._fill(known)
         self._exchange(known)
-        rows = self._db.rows(
-            f"SELECT {COLUMNS} FROM site WHERE collection = ? AND stage = ? {MOST_MENTIONED}",  # noqa: S608
-            (number, int(SiteStage.LISTED), cycle),
-        )
-        sites = [BreadthSite._make(row) for row in rows]
+        sites = self._sites(known, MOST_MENTIONED, int(SiteStage.LISTED), cycle)
         self._db.acquire_walks(number, [site.name for site in sites])
         for site in sites:
             self._set_stage(known, site, SiteStage.CHOSEN)
-            self._counters.add(number, SITES_CHOSEN)
-            self._db.run(
-                "UPDATE site SET walked = 0, vain = 0, links = 0 WHERE collection = ? AND name = ?", (number, site.name)
-            )
+            self._counters.add(number, Bucket.SITES_CHOSEN)
+            self._update(known, site.name, "walked = 0, vain = 0, links = 0")
             self._continue_walk(known, site._replace(stage=SiteStage.CHOSEN))
         self._fill(known, len(sites))
 
     def _under_way(self, known: LoadedCollection) -> int:
-        """How many new URLs are out, or could be at once. Who waits for a delay or in back-off keeps nobody waiting."""
+        """The number of new URLs that are handed out, or could be now: sites that wait for a delay or in back-off hold
+        up no cycle."""
         number, cycle = known.row.id, known.config.strategy.cycle
-        out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT)) - self._counters.value(
-            number, REVISITS_OUT
-        )
+        out = self._counters.state(number, UrlState.HANDED_OUT) - self._counters.value(number, Bucket.REVISITS_OUT)
         return out + self._ready.count_new(number, self._clock.now(), cycle)
 
     def _room(self, known: LoadedCollection, most: int = MOVED_MAX) -> int:
-        """How many may come into the table at once, or have to leave it."""
-        room = known.config.strategy.table_max - self._counters.value(known.row.id, TABLE_SITES)
+        """How many sites may enter the table at once; negative: how many must leave it."""
+        room = known.config.strategy.table_max - self._counters.value(known.row.id, Bucket.TABLE_SITES)
         return max(-most, min(room, most))
 
     def _fill(self, known: LoadedCollection, most: int = MOVED_MAX) -> int:
-        """While there is room, the most mentioned that were left out come in. If there is too little, it is made. How
-        many moved."""
-        number, room = known.row.id, self._room(known, most)
-        stages = (SiteStage.HEARD, SiteStage.LISTED) if room > 0 else (SiteStage.LISTED, SiteStage.HEARD)
-        rows = self._db.rows(
-            f"SELECT {COLUMNS} FROM site WHERE collection = ? AND stage = ?"  # noqa: S608
-            f" {MOST_MENTIONED if room > 0 else LEAST_MENTIONED}",
-            (number, int(stages[0]), abs(room)),
-        )
-        for site in map(BreadthSite._make, rows):
-            self._set_stage(known, site, stages[1])
-        return len(rows)
+        """While there is room, the most mentioned sites outside enter the table; if it is too full, the least mentioned
+        leave it. Returns how many moved."""
+        room = self._room(known, most)
+        if room > 0:
+            before, after, order = SiteStage.HEARD, SiteStage.LISTED, MOST_MENTIONED
+        else:
+            before, after, order = SiteStage.LISTED, SiteStage.HEARD, LEAST_MENTIONED
+        sites = self._sites(known, order, int(before), abs(room))
+        for site in sites:
+            self._set_stage(known, site, after)
+        return len(sites)
 
     def _exchange(self, known: LoadedCollection) -> None:
-        """The least mentioned of the table give way to those that were left out and are mentioned more often."""
-        sql = f"SELECT {COLUMNS} FROM site WHERE collection = ? AND stage = ?"  # noqa: S608
+        """Sites outside the table replace less mentioned sites in it."""
         for _ in range(EXCHANGED_MAX):
-            outside = self._db.row(f"{sql} {MOST_MENTIONED}", (known.row.id, int(SiteStage.HEARD), 1))
-            inside = self._db.row(f"{sql} {LEAST_MENTIONED}", (known.row.id, int(SiteStage.LISTED), 1))
-            if (
-                outside is None
-                or inside is None
-                or BreadthSite._make(outside).mentions <= BreadthSite._make(inside).mentions
-            ):
+            outside = self._sites(known, MOST_MENTIONED, int(SiteStage.HEARD), 1)
+            inside = self._sites(known, LEAST_MENTIONED, int(SiteStage.LISTED), 1)
+            if not outside or not inside or outside[0].mentions <= inside[0].mentions:
                 return
-            self._set_stage(known, BreadthSite._make(inside), SiteStage.HEARD)
-            self._set_stage(known, BreadthSite._make(outside), SiteStage.LISTED)
+            self._set_stage(known, inside[0], SiteStage.HEARD)
+            self._set_stage(known, outside[0], SiteStage.LISTED)
 
     # -- all sites --------------------------------------------------------------------------------------------
 
     def begin_order_change(self, known: LoadedCollection, before: str) -> None:
-        """The strategy was changed: what was counted of the sites is counted anew, or no longer."""
+        """Counters of sites begin at 0 again when the order becomes, or ceases to be, breadth."""
         if known.order.is_breadth != (before == "breadth"):
-            for bucket in (TABLE_SITES, PASSED_OVER, SITES_CHOSEN):
-                self._counters.add(known.row.id, bucket, -self._counters.value(known.row.id, bucket))
+            self._counters.reset(known.row.id, Bucket.TABLE_SITES, Bucket.PASSED_OVER, Bucket.SITES_CHOSEN)
 
     def apply_order_change(self, known: LoadedCollection, before: str) -> None:
-        """The sites are looked at anew, or no longer: those that are at hand. Scans them, once per change.
+        """Classify the sites that are at hand anew, or no longer. Scans them.
 
-        A site of which something was visited, or is being visited, counts as one that was walked.
+        A site with a visited or handed-out URL counts as a site whose session is over.
         """
         number = known.row.id
         if known.order.is_breadth and before == "breadth":
-            for name in self._names(known, SiteStage.HEARD, SiteStage.LISTED):
-                self._update_best_url(known, self._named(known, name))
+            for stage in (SiteStage.HEARD, SiteStage.LISTED):
+                for site in self._sites(known, "stage = ?", int(stage)):
+                    self._update_best_url(known, site)
         if known.order.is_breadth == (before == "breadth"):
             return
         self._forget(known, CLOSED if known.order.is_breadth else OPEN)
@@ -263,12 +245,12 @@ class BreadthSites:
                 " AND url.collection = site.collection WHERE host.site = site.name) WHERE collection = ?",
                 (number,),
             )
-            for (name,) in self._db.rows("SELECT name FROM site WHERE collection = ?", (number,)):
-                self._classify_site(known, self._named(known, name))
+            for site in self._sites(known, "1"):
+                self._classify_site(known, site)
         self._ready.rebuild_new(number)
 
     def end_order_change(self, known: LoadedCollection, before: str) -> None:
-        """The table's maximum may be another one: a smaller one holds at once."""
+        """A smaller maximum of the table holds at once."""
         moved = int(known.order.is_breadth and before == "breadth")
         while moved:
             self._db.acquire_site_table(known.row.id, self._room(known), 0, 0)
@@ -296,79 +278,66 @@ class BreadthSites:
             self._update_best_url(known, site)
 
     def is_over(self, known: LoadedCollection) -> bool:
-        """Whether nothing is out, and nothing waits but what is passed over."""
+        """Whether no URL is handed out, and none is pending except those that are passed over."""
         number = known.row.id
-        waiting = self._counters.value(number, state_bucket(UrlState.PENDING))
-        out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
-        return not out and waiting == self._counters.value(number, PASSED_OVER)
+        passed_over = self._counters.value(number, Bucket.PASSED_OVER)
+        is_idle = not self._counters.state(number, UrlState.HANDED_OUT)
+        return is_idle and self._counters.state(number, UrlState.PENDING) == passed_over
 
     def restart(self, known: LoadedCollection) -> None:
-        """Somebody starts a collection whose run is over: another one, in which every site may be chosen. For the
-        sites that are at hand."""
+        """A collection whose run is over is started again: every site that is at hand may be chosen again."""
         if known.order.is_breadth:
-            for name in self._names(known, SiteStage.OVER):
-                self._restart_site(known, self._named(known, name))
-
-    def _restart_site(self, known: LoadedCollection, site: BreadthSite) -> None:
-        self._counters.add(known.row.id, PASSED_OVER, -self._waiting(known, site.name))
-        self._set_stage(known, site, SiteStage.UNHEARD)
-        self._update_best_url(known, site._replace(stage=SiteStage.UNHEARD))
+            for site in self._sites(known, "stage = ?", int(SiteStage.OVER)):
+                self._counters.add(known.row.id, Bucket.PASSED_OVER, -self._count_pending(known, site.name))
+                self._set_stage(known, site, SiteStage.UNHEARD)
+                self._update_best_url(known, site._replace(stage=SiteStage.UNHEARD))
 
     # -- rows -------------------------------------------------------------------------------------------------
 
     def site_facts(self, known: LoadedCollection, host: HostId) -> SiteFacts | None:
-        """Where the site of a host stands, for people."""
         if not known.order.is_breadth:
             return None
         self._db.prefetch("site", self._db.rows("SELECT ?, site FROM host WHERE id = ?", (known.row.id, host)))
         site = self._site(known, host)
-        self._db.prefetch("url", [(site.host, known.row.id, site.url)] if site.url is not None else [])
-        best = self._db.value(
-            "SELECT url FROM url WHERE host = ? AND collection = ? AND id = ?", (site.host, known.row.id, site.url)
-        )
+        best = None
+        if site.host is not None and site.url is not None:
+            key = (site.host, known.row.id, site.url)
+            self._db.prefetch("url", [key])
+            best = self._db.find_url("url", key)
         stage = SiteStage(site.stage).name.lower()
-        in_table = self._counters.value(known.row.id, TABLE_SITES)
-        return SiteFacts(site.name, stage, site.mentions, best or "", site.walked, site.links, site.vain, in_table)
+        in_table = self._counters.value(known.row.id, Bucket.TABLE_SITES)
+        url = best[0] if best else ""
+        return SiteFacts(site.name, stage, site.mentions, url, site.walked, site.links, site.vain, in_table)
+
+    def _sites(self, known: LoadedCollection, condition: str, *values: int | str) -> list[BreadthSite]:
+        rows = self._db.rows(
+            f"SELECT {COLUMNS} FROM site WHERE collection = ? AND {condition}",  # noqa: S608 (names of our own)
+            (known.row.id, *values),
+        )
+        return [BreadthSite._make(row) for row in rows]
 
     def _site(self, known: LoadedCollection, host: HostId) -> BreadthSite:
         self._db.acquire_site(known.row.id, host)
-        row = self._db.required_row(
-            f"SELECT {COLUMNS} FROM site WHERE collection = ? AND name = {SITE_OF}",  # noqa: S608
-            (known.row.id, host),
-        )
-        return BreadthSite._make(row)
+        return self._sites(known, f"name = {SITE_OF}", host)[0]
 
-    def _named(self, known: LoadedCollection, name: str) -> BreadthSite:
-        row = self._db.required_row(
-            f"SELECT {COLUMNS} FROM site WHERE collection = ? AND name = ?",  # noqa: S608
-            (known.row.id, name),
+    def _update(self, known: LoadedCollection, name: str, assignments: str, *values: float | bytes | None) -> None:
+        self._db.run(
+            f"UPDATE site SET {assignments} WHERE collection = ? AND name = ?",  # noqa: S608 (names of our own)
+            (*values, known.row.id, name),
         )
-        return BreadthSite._make(row)
-
-    def _names(self, known: LoadedCollection, *stages: SiteStage) -> list[str]:
-        return [
-            name
-            for stage in stages
-            for (name,) in self._db.rows(
-                "SELECT name FROM site WHERE collection = ? AND stage = ?", (known.row.id, int(stage))
-            )
-        ]
 
     def _set_stage(self, known: LoadedCollection, site: BreadthSite, stage: SiteStage) -> None:
-        self._counters.add(known.row.id, TABLE_SITES, (stage == SiteStage.LISTED) - (site.stage == SiteStage.LISTED))
-        self._db.run(
-            "UPDATE site SET stage = ? WHERE collection = ? AND name = ?", (int(stage), known.row.id, site.name)
-        )
+        entered = (stage == SiteStage.LISTED) - (site.stage == SiteStage.LISTED)
+        self._counters.add(known.row.id, Bucket.TABLE_SITES, entered)
+        self._update(known, site.name, "stage = ?", int(stage))
 
     def _set_best_url(
         self, known: LoadedCollection, name: str, best: tuple[float | None, HostId | None, UrlId | None]
     ) -> None:
-        self._db.run(
-            "UPDATE site SET best = ?, host = ?, url = ? WHERE collection = ? AND name = ?", (*best, known.row.id, name)
-        )
+        self._update(known, name, "best = ?, host = ?, url = ?", *best)
 
     def _update_best_url(self, known: LoadedCollection, site: BreadthSite) -> None:
-        """Find the best URL of a site that was not chosen; without one it has no place in the table."""
+        """Find the best URL of a site that was not chosen; without one it leaves the table."""
         best = self._best(known, site.name)
         self._set_best_url(known, site.name, best or (None, None, None))
         if best is None:
@@ -377,7 +346,7 @@ class BreadthSites:
             self._set_stage(known, site, SiteStage.HEARD)
 
     def _best(self, known: LoadedCollection, name: str) -> tuple[float, HostId, UrlId] | None:
-        """The best URL that waits on any host of the site: one look at the head of each queue."""
+        """The best pending URL of a site, from the heads of its hosts' queues."""
         self._db.acquire_walks(known.row.id, [name])
         row = self._db.row(
             "SELECT (SELECT min(rank) FROM pending WHERE pending.host = work.host"
@@ -394,7 +363,7 @@ class BreadthSites:
         )
         return row[0], row[1], url
 
-    def _waiting(self, known: LoadedCollection, name: str) -> int:
+    def _count_pending(self, known: LoadedCollection, name: str) -> int:
         self._db.acquire_walks(known.row.id, [name])
         return int(
             self._db.value(
@@ -410,12 +379,6 @@ class BreadthSites:
         )
 
     def _set_gate(self, known: LoadedCollection, host: HostId, gate: int) -> None:
-        """If it is with nobody, it is ready when its gate is open, and not when it is not."""
-        if self._gate(known, host) == gate:
-            return
-        is_free = self._db.value("SELECT worker FROM host WHERE id = ?", (host,)) is None
-        if is_free:
-            self._ready.remove(host)
-        self._db.run("UPDATE work SET gate = ? WHERE host = ? AND collection = ?", (gate, host, known.row.id))
-        if is_free:
-            self._ready.add(host)
+        if self._gate(known, host) != gate:
+            with self._ready.suspended(host):
+                self._db.run("UPDATE work SET gate = ? WHERE host = ? AND collection = ?", (gate, host, known.row.id))

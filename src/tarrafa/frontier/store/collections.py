@@ -12,6 +12,7 @@ import dataclasses
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass, field
+from functools import partial
 
 import msgspec
 
@@ -26,29 +27,7 @@ from tarrafa.frontier.messages import (
     FrontierCollectionState,
 )
 from tarrafa.frontier.ordering import QueueOrder, order_of
-from tarrafa.frontier.store.counters import (
-    BYTES,
-    CHANGES,
-    CHOSEN_WAITING,
-    EVENT_KINDS,
-    EVENTS,
-    HOSTS,
-    KNOWN,
-    LEFT_OVER,
-    OLD_PAGES,
-    PASSED_OVER,
-    REQUESTS,
-    REQUESTS_BEFORE,
-    REVISITS,
-    REVISITS_OUT,
-    SEQUENCE,
-    SHOWN_PAGES,
-    SITES_CHOSEN,
-    TABLE_SITES,
-    VISITS,
-    Counters,
-    state_bucket,
-)
+from tarrafa.frontier.store.counters import EVENT_KINDS, EVENTS, Bucket, Counters
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.transfer.host_export import CollectionExport
@@ -56,20 +35,21 @@ from tarrafa.i18n import Message, message
 from tarrafa.model import HostId, UrlId, UrlState
 
 STATES = ("ready", "waiting", "running", "paused", "stopped", "finished")
+SEQUENCE = "sequence of "  # with the number of a collection: its discovered URLs, in the table `number`
 NOT_STARTED = message("created; not started yet")
-DELETING = "deleting"  # some of what hangs below it is gone already: see `CollectionDeleter`
-IMPORTING = "importing"  # some of its hosts may still be missing: nobody may visit the others yet
+DELETING = "deleting"  # some of its rows are deleted already: see `CollectionDeleter`
+IMPORTING = "importing"  # some of its hosts may still be missing: the others are not visited yet
 RATE_WINDOW_S = 10.0
 VISITING, SWEEPING, SWEPT_OUT = 0, 1, 2  # phases of a run
-MESSAGE_START = '{"text":'  # how a message stands in the column `reason`; what others gave as a reason is plain text
+MESSAGE_START = '{"text":'  # of a message in the column `reason`; other reasons are plain text
 TICK_S = 1e-6
-# After a number that nobody gave, because this frontier was made anew since, everything is told once more.
+# After a number that was never assigned, because this frontier was made anew since, all notes are returned again.
 DELETIONS_AFTER_SQL = (
     "SELECT number, name, at FROM deleted WHERE number > ? OR (SELECT max(number) FROM deleted) < ?"
     " ORDER BY number LIMIT ?"
 )
 DELETING_REASON = "it is being deleted; `tarrafa delete` goes on if it was interrupted"
-BELOW_HOSTS = {  # the tables below a host and a collection, and what else their keys are made of
+BELOW_HOSTS = {  # the tables below a host and a collection, and the rest of their keys
     "pending": "rank, id", "due": "shelf, key, id", "page": "id", "visit": "id, number", "url": "id",
 }  # fmt: skip
 BELOW_COLLECTION = {"standing": "kept, in_links, host, id", "site": "name"}  # below a collection alone
@@ -85,38 +65,38 @@ def reason_from_text(text: str) -> Message | str:
 
 @dataclass(frozen=True, slots=True)
 class RevisitTuning:
-    """What the planner has found out for a collection's revisits."""
+    """What the planner has computed for a collection's revisits."""
 
     price: float = 0.0  # see revisit/policy.py
-    plan: int = 0  # the shelf on which its newest plan stands
-    plan_end: float = 0.0  # when a new price or plan is wanted
-    factor: float = 1.0  # what the price had to be multiplied by for the budget to be spent
-    priced_at: float = 0.0  # when the price was set, and how many revisits had been made by then
-    priced_revisits: int = 0
+    plan: int = 0  # the shelf of its newest plan
+    plan_end: float = 0.0  # when a new price or plan is needed
+    factor: float = 1.0  # by which the price is multiplied, so that the budget is spent
+    priced_at: float = 0.0  # when the price was set
+    priced_revisits: int = 0  # revisits made until then
 
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """Where the run of a collection stands: see runs.py."""
+    """How far the run of a collection is: see runs.py."""
 
     started: float = 0.0
-    phase: int = 0  # VISITING, SWEEPING or SWEPT
-    host: HostId | None = None  # how far the sweep has come
+    phase: int = 0  # VISITING, SWEEPING or SWEPT_OUT
+    host: HostId | None = None  # how far the sweep is
     url: UrlId | None = None
 
 
 @dataclass(slots=True)
 class TokenBucket:
-    """How many revisits a collection may make: they come at its `rate`, and a few can be saved up."""
+    """Revisits that a collection may make: tokens come at its `rate`, and a few can be saved up."""
 
-    at: float | None = None  # None: none was ever asked for
+    at: float | None = None  # of the last token spent, or of the first question; None: there was none yet
     count: float = 2.0
-    spent: int = 0  # since they were read from where others see them
+    spent: int = 0  # since the bucket was read from the database
     per_s: float = 0.0
     most: float = 0.0
 
     def available(self, per_s: float, most: float, now: float) -> int:
-        """Asking spends nothing: at another rate, what was not spent came at that rate."""
+        """Spends nothing. Tokens that were not spent count at the present rate, even if they came at another one."""
         self.per_s, self.most = per_s, most
         self.at = now if self.at is None else self.at
         return int(self._count_at(now))
@@ -132,7 +112,7 @@ class TokenBucket:
 
 @dataclass(frozen=True, slots=True)
 class LimitUsage:
-    """How much of its limits a collection has used up."""
+    """How much of its limits a collection has used."""
 
     pages: int = 0
     requests: int = 0
@@ -166,7 +146,7 @@ class LoadedCollection:
 
     @property
     def is_swept(self) -> bool:
-        """Whether what is to be taken out is on its way."""
+        """Whether the sweep has begun: pages may be pending to be dismissed."""
         return self.has_runs and self.run_progress.phase != VISITING
 
     @property
@@ -175,7 +155,7 @@ class LoadedCollection:
 
     @property
     def breadth_id(self) -> int | None:
-        """Its number, if its sites are walked through: what happens to one of their hosts then concerns the others."""
+        """Its number, if its order is breadth: a change of one host then concerns the other hosts of its site."""
         return self.row.id if self.order.is_breadth else None
 
     def is_given_up(self, failures: int) -> bool:
@@ -196,11 +176,11 @@ class Collections:
         self._db, self._counters, self._clock, self._decode = db, counters, clock, decode
         self._by_id: dict[int, LoadedCollection] = {}
         self._rates: defaultdict[int, deque[tuple[float, int]]] = defaultdict(deque)
-        self.elsewhere: dict[int, LimitUsage] = {}  # what other servers have of these collections
+        self.elsewhere: dict[int, LimitUsage] = {}  # of the same collections, on other servers
         self.reload()
 
     def reload(self) -> None:
-        """What the tables say; also after a transaction failed."""
+        """Read the collections from the tables, also after a failed transaction."""
         before, self._by_id = self._by_id, {}
         rows = self._db.rows(
             "SELECT id, collection.name, state, reason, config, revision, max(sequence, coalesce(number.value, 0)),"
@@ -224,7 +204,6 @@ class Collections:
             )
 
     def set_tuning(self, known: LoadedCollection, tuning: RevisitTuning) -> None:
-        """The planner has new numbers."""
         self._db.run(
             "UPDATE collection SET price = ?, plan = ?, plan_end = ?, factor = ?, priced_at = ?, priced_revisits = ?"
             " WHERE id = ?",
@@ -235,65 +214,65 @@ class Collections:
     def open(
         self, content: bytes, number: int | None = None, *, start: bool = True
     ) -> tuple[LoadedCollection, config.Collection | None]:
-        """Create (under this number) or take up anew; also the configuration that it had before. Not to `start` it
-        leaves one that is there as it stands."""
+        """Create a collection (under this number), or apply its new configuration; also returns the configuration that
+        it had before. Without `start`, an existing collection keeps its state."""
         same = next((one for one in self._by_id.values() if one.row.config == content), None)
         wanted = self._decode(content) if same is None else same.config
-        known = self.find(wanted.name)
-        reason: Message | str = "" if start else NOT_STARTED
-        state, now = "running" if start else "ready", self._clock.now()
-        if known is None:
-            number = self._next_number() if number is None else number
-            self._db.run(
-                "INSERT INTO collection (id, name, state, reason, config, created, started)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (number, wanted.name, state, reason_to_text(reason), content, now, now if start else 0.0),
-            )
-            revision, before, run, round_, created = 1, None, 1, RunProgress(now if start else 0.0), now
+        former = self.find(wanted.name)
+        if former is None:
+            known = self._create(wanted, content, number, start)
         else:
-            _check_usable(known)
-            number, before, run, round_, created = (
-                known.row.id,
-                known.config,
-                known.run,
-                known.run_progress,
-                known.created,
+            known = self._reconfigure(former, wanted, content, start)
+        self._by_id[known.row.id] = known
+        return known, None if former is None else former.config
+
+    def _create(self, wanted: config.Collection, content: bytes, number: int | None, start: bool) -> LoadedCollection:
+        number, now = self._next_number() if number is None else number, self._clock.now()
+        state, reason, started = ("running", "", now) if start else ("ready", NOT_STARTED, 0.0)
+        self._db.run(
+            "INSERT INTO collection (id, name, state, reason, config, created, started) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (number, wanted.name, state, reason_to_text(reason), content, now, started),
+        )
+        row = CollectionRow(number, wanted.name, state, reason, content)
+        return LoadedCollection(row, wanted, 0, run_progress=RunProgress(started), created=now)
+
+    def _reconfigure(
+        self, known: LoadedCollection, wanted: config.Collection, content: bytes, start: bool
+    ) -> LoadedCollection:
+        _check_usable(known)
+        fixed, row = known.config.identity, known.row
+        if fixed != wanted.identity:
+            raise ConfigError(
+                f"{wanted.name}: [identity] is fixed when a collection is created "
+                f"(fold_case = {fixed.fold_case}, strip_slash = {fixed.strip_slash}); "
+                "use another name"
             )
-            if not start:
-                state, reason = known.row.state, known.row.reason
-            round_ = dataclasses.replace(round_, started=round_.started or (now if start else 0.0))
-            revision = known.row.revision + (content != known.row.config)
-            if before.identity != wanted.identity:
-                raise ConfigError(
-                    f"{wanted.name}: [identity] is fixed when a collection is created "
-                    f"(fold_case = {before.identity.fold_case}, strip_slash = {before.identity.strip_slash}); "
-                    "use another name"
-                )
-            self._db.run(
-                "UPDATE collection SET state = ?, reason = ?, config = ?, revision = ?, started = ? WHERE id = ?",
-                (state, reason_to_text(reason), content, revision, round_.started, number),
-            )
-        sequence = known.sequence if known else 0
-        row = CollectionRow(number, wanted.name, state, reason, content, revision, run)
-        more = (known.tuning, known.tokens) if known else (RevisitTuning(), TokenBucket())
-        self._by_id[number] = LoadedCollection(row, wanted, sequence, *more, round_, created)
-        return self._by_id[number], before
+        state, reason = ("running", "") if start else (row.state, row.reason)
+        started = known.run_progress.started or (self._clock.now() if start else 0.0)
+        revision = row.revision + (content != row.config)
+        self._db.run(
+            "UPDATE collection SET state = ?, reason = ?, config = ?, revision = ?, started = ? WHERE id = ?",
+            (state, reason_to_text(reason), content, revision, started, row.id),
+        )
+        row = msgspec.structs.replace(row, state=state, reason=reason, config=content, revision=revision)
+        progress = dataclasses.replace(known.run_progress, started=started)
+        return dataclasses.replace(known, row=row, config=wanted, run_progress=progress)
 
     def _next_number(self) -> int:
-        """One that no collection had before, not even one that was deleted: workers remember collections by it."""
+        """A number that no collection ever had, deleted ones included: workers know collections by it."""
         self._db.prefetch("number", [("collections",)])
         last = self._db.value("SELECT value FROM number WHERE name = 'collections'") or 0
         return 1 + max(int(last), int(self._db.value("SELECT coalesce(max(id), 0) FROM collection")))
 
     def is_deleted(self, number: int) -> bool:
-        """Whether a collection had this number once."""
+        """Whether this is the number of a deleted collection."""
         if number in self._by_id:
             return False
         self._db.prefetch("number", [("collections",)])
         return 0 < number <= int(self._db.value("SELECT value FROM number WHERE name = 'collections'") or 0)
 
     def delete(self, known: LoadedCollection) -> None:
-        """Its own row, which is all that is left of it."""
+        """Delete a collection's own row, when nothing else of it is left."""
         number = known.row.id
         self._db.prefetch("number", [("collections",)])
         self._db.run(
@@ -314,7 +293,7 @@ class Collections:
         self.write_state(known, state, reason)
 
     def write_state(self, known: LoadedCollection, state: str, reason: Message | str) -> None:
-        """Into a state. Who runs for the first time has started."""
+        """Set the state. A collection that runs for the first time has started now."""
         started = known.run_progress.started or (self._clock.now() if state == "running" else 0.0)
         self._db.run(
             "UPDATE collection SET state = ?, reason = ?, started = ? WHERE id = ?",
@@ -324,7 +303,7 @@ class Collections:
         known.run_progress = dataclasses.replace(known.run_progress, started=started)
 
     def begin_run(self, known: LoadedCollection, run: int) -> None:
-        """What is counted of a run is counted from here on."""
+        """Begin a run; its counts begin here."""
         number, value = known.row.id, self._counters.value
         known.run_progress = RunProgress(self._clock.now())
         known.row = msgspec.structs.replace(known.row, run=run)
@@ -333,18 +312,17 @@ class Collections:
             (run, known.run_progress.started, number),
         )
         for bucket, now in (
-            (OLD_PAGES, value(number, state_bucket(UrlState.FETCHED))),
-            (LEFT_OVER, value(number, state_bucket(UrlState.PENDING))),
-            (REQUESTS_BEFORE, value(number, REQUESTS)),
+            (Bucket.OLD_PAGES, self._counters.state(number, UrlState.FETCHED)),
+            (Bucket.LEFT_OVER, self._counters.state(number, UrlState.PENDING)),
+            (Bucket.REQUESTS_BEFORE, value(number, Bucket.REQUESTS)),
         ):
             self._counters.add(number, bucket, now - value(number, bucket))
 
-    def set_sweep_position(self, known: LoadedCollection, round_: RunProgress) -> None:
-        """How far it has come."""
-        known.run_progress = round_
+    def set_sweep_position(self, known: LoadedCollection, progress: RunProgress) -> None:
+        known.run_progress = progress
         self._db.run(
             "UPDATE collection SET phase = ?, swept_host = ?, swept_url = ? WHERE id = ?",
-            (round_.phase, round_.host, round_.url, known.row.id),
+            (progress.phase, progress.host, progress.url, known.row.id),
         )
 
     def set_revision(self, known: LoadedCollection, revision: int) -> None:
@@ -368,8 +346,8 @@ class Collections:
         return {bucket: count for bucket, count in counted.items() if count}
 
     def import_collection(self, image: CollectionExport, number: int | None = None) -> CollectionRow:
-        """Make room for one that comes from elsewhere. It is `importing` until somebody says that its hosts are all
-        here; what stands there as its reason tells one import from another."""
+        """Create a collection of another frontier. It is `importing` until `set_state` says that all its hosts are
+        imported; its reason tells one import from another."""
         known = self.find(image.name)
         if known is not None:
             if known.row.state != IMPORTING or known.row.reason != image.reason:
@@ -377,7 +355,7 @@ class Collections:
             return known.row
         if self._decode(image.config).name != image.name:
             raise FrontierError(f"the collection {image.name!r} has the configuration of another one")
-        if number is None:  # the same as before, unless that was given to another one here
+        if number is None:  # the same as in the other frontier, unless it is in use here
             number = max(self._next_number(), image.number)
         self._db.run(
             "INSERT INTO collection (id, name, state, reason, config, revision, created, price, plan,"
@@ -419,12 +397,12 @@ class Collections:
         return [known for known in self._by_id.values() if known.row.state == "running"]
 
     def reserve_sequence(self, known: LoadedCollection, count: int) -> int:
-        """The first of so many new numbers in the order of discovery."""
+        """Reserve numbers in the order of discovery; returns the first."""
         known.sequence += count
         return known.sequence - count
 
     def flush(self) -> None:
-        """Not into the collections' own rows: with its configuration one may be 60 MB, and this is with each commit."""
+        """Write the sequence numbers at each commit; not into the collections' own rows, which may have 60 MB."""
         self._db.many(
             "INSERT INTO number VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
             " WHERE value != excluded.value",
@@ -432,43 +410,33 @@ class Collections:
         )
 
     def free_slots(self, known: LoadedCollection) -> int:
-        """How many more new URLs may be out at once without passing the collection's limits."""
-        number, scope = known.row.id, known.config.scope
-        free = self.requests_left(known)
-        if scope.pages_max is not None:
-            kept = self._kept_now(number)
-            out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
-            taken = kept + out + self._counters.value(number, CHOSEN_WAITING)
-            free = min(free, scope.pages_max - taken - self.elsewhere.get(number, NO_USAGE).pages)
+        """How many more new URLs may be handed out without passing the collection's limits."""
+        number, most, free = known.row.id, known.config.scope.pages_max, self.requests_left(known)
+        if most is not None:
+            free = min(free, most - self._pages_used(number) - self.elsewhere.get(number, NO_USAGE).pages)
         return max(0, free)
 
     def requests_left(self, known: LoadedCollection) -> int:
-        """How many more visits of any kind may be out at once."""
+        """How many more visits of any kind may be handed out."""
         number, most = known.row.id, known.config.scope.requests_max
         if most is None:
             return 1 << 30
-        out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
-        elsewhere = self.elsewhere.get(number, NO_USAGE).requests
-        return max(0, most - self._requested_now(number) - out - elsewhere)
+        return max(0, most - self._requests_used(number) - self.elsewhere.get(number, NO_USAGE).requests)
+
+    def _pages_used(self, number: int) -> int:
+        """Pages kept in this run, and URLs that may become pages."""
+        out = self._counters.state(number, UrlState.HANDED_OUT) + self._counters.value(number, Bucket.CHOSEN_WAITING)
+        return self._kept_now(number) + out
+
+    def _requests_used(self, number: int) -> int:
+        made = self._counters.value(number, Bucket.REQUESTS) - self._counters.value(number, Bucket.REQUESTS_BEFORE)
+        return made + self._counters.state(number, UrlState.HANDED_OUT)
 
     def _kept_now(self, number: int) -> int:
-        """Pages of this run."""
-        return self._counters.value(number, state_bucket(UrlState.FETCHED)) - self._counters.value(number, OLD_PAGES)
+        return self._counters.state(number, UrlState.FETCHED) - self._counters.value(number, Bucket.OLD_PAGES)
 
-    def _requested_now(self, number: int) -> int:
-        return self._counters.value(number, REQUESTS) - self._counters.value(number, REQUESTS_BEFORE)
-
-    def limit_usage(self) -> dict[int, "LimitUsage"]:
-        """What counts towards the collections' limits."""
-        value = self._counters.value
-        return {
-            number: LimitUsage(
-                self._kept_now(number) + value(number, state_bucket(UrlState.HANDED_OUT))
-                + value(number, CHOSEN_WAITING),
-                self._requested_now(number) + value(number, state_bucket(UrlState.HANDED_OUT)),
-            )
-            for number in self._by_id
-        }  # fmt: skip
+    def limit_usage(self) -> dict[int, LimitUsage]:
+        return {number: LimitUsage(self._pages_used(number), self._requests_used(number)) for number in self._by_id}
 
     def rows(self) -> list[CollectionRow]:
         return [known.row for known in self._by_id.values()]
@@ -485,56 +453,51 @@ class Collections:
 
     def _status(self, known: LoadedCollection) -> CollectionStatus:
         number = known.row.id
-
-        def state(which: UrlState) -> int:
-            return self._counters.value(number, state_bucket(which))
-
-        again, revisits = self._counters.value(number, REVISITS_OUT), self._counters.value(number, REVISITS)
-        passed_over = self._counters.value(number, PASSED_OVER)
-        shown, old = self._counters.value(number, SHOWN_PAGES), self._counters.value(number, OLD_PAGES)
-        left_over = self._counters.value(number, LEFT_OVER)
-        fetched = state(UrlState.FETCHED) + again + shown  # no less kept while somebody looks at it again
-        old_out = again if known.config.keeps_fresh else 0  # else nothing is over before they are home
+        value, state = partial(self._counters.value, number), partial(self._counters.state, number)
+        revisits_out, passed_over, left_over = map(value, (Bucket.REVISITS_OUT, Bucket.PASSED_OVER, Bucket.LEFT_OVER))
+        shown, revisits = value(Bucket.SHOWN_PAGES), value(Bucket.REVISITS)
+        # While a collection is kept fresh, it does not wait for its revisits to be over.
+        out_uncounted = revisits_out if known.config.keeps_fresh else 0
         return CollectionStatus(
             name=known.row.name,
             state=known.row.state,
             reason=known.row.reason,
-            known=self._counters.value(number, KNOWN),
-            fetched=fetched,
+            known=value(Bucket.KNOWN),
+            fetched=state(UrlState.FETCHED) + revisits_out + shown,  # a page stays kept while it is revisited
             pending=state(UrlState.PENDING) - passed_over - left_over,
             failed=state(UrlState.FAILED),
-            hosts=self._counters.value(number, HOSTS),
-            pages_per_s=round(self._rate(number, self._kept_now(number) + again + revisits), 2),
-            handed_out=state(UrlState.HANDED_OUT) - old_out,
+            hosts=value(Bucket.HOSTS),
+            pages_per_s=round(self._rate(number, self._kept_now(number) + revisits_out + revisits), 2),
+            handed_out=state(UrlState.HANDED_OUT) - out_uncounted,
             dropped=state(UrlState.DROPPED),
             excluded=state(UrlState.EXCLUDED),
             too_deep=state(UrlState.TOO_DEEP),
-            visits=self._counters.value(number, VISITS),
-            requests=self._counters.value(number, REQUESTS),
-            bytes=self._counters.value(number, BYTES),
+            visits=value(Bucket.VISITS),
+            requests=value(Bucket.REQUESTS),
+            bytes=value(Bucket.BYTES),
             pages_max=known.config.scope.pages_max,
             requests_max=known.config.scope.requests_max,
             keeps_fresh=known.config.keeps_fresh,
             revisits=revisits,
-            changes=self._counters.value(number, CHANGES),
+            changes=value(Bucket.CHANGES),
             statuses=self._counters.with_prefix(number, "status:"),
             types=self._counters.with_prefix(number, "type:"),
             passed_over=passed_over,
-            table=self._counters.value(number, TABLE_SITES),
-            sites_chosen=self._counters.value(number, SITES_CHOSEN),
+            table=value(Bucket.TABLE_SITES),
+            sites_chosen=value(Bucket.SITES_CHOSEN),
             run=known.run,
             started=known.run_progress.started,
             created=known.created,
             revision=known.row.revision,
-            earlier=shown + old,
-            requests_before=self._counters.value(number, REQUESTS_BEFORE),
+            earlier=shown + value(Bucket.OLD_PAGES),
+            requests_before=value(Bucket.REQUESTS_BEFORE),
             aside=state(UrlState.ASIDE) + left_over,
             to_sweep=known.has_runs and known.run > 1 and known.run_progress.phase != SWEPT_OUT,
             sweeping=known.has_runs and known.run_progress.phase == SWEEPING,
         )
 
     def _rate(self, number: int, kept: int) -> float:
-        """Pages kept, and seen again, per second over the last seconds, from the times at which somebody asked."""
+        """Pages kept and revisited per second over the last seconds, from the times of the calls."""
         window, now = self._rates[number], boottime()
         if window and kept < window[-1][1]:  # another run
             window.clear()
@@ -554,34 +517,45 @@ def _check_usable(known: LoadedCollection) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class StoreContext:
+    """What the parts of the store share."""
+
+    db: FrontierDatabase
+    counters: Counters
+    collections: Collections
+    ready: ReadyQueue
+    clock: Clock
+
+
 class CollectionDeletionLog:
     """Log of deleted collections: one row per name, for the last one of that name. That suffices to tell its pages from
     those of its namesake. Of several servers the first one keeps the log."""
 
-    def __init__(self, db: FrontierDatabase, collections: Collections, clock: Clock) -> None:
-        self._db, self._collections, self._clock = db, collections, clock
+    def __init__(self, context: StoreContext) -> None:
+        self._db, self._collections, self._clock = context.db, context.collections, context.clock
 
     def record(self, known: LoadedCollection) -> None:
-        """It is no more, as of now; noted before, as of then."""
+        """Note that a collection is deleted as of now, unless that is noted already."""
         name, number = known.row.name, known.row.id
         before, at = self._last(name)
         if before != number:
             self._write(name, number, max(self._clock.now(), at + TICK_S))
 
     def import_deletions(self, moments: dict[str, float]) -> None:
-        """Those that were deleted elsewhere, or before this frontier was made anew; but for one that was here then."""
+        """Note deletions of another frontier, or from before this frontier was made anew; not of a collection that
+        exists here and existed then."""
         for name, at in sorted(moments.items(), key=lambda one: one[1]):
             known = self._collections.find(name)
             if at > self._last(name)[1] and (known is None or known.created >= at):
                 self._write(name, 0, at)
 
     def deletions(self, after: int) -> list[DeletedCollection]:
-        return [
-            DeletedCollection(*row) for row in self._db.rows(DELETIONS_AFTER_SQL, (after, after, ENTRIES_PER_RESPONSE))
-        ]
+        rows = self._db.rows(DELETIONS_AFTER_SQL, (after, after, ENTRIES_PER_RESPONSE))
+        return [DeletedCollection(*row) for row in rows]
 
     def _last(self, name: str) -> tuple[int, float]:
-        """The number of the last collection that had the name and was deleted, and when; -1 and 0: there is none."""
+        """Number and time of the last deleted collection of this name; -1 and 0: there is none."""
         self._db.prefetch("deleted", [(name,)])
         row = self._db.row("SELECT collection, at FROM deleted WHERE name = ?", (name,))
         return (-1, 0.0) if row is None else (int(row[0]), float(row[1]))
@@ -603,19 +577,12 @@ class CollectionDeleter:
     """Deletes a collection host by host, some rows at a time, the row of the host's work last; then the rows below no
     host; the collection's own row, and with it its name, at the very end."""
 
-    def __init__(
-        self,
-        db: FrontierDatabase,
-        counters: Counters,
-        collections: Collections,
-        ready: ReadyQueue,
-        deletions: CollectionDeletionLog,
-    ) -> None:
-        self._db, self._counters, self._collections, self._ready = db, counters, collections, ready
-        self._deletions = deletions
+    def __init__(self, context: StoreContext, log: CollectionDeletionLog) -> None:
+        self._db, self._counters, self._collections = context.db, context.counters, context.collections
+        self._ready, self._log = context.ready, log
 
     def begin(self, known: LoadedCollection) -> bool:
-        """It can only be deleted from now on. Whether that may begin: nothing of it is out any more."""
+        """From now on the collection can only be deleted. Returns whether the deletion may begin."""
         name, state = known.row.name, known.row.state
         if state == "running":
             raise FrontierError(f"{name}: runs; stop it before it is deleted (`tarrafa stop {name}`)")
@@ -624,23 +591,23 @@ class CollectionDeleter:
         return self.has_no_visits_out(known)
 
     def has_no_visits_out(self, known: LoadedCollection) -> bool:
-        """Nothing of it is out, nor will ever be."""
+        """Whether no visit of it is handed out; none will be any more."""
         if known.row.state != DELETING:
             raise FrontierError(f"{known.row.name}: is not being deleted")
-        return not self._counters.value(known.row.id, state_bucket(UrlState.HANDED_OUT))
+        return not self._counters.state(known.row.id, UrlState.HANDED_OUT)
 
     def record_deletion(self, known: LoadedCollection) -> bool:
-        """Everybody may hear of it. False: something of it is out."""
+        """False: a visit of it is handed out."""
         if self.has_no_visits_out(known):
-            self._deletions.record(known)
+            self._log.record(known)
             return True
         return False
 
     def delete(self, known: LoadedCollection, limit: int) -> bool:
-        """So many rows; True: there is more."""
+        """Delete about `limit` rows; True: there are more."""
         if not self.begin(known) or limit < 1:
             return True
-        self._deletions.record(known)
+        self._log.record(known)
         number, left = known.row.id, limit
         while left > 0:
             host = self._db.value("SELECT min(host) FROM work WHERE collection = ?", (number,))
@@ -655,18 +622,16 @@ class CollectionDeleter:
         return False
 
     def _delete_host_rows(self, number: int, host: HostId, left: int) -> int:
-        """Some of what a host has; how many more rows may go."""
+        """Delete some rows of a host; returns how many more rows may be deleted."""
         for table, key in BELOW_HOSTS.items():
             gone = self._delete_rows(table, key, "host = ? AND collection = ?", (host, number), left)
-            self._counters.add(number, KNOWN, -gone if table == "url" else 0)
+            self._counters.add(number, Bucket.KNOWN, -gone if table == "url" else 0)
             left -= gone
             if left <= 0:
                 return 0
-        self._ready.remove(host)
-        self._db.run("DELETE FROM shelf WHERE collection = ? AND host = ?", (number, host))
-        self._db.run("DELETE FROM work WHERE host = ? AND collection = ?", (host, number))
-        if self._db.value("SELECT worker FROM host WHERE id = ?", (host,)) is None:
-            self._ready.add(host)
+        with self._ready.suspended(host):
+            self._db.run("DELETE FROM shelf WHERE collection = ? AND host = ?", (number, host))
+            self._db.run("DELETE FROM work WHERE host = ? AND collection = ?", (host, number))
         return left - 1
 
     def _delete_rows(self, table: str, key: str, condition: str, values: tuple[int, ...], limit: int) -> int:

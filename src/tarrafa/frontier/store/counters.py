@@ -9,31 +9,38 @@ from collections import defaultdict
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.model import UrlState
 
-KNOWN, HOSTS, VISITS, REQUESTS = "known", "hosts", "visits", "requests"
-BYTES = "bytes"  # of documents received
-REVISITS, CHANGES, RATES = "revisits", "changes", "rates"  # of pages that are kept fresh
-REVISITS_OUT = "again"  # those of them that are handed out
-REVISITS_PAID = "paid"  # revisits that the budget was charged for
-CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL = "chosen", "dismissed", "full"  # see page_replacement.py
-REQUESTS_BEFORE = "requests before"  # this run began
-# What happened, whatever is there now.
-EVENTS = (VISITS, REQUESTS, BYTES, REQUESTS_BEFORE, REVISITS, CHANGES, REVISITS_PAID, WAS_FULL)
-# Of what an earlier run left: pages kept that this one has not come across, others that wait while their page is
-# still shown, and URLs that waited when it ended. See runs.py.
-OLD_PAGES, SHOWN_PAGES, LEFT_OVER = "old", "shown", "left over"
+
+class Bucket:
+    """Names of the buckets."""
+
+    KNOWN, HOSTS, VISITS, REQUESTS = "known", "hosts", "visits", "requests"
+    BYTES = "bytes"  # of documents received
+    REQUESTS_BEFORE = "requests before"  # this run began
+    # Pages that are kept fresh: visits to them, changes found, their change rates, visits handed out now, and revisits
+    # that the budget was charged for.
+    REVISITS, CHANGES, RATES, REVISITS_OUT, REVISITS_PAID = "revisits", "changes", "rates", "again", "paid"
+    CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL = "chosen", "dismissed", "full"  # see page_replacement.py
+    # What an earlier run left (runs.py): kept pages that this run has not found, pending URLs whose page is still
+    # shown, and URLs that were pending when it ended.
+    OLD_PAGES, SHOWN_PAGES, LEFT_OVER = "old", "shown", "left over"
+    TABLE_SITES, SITES_CHOSEN, PASSED_OVER = "table", "sites chosen", "passed over"  # see breadth_sites.py
+
+    @staticmethod
+    def state(state: int) -> str:
+        return f"state:{int(state)}"
+
+
+# Buckets that count events, and beginnings of their names; the other buckets count what is there now.
+EVENTS = (
+    Bucket.VISITS, Bucket.REQUESTS, Bucket.BYTES, Bucket.REQUESTS_BEFORE, Bucket.REVISITS, Bucket.CHANGES,
+    Bucket.REVISITS_PAID, Bucket.WAS_FULL,
+)  # fmt: skip
 EVENT_KINDS = ("status:", "type:")
-SEQUENCE = "sequence of "  # and its number: how many were discovered, in the table of numbers
-TABLE_SITES, SITES_CHOSEN, PASSED_OVER = "table", "sites chosen", "passed over"  # see breadth_sites.py
-
-
-def state_bucket(state: int) -> str:
-    return f"state:{int(state)}"
-
-
 # Counters that decisions depend on.
 HOT_COUNTERS = (
-    *map(state_bucket, UrlState), REQUESTS, REQUESTS_BEFORE, REVISITS, RATES, REVISITS_PAID, REVISITS_OUT,
-    CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL, TABLE_SITES, OLD_PAGES, SHOWN_PAGES, LEFT_OVER,
+    *map(Bucket.state, UrlState), Bucket.REQUESTS, Bucket.REQUESTS_BEFORE, Bucket.REVISITS, Bucket.RATES,
+    Bucket.REVISITS_PAID, Bucket.REVISITS_OUT, Bucket.CHOSEN_WAITING, Bucket.DISMISSED_WAITING, Bucket.WAS_FULL,
+    Bucket.TABLE_SITES, Bucket.OLD_PAGES, Bucket.SHOWN_PAGES, Bucket.LEFT_OVER,
 )  # fmt: skip
 CounterKey = tuple[int, str]  # collection and bucket
 
@@ -82,15 +89,24 @@ class Counters:
         self._deltas[collection, bucket] += delta
 
     def move(self, collection: int, before: int, after: int) -> None:
+        """Count a URL that goes from one state to another."""
         if before != after:
-            self._deltas[collection, state_bucket(before)] -= 1
-            self._deltas[collection, state_bucket(after)] += 1
+            self._deltas[collection, Bucket.state(before)] -= 1
+            self._deltas[collection, Bucket.state(after)] += 1
+
+    def reset(self, collection: int, *buckets: str) -> None:
+        for bucket in buckets:
+            self.add(collection, bucket, -self.value(collection, bucket))
 
     def value(self, collection: int, bucket: str) -> int:
         key = (collection, bucket)
         if key not in self._values:
             self._values[key] = self._table.read_one(collection, bucket)
         return self._values[key] + self._deltas.get(key, 0)
+
+    def state(self, collection: int, state: int) -> int:
+        """The number of URLs in a state."""
+        return self.value(collection, Bucket.state(state))
 
     def has(self, collection: int, bucket: str) -> bool:
         """Whether anything was ever counted there."""
@@ -100,10 +116,6 @@ class Counters:
         self._values |= self._table.read_prefix(collection, prefix)
         keys = {key for key in (*self._values, *self._deltas) if key[0] == collection and key[1].startswith(prefix)}
         return {key[1][len(prefix) :]: value for key in sorted(keys) if (value := self.value(*key))}
-
-    def size(self, collection: int, prefix: str) -> int:
-        """How many buckets begin so."""
-        return len(self.with_prefix(collection, prefix))
 
     def flush(self) -> None:
         """Write this transaction's deltas; the transaction may still fail, see `on_commit` and `on_rollback`."""
@@ -124,7 +136,7 @@ class Counters:
         self._deltas.clear()
 
     def drop(self, collection: int) -> None:
-        """Nothing is counted of it any more."""
+        """Delete the counters of a collection."""
         self._table.delete(collection)
         for numbers in (self._values, self._deltas):
             for key in [key for key in numbers if key[0] == collection]:

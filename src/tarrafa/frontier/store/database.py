@@ -25,17 +25,19 @@ from typing import Any
 import apsw
 
 from tarrafa.errors import DataError
+from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.sqlite import restrict_to_owner
 
 STATEMENTS_KEPT = 400  # we have about a hundred; with apsw's 100, one in four was prepared anew (20 to 50 us each)
 LOG_PAGES = 8_000  # 32 MB; a group of links from all over touches a thousand, the next one many of them again
-ALL_ROWS = 1 << 30  # rows: as many as there are
+ALL_ROWS = 1 << 30  # more than any range has
 
 SCHEMA_VERSION = 6
 NEW, OLD, FAVOURED = 0, 1, 2  # kinds of readiness
-UNSHOWN, SHOWN, SWEPT = 0, 1, 2  # of what waits: others show its page from before; it is to be taken out there
-SWEPT_RANK = -1e18  # before every other: what is to be taken out needs no request
-CLOSED, OPEN, OUT = 0, 1, 2  # gates: nothing may be handed out; it may; the one visit that may be is out
+UNSHOWN, SHOWN, SWEPT = 0, 1, 2  # pending URLs: no page is shown; the page of an earlier run is; it is to be dismissed
+SWEPT_RANK = -1e18  # before every other: a page to be dismissed needs no request
+CLOSED, OPEN, OUT = 0, 1, 2  # gates: no new URL may be handed out; one may; one is handed out
+UrlKey = tuple[HostId, int, UrlId]  # host, collection, URL: the key of `url`, and of most tables below a host
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -137,10 +139,10 @@ CREATE INDEX host_site ON host (site);
 
 
 class FrontierDatabase:
-    """A connection that says what a statement is expected to give.
+    """A connection whose methods say what a statement is expected to return.
 
-    `prefetch…` and `acquire…` name the rows that the next statements read or change. In a file of its own everything is
-    at hand, and they do nothing; a row cache (postgres/row_locks.py) fetches and locks what it has not got.
+    `prefetch...` and `acquire...` name the rows that the next statements read or change. On a file, where every row is
+    at hand, they do nothing; a row cache (postgres/row_locks.py) fetches and locks the rows.
     """
 
     is_row_cache = False
@@ -149,7 +151,7 @@ class FrontierDatabase:
         self.connection = connection
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Change something; how many rows were."""
+        """Run a statement; returns the number of changed rows."""
         self.connection.execute(sql, values)
         return self.connection.changes()
 
@@ -163,7 +165,6 @@ class FrontierDatabase:
         return self.connection.execute(sql, values).fetchone()
 
     def required_row(self, sql: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
-        """The row that is certainly there."""
         row = self.row(sql, values)
         assert row is not None, f"no row: {sql} {values}"
         return row
@@ -173,38 +174,54 @@ class FrontierDatabase:
         row = self.row(sql, values)
         return None if row is None else row[0]
 
+    def find_url(self, columns: str, key: UrlKey) -> tuple[Any, ...] | None:
+        """Columns of a URL's row; None: the URL is unknown."""
+        return self.row(f"SELECT {columns} FROM url WHERE host = ? AND collection = ? AND id = ?", key)  # noqa: S608
+
+    def url(self, columns: str, key: UrlKey) -> tuple[Any, ...]:
+        """Columns of the row of a known URL."""
+        row = self.find_url(columns, key)
+        assert row is not None, f"no URL: {key}"
+        return row
+
+    def update_url(self, key: UrlKey, assignments: str, *values: Any) -> int:
+        return self.run(
+            f"UPDATE url SET {assignments} WHERE host = ? AND collection = ? AND id = ?",  # noqa: S608
+            (*values, *key),
+        )
+
     def prefetch(self, table: str, keys: Iterable[Sequence[Any]]) -> None:
-        """The rows with these primary keys."""
+        """Fetch the rows with these primary keys."""
 
     def prefetch_first(self, table: str, prefixes: Iterable[Sequence[Any]], count: int, *, last: bool = False) -> None:
-        """The first (or last) rows whose primary keys begin so, for each of these beginnings."""
+        """Fetch the first (or last) rows whose primary keys begin with each of these prefixes."""
 
     def acquire_hosts(self, hosts: Sequence[int], walks_of: int | None = None) -> Sequence[int]:
-        """Lock hosts with the rows below them, to be changed: those that no other transaction is changing now. If a
-        collection is named, the sessions with their sites too."""
+        """Lock hosts with the rows below them; returns the hosts that no other transaction is changing now. With a
+        collection, their site sessions are locked too."""
         return hosts
 
     def acquire_site(self, collection: int, host: int) -> None:
-        """The row of a host's site, to be changed."""
+        """Lock the row of a host's site."""
 
     def acquire_walks(self, collection: int, names: Sequence[str]) -> None:
-        """Lock, for these sites, whose rows are at hand, all hosts with pending URLs or with a gate that is not closed,
-        to be changed, and fetch the head of each queue."""
+        """Lock, for sites whose rows are at hand, all hosts with pending URLs or with a gate that is not closed, and
+        fetch the head of each queue."""
 
     def acquire_site_table(self, collection: int, room: int, chosen: int, exchanged: int) -> None:
-        """The rows of the sites that may come into the table or leave it, to be changed: so many as there is room for
-        (less than none: as have to go), so many to be chosen, and no more than so many to be exchanged."""
+        """Lock the rows of sites that may enter or leave the site table: as many as there is room for (negative: as
+        many as must leave), as many as are to be chosen, and at most `exchanged` to be exchanged."""
 
 
 def open_database(path: str, suffix_list: str) -> FrontierDatabase:
-    """The frontier's file, open for writing and with its tables; the suffix list is stored once, at creation."""
+    """Open the frontier's file for writing, and create its tables; the suffix list is stored once, at creation."""
     restrict_to_owner(Path(path))  # configurations hold the addresses of webhooks
     db = apsw.Connection(path, statementcachesize=STATEMENTS_KEPT)
     db.set_busy_timeout(10_000)
     version = int(db.pragma("user_version"))
     if version:
         check_schema(FrontierDatabase(db), Path(path))
-    # Else a statement that meets a table with a partial index is planned anew for each set of values: 10 us, not 3.
+    # Without it, a statement on a table with a partial index is planned anew for each set of values: 10 us, not 3.
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     db.pragma("journal_mode", "wal")
     db.pragma("synchronous", "full")  # a visit's number must survive a power cut; commits come in groups
@@ -220,7 +237,7 @@ def open_database(path: str, suffix_list: str) -> FrontierDatabase:
 
 
 def check_schema(db: FrontierDatabase, path: Path) -> None:
-    """Refuse a file of another version, before anything is changed: the archive can give a frontier back."""
+    """Refuse a file of another version before anything is changed: a frontier can be rebuilt from the archive."""
     version = int(db.connection.pragma("user_version"))
     if version > SCHEMA_VERSION:
         raise DataError(f"{path}: written by a newer Tarrafa (schema {version}, this one knows {SCHEMA_VERSION})")

@@ -14,7 +14,6 @@ from tarrafa.frontier.messages import (
     DiscoveredUrl,
     FrontierOverview,
     Lease,
-    UrlLookup,
     UrlWeight,
     WorkerRegistration,
 )
@@ -24,27 +23,27 @@ from tarrafa.frontier.store.collections import (
     Collections,
     LoadedCollection,
     RevisitTuning,
+    StoreContext,
 )
 from tarrafa.frontier.store.counters import Counters, CounterTable
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.dispatch import VisitDispatcher
 from tarrafa.frontier.store.leases import HostLeases, LeaseClock
-from tarrafa.frontier.store.lookup import look_up
+from tarrafa.frontier.store.lookup import StoreLookup
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.store.retries import HostRetries, StatusRetries
+from tarrafa.frontier.store.retries import Retries
 from tarrafa.frontier.store.revisits import RevisitPlans
 from tarrafa.frontier.store.runs import Runs, check_can_begin_run, has_runs, roots_of
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.frontier.transfer.host_transfer import HostTransfer
 from tarrafa.i18n import Message
-from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.process import ProcessId
 
 CLOCK_RECORDED_EVERY_S = 2.0  # how exactly the file knows when it was last open
 
 
 class FrontierStore:
-    """The tables and what can happen to them; every method runs inside a transaction that the caller commits."""
+    """All parts of the store, and the operations that concern several of them."""
 
     def __init__(
         self,
@@ -55,20 +54,23 @@ class FrontierStore:
         catalogue: Collections | None = None,
         is_taken_down: Callable[[str], bool] = lambda url: False,
     ) -> None:
-        self.db, self.clock, self._marked, self._is_taken_down = db, clock, 0.0, is_taken_down
+        self.db, self.clock, self._clock_recorded_at, self._is_taken_down = db, clock, 0.0, is_taken_down
         self.counters = counters or Counters(CounterTable(db))
         self.collections = catalogue or Collections(db, self.counters, clock)
-        self.ready = ready = ReadyQueue(self.db)
-        self.urls = FrontierUrls(self.db, self.counters, self.collections, ready, clock)
-        self.runs = Runs(self.db, self.counters, self.collections, self.urls)
-        self.visits = VisitDispatcher(self.db, self.counters, self.collections, self.urls, self.runs, ready)
-        self.hosts = HostLeases(self.db, self.collections, self.urls, self.visits, ready, clock, lease_clock)
-        self.planning = RevisitPlans(self.db, self.counters, self.collections, self.urls.revisits, clock)
-        self.deletion_log = CollectionDeletionLog(self.db, self.collections, clock)
-        self.deleter = CollectionDeleter(self.db, self.counters, self.collections, ready, self.deletion_log)
-        self.host_retries = HostRetries(self.db, self.counters, self.collections, self.urls, ready, clock)
-        self.status_retries = StatusRetries(self.db, self.collections, self.urls, self.host_retries)
-        self.transfer = HostTransfer(self.db, self.counters, self.collections, self.urls, ready, clock)
+        self.ready = ReadyQueue(db)
+        context = StoreContext(db, self.counters, self.collections, self.ready, clock)
+        self.urls = FrontierUrls(context)
+        self.runs = Runs(context, self.urls)
+        self.visits = VisitDispatcher(context, self.urls, self.runs)
+        self.hosts = HostLeases(context, self.urls, self.visits, lease_clock)
+        self.planning = RevisitPlans(context, self.urls.revisits)
+        self.deletion_log = CollectionDeletionLog(context)
+        self.deleter = CollectionDeleter(context, self.deletion_log)
+        self.lookup = StoreLookup(context, self.urls)
+        self.retries = Retries(context, self.urls, self.lookup)
+        self.transfer = HostTransfer(context, self.urls)
+
+    # -- collections ------------------------------------------------------------------------------------------
 
     def open_collection(self, config: bytes, roots: Sequence[DiscoveredUrl] = (), start: bool = True) -> CollectionRow:
         finished = {known.row.id for known in self.collections.all() if known.row.state == "finished"}
@@ -83,13 +85,39 @@ class FrontierStore:
         return known.row
 
     def begin_config_change(self, known: LoadedCollection, before: Collection) -> None:
-        """What a new configuration means for the collection as a whole."""
+        """Apply a new configuration to the collection as a whole."""
         if _revisits_changed(known, before):
             self.collections.set_tuning(known, RevisitTuning())
             self.urls.revisits.begin_policy_change(known)
             self.urls.page_replacement.begin_rebuilding(known)
         if before.strategy != known.config.strategy:
             self.urls.breadth.begin_order_change(known, before.strategy.order)
+
+    def apply_config_change(
+        self, known: LoadedCollection, before: Collection, is_taken_down: Callable[[str], bool], *, start: bool
+    ) -> None:
+        """Apply it to the hosts that are at hand. Scans them, once per change."""
+        if has_runs(before) and not has_runs(known.config) and known.run > 1:
+            self.runs.end_runs(known)
+        if start:
+            self.retries.retry_failed(known)
+        self.retries.requeue_lifted_takedowns(known, is_taken_down)
+        old, new = before.scope.depth_max, known.config.scope.depth_max
+        if old is not None and (new is None or new > old):
+            self.retries.reopen_depth(known)
+        if before.strategy != known.config.strategy:
+            self.urls.reorder(known, before.strategy)
+        if before.scope != known.config.scope:
+            self.retries.recheck_scope(known)
+        if _revisits_changed(known, before):
+            self.visits.unchoose(known)
+            self.urls.revisits.apply_policy_change(known)
+            self.urls.page_replacement.rebuild(known)
+
+    def end_config_change(self, known: LoadedCollection, before: Collection) -> None:
+        """Finish the change when all hosts are done."""
+        if before.strategy != known.config.strategy:
+            self.urls.breadth.end_order_change(known, before.strategy.order)
 
     def begin_run(self, name: str, reason: Message | str) -> CollectionRow:
         known = self.collections.by_name(name)
@@ -107,40 +135,13 @@ class FrontierStore:
         self.expire()
         return self.deleter.record_deletion(self.collections.by_name(name))
 
-    def apply_config_change(
-        self, known: LoadedCollection, before: Collection, is_taken_down: Callable[[str], bool], *, start: bool
-    ) -> None:
-        """What it means for each of its hosts: for those that are at hand. Scans them, once per change."""
-        if has_runs(before) and not has_runs(known.config) and known.run > 1:
-            self.runs.end_runs(known)
-        if start:
-            self.urls.retry_failed(known)
-        self.urls.requeue_lifted_takedowns(known, is_taken_down)
-        old, new = before.scope.depth_max, known.config.scope.depth_max
-        if old is not None and (new is None or new > old):
-            self.urls.reopen_depth(known)
-        if before.strategy != known.config.strategy:
-            self.urls.reorder(known, before.strategy)
-        if before.scope != known.config.scope:
-            self.urls.recheck_scope(known)
-        if _revisits_changed(known, before):
-            self.visits.unchoose(known)
-            self.urls.revisits.apply_policy_change(known)
-            self.urls.page_replacement.rebuild(known)
-
-    def end_config_change(self, known: LoadedCollection, before: Collection) -> None:
-        """What is left to do when it is done for all of them."""
-        if before.strategy != known.config.strategy:
-            self.urls.breadth.end_order_change(known, before.strategy.order)
-
-    def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
-        return look_up(self.db, host, url, self.collections, self.urls.revisits, self.urls.breadth)
-
     def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
-        """An archive may be older than its frontier: what belongs to no collection here is nobody's business."""
+        """Weights of an unknown collection are ignored: an archive may be older than its frontier."""
         known = self.collections.find(collection)
         if known is not None:
             self.urls.update_weights(known, weights)
+
+    # -- workers ----------------------------------------------------------------------------------------------
 
     def expire(self) -> None:
         """Take back the hosts of workers that are dead or silent."""
@@ -151,21 +152,11 @@ class FrontierStore:
         for worker in self.hosts.workers_of_process(process):
             self.hosts.release_worker(worker)
 
-    def record_clock(self) -> None:
-        """Write down now and then what time it is: see `last_seen`."""
-        now = self.clock.now()
-        if abs(now - self._marked) > CLOCK_RECORDED_EVERY_S * self.clock.scale:
-            self.db.run("INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (now,))
-            self._marked = now
-
-    def time(self) -> ClockReading:
-        return ClockReading(self.clock.now(), self.clock.scale)
-
     def join(self, name: str, process: ProcessId) -> WorkerRegistration:
         self.expire()
-        ghost = self.hosts.find_rejoining(name, process)
-        if ghost is not None:
-            self.hosts.release_worker(ghost)
+        former = self.hosts.find_rejoining(name, process)
+        if former is not None:
+            self.hosts.release_worker(former)
         return self.hosts.join(name, process)
 
     def lease(self, worker: int, hosts: int) -> list[Lease]:
@@ -175,6 +166,16 @@ class FrontierStore:
     def overview(self) -> FrontierOverview:
         self.expire()
         return FrontierOverview(self.collections.status(), self.hosts.worker_statuses())
+
+    def time(self) -> ClockReading:
+        return ClockReading(self.clock.now(), self.clock.scale)
+
+    def record_clock(self) -> None:
+        """Store the time now and then, for `last_clock_reading`."""
+        now = self.clock.now()
+        if abs(now - self._clock_recorded_at) > CLOCK_RECORDED_EVERY_S * self.clock.scale:
+            self.db.run("INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (now,))
+            self._clock_recorded_at = now
 
 
 def _revisits_changed(known: LoadedCollection, before: Collection) -> bool:

@@ -9,10 +9,9 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Set
 from math import ceil
+from typing import NamedTuple
 
-from msgspec.structs import replace
-
-from tarrafa.clock import Clock, boot_id, boottime
+from tarrafa.clock import boot_id, boottime
 from tarrafa.errors import LeaseLost, NameTaken
 from tarrafa.frontier.messages import (
     LEASE_S,
@@ -25,32 +24,26 @@ from tarrafa.frontier.messages import (
     WorkerLeaseStatus,
     WorkerRegistration,
 )
-from tarrafa.frontier.store.collections import Collections, LoadedCollection
-from tarrafa.frontier.store.database import NEW, OLD, OPEN, FrontierDatabase
+from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
+from tarrafa.frontier.store.database import NEW, OLD, OPEN
 from tarrafa.frontier.store.dispatch import VisitDispatcher
-from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.store.urls import FrontierUrls
-from tarrafa.model import HostId
+from tarrafa.model import HostId, Visit
 from tarrafa.parse.url import name_and_port
 from tarrafa.runtime.process import ProcessId, is_dead
 
 LEASE_VARIABLE = "TARRAFA_LEASE_S"
 NOTE_MAX = 300
-LOAN_WAIT_S = 2.0  # a host that is with somebody is asked for again after so long
+LOAN_WAIT_S = 2.0  # after so long a caller may ask again for a host that a worker holds
 MEMORY_BYTES_MAX = 64 << 10
-CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a refused host comes back no sooner
+CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a host whose address is refused comes back no sooner
 
 
 class LeaseClock:
-    """The clock of lease deadlines: this machine's boot clock, which cannot be set. It begins anew at each boot.
-
-    `lease_s` is how long a lease lasts by it.
-    """
-
-    _length_s: float | None = None
+    """The clock of lease deadlines: this machine's boot clock, which cannot be set. It begins anew at each boot."""
 
     def __init__(self, lease_s: float | None = None) -> None:
-        self._length_s = lease_s
+        self._lease_s = lease_s
 
     @classmethod
     def from_environment(cls) -> "LeaseClock":
@@ -60,11 +53,12 @@ class LeaseClock:
 
     @property
     def lease_s(self) -> float:
-        return LEASE_S if self._length_s is None else self._length_s
+        """How long a lease lasts."""
+        return LEASE_S if self._lease_s is None else self._lease_s
 
     @property
     def era(self) -> str:
-        """Deadlines of another era say nothing."""
+        """Deadlines of another era mean nothing."""
         return boot_id()
 
     def now(self) -> float:
@@ -72,7 +66,7 @@ class LeaseClock:
 
 
 def _interleave(new: list[HostId], old: list[HostId], share: float) -> Iterator[HostId]:
-    """Both in their order; while there are both, `share` of them old ones."""
+    """Both lists in their order; while both last, `share` of the hosts are from `old`."""
     first, second, owed = deque(new), deque(old), 0.0
     while first and second:
         owed += share
@@ -84,26 +78,42 @@ def _interleave(new: list[HostId], old: list[HostId], share: float) -> Iterator[
     yield from first or second
 
 
+class _HostRow(NamedTuple):
+    worker: int | None
+    key: str
+    next_at: float
+    ended_at: float
+    delay_s: float
+    failures: int
+    robots_status: int | None
+    robots_digest: bytes
+    robots_expires: float
+    memory: bytes | None
+
+    @property
+    def robots(self) -> CachedRobots | None:
+        if self.robots_status is None:
+            return None
+        return CachedRobots(self.robots_status, self.robots_digest, self.robots_expires)
+
+
+HOST_COLUMNS = ", ".join(_HostRow._fields)
+
+
 class HostLeases:
     """The host and worker rows of one frontier."""
 
     def __init__(
-        self,
-        db: FrontierDatabase,
-        collections: Collections,
-        urls: FrontierUrls,
-        visits: VisitDispatcher,
-        ready: ReadyQueue,
-        clock: Clock,
-        lease_clock: LeaseClock,
+        self, context: StoreContext, urls: FrontierUrls, visits: VisitDispatcher, lease_clock: LeaseClock
     ) -> None:
-        self._db, self._collections, self._urls, self._visits = db, collections, urls, visits
-        self._ready, self._clock, self._lease_clock = ready, clock, lease_clock
-        self._revisits = urls.revisits
+        self._db, self._collections, self._ready = context.db, context.collections, context.ready
+        self._clock, self._lease_clock = context.clock, lease_clock
+        self._urls, self._revisits, self._visits = urls, urls.revisits, visits
         self._turn = 0
 
     def find_rejoining(self, name: str, process: ProcessId) -> int | None:
-        """The same process, if it joined before and did not hear our answer; nobody else may have its name."""
+        """The worker of this name, if the same process joined before and did not receive the answer. No other process
+        may use its name."""
         other = self._db.row("SELECT id, pid, started, boot, space FROM worker WHERE name = ?", (name,))
         if other is None:
             return None
@@ -112,7 +122,7 @@ class HostLeases:
         return int(other[0])
 
     def join(self, name: str, process: ProcessId, number: int | None = None) -> WorkerRegistration:
-        """Under a number that was never given before, here or (where there are several servers) by the first."""
+        """Register a worker under a number that was never given before; with several servers, the first assigns it."""
         if number is None:
             self._db.prefetch("number", [("workers",)])
             self._db.run("INSERT INTO number VALUES ('workers', 1) ON CONFLICT (name) DO UPDATE SET value = value + 1")
@@ -125,7 +135,6 @@ class HostLeases:
         return WorkerRegistration(number, self._lease_clock.lease_s)
 
     def workers_of_process(self, process: ProcessId) -> list[int]:
-        """The workers that such a process is, or was."""
         rows = self._db.rows(
             "SELECT id FROM worker WHERE boot = ? AND pid = ? AND started = ? AND space = ?",
             (process.boot, process.pid, process.started, process.space),
@@ -142,8 +151,8 @@ class HostLeases:
     def expired_workers(self) -> list[tuple[int, bool]]:
         """Workers that are dead or silent, and which of the two (True: silent).
 
-        A worker that joined before the last boot of this machine, on this machine, is dead; on another machine, it has
-        one more lease to renew.
+        A worker that joined before the last boot of this machine is dead if it ran on this machine; on another machine
+        it gets one more lease to renew.
         """
         found: list[tuple[int, bool]] = []
         now, era = self._lease_clock.now(), self._lease_clock.era
@@ -175,7 +184,7 @@ class HostLeases:
 
     def _release_worker(self, worker: int, rest_s: Callable[[HostId], float]) -> None:
         rows = self._db.rows("SELECT id, next_at, delay_s FROM host WHERE worker = ?", (worker,))
-        for host, next_at, delay_s in rows:  # its last request may have gone out just now
+        for host, next_at, delay_s in rows:  # a request may have been sent just now
             ended_at = self._clock.now() + rest_s(host) * self._clock.scale
             self._release_host(host, max(next_at, ended_at + delay_s))
             self._db.run("UPDATE host SET ended_at = max(ended_at, ?) WHERE id = ?", (ended_at, host))
@@ -204,7 +213,7 @@ class HostLeases:
         return leases
 
     def collections_in_turn(self, worker: int, wanted: int) -> list[LoadedCollection]:
-        """The collections that a worker who wants so many hosts is given some of, one after the other."""
+        """The running collections, beginning with another one in each call; none if no host is wanted."""
         self._check(worker)
         running = self._collections.running()
         if not running or wanted < 1:
@@ -213,10 +222,9 @@ class HostLeases:
         return running[self._turn :] + running[: self._turn]
 
     def lease_collection(self, worker: int, known: LoadedCollection, wanted: int) -> list[Lease]:
-        """Hosts of one collection."""
         self._check(worker)
         slots = self._visits.new_url_slots(known)
-        if known.is_swept:  # what is to be dismissed counts towards no limit
+        if known.is_swept:  # pages to be dismissed count towards no limit
             slots = max(slots, wanted * VISITS_PER_LEASE)
         hosts = self._leasable_hosts(worker, known, wanted, slots)
         each = min(VISITS_PER_LEASE, max(1, slots // max(1, len(hosts))))
@@ -224,8 +232,8 @@ class HostLeases:
         return [lease for lease in leases if lease is not None and lease.visits]
 
     def _leasable_hosts(self, worker: int, known: LoadedCollection, wanted: int, slots: int) -> list[HostId]:
-        """Hosts that may be visited now and have work, the longest ready first; no worker takes hosts that would leave
-        another one idle."""
+        """Hosts that may be visited now and have work, the longest ready first; a worker gets no more than its share,
+        so that no other worker is left idle."""
         workers, held = self._db.required_row("SELECT count(*), coalesce(sum(hosts), 0) FROM worker")
         now = self._clock.now()
         new = self._ready.first(known.row.id, NEW, now, min(wanted * workers, slots))
@@ -239,25 +247,27 @@ class HostLeases:
         share = max(0, min(wanted, ceil((len(ready) + held) / max(1, workers)) - mine))
         return list(self._visits.prefetch_visits(known, self._db.acquire_hosts(ready[:share], known.breadth_id)))
 
+    def _host(self, host: HostId) -> _HostRow:
+        return _HostRow(*self._db.required_row(f"SELECT {HOST_COLUMNS} FROM host WHERE id = ?", (host,)))  # noqa: S608
+
     def _lease(self, worker: int, known: LoadedCollection, host: HostId, count: int) -> Lease | None:
-        holder, key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.required_row(
-            "SELECT worker, key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires,"
-            " coalesce(memory, x'') FROM host WHERE id = ?",
-            (host,),
-        )
-        if holder is not None or next_at > self._clock.now():
-            return None  # it was ready when we looked for ready ones
-        delay = max(delay_s, known.config.delay_for(*name_and_port(f"{key}/")))
+        row = self._host(host)
+        if row.worker is not None or row.next_at > self._clock.now():
+            return None  # it was ready a moment ago
+        delay_s = max(row.delay_s, known.config.delay_for(*name_and_port(f"{row.key}/")))
         self._assign(worker, host)
-        self._db.run("UPDATE host SET delay_s = ? WHERE id = ?", (delay, host))
+        self._db.run("UPDATE host SET delay_s = ? WHERE id = ?", (delay_s, host))
         visits = self._visits.hand_out(known, host, count)
-        robots = None if status is None else CachedRobots(status, digest, expires)
-        moments = (next_at, ended_at, float(delay))
-        numbers = (known.row.id, known.row.revision)
-        lease = Lease(host, key, *numbers, *moments, failures, robots, visits, memory, known.run)
         if not visits:
-            self._release_host(host, next_at)
-        return lease
+            self._release_host(host, row.next_at)
+        return self._describe(known, host, row._replace(delay_s=float(delay_s)), visits)
+
+    @staticmethod
+    def _describe(known: LoadedCollection, host: HostId, row: _HostRow, visits: list[Visit]) -> Lease:
+        return Lease(
+            host, row.key, known.row.id, known.row.revision, row.next_at, row.ended_at, row.delay_s, row.failures,
+            row.robots, visits, row.memory or b"", known.run,
+        )  # fmt: skip
 
     def _assign(self, worker: int, host: HostId) -> None:
         self._ready.remove(host)
@@ -265,49 +275,33 @@ class HostLeases:
         self._db.run("UPDATE worker SET hosts = hosts + 1 WHERE id = ?", (worker,))
 
     def held_leases(self, worker: int) -> list[Lease]:
-        """The leases of a worker. A host without visits goes back: the reason of its loan is not known any more."""
+        """The leases of a worker. A host without visits goes back: the collection of its loan is not stored."""
         self._check(worker)
         leases: list[Lease] = []
-        hosts = self._db.rows("SELECT id FROM host WHERE worker = ? ORDER BY id", (worker,))
-        for (host,) in hosts:
-            key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.required_row(
-                "SELECT key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires,"
-                " coalesce(memory, x'') FROM host WHERE id = ?",
-                (host,),
-            )
+        for (host,) in self._db.rows("SELECT id FROM host WHERE worker = ? ORDER BY id", (worker,)):
+            row = self._host(host)
             number = self._db.value("SELECT min(collection) FROM handed WHERE host = ?", (host,))
             if number is None:
-                self._release_host(host, next_at)
-                continue
-            known = self._collections.by_id(number)
-            robots = None if status is None else CachedRobots(status, digest, expires)
-            lease = Lease(
-                host, key, number, known.row.revision, next_at, ended_at, delay_s, failures, robots, [], memory,
-                known.run,
-            )  # fmt: skip
-            leases.append(replace(lease, visits=self._visits.outstanding_visits(known, host)))
+                self._release_host(host, row.next_at)
+            else:
+                known = self._collections.by_id(number)
+                leases.append(self._describe(known, host, row, self._visits.outstanding_visits(known, host)))
         return leases
 
     def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
-        """Lend the host, if no worker holds it and its delay has passed; in any case return what is known of its
-        robots.txt."""
+        """Lend the host, if no worker holds it and its delay has passed; in any case return its robots.txt, if
+        known."""
         self._check(worker)
         self._urls.ensure_host_row(host, host_key, self._collections.by_id(collection).config.network.suffixes)
-        holder, next_at, ended_at, delay_s, failures, status, digest, expires = self._db.required_row(
-            "SELECT worker, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires"
-            " FROM host WHERE id = ?",
-            (host,),
-        )
-        robots = None if status is None else CachedRobots(status, digest, expires)
-        now = self._clock.now()
-        if holder is not None or next_at > now:
-            free_at = now + LOAN_WAIT_S if holder is not None else next_at
-            return HostLoan(False, free_at, ended_at, delay_s, failures, robots)
-        self._assign(worker, host)
-        return HostLoan(True, next_at, ended_at, delay_s, failures, robots)
+        row, now = self._host(host), self._clock.now()
+        is_granted = row.worker is None and row.next_at <= now
+        if is_granted:
+            self._assign(worker, host)
+        free_at = row.next_at if row.worker is None else now + LOAN_WAIT_S
+        return HostLoan(is_granted, free_at, row.ended_at, row.delay_s, row.failures, row.robots)
 
     def held_delay(self, worker: int, host: HostId) -> float:
-        """The delay of a host that this worker holds."""
+        """The delay of a host; raises if this worker does not hold it."""
         self._check(worker)
         mine = self._db.row("SELECT worker, delay_s FROM host WHERE id = ?", (host,))
         if mine is None or mine[0] != worker:
@@ -316,11 +310,11 @@ class HostLeases:
 
     @staticmethod
     def claim_wait_s(delay_s: float) -> float:
-        """How long to wait for an address that is with a host of this delay."""
+        """How long to wait for an address that a host with this delay uses."""
         return max(CLAIM_WAIT_DELAYS * delay_s, CLAIM_WAIT_MIN_S)
 
     def claim_address(self, worker: int, host: HostId, address: str) -> float:
-        """An address is used by one host at a time, whatever the worker, and rests between two of them."""
+        """An address is used by one host at a time, of any worker, and rests between two hosts."""
         self.held_delay(worker, host)
         now = self._clock.now()
         self._db.prefetch("address", [(address,)])
@@ -363,13 +357,13 @@ class HostLeases:
             visits = self._visits.hand_out(known, report.host, more, held)
             if held or visits:
                 return NextVisits(True, visits)
-        if report.keep and held:  # paused: let it bring home what it has
+        if report.keep and held:  # paused: the visits that are handed out are still made
             return NextVisits(True, [])
         self._release_host(report.host, report.next_at)
         return NextVisits(False, [])
 
     def _others_wait(self, report: HostReport) -> bool:
-        """Another running collection has work on this host: after its visits the holder lets go."""
+        """Whether another running collection has work on this host: after its visits the holder returns the host."""
         rows = self._db.rows(
             "SELECT collection FROM work WHERE host = ? AND collection != ? AND (pending > 0 AND gate = ? OR due <= ?)",
             (report.host, report.collection, OPEN, self._clock.now()),
@@ -389,7 +383,7 @@ class HostLeases:
         )
 
     def _release_host(self, host: HostId, next_at: float) -> None:
-        """With nobody from now on; ready again wherever it has work."""
+        """Take a host from its worker; it is ready again in every collection where it has work."""
         self._visits.requeue_outstanding(host)
         self._db.run(
             "UPDATE address SET host = NULL, next_at = max(next_at, ? + (SELECT delay_s FROM host WHERE id = ?))"
@@ -403,6 +397,4 @@ class HostLeases:
     def worker_statuses(self) -> list[WorkerLeaseStatus]:
         now = self._lease_clock.now()
         rows = self._db.rows("SELECT name, pid, hosts, deadline, note FROM worker ORDER BY name")
-        return [
-            WorkerLeaseStatus(name, pid, hosts, round(until - now, 1), note) for name, pid, hosts, until, note in rows
-        ]
+        return [WorkerLeaseStatus(name, pid, hosts, round(at - now, 1), note) for name, pid, hosts, at, note in rows]

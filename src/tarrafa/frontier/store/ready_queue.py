@@ -3,12 +3,15 @@
 A host that no worker holds has one row per collection and kind of work: NEW for URLs that were never visited, from the
 end of its delay on, or FAVOURED where the collection favours the host; OLD for revisits, from the time when the first
 of them is worth it.
-Promises: rows are added and removed by their whole key, which follows from `host` and `work` alone; nothing is ever
+Promises: rows are added and removed by their whole key, which follows from `host` and `work` alone; no row is ever
 searched for.
 
 While both favoured and other hosts could be visited, the favoured ones get four places of five: they are first, and no
 host starves.
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tarrafa.frontier.store.database import FAVOURED, NEW, OLD, OPEN, FrontierDatabase
 from tarrafa.model import HostId
@@ -41,26 +44,36 @@ class ReadyQueue:
         return found
 
     def remove(self, host: HostId) -> None:
-        """Before it goes to somebody, or before its next moment changes."""
+        """Called before a host is leased, and before its next time or its work changes."""
         self._db.many(
             "DELETE FROM ready WHERE collection = ? AND kind = ? AND next_at = ? AND host = ?", self._rows(host)
         )
 
     def add(self, host: HostId) -> None:
-        """Now that it is with nobody."""
+        """Called when no worker holds the host any more."""
         self._db.many("INSERT OR IGNORE INTO ready VALUES (?, ?, ?, ?)", self._rows(host))
 
+    @contextmanager
+    def suspended(self, host: HostId) -> Iterator[None]:
+        """Take a host that no worker holds out of the queue while its next time or its work changes."""
+        is_free = self._db.value("SELECT worker FROM host WHERE id = ?", (host,)) is None
+        if is_free:
+            self.remove(host)
+        yield
+        if is_free:
+            self.add(host)
+
     def add_new(self, number: int, host: HostId) -> None:
-        """It has new URLs; if it is with somebody, that one will hear of them."""
+        """Add a host that has new URLs, unless a worker holds it."""
         self._db.run(f"INSERT OR IGNORE {NEW_ROWS} AND host = ? AND collection = ?", (host, number))
 
     def rebuild_new(self, number: int) -> None:
-        """Gates or favours changed all over a collection. Scans its hosts, once per such change."""
+        """Called when gates or favours have changed all over a collection. Scans its hosts."""
         self._db.run("DELETE FROM ready WHERE collection = ? AND kind IN (?, ?)", (number, NEW, FAVOURED))
         self._db.run(f"INSERT {NEW_ROWS} AND collection = ?", (number,))
 
     def set_due(self, number: int, host: HostId, due: float | None) -> None:
-        """From when on one of its pages is worth another visit; None: nothing is."""
+        """Set the time from which one of the host's pages is worth a revisit; None: none is."""
         before, next_at, worker = self._db.required_row(
             "SELECT due, next_at, worker FROM work JOIN host ON host.id = work.host WHERE host = ? AND collection = ?",
             (host, number),
@@ -79,17 +92,17 @@ class ReadyQueue:
             self._db.run("INSERT OR IGNORE INTO ready VALUES (?, ?, ?, ?)", (number, OLD, max(next_at, due), host))
 
     def first(self, number: int, kind: int, now: float, limit: int) -> list[HostId]:
-        """Those that may be visited now, the longest ready first; of NEW, favoured ones among the first."""
+        """Hosts that may be visited now, the longest ready first; with NEW, favoured hosts among the first."""
         if kind == NEW and (favoured := self._first(number, FAVOURED, now, limit)):
             return self._mixed(favoured, self._first(number, NEW, now, limit))[: max(0, limit)]
         return self._first(number, kind, now, limit)
 
     def count_new(self, number: int, now: float, limit: int) -> int:
-        """How many hosts have new URLs and may be visited now; nobody counts further than `limit`."""
+        """Count the hosts that have new URLs and may be visited now, up to `limit` of each kind."""
         return sum(len(self._first(number, kind, now, limit)) for kind in (FAVOURED, NEW))
 
     def _mixed(self, favoured: list[HostId], others: list[HostId]) -> list[HostId]:
-        """Four favoured ones, then another one, and so on; who asks for one host at a time gets them so as well."""
+        """Four favoured hosts, then another one, and so on; also over several calls for one host each."""
         self._turn = (self._turn + 1) % 5
         found: list[HostId] = []
         one, other = iter(favoured), iter(others)

@@ -13,24 +13,14 @@ until then the old one does.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import msgspec
 
-from tarrafa.clock import Clock
-from tarrafa.frontier.messages import PageFreshness, PlannedVisit, RevisitPage, RevisitShelf, VisitReport
-from tarrafa.frontier.store.collections import Collections, LoadedCollection
-from tarrafa.frontier.store.counters import (
-    CHANGES,
-    DISMISSED_WAITING,
-    RATES,
-    REVISITS,
-    REVISITS_OUT,
-    REVISITS_PAID,
-    Counters,
-    state_bucket,
-)
-from tarrafa.frontier.store.database import ALL_ROWS, OLD, FrontierDatabase
-from tarrafa.frontier.store.ready_queue import ReadyQueue
+from tarrafa.frontier.messages import PageFreshness, PlannedVisit, RevisitPage, RevisitShelf
+from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
+from tarrafa.frontier.store.counters import Bucket
+from tarrafa.frontier.store.database import ALL_ROWS, OLD, UrlKey
 from tarrafa.model import GONE, HostId, Outcome, UrlId, UrlRole, UrlState, is_inconclusive
 from tarrafa.parse.dates import parse_date
 from tarrafa.revisit import change_rate, date_trust
@@ -51,19 +41,27 @@ from tarrafa.revisit.policy import (
 
 PLANNED = frozenset({"psp", "mp2", "m-wolf"})
 DISMISSED_SHELF, CHOSEN_SHELF, RETRY_SHELF, LISTING_SHELF = -4, -3, -2, -1  # shelves of our own
-RETRY_S, RETRY_MAX_S = 3600.0, 7 * DAY_S  # a page in trouble is tried again after so long, twice as long each time
+RETRY_S, RETRY_MAX_S = 3600.0, 7 * DAY_S  # a failing page is tried again after so long, twice as long each time
 LISTING_WEIGHT = 16.0  # of a sitemap or feed: it tells about many pages at once
 BURST_S = 60.0  # revisits that were not made may be made up for, but no more than this much of them
 RATE_UNIT = 1000  # rates are counted in thousandths
 HEADS_AT_HAND = 3  # pages per shelf that are fetched ahead
 PRICE_EVERY_S = 600.0  # of the clock
-EXPERIENCE_MIN = 10.0  # revisits to be expected before what was made of them says anything
-SPENT_GOAL = 0.97  # of the budget: at all of it nobody could tell whether the price is too low
+EXPERIENCE_MIN = 10.0  # revisits to be expected before their actual number says anything
+SPENT_GOAL = 0.97  # of the budget: if all of it is spent, the price may be too low, and nothing would show it
 FACTOR_STEP, FACTOR_MIN, FACTOR_MAX = 1.25, 0.01, 10.0
 
 _encode = msgspec.msgpack.Encoder().encode
 read_history = msgspec.msgpack.Decoder(PageHistory).decode
-Key = tuple[HostId, int, UrlId]
+
+
+class KeptPage(NamedTuple):
+    """A row of `page`, without its key: a page that is kept fresh, and its place on a shelf."""
+
+    shelf: int
+    key: float  # its place on the shelf
+    gone: int  # visits in a row that did not find it
+    history: PageHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +74,21 @@ class UrlBeforeVisit:
     last_modified: str | None
     announced: float | None
     payload: str
-    attempts: int = 0  # failed ones, in a row
+    attempts: int = 0  # that failed, in a row
     pagerank: float = 0.0
     was_listing: bool = False  # so far: this visit found a page
 
 
 def page_weight(known: LoadedCollection, in_links: int, rank: float) -> float:
-    """A page's weight, where the collection weighs pages: in-links and ranks follow a power law, which the square root
-    tames.
-
-    A page without a rank has the mean.
-    """
+    """Weight of a page, where the collection weighs pages. In-links and ranks follow a power law, which the square root
+    tames. A page without a rank has the mean."""
     if known.config.revisit.weigh == "rank":
         return math.sqrt(rank or 1.0)
     return math.sqrt(1.0 + in_links) if known.config.revisit.weigh == "links" else 1.0
 
 
 def has_changed(outcome: Outcome, before: UrlBeforeVisit) -> bool | None:
-    """Whether this visit saw another text than the one kept before; None where there is nothing to compare."""
+    """Whether this visit saw another text than the one kept before; None: there is nothing to compare."""
     if outcome.status == 304:
         return False
     if before.role != UrlRole.PAGE:
@@ -112,22 +107,23 @@ def _limit(known: LoadedCollection) -> tuple[float, float] | None:
 class RevisitQueue:
     """The `page`, `due` and `shelf` rows of one frontier."""
 
-    def __init__(self, db: FrontierDatabase, counters: Counters, ready: ReadyQueue, clock: Clock) -> None:
-        self._db, self._counters, self._ready, self._clock = db, counters, ready, clock
+    def __init__(self, context: StoreContext) -> None:
+        self._db, self._counters, self._ready = context.db, context.counters, context.ready
+        self._clock = context.clock
         self._decisions = 0
 
     # -- the policy -------------------------------------------------------------------------------------------
 
     def policy(self, known: LoadedCollection) -> RevisitPolicy:
-        """The collection's policy as its numbers stand now."""
+        """The collection's policy with its present numbers."""
         chosen, number, least = known.config.revisit, known.row.id, float(known.config.revisit.interval_min)
         if chosen.policy == "uniform":
-            kept = self._counters.value(number, state_bucket(UrlState.FETCHED))
+            kept = self._counters.state(number, UrlState.FETCHED)
             return UniformPolicy(max(least, kept / chosen.rate * DAY_S if chosen.rate else 0.0))
         if chosen.policy == "proportional":
             return ProportionalPolicy(least)
         if chosen.policy == "rateupdate":
-            rates = self._counters.value(number, RATES) / RATE_UNIT
+            rates = self._counters.value(number, Bucket.RATES) / RATE_UNIT
             return RateUpdatePolicy(max(rates, 1.0) / chosen.rate * DAY_S if chosen.rate else DAY_S, least)
         if chosen.policy == "index":
             return IndexPolicy(known.tuning.price, least)
@@ -135,22 +131,22 @@ class RevisitQueue:
         return PlannedPolicy(known.tuning.plan, end + chosen.horizon)  # new pages wait for the next plan
 
     def revisits_allowed(self, known: LoadedCollection) -> int:
-        """How many revisits may go out now, by the collection's `rate`."""
+        """How many revisits the collection's `rate` allows now."""
         if not known.config.keeps_fresh:
             return 0
         limit = _limit(known)
         return 1 << 30 if limit is None else known.tokens.available(*limit, self._clock.now())
 
     def _spend(self, known: LoadedCollection) -> None:
-        self._counters.add(known.row.id, REVISITS_PAID)
+        self._counters.add(known.row.id, Bucket.REVISITS_PAID)
         limit = _limit(known)
-        if limit is not None:  # else one that is set later would begin with a debt
+        if limit is not None:  # otherwise a limit that is set later would begin with a debt
             known.tokens.spend(*limit, self._clock.now())
 
     # -- shelves ----------------------------------------------------------------------------------------------
 
     def prefetch_shelves(self, known: LoadedCollection, hosts: Sequence[HostId]) -> None:
-        """The heads of the hosts' shelves are fetched for all of them together."""
+        """Fetch the heads of the hosts' shelves, for all hosts together."""
         if not self._db.is_row_cache:
             return
         number = known.row.id
@@ -164,27 +160,31 @@ class RevisitQueue:
         ]
         self._db.prefetch_first("due", shelves, HEADS_AT_HAND)
 
-    def add(self, host: HostId, number: int, shelf: int, key: float, url: UrlId) -> None:
+    def add(self, key: UrlKey, shelf: int, at: float) -> None:
+        """Put a page on a shelf, at a place."""
+        host, number, url = key
         self._db.prefetch("shelf", [(number, host, shelf)])
-        if self._db.run("INSERT OR IGNORE INTO due VALUES (?, ?, ?, ?, ?)", (host, number, shelf, key, url)):
+        if self._db.run("INSERT OR IGNORE INTO due VALUES (?, ?, ?, ?, ?)", (host, number, shelf, at, url)):
             self._db.run(
                 "INSERT INTO shelf VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET pages = pages + 1",
                 (number, host, shelf),
             )
 
-    def remove(self, host: HostId, number: int, shelf: int, key: float, url: UrlId) -> bool:
-        self._db.prefetch("due", [(host, number, shelf, key, url)])
+    def remove(self, key: UrlKey, shelf: int, at: float) -> bool:
+        """Take a page from a shelf; False: it was not there."""
+        host, number, url = key
+        self._db.prefetch("due", [(host, number, shelf, at, url)])
         self._db.prefetch("shelf", [(number, host, shelf)])
-        there = self._db.run(
+        was_there = self._db.run(
             "DELETE FROM due WHERE host = ? AND collection = ? AND shelf = ? AND key = ? AND id = ?",
-            (host, number, shelf, key, url),
+            (host, number, shelf, at, url),
         )
-        if there:
+        if was_there:
             self._db.run(
                 "UPDATE shelf SET pages = pages - 1 WHERE collection = ? AND host = ? AND shelf = ?",
                 (number, host, shelf),
             )
-        return bool(there)
+        return bool(was_there)
 
     def _heads(self, known: LoadedCollection, host: HostId) -> dict[int, float]:
         number = known.row.id
@@ -197,7 +197,8 @@ class RevisitQueue:
         return {shelf: key for shelf, key in rows if key is not None}
 
     def pop_due(self, known: LoadedCollection, host: HostId, count: int) -> list[tuple[UrlId, int]]:
-        """The next pages of a host to see again, with their shelves, most urgent first; they are on no shelf now."""
+        """Take the next pages of a host to revisit from their shelves, most urgent first; returns them with their
+        shelves."""
         number, now, policy = known.row.id, self._clock.now(), self.policy(known)
         heads, taken = self._heads(known, host), list[tuple[UrlId, int]]()
         while len(taken) < count and heads:
@@ -208,7 +209,7 @@ class RevisitQueue:
                 "SELECT id FROM due WHERE host = ? AND collection = ? AND shelf = ? AND key = ? ORDER BY id LIMIT 1",
                 (host, number, shelf, heads[shelf]),
             )
-            self.remove(host, number, shelf, heads[shelf], url)
+            self.remove((host, number, url), shelf, heads[shelf])
             taken.append((url, shelf))
             self._db.prefetch_first("due", [(host, number, shelf)], 1)
             key = self._db.value(
@@ -249,71 +250,64 @@ class RevisitQueue:
         self._ready.set_due(known.row.id, host, first if first < math.inf else None)
 
     def update_due(self, known: LoadedCollection, host: HostId) -> None:
-        """Something on its shelves changed: when is the first of them worth a visit?"""
+        """Recompute when the first page on the host's shelves is worth a visit."""
         if known.config.keeps_fresh:
             self._set_due(known, self.policy(known), host, self._heads(known, host))
 
     # -- one page ---------------------------------------------------------------------------------------------
 
-    def find(self, key: Key) -> tuple[int, float, int, PageHistory] | None:
-        """Shelf, key, times gone, history."""
+    def find(self, key: UrlKey) -> KeptPage | None:
         self._db.prefetch("page", [key])
         row = self._db.row(
             "SELECT shelf, key, gone, history FROM page WHERE host = ? AND collection = ? AND id = ?", key
         )
-        return None if row is None else (row[0], row[1], row[2], read_history(row[3]))
+        return None if row is None else KeptPage(row[0], row[1], row[2], read_history(row[3]))
 
-    def _save_page(self, key: Key, history: PageHistory, place: tuple[int, float], gone: int = 0) -> None:
-        """Write down what is known of a page, and put it on its shelf."""
+    def save_page(self, key: UrlKey, history: PageHistory, place: tuple[int, float], gone: int = 0) -> None:
+        """Store the history of a page, and put the page on its shelf."""
         self._db.run("INSERT OR REPLACE INTO page VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, *place, gone, _encode(history)))
-        self.add(key[0], key[1], *place, key[2])
+        self.add(key, *place)
 
-    def _remove_page(self, key: Key, found: tuple[int, float, int, PageHistory]) -> None:
-        self.remove(key[0], key[1], found[0], found[1], key[2])
-
-    def put_back(self, known: LoadedCollection, host: HostId, url: UrlId) -> bool:
-        """A visit was not made: the page stands where it stood. False: it is none that is kept fresh."""
-        found = self.find((host, known.row.id, url))
-        if found is None:
+    def put_back(self, key: UrlKey) -> bool:
+        """A visit was not made: the page is on its shelf again. False: it is not kept fresh."""
+        page = self.find(key)
+        if page is None:
             return False
-        self._db.prefetch(
-            "due", [(host, known.row.id, found[0], found[1], url)]
-        )  # it may be planned for just then again
-        self.add(host, known.row.id, found[0], found[1], url)
+        # The same place may be planned for it again.
+        self._db.prefetch("due", [(key[0], key[1], page.shelf, page.key, key[2])])
+        self.add(key, page.shelf, page.key)
         return True
 
-    def end_former_revisit(self, known: LoadedCollection, key: Key) -> bool:
-        """Whether this page was out when its collection ceased to be kept fresh. It is kept then, and from now on like
-        any other; who asks counts it as out again no longer."""
-        if known.config.keeps_fresh or not self._counters.value(known.row.id, REVISITS_OUT):
+    def end_former_revisit(self, known: LoadedCollection, key: UrlKey) -> bool:
+        """Whether this page was handed out for a revisit when its collection ceased to be kept fresh. From now on it is
+        a kept page like any other, and the caller counts it no longer in REVISITS_OUT."""
+        if known.config.keeps_fresh or not self._counters.value(known.row.id, Bucket.REVISITS_OUT):
             return False
         self._db.prefetch("page", [key])
         return bool(self._db.run("DELETE FROM page WHERE host = ? AND collection = ? AND id = ?", key))
 
-    def settle(
-        self, known: LoadedCollection, host: HostId, report: VisitReport, before: UrlBeforeVisit
-    ) -> UrlState | None:
-        """Where a visit leaves a page that is kept fresh; None: it is none, or no longer, and the common rules hold."""
-        outcome, key = report.outcome, (host, known.row.id, report.id)
-        found = self.find(key)
-        if found is not None:
-            self._counters.add(known.row.id, REVISITS)
+    def settle(self, known: LoadedCollection, key: UrlKey, outcome: Outcome, before: UrlBeforeVisit) -> UrlState | None:
+        """State of a page that is kept fresh, after a visit; None: it is not (or no longer) kept fresh, and the common
+        rules hold."""
+        page = self.find(key)
+        if page is not None:
+            self._counters.add(known.row.id, Bucket.REVISITS)
         resting = UrlState.FETCHED if before.role == UrlRole.PAGE else UrlState.DROPPED
-        listed = before.role != UrlRole.PAGE and outcome.status == 200
-        same = outcome.status == 304 and (before.content_id is not None or before.role != UrlRole.PAGE)
-        if outcome.kept or listed or same:
-            self._observe(known, key, outcome, before, found)
+        is_listing = before.role != UrlRole.PAGE and outcome.status == 200
+        is_same = outcome.status == 304 and (before.content_id is not None or before.role != UrlRole.PAGE)
+        if outcome.kept or is_listing or is_same:
+            self._observe(known, key, outcome, before, page)
             return resting
-        if found is None:
+        if page is None:
             return None
-        if outcome.status in GONE and not found[2]:
-            self._remove_page(key, found)
-            self._save_page(key, found[3], (RETRY_SHELF, outcome.at + known.config.revisit.grace), gone=1)
+        if outcome.status in GONE and not page.gone:
+            self.remove(key, page.shelf, page.key)
+            self.save_page(key, page.history, (RETRY_SHELF, outcome.at + known.config.revisit.grace), gone=1)
             return resting
         if is_inconclusive(outcome.status):
-            self._remove_page(key, found)
+            self.remove(key, page.shelf, page.key)
             wait_s = min(RETRY_S * 2.0 ** min(before.attempts, 20), RETRY_MAX_S)
-            self._save_page(key, found[3], (RETRY_SHELF, outcome.at + wait_s), found[2])
+            self.save_page(key, page.history, (RETRY_SHELF, outcome.at + wait_s), page.gone)
             return resting
         self.drop_page(known, key)
         return None
@@ -321,30 +315,31 @@ class RevisitQueue:
     def _observe(
         self,
         known: LoadedCollection,
-        key: Key,
+        key: UrlKey,
         outcome: Outcome,
         before: UrlBeforeVisit,
-        found: tuple[int, float, int, PageHistory] | None,
+        page: KeptPage | None,
     ) -> None:
-        """The page was there: what does that say about it, and about its host's dates?"""
+        """Learn from a visit that found the page: about its change rate, and about the trust in its host's dates."""
         changed, at = has_changed(outcome, before), outcome.at
+        old = page.history if page else None
         claimed = parse_date(outcome.last_modified or "")
-        dates = self._update_date_trust(key[0], outcome, before, changed, found[3].last if found else 0.0)
-        if found is None or changed is None:
-            page = self._first_history(known, key[0], at, before, claimed)
+        dates = self._update_date_trust(key[0], outcome, before, changed, old.last if old else 0.0)
+        if page is None or changed is None:
+            new = self._first_history(known, key[0], at, before, claimed)
         else:
-            self._remove_page(key, found)
+            self.remove(key, page.shelf, page.key)
             modified = claimed if claimed and dates[0].is_trusted else None
             announced = before.announced or 0.0
-            if modified is None and dates[1].is_trusted and found[3].last < announced <= at:
+            if modified is None and dates[1].is_trusted and page.history.last < announced <= at:
                 modified = announced
-            page = record_visit(found[3], at, changed, modified, dates[0].is_trusted)
-            self._counters.add(known.row.id, CHANGES, int(changed))
-        self.update_site_sums(known, key[0], before.role, found[3] if found and not before.was_listing else None, page)
-        self._save_page(key, page, self._shelf_for(known, before.role, page))
+            new = record_visit(page.history, at, changed, modified, dates[0].is_trusted)
+            self._counters.add(known.row.id, Bucket.CHANGES, int(changed))
+        self.update_site_sums(known, key[0], before.role, None if before.was_listing else old, new)
+        self.save_page(key, new, self._shelf_for(known, before.role, new))
 
     def _shelf_for(self, known: LoadedCollection, role: int, page: PageHistory) -> tuple[int, float]:
-        """No plan knows of sitemaps and feeds: under one they are read once a day."""
+        """Plans do not include sitemaps and feeds: with a plan these are read once a day."""
         if role != UrlRole.PAGE and known.config.revisit.policy in PLANNED:
             return LISTING_SHELF, page.last + DAY_S
         return self.policy(known).place(page)
@@ -366,7 +361,7 @@ class RevisitQueue:
     def _update_date_trust(
         self, host: HostId, outcome: Outcome, before: UrlBeforeVisit, changed: bool | None, last: float
     ) -> tuple[date_trust.DateTrust, date_trust.DateTrust]:
-        """How far the host's dates are believed, this visit included."""
+        """Update the trust in the host's dates by this visit."""
         modified, announced = before_visit = self._date_trust(host)
         if changed is None or before.role != UrlRole.PAGE or not last:
             return modified, announced
@@ -383,7 +378,7 @@ class RevisitQueue:
         return modified, announced
 
     def _date_trust(self, host: HostId) -> tuple[date_trust.DateTrust, date_trust.DateTrust]:
-        """The records of a host's Last-Modified and of its sitemaps."""
+        """Trust in a host's Last-Modified, and in the dates of its sitemaps."""
         row = self._db.required_row(
             "SELECT modified_right, modified_wrong, announced_right, announced_wrong FROM host WHERE id = ?", (host,)
         )
@@ -392,7 +387,7 @@ class RevisitQueue:
     def update_site_sums(
         self, known: LoadedCollection, host: HostId, role: int, old: PageHistory | None, new: PageHistory | None
     ) -> None:
-        """What a site's pages have in common is what a new one of them is believed to be like."""
+        """Replace a page's history in the sums of its site, which are the prior of new pages of the site."""
         if role != UrlRole.PAGE:
             return
         pages, means, squares, rates = 0, 0.0, 0.0, 0
@@ -402,7 +397,7 @@ class RevisitQueue:
                 means += sign * page.estimate
                 squares += sign * change_rate.second_moment(page.alpha, page.beta)
                 rates += sign * round(RATE_UNIT * page.rate)
-        self._counters.add(known.row.id, RATES, rates)
+        self._counters.add(known.row.id, Bucket.RATES, rates)
         self._prefetch_site(known, host)
         self._db.run(
             "UPDATE site SET pages = max(0, pages + ?), means = max(0, means + ?), squares = max(0, squares + ?)"
@@ -413,73 +408,68 @@ class RevisitQueue:
     def _prefetch_site(self, known: LoadedCollection, host: HostId) -> None:
         self._db.prefetch("site", [(known.row.id, self._db.value("SELECT site FROM host WHERE id = ?", (host,)))])
 
-    def drop_page(self, known: LoadedCollection, key: Key) -> None:
-        """It is kept no longer."""
-        found = self.find(key)
-        if found is None:
+    def drop_page(self, known: LoadedCollection, key: UrlKey) -> None:
+        """The page is no longer kept."""
+        page = self.find(key)
+        if page is None:
             return
-        self._remove_page(key, found)
-        role = self._db.value("SELECT role FROM url WHERE host = ? AND collection = ? AND id = ?", key)
-        self.update_site_sums(known, key[0], role, found[3], None)
+        self.remove(key, page.shelf, page.key)
+        (role,) = self._db.url("role", key)
+        self.update_site_sums(known, key[0], role, page.history, None)
         self._db.run("DELETE FROM page WHERE host = ? AND collection = ? AND id = ?", key)
-        self._db.run(  # whoever comes back must come whole: search has forgotten it too
-            "UPDATE url SET etag = NULL, last_modified = NULL, content_id = NULL"
-            " WHERE host = ? AND collection = ? AND id = ?",
-            key,
-        )
+        # If it comes back, it must be fetched whole: the index has dropped it too.
+        self._db.update_url(key, "etag = NULL, last_modified = NULL, content_id = NULL")
 
-    def move_to_shelf(self, known: LoadedCollection, key: Key, shelf: int, at: float) -> None:
-        """To one of our own shelves, or to where it is due at once."""
-        found = self.find(key)
-        if found is not None:
-            self._remove_page(key, found)
-            self._save_page(key, found[3], (shelf, at), found[2])
+    def move_to_shelf(self, known: LoadedCollection, key: UrlKey, shelf: int, at: float) -> None:
+        """Move a page to one of our own shelves."""
+        page = self.find(key)
+        if page is not None:
+            self.remove(key, page.shelf, page.key)
+            self.save_page(key, page.history, (shelf, at), page.gone)
             self.update_due(known, key[0])
 
-    def _revise(
-        self, known: LoadedCollection, key: Key, page: PageHistory, found: tuple[int, float, int, PageHistory]
-    ) -> None:
-        """Something about it was learned without a visit."""
-        waits = self.remove(key[0], key[1], found[0], found[1], key[2])
-        place = self.policy(known).place(page) if found[0] >= 0 else found[:2]  # pages only
+    def _revise(self, known: LoadedCollection, key: UrlKey, page: KeptPage, **changes: float) -> None:
+        """Change a page's history without a visit."""
+        history = msgspec.structs.replace(page.history, **changes)
+        was_on_shelf = self.remove(key, page.shelf, page.key)
+        place = self.policy(known).place(history) if page.shelf >= 0 else (page.shelf, page.key)
         self._db.run(
             "UPDATE page SET shelf = ?, key = ?, history = ? WHERE host = ? AND collection = ? AND id = ?",
-            (*place, _encode(page), *key),
+            (*place, _encode(history), *key),
         )
-        if waits:
-            self.add(key[0], key[1], *place, key[2])
+        if was_on_shelf:
+            self.add(key, *place)
             self.update_due(known, key[0])
 
-    def set_weight(self, known: LoadedCollection, key: Key, in_links: int, rank: float) -> None:
-        """Its in-links or its rank changed. A small change is not worth the move."""
-        found = self.find(key) if known.config.revisit.weigh != "equal" else None
+    def set_weight(self, known: LoadedCollection, key: UrlKey, in_links: int, rank: float) -> None:
+        """Take new in-links or a new rank. A small change is not worth the move."""
+        page = self.find(key) if known.config.revisit.weigh != "equal" else None
         weight = page_weight(known, in_links, rank)
-        if found is not None and not 0.7 < weight / found[3].weight < 1.4:
-            self._revise(known, key, msgspec.structs.replace(found[3], weight=weight), found)
+        if page is not None and not 0.7 < weight / page.history.weight < 1.4:
+            self._revise(known, key, page, weight=weight)
 
-    def record_announced_change(self, known: LoadedCollection, key: Key, at: float) -> None:
-        """A sitemap or feed says that it changed; where such dates are believed, that is a reason to go."""
-        found = self.find(key)
-        if found is None or at <= found[3].last or at > self._clock.now() + date_trust.SLACK_S:
+    def record_announced_change(self, known: LoadedCollection, key: UrlKey, at: float) -> None:
+        """A sitemap or feed says that the page has changed: a reason for a revisit, if such dates are trusted."""
+        page = self.find(key)
+        if page is None or at <= page.history.last or at > self._clock.now() + date_trust.SLACK_S:
             return
         if self._date_trust(key[0])[1].is_trusted:
-            self._revise(known, key, msgspec.structs.replace(found[3], announced=at), found)
+            self._revise(known, key, page, announced=at)
 
-    def freshness(self, known: LoadedCollection, key: Key) -> PageFreshness | None:
-        """What is believed of a page, for people."""
-        found = self.find(key) if known.config.keeps_fresh else None
-        if found is None:
+    def freshness(self, known: LoadedCollection, key: UrlKey) -> PageFreshness | None:
+        page = self.find(key) if known.config.keeps_fresh else None
+        if page is None:
             return None
-        policy, dates = self.policy(known), self._date_trust(key[0])
-        due = found[1] if found[0] < 0 else self._next_due(policy, key, found)
+        dates = self._date_trust(key[0])
+        due = page.key if page.shelf < 0 else self._next_due(self.policy(known), key, page)
         return PageFreshness(
-            found[3], due if due < math.inf else None, found[2], found[0], known.tuning.price,
+            page.history, due if due < math.inf else None, page.gone, page.shelf, known.tuning.price,
             dates[0].is_trusted, dates[1].is_trusted,
         )  # fmt: skip
 
-    def _next_due(self, policy: RevisitPolicy, key: Key, found: tuple[int, float, int, PageHistory]) -> float:
+    def _next_due(self, policy: RevisitPolicy, key: UrlKey, page: KeptPage) -> float:
         if not isinstance(policy, PlannedPolicy):
-            return policy.due(found[0], found[1])
+            return policy.due(page.shelf, page.key)
         self._db.prefetch_first("due", [(key[0], key[1], policy.shelf)], ALL_ROWS)
         planned = self._db.value(
             "SELECT min(key) FROM due WHERE host = ? AND collection = ? AND shelf = ? AND id = ?",
@@ -490,14 +480,13 @@ class RevisitQueue:
     # -- all pages --------------------------------------------------------------------------------------------
 
     def begin_policy_change(self, known: LoadedCollection) -> None:
-        """What is counted of the collection as a whole is counted anew, host by host."""
-        for bucket in (RATES, DISMISSED_WAITING, REVISITS_OUT):
-            self._counters.add(known.row.id, bucket, -self._counters.value(known.row.id, bucket))
+        """Counters of the collection as a whole begin at 0 again; `apply_policy_change` counts host by host."""
+        self._counters.reset(known.row.id, Bucket.RATES, Bucket.DISMISSED_WAITING, Bucket.REVISITS_OUT)
 
     def apply_policy_change(self, known: LoadedCollection) -> None:
-        """The collection is to be kept fresh from now on, or in another way, or no longer.
+        """The collection is kept fresh from now on, or by another policy, or no longer. Scans its URLs.
 
-        What the visits made so far say of a page is not lost: its history is read again from them.
+        The history of a page is read from its visits, so nothing that was learned is lost.
         """
         number = known.row.id
         for table in ("due", "shelf"):
@@ -512,7 +501,7 @@ class RevisitQueue:
             " WHERE collection = ? AND state = ? AND role = 0",
             (number, int(UrlState.HANDED_OUT)),
         )
-        self._counters.add(number, REVISITS_OUT, out)
+        self._counters.add(number, Bucket.REVISITS_OUT, out)
         if not known.config.keeps_fresh:
             return
         hosts = set[HostId]()
@@ -530,8 +519,8 @@ class RevisitQueue:
             self.update_due(known, host)
 
     def _stop_revisits(self, known: LoadedCollection) -> None:
-        """Nothing is kept fresh any more. A page that is out stays written down until it comes home, or nobody would
-        know that it is kept; what is believed of it is what its visits tell, as of those that are at home."""
+        """Nothing is kept fresh any more. Only pages that are handed out keep their row, until they are reported: it
+        says that they are kept pages."""
         number = known.row.id
         out = self._db.rows(
             "SELECT page.host, page.id, gone FROM page JOIN url USING (host, collection, id)"
@@ -541,41 +530,43 @@ class RevisitQueue:
         self._db.run("DELETE FROM page WHERE collection = ?", (number,))
         for host, url, gone in out:
             key = (host, number, url)
-            page = self._history_of(key)
-            if page is not None:
-                self._db.run("INSERT INTO page VALUES (?, ?, ?, 0, 0, ?, ?)", (*key, gone, _encode(page)))
+            history = self._history_of(key)
+            if history is not None:
+                self._db.run("INSERT INTO page VALUES (?, ?, ?, 0, 0, ?, ?)", (*key, gone, _encode(history)))
 
-    def _apply_policy_to_page(self, known: LoadedCollection, key: Key, role: int, weight: float, is_out: bool) -> None:
-        """One page, under the policy as it is now; one that is out is put on its shelf when it comes home."""
-        found, page = self.find(key), self._history_of(key)
-        if page is None:
+    def _apply_policy_to_page(
+        self, known: LoadedCollection, key: UrlKey, role: int, weight: float, is_out: bool
+    ) -> None:
+        """Put a page on its shelf; a page that is handed out is put there when it is reported."""
+        page, history = self.find(key), self._history_of(key)
+        if history is None:
             return
-        page = msgspec.structs.replace(page, weight=weight)
-        self.update_site_sums(known, key[0], role, None, page)
-        place, gone = self._shelf_for(known, role, page), 0
-        if found is not None and found[0] == RETRY_SHELF:
-            place, gone = (RETRY_SHELF, found[1]), found[2]
-        self._save_page(key, page, place, gone)
+        history = msgspec.structs.replace(history, weight=weight)
+        self.update_site_sums(known, key[0], role, None, history)
+        place, gone = self._shelf_for(known, role, history), 0
+        if page is not None and page.shelf == RETRY_SHELF:
+            place, gone = (RETRY_SHELF, page.key), page.gone
+        self.save_page(key, history, place, gone)
         if is_out:
-            self.remove(key[0], key[1], *place, key[2])
+            self.remove(key, *place)
 
-    def _history_of(self, key: Key) -> PageHistory | None:
-        """A page's history: as it was written down, else as its visits tell it."""
-        found = self.find(key)
-        if found is not None:
-            return found[3]
-        page: PageHistory | None = None
+    def _history_of(self, key: UrlKey) -> PageHistory | None:
+        """A page's history as it is stored, otherwise as its visits tell it."""
+        page = self.find(key)
+        if page is not None:
+            return page.history
+        history: PageHistory | None = None
         self._db.prefetch_first("visit", [key], ALL_ROWS)
         for at, changed in self._db.rows(
             "SELECT at, changed FROM visit WHERE host = ? AND collection = ? AND id = ? AND status IN (200, 304)"
             " ORDER BY number",
             key,
         ):
-            if page is None or changed is None:
-                page = record_first_visit(at, change_rate.PRIOR_ALPHA, change_rate.PRIOR_BETA)
+            if history is None or changed is None:
+                history = record_first_visit(at, change_rate.PRIOR_ALPHA, change_rate.PRIOR_BETA)
             else:
-                page = record_visit(page, at, bool(changed))
-        return page
+                history = record_visit(history, at, bool(changed))
+        return history
 
 
 class RevisitPlans:
@@ -585,11 +576,9 @@ class RevisitPlans:
     at once.
     """
 
-    def __init__(
-        self, db: FrontierDatabase, counters: Counters, collections: Collections, revisits: RevisitQueue, clock: Clock
-    ) -> None:
-        self._db, self._counters, self._collections = db, counters, collections
-        self._revisits, self._clock = revisits, clock
+    def __init__(self, context: StoreContext, revisits: RevisitQueue) -> None:
+        self._db, self._counters, self._collections = context.db, context.counters, context.collections
+        self._clock, self._revisits = context.clock, revisits
 
     def collections_to_plan(self) -> list[int]:
         now = self._clock.now()
@@ -639,19 +628,20 @@ class RevisitPlans:
         return [RevisitShelf(at, max(delay, least), shelf, pages) for at, delay, shelf, pages in rows]
 
     def set_price(self, collection: int, price: float) -> None:
-        """The price that the classes ask for, times what experience says: while rates are still being learned, fewer
-        visits are made at a price than in the long run, and the budget would not be spent."""
+        """Set the price that follows from the classes of pages, times a factor learned from the revisits made: while
+        change rates are still being learned, fewer visits are worth the price than later, and the budget would not be
+        spent."""
         known = self._collections.by_id(collection)
         if known.config.revisit.policy != "index":
-            return  # it changed its mind meanwhile
+            return  # the policy has changed meanwhile
         tuning, now = known.tuning, self._clock.now()
-        revisits, factor = self._counters.value(known.row.id, REVISITS_PAID), tuning.factor
+        revisits, factor = self._counters.value(known.row.id, Bucket.REVISITS_PAID), tuning.factor
         expected = (known.config.revisit.rate or 0.0) * (now - tuning.priced_at) / DAY_S
         if tuning.priced_at and expected >= EXPERIENCE_MIN:
             spent = (revisits - tuning.priced_revisits) / (SPENT_GOAL * expected)
             factor *= min(max(spent, 1 / FACTOR_STEP), FACTOR_STEP)
             factor = min(max(factor, FACTOR_MIN), FACTOR_MAX)
-        elif tuning.priced_at:  # too little was to be expected: wait and see
+        elif tuning.priced_at:  # too few revisits were to be expected: wait
             now, revisits = tuning.priced_at, tuning.priced_revisits
         end = self._clock.now() + PRICE_EVERY_S
         self._collections.set_tuning(
@@ -672,7 +662,7 @@ class RevisitPlans:
     def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
         known = self._collections.by_id(collection)
         for visit in visits if known.config.revisit.policy in PLANNED else ():
-            self._revisits.add(visit.host, known.row.id, number, visit.at, visit.id)
+            self._revisits.add((visit.host, known.row.id, visit.id), number, visit.at)
 
     def activate_plan(self, collection: int, number: int, end: float) -> None:
         known = self._collections.by_id(collection)
@@ -680,7 +670,7 @@ class RevisitPlans:
             self._collections.set_tuning(known, replace(known.tuning, plan=number, plan_end=end))
 
     def drop_old_plans(self, collection: int, limit: int) -> int:
-        """Plans are numbered upwards; our own shelves are negative."""
+        """Plans have rising numbers; our own shelves have negative ones."""
         known = self._collections.by_id(collection)
         rows = self._db.rows(
             "SELECT host, shelf FROM shelf WHERE collection = ? AND shelf >= 0 AND shelf < ? LIMIT ?",

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -36,7 +36,7 @@ from tarrafa.frontier.messages import (
 from tarrafa.frontier.store.database import FrontierDatabase, check_schema, open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.store.retries import status_facts
+from tarrafa.frontier.store.lookup import status_facts
 from tarrafa.frontier.transfer.host_export import (
     ExportBatch,
     ExportCatalogue,
@@ -76,7 +76,7 @@ class _Job:
 def _on_store(
     find: Callable[[FrontierStore], Callable[P, T]],
 ) -> "Callable[Concatenate[SqliteFrontier, P], Coroutine[Any, Any, T]]":
-    """A call of the API that is a method of the store, with the same arguments."""
+    """Makes an API call from a method of the store with the same arguments."""
 
     def call(self: "SqliteFrontier", /, *positional: P.args, **named: P.kwargs) -> Coroutine[Any, Any, T]:
         return self._call(lambda store: find(store)(*positional, **named))
@@ -144,14 +144,14 @@ class SqliteFrontier:
                 store.db.connection.execute("ROLLBACK")
             store.counters.on_rollback()
             store.collections.reload()
-            told = self._translate(error) if isinstance(error, apsw.Error) else DataError(f"{self._path}: {error!r}")
+            cause = self._translate(error) if isinstance(error, apsw.Error) else DataError(f"{self._path}: {error!r}")
             for job in jobs:
-                job.error = job.error or told
+                job.error = job.error or cause
             if self._on_fatal is not None:
-                self._on_fatal(told)
+                self._on_fatal(cause)
 
     def _attempt(self, job: _Job) -> None:
-        """One call within the shared transaction: if it fails, it alone is undone."""
+        """Run one call within the shared transaction; if it fails, only its changes are undone."""
         store, before = self._store, self._store.counters.snapshot()
         store.db.connection.execute("SAVEPOINT job")
         try:
@@ -162,7 +162,7 @@ class SqliteFrontier:
             job.error = self._translate(error) if isinstance(error, apsw.Error) else error
             store.db.connection.execute("ROLLBACK TO job")
             store.counters.restore_snapshot(before)
-            store.collections.flush()  # the numbers that earlier calls of this transaction have given out
+            store.collections.flush()  # the sequence numbers that earlier calls of this transaction have reserved
             store.collections.reload()
         store.db.connection.execute("RELEASE job")
 
@@ -184,14 +184,14 @@ class SqliteFrontier:
         return self._store.time()
 
     async def retry_host(self, host: HostId, host_key: str) -> None:
-        await self._call(lambda store: store.host_retries.retry_host(host))
+        await self._call(lambda store: store.retries.retry_host(host))
 
     async def urls_by_status(self, name: str, status: int) -> UrlStatusFacts:
-        """By a connection of its own, so that no other call waits."""
+        """Reads through a connection of its own, so that no other call waits."""
         return await asyncio.to_thread(read_status_facts, self._path, name, status, self._store.clock)
 
     async def record_takedowns(self, entries: list[TakedownEntry]) -> None:
-        """In the log beside the file, where every process of this data directory reads it."""
+        """Append to the log beside the file, where every process of this data directory reads it."""
         await asyncio.to_thread(append_entries, self._data, entries)
 
     async def takedowns(self, after: int) -> TakedownBatch:
@@ -205,8 +205,8 @@ class SqliteFrontier:
     delete_collection = _on_store(lambda store: store.delete_collection)
     record_deletion = _on_store(lambda store: store.record_deletion)
     deletions = _on_store(lambda store: store.deletion_log.deletions)
-    retry_by_status = _on_store(lambda store: store.status_retries.retry_by_status)
-    host_counts = _on_store(lambda store: store.host_retries.host_counts)
+    retry_by_status = _on_store(lambda store: store.retries.retry_by_status)
+    host_counts = _on_store(lambda store: store.lookup.host_counts)
     collections = _on_store(lambda store: store.collections.rows)
     collection = _on_store(lambda store: store.collections.row)
     collection_states = _on_store(lambda store: store.collections.collection_states)
@@ -223,7 +223,7 @@ class SqliteFrontier:
     claim_address = _on_store(lambda store: store.hosts.claim_address)
     finish = _on_store(lambda store: store.hosts.finish)
     update_weights = _on_store(lambda store: store.update_weights)
-    look_up = _on_store(lambda store: store.look_up)
+    look_up = _on_store(lambda store: store.lookup.look_up)
     overview = _on_store(lambda store: store.overview)
     collections_to_plan = _on_store(lambda store: store.planning.collections_to_plan)
     revisit_pages = _on_store(lambda store: store.planning.revisit_pages)
@@ -276,100 +276,81 @@ class FrontierSnapshot:
             raise DataError(f"{self._path}: {error}") from None
 
     def count_urls(self) -> dict[str, int]:
-        """How many URLs each collection has."""
         return {one.name: one.known for one in self._store.collections.status()}
 
 
 def last_clock_reading(path: Path) -> float:
-    """What the frontier's clock showed when its file was last open, to a few seconds; 0 if it never was."""
+    """The time of the frontier's clock when its file was last open, to a few seconds; 0 if it never was."""
     if not path.exists():
         return 0.0
     try:
-        db = FrontierDatabase(open_sqlite_readonly(path))
-        try:
-            return float(db.value("SELECT value FROM meta WHERE key = 'clock'") or 0.0)
-        finally:
-            db.connection.close()
-    except apsw.Error:  # whoever opens it for writing says what is wrong
+        with contextlib.closing(open_sqlite_readonly(path)) as connection:
+            sql = "SELECT value FROM meta WHERE key = 'clock'"
+            return float(FrontierDatabase(connection).value(sql) or 0.0)
+    except apsw.Error:  # reported when the file is opened for writing
         return 0.0
 
 
-def read_overview(path: Path) -> FrontierOverview:
-    """The frontier's numbers while no process owns it."""
-    return _read(path, lambda store: FrontierOverview(store.collections.status(), []))
-
-
-def read_collections(path: Path) -> list[CollectionRow]:
-    """The collections while no process owns the frontier."""
-    return _read(path, lambda store: store.collections.rows())
-
-
-def read_url_lookup(path: Path, host: HostId, url: UrlId) -> UrlLookup:
-    """What is known of a URL while no process owns the frontier."""
-    return _read(path, lambda store: store.look_up(host, url))
-
-
-def read_status_facts(path: Path, name: str, status: int, clock: Clock) -> UrlStatusFacts:
-    """The URLs that ended with one status, as of the last commit."""
-
-    def read(store: FrontierStore) -> UrlStatusFacts:
-        return status_facts(store.collections.by_name(name), status, clock.now(), store.db.rows)
-
-    return _read(path, read, clock)
-
-
-def read_revisit_pages(path: Path, name: str) -> tuple[CollectionRow, list[RevisitPage]]:
-    """A collection and its pages that are kept fresh, while no process owns the frontier."""
-
-    def read(store: FrontierStore) -> tuple[CollectionRow, list[RevisitPage]]:
-        row = store.collections.by_name(name).row
-        return row, store.planning.revisit_pages(row.id, FIRST_HOST, b"", -1)
-
-    return _read(path, read)
-
-
-def for_each_revisit_page(path: Path, name: str, take: Callable[[list[RevisitPage]], None]) -> None:
-    """Show a collection's pages that are kept fresh, some at a time, while no process owns the frontier."""
-
-    def read(store: FrontierStore) -> None:
-        number, host, url = store.collections.by_name(name).row.id, FIRST_HOST, b""
-        while some := store.planning.revisit_pages(number, host, url, PAGES_PER_READ):
-            take(some)
-            host, url = some[-1].host, some[-1].id
-
-    _read(path, read)
-
-
-def read_statuses_by_host(path: Path, collection: str) -> list[tuple[str, int | None, int]]:
-    """How many URLs of each host ended how, while no process owns the frontier. Scans."""
-    return _read(
-        path,
-        lambda store: [
-            (str(key), status, int(count))
-            for key, status, count in store.db.rows(
-                "SELECT key, url.status, count(*) FROM url JOIN host ON host.id = url.host"
-                " WHERE collection = (SELECT id FROM collection WHERE name = ?) GROUP BY 1, 2",
-                (collection,),
-            )
-        ],
-    )
-
-
-def _read(path: Path, question: Callable[[FrontierStore], T], clock: Clock | None = None) -> T:
+@contextlib.contextmanager
+def _reader(path: Path) -> Iterator[FrontierStore]:
     if not path.exists():
         raise DataError(
             f"{path}: is missing; of a frontier that is elsewhere ask with --frontier ADDRESS; if it was here and got"
             " lost, `tarrafa rebuild frontier` makes it again"
         )
     try:
-        db = FrontierDatabase(open_sqlite_readonly(path))
-        try:
-            check_schema(db, path)
-            return question(FrontierStore(db, clock or Clock.real(), LeaseClock()))
-        finally:
-            db.connection.close()
+        with contextlib.closing(open_sqlite_readonly(path)) as connection:
+            check_schema(FrontierDatabase(connection), path)
+            yield FrontierStore(FrontierDatabase(connection), Clock.real(), LeaseClock())
     except apsw.Error as error:
         raise translate_error(path, error) from None
+
+
+def read_overview(path: Path) -> FrontierOverview:
+    with _reader(path) as store:
+        return FrontierOverview(store.collections.status(), [])
+
+
+def read_collections(path: Path) -> list[CollectionRow]:
+    with _reader(path) as store:
+        return store.collections.rows()
+
+
+def read_url_lookup(path: Path, host: HostId, url: UrlId) -> UrlLookup:
+    with _reader(path) as store:
+        return store.lookup.look_up(host, url)
+
+
+def read_status_facts(path: Path, name: str, status: int, clock: Clock) -> UrlStatusFacts:
+    with _reader(path) as store:
+        return status_facts(store.collections.by_name(name), status, clock.now(), store.db.rows)
+
+
+def read_revisit_pages(path: Path, name: str) -> tuple[CollectionRow, list[RevisitPage]]:
+    """A collection and its pages that are kept fresh."""
+    with _reader(path) as store:
+        row = store.collections.by_name(name).row
+        return row, store.planning.revisit_pages(row.id, FIRST_HOST, b"", -1)
+
+
+def for_each_revisit_page(path: Path, name: str, take: Callable[[list[RevisitPage]], None]) -> None:
+    """Pass a collection's pages that are kept fresh to `take`, some at a time."""
+    with _reader(path) as store:
+        number, host, url = store.collections.by_name(name).row.id, FIRST_HOST, b""
+        while some := store.planning.revisit_pages(number, host, url, PAGES_PER_READ):
+            take(some)
+            host, url = some[-1].host, some[-1].id
+
+
+def read_statuses_by_host(path: Path, collection: str) -> list[tuple[str, int | None, int]]:
+    """Host key, status and number of URLs. Scans the collection."""
+    with _reader(path) as store:
+        rows = store.db.rows(
+            "SELECT key, url.status, count(*) FROM url JOIN host ON host.id = url.host"
+            " WHERE collection = (SELECT id FROM collection WHERE name = ?) GROUP BY 1, 2",
+            (collection,),
+        )
+        return [(str(key), status, int(count)) for key, status, count in rows]
 
 
 def translate_error(path: Path, error: apsw.Error) -> DataError:

@@ -1,184 +1,153 @@
-"""URL rows of the frontier: discovers URLs, queues them per host, and changes their depth, rank and state.
+"""URL rows of the frontier: discovers URLs, queues them per host, and changes their depth, rank and role.
 
 A URL's row is made once and never removed; events move it between states. `pending` and `work` follow every move, so
 that pending URLs are never searched for by scanning.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from tarrafa.clock import Clock
 from tarrafa.config.sections import StrategyConfig
 from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight, is_significant_rank_change
 from tarrafa.frontier.ordering import order_of
 from tarrafa.frontier.store.breadth_sites import BreadthSites
-from tarrafa.frontier.store.collections import Collections, LoadedCollection
-from tarrafa.frontier.store.counters import (
-    HOSTS,
-    KNOWN,
-    LEFT_OVER,
-    OLD_PAGES,
-    REVISITS_OUT,
-    SHOWN_PAGES,
-    Counters,
-    state_bucket,
-)
-from tarrafa.frontier.store.database import CLOSED, OPEN, SHOWN, SWEPT, SWEPT_RANK, UNSHOWN, FrontierDatabase
+from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
+from tarrafa.frontier.store.counters import Bucket
+from tarrafa.frontier.store.database import CLOSED, OPEN, SHOWN, SWEPT, SWEPT_RANK, UNSHOWN, UrlKey
 from tarrafa.frontier.store.page_replacement import PageReplacement
-from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.store.revisits import RevisitQueue
 from tarrafa.model import GIVEN_UP, HostId, Status, UrlId, UrlRole, UrlState
 from tarrafa.parse.public_suffix import PublicSuffixes
 
-IN_LINKS_OF = "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?"
-RANK_COLUMNS_SQL = (
-    "SELECT url, sequence, in_links, attempts, role FROM url WHERE host = ? AND collection = ? AND id = ?"
-)
+RANK_COLUMNS = "url, sequence, in_links, attempts, role"  # that the rank of a URL depends on, with its id
+Queued = dict[HostId, int]  # URLs put into the queues and not yet counted in `work`, per host
+
+
+class _Discovery(NamedTuple):
+    """State of one call of `discover`."""
+
+    queued: Queued
+    closed: dict[HostId, int]  # `closed_status` of the hosts so far
 
 
 class FrontierUrls:
     """The URL rows of one frontier."""
 
-    def __init__(
-        self, db: FrontierDatabase, counters: Counters, collections: Collections, ready: ReadyQueue, clock: Clock
-    ) -> None:
-        self._db, self._counters, self._collections, self._clock = db, counters, collections, clock
-        self._ready = ready
-        self.revisits = RevisitQueue(db, counters, ready, clock)
-        self.page_replacement = PageReplacement(db, counters, collections, self.revisits, clock)
-        self.breadth = BreadthSites(db, counters, ready, clock)
-        self._suffix_text = str(db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
+    def __init__(self, context: StoreContext) -> None:
+        self._db, self._counters, self._collections = context.db, context.counters, context.collections
+        self._ready, self._clock = context.ready, context.clock
+        self.revisits = RevisitQueue(context)
+        self.page_replacement = PageReplacement(context, self.revisits)
+        self.breadth = BreadthSites(context)
+        self._suffix_text = str(self._db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
         self._suffixes: dict[tuple[str, ...], PublicSuffixes] = {}
 
+    # -- discovery --------------------------------------------------------------------------------------------
+
     def discover(self, collection: int, offers: Sequence[DiscoveredUrl]) -> None:
-        """Insert what is new, lower what was deeper, renew what an earlier run knew. Sorted, so that neighbours in the
-        tree are touched together."""
+        """Insert new URLs, lower the depth of known ones, and renew URLs of earlier runs. Sorted by key, so that
+        neighbouring rows are changed together."""
         if self._collections.is_deleted(collection):
-            return  # who still has to tell something of it was away for long
+            return  # the sender was away for long
         known = self._collections.by_id(collection)
-        waiting: dict[HostId, int] = {}
-        closed: dict[HostId, int] = {}
+        queued = Queued()
+        batch = _Discovery(queued, {})
         first = self._collections.reserve_sequence(known, len(offers))
         self._db.prefetch("url", [(offer.host, collection, offer.id) for offer in offers])
         for sequence, offer in sorted(enumerate(offers, first), key=lambda one: (one[1].host, one[1].id)):
             key = (offer.host, collection, offer.id)
-            row = self._db.row(
-                "SELECT depth, redirects, state, announced, status, role, run, shown FROM url"
-                " WHERE host = ? AND collection = ? AND id = ?",
-                key,
-            )
+            row = self._db.find_url("depth, redirects, state, announced, status, role, run, shown", key)
             if row is None:
-                self._insert(known, offer, sequence, waiting, closed)
+                self._insert(known, offer, sequence, batch)
                 continue
-            if row[6] < known.run or _was_swept(row[2], row[4], row[7]):
-                self._rediscover(known, offer, sequence, waiting, closed)
+            depth, redirects, state, announced, status, role, run, shown = row
+            if run < known.run or _was_swept(state, status, shown):
+                self._rediscover(known, offer, sequence, batch)
                 continue
-            if (offer.depth, offer.redirects) < (row[0], row[1]):
-                self._lower(known, offer.host, offer.id, offer.depth, offer.redirects, row[2], waiting)
-            if offer.role != row[5] == UrlRole.PAGE and not row[7]:  # else it is kept as a page
-                self._promote(known, offer, row[2], row[4], waiting)
-            if offer.announced > (row[3] or 0.0):
-                self._db.run(
-                    "UPDATE url SET announced = ? WHERE host = ? AND collection = ? AND id = ?", (offer.announced, *key)
-                )
-                if row[2] == UrlState.FETCHED and known.config.keeps_fresh:
+            if (offer.depth, offer.redirects) < (depth, redirects):
+                self._lower(known, key, offer.depth, offer.redirects, state, queued)
+            if offer.role != role == UrlRole.PAGE and not shown:  # a shown URL is kept as a page
+                self._promote(known, key, offer.role, state, status, queued)
+            if offer.announced > (announced or 0.0):
+                self._db.update_url(key, "announced = ?", offer.announced)
+                if state == UrlState.FETCHED and known.config.keeps_fresh:
                     self.revisits.record_announced_change(known, key, offer.announced)
-        self.add_pending(collection, waiting)
+        self.add_pending(collection, queued)
 
     def _promote(
-        self, known: LoadedCollection, offer: DiscoveredUrl, state: int, status: int | None, waiting: dict[HostId, int]
+        self, known: LoadedCollection, key: UrlKey, role: int, state: int, status: int | None, queued: Queued
     ) -> None:
-        """What was met as a plain link is a sitemap or feed; if it was turned away for its type, it waits again."""
-        if self.revisits.find((offer.host, known.row.id, offer.id)) is not None:
+        """A plain link turns out to be a sitemap or feed. If it was refused for its type, it is pending again."""
+        if self.revisits.find(key) is not None:
             return  # it is kept as a page
-        turned_away = state == UrlState.DROPPED and status == Status.TYPE_NOT_WANTED
+        was_refused = state == UrlState.DROPPED and status == Status.TYPE_NOT_WANTED
         if state == UrlState.PENDING:
-            self._rerank(known, offer.host, offer.id, role=offer.role)
-        if turned_away or state in (UrlState.PENDING, UrlState.HANDED_OUT):
-            self._db.run(
-                "UPDATE url SET role = ?, state = ? WHERE host = ? AND collection = ? AND id = ?",
-                (offer.role, 0 if turned_away else state, offer.host, known.row.id, offer.id),
-            )
-            in_links = self._db.value(IN_LINKS_OF, (offer.host, known.row.id, offer.id))
-            self.page_replacement.remove(known, False, in_links, offer.host, offer.id)  # it is no page's rival
-        if turned_away:
-            self.requeue(known, offer.host, offer.id, state, waiting)
+            facts = self._db.url(RANK_COLUMNS, key)
+            self._rerank(known, key, facts, (*facts[:4], role))
+            self.breadth.rank_changed(known, key[0])
+        if was_refused or state in (UrlState.PENDING, UrlState.HANDED_OUT):
+            self._db.update_url(key, "role = ?, state = ?", role, 0 if was_refused else state)
+            (in_links,) = self._db.url("in_links", key)
+            self.page_replacement.remove(known, False, in_links, key)  # listings compete with no page
+        if was_refused:
+            self.requeue(known, key, state, queued)
 
     def seed(self, collection: int, roots: Sequence[DiscoveredUrl]) -> None:
-        """The roots. One that was visited as something deeper is visited again, and fetched whole: only so does the
-        graph hear of it and of its links."""
-        known, waiting = self._collections.by_id(collection), dict[HostId, int]()
+        """Add roots. A root that was visited at a greater depth is fetched again, and whole: only then does the graph
+        learn about it and its links."""
+        known, queued = self._collections.by_id(collection), Queued()
         self._db.prefetch("url", [(root.host, collection, root.id) for root in roots])
         for root in roots:
-            row = self._db.row(
-                "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ? AND depth > 0 AND run = ?",
-                (root.host, collection, root.id, known.run),
-            )
-            if row is not None and row[0] in (UrlState.FETCHED, UrlState.DROPPED):
-                self._db.run(
-                    "UPDATE url SET depth = 0 WHERE host = ? AND collection = ? AND id = ?",
-                    (root.host, collection, root.id),
-                )
-                self.page_replacement.depth_changed(known, root.host, root.id)
-                self._fetch_whole(known, root.host, root.id, row[0], waiting)
-        self.add_pending(collection, waiting)
-        for root in roots:  # whoever names a root means it, however many hosts its site has
+            key = (root.host, collection, root.id)
+            depth, run, state = self._db.find_url("depth, run, state", key) or (0, 0, 0)
+            if depth > 0 and run == known.run and state in (UrlState.FETCHED, UrlState.DROPPED):
+                self._db.update_url(key, "depth = 0")
+                self.page_replacement.depth_changed(known, key)
+                self._fetch_whole(known, key, state, queued)
+        self.add_pending(collection, queued)
+        for root in roots:  # a root is never refused, however many hosts its site has
             self._ensure_host(known, root)
             self._db.run("UPDATE work SET refused = 0 WHERE host = ? AND collection = ?", (root.host, collection))
         self.discover(collection, roots)
 
     def refetch(self, known: LoadedCollection, host: HostId, url: UrlId) -> None:
-        """What it said is lost: it is fetched whole once more."""
-        key, waiting = (host, known.row.id, url), dict[HostId, int]()
-        state = self._db.value("SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?", key)
+        """Fetch a URL whole once more, because its content is lost."""
+        key, queued = (host, known.row.id, url), Queued()
+        (state,) = self._db.find_url("state", key) or (None,)
         if state in (UrlState.FETCHED, UrlState.DROPPED):
-            self._db.run("UPDATE url SET payload = '' WHERE host = ? AND collection = ? AND id = ?", key)
-            self._fetch_whole(known, host, url, state, waiting)
-            self.add_pending(known.row.id, waiting)
+            self._db.update_url(key, "payload = ''")
+            self._fetch_whole(known, key, state, queued)
+            self.add_pending(known.row.id, queued)
 
-    def _fetch_whole(
-        self, known: LoadedCollection, host: HostId, url: UrlId, state: int, waiting: dict[HostId, int]
-    ) -> None:
-        key = (host, known.row.id, url)
-        self._db.run(
-            "UPDATE url SET state = 0, etag = NULL, last_modified = NULL WHERE host = ? AND collection = ? AND id = ?",
-            key,
-        )
-        self._drop_page(known, key)
-        self.requeue(known, host, url, state, waiting)
+    def _fetch_whole(self, known: LoadedCollection, key: UrlKey, state: int, queued: Queued) -> None:
+        self._db.update_url(key, "state = 0, etag = NULL, last_modified = NULL")
+        (in_links,) = self._db.url("in_links", key)
+        self.page_replacement.remove(known, True, in_links, key)
+        self.revisits.drop_page(known, key)
+        self.requeue(known, key, state, queued)
 
-    def _insert(
-        self,
-        known: LoadedCollection,
-        offer: DiscoveredUrl,
-        sequence: int,
-        waiting: dict[HostId, int],
-        closed: dict[HostId, int],
-    ) -> None:
+    def _insert(self, known: LoadedCollection, offer: DiscoveredUrl, sequence: int, batch: _Discovery) -> None:
         number = known.row.id
-        if offer.host not in waiting:
+        if offer.host not in batch.queued:
             self._ensure_host(known, offer)
-            waiting[offer.host] = 0
-        state, status = self._first_state(known, offer, closed)
+            batch.queued[offer.host] = 0
+        state, status = self._first_state(known, offer, batch)
         self._db.run(
             "INSERT INTO url (host, collection, id, url, depth, redirects, state, status, sequence, discovered,"
             " role, announced, parent, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (offer.host, number, offer.id, offer.url, offer.depth, offer.redirects, int(state), status or None,
              sequence, self._clock.now(), offer.role, offer.announced or None, offer.parent or None, known.run),
         )  # fmt: skip
-        self._counters.add(number, KNOWN)
-        self._counters.add(number, state_bucket(state))
+        self._counters.add(number, Bucket.KNOWN)
+        self._counters.add(number, Bucket.state(state))
         if state == UrlState.PENDING:
-            self.enqueue(known, offer.host, offer.id, (offer.url, sequence, 0, 0, offer.role), waiting)
+            key = (offer.host, number, offer.id)
+            self.enqueue(known, key, (offer.url, sequence, 0, 0, offer.role), batch.queued)
 
-    def _first_state(
-        self, known: LoadedCollection, offer: DiscoveredUrl, closed: dict[HostId, int]
-    ) -> tuple[UrlState, int]:
-        """Where a URL stands that a run meets for the first time, and why it does not wait, if so."""
-        limit, status = (
-            known.config.scope.depth_max,
-            offer.status or self._cached_closed_status(known, offer.host, closed),
-        )
+    def _first_state(self, known: LoadedCollection, offer: DiscoveredUrl, batch: _Discovery) -> tuple[UrlState, int]:
+        """State of a URL that this run finds for the first time, and the status for which it is not pending."""
+        limit = known.config.scope.depth_max
+        status = offer.status or self._cached_closed_status(known, offer.host, batch)
         if limit is not None and offer.depth > limit:
             return UrlState.TOO_DEEP, 0
         if not status:
@@ -186,97 +155,18 @@ class FrontierUrls:
         self._counters.add(known.row.id, f"status:{status}")
         return UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED, status
 
-    def _cached_closed_status(self, known: LoadedCollection, host: HostId, closed: dict[HostId, int]) -> int:
-        if host not in closed:
-            self._enter_run(known, host)
-            closed[host] = self._closed_status(known, host)
-        return closed[host]
+    def _cached_closed_status(self, known: LoadedCollection, host: HostId, batch: _Discovery) -> int:
+        if host not in batch.closed:
+            if known.run > 1:  # visits to a host are counted anew in each run
+                self._db.run(
+                    "UPDATE work SET visited = 0, run = ? WHERE host = ? AND collection = ? AND run < ?",
+                    (known.run, host, known.row.id, known.run),
+                )
+            batch.closed[host] = self.closed_status(known, host)
+        return batch.closed[host]
 
-    def _enter_run(self, known: LoadedCollection, host: HostId) -> None:
-        """Visits to a host are counted anew in each run."""
-        if known.run > 1:
-            self._db.run(
-                "UPDATE work SET visited = 0, run = ? WHERE host = ? AND collection = ? AND run < ?",
-                (known.run, host, known.row.id, known.run),
-            )
-
-    def _rediscover(
-        self,
-        known: LoadedCollection,
-        offer: DiscoveredUrl,
-        sequence: int,
-        waiting: dict[HostId, int],
-        closed: dict[HostId, int],
-    ) -> None:
-        """Somebody of this run leads to what an earlier one knew: it is as if it were new, but for its history. What is
-        out is on its way. A page that is kept waits, whatever it looks like now: if it is no longer wanted, those who
-        show it must hear so; only where its host is closed it stays as it is."""
-        key = (offer.host, known.row.id, offer.id)
-        state, shown, run, role, announced, in_links, status = self._db.required_row(
-            "SELECT state, shown, run, role, announced, in_links, status FROM url"
-            " WHERE host = ? AND collection = ? AND id = ?",
-            key,
-        )
-        is_out_again = self.revisits.end_former_revisit(known, key)
-        self._counters.add(known.row.id, REVISITS_OUT, -int(is_out_again))
-        is_kept = state == UrlState.FETCHED or shown != UNSHOWN or is_out_again
-        if is_kept:
-            after, why = (
-                UrlState.FETCHED if self._cached_closed_status(known, offer.host, closed) else UrlState.PENDING,
-                0,
-            )
-        else:
-            after, why = self._first_state(known, offer, closed)
-        if state == UrlState.HANDED_OUT:
-            after, why = UrlState.HANDED_OUT, 0
-        elif state == UrlState.PENDING:
-            self.dequeue(known, key)
-            self._counters.add(known.row.id, LEFT_OVER, -int(run < known.run))
-            if after != UrlState.PENDING:
-                self._decrement_pending(known, offer.host)
-        elif state == UrlState.FETCHED:
-            self._counters.add(known.row.id, OLD_PAGES, -1)
-        waits = after in (UrlState.PENDING, UrlState.HANDED_OUT)
-        now_shown = SHOWN if is_kept and waits else UNSHOWN
-        self._counters.add(known.row.id, SHOWN_PAGES, (now_shown != UNSHOWN) - (shown != UNSHOWN))
-        role = offer.role if role == UrlRole.PAGE and not is_kept else role
-        self._db.run(
-            "UPDATE url SET depth = ?, redirects = ?, state = ?, status = ?, sequence = ?, role = ?, announced = ?,"
-            " parent = ?, run = ?, shown = ?, attempts = 0, blamed = 0 WHERE host = ? AND collection = ? AND id = ?",
-            (offer.depth, offer.redirects, int(after), why or status, sequence, role,
-             max(offer.announced, announced or 0.0) or None, offer.parent or None, known.run, now_shown, *key),
-        )  # fmt: skip
-        self.page_replacement.depth_changed(known, offer.host, offer.id)
-        self._counters.move(known.row.id, state, after)
-        if after == UrlState.PENDING:
-            counted = dict[HostId, int]() if state == UrlState.PENDING else waiting  # it was counted as waiting before
-            self.enqueue(known, offer.host, offer.id, (offer.url, sequence, in_links, 0, role), counted)
-
-    def dequeue(self, known: LoadedCollection, key: tuple[HostId, int, UrlId]) -> None:
-        """Take what waits out of its host's queue, where it is still counted."""
-        shown, *facts = self._db.required_row(
-            "SELECT shown, url, sequence, in_links, attempts, role FROM url"
-            " WHERE host = ? AND collection = ? AND id = ?",
-            key,
-        )
-        rank = SWEPT_RANK if shown == SWEPT else rank_of(known, key[2], tuple(facts))
-        self._db.prefetch("pending", [(key[0], key[1], rank, key[2])])
-        self._db.run(
-            "DELETE FROM pending WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
-            (key[0], key[1], rank, key[2]),
-        )
-
-    def _decrement_pending(self, known: LoadedCollection, host: HostId) -> None:
-        """One URL of a host waits no longer; if that was the last one, the host is not ready."""
-        is_free = self._db.value("SELECT worker FROM host WHERE id = ?", (host,)) is None
-        if is_free:
-            self._ready.remove(host)
-        self._db.run("UPDATE work SET pending = pending - 1 WHERE host = ? AND collection = ?", (host, known.row.id))
-        if is_free:
-            self._ready.add(host)
-
-    def _closed_status(self, known: LoadedCollection, host: HostId) -> int:
-        """Why nothing new of this host waits; 0 if it may."""
+    def closed_status(self, known: LoadedCollection, host: HostId) -> int:
+        """The status for which no new URL of this host is pending; 0: new URLs are."""
         failures, next_at, visited, refused = self._db.required_row(
             "SELECT failures, next_at, visited, refused FROM host JOIN work ON work.host = host.id"
             " WHERE host.id = ? AND collection = ?",
@@ -285,27 +175,72 @@ class FrontierUrls:
         if refused or visited >= known.config.scope.host_pages_max:
             return Status.HOST_FULL
         if known.is_given_up(failures) and next_at > self._clock.now():
-            return Status.HOST_GIVEN_UP  # it failed too often, and its time has not come yet
+            return Status.HOST_GIVEN_UP  # it failed too often, and its back-off is not over
         return 0
 
+    def _rediscover(self, known: LoadedCollection, offer: DiscoveredUrl, sequence: int, batch: _Discovery) -> None:
+        """A link of this run leads to a URL of an earlier run: it is like a new URL, except for its history.
+
+        A URL that is handed out stays so. A kept page is pending, even if it would be refused now: only its visit tells
+        the followers to drop the page. Where its host is closed, it stays as it is.
+        """
+        number, key = known.row.id, (offer.host, known.row.id, offer.id)
+        state, shown, run, role, announced, in_links, status = self._db.url(
+            "state, shown, run, role, announced, in_links, status", key
+        )
+        is_revisit_out = self.revisits.end_former_revisit(known, key)
+        self._counters.add(number, Bucket.REVISITS_OUT, -int(is_revisit_out))
+        is_kept = state == UrlState.FETCHED or shown != UNSHOWN or is_revisit_out
+        if is_kept:
+            is_closed = self._cached_closed_status(known, offer.host, batch)
+            after, why = UrlState.FETCHED if is_closed else UrlState.PENDING, 0
+        else:
+            after, why = self._first_state(known, offer, batch)
+        if state == UrlState.HANDED_OUT:
+            after, why = UrlState.HANDED_OUT, 0
+        elif state == UrlState.PENDING:
+            self.dequeue(known, key)
+            self._counters.add(number, Bucket.LEFT_OVER, -int(run < known.run))
+            if after != UrlState.PENDING:
+                with self._ready.suspended(offer.host):
+                    self.change_pending(known, offer.host, -1)
+        elif state == UrlState.FETCHED:
+            self._counters.add(number, Bucket.OLD_PAGES, -1)
+        is_waiting = after in (UrlState.PENDING, UrlState.HANDED_OUT)
+        now_shown = SHOWN if is_kept and is_waiting else UNSHOWN
+        self._counters.add(number, Bucket.SHOWN_PAGES, (now_shown != UNSHOWN) - (shown != UNSHOWN))
+        role = offer.role if role == UrlRole.PAGE and not is_kept else role
+        self._db.update_url(
+            key,
+            "depth = ?, redirects = ?, state = ?, status = ?, sequence = ?, role = ?, announced = ?, parent = ?,"
+            " run = ?, shown = ?, attempts = 0, blamed = 0",
+            offer.depth, offer.redirects, int(after), why or status, sequence, role,
+            max(offer.announced, announced or 0.0) or None, offer.parent or None, known.run, now_shown,
+        )  # fmt: skip
+        self.page_replacement.depth_changed(known, key)
+        self._counters.move(number, state, after)
+        if after == UrlState.PENDING:
+            counted = Queued() if state == UrlState.PENDING else batch.queued  # it was counted as pending before
+            self.enqueue(known, key, (offer.url, sequence, in_links, 0, role), counted)
+
+    # -- hosts and sites --------------------------------------------------------------------------------------
+
     def _ensure_host(self, known: LoadedCollection, offer: DiscoveredUrl) -> None:
-        """Its rows; a site's first hosts only are visited, or a wildcard in the DNS would have no end."""
         self.ensure_host_row(offer.host, offer.host_key, known.config.network.suffixes)
-        if not self._db.run(
+        if self._db.run(
             "INSERT OR IGNORE INTO work (host, collection, pending, gate, favoured, run) VALUES (?, ?, 0, ?, ?, ?)",
             (offer.host, known.row.id, *self.gate_of(known, offer.url), known.run),
         ):
-            return
-        self._counters.add(known.row.id, HOSTS)
-        self._admit(known, offer.host)
+            self._counters.add(known.row.id, Bucket.HOSTS)
+            self.admit_host(known, offer.host)
 
     @staticmethod
     def gate_of(known: LoadedCollection, url: str) -> tuple[int, bool]:
-        """How a host comes in: whether anything of it may be handed out yet, and whether it is favoured."""
+        """Gate of a new host, and whether it is favoured."""
         return CLOSED if known.order.is_breadth else OPEN, known.order.favours(url)
 
-    def _admit(self, known: LoadedCollection, host: HostId) -> None:
-        """Count the host among those of its site that are visited, or refuse it."""
+    def admit_host(self, known: LoadedCollection, host: HostId) -> None:
+        """Count the host among the visited hosts of its site, or refuse it: a wildcard in the DNS has no end."""
         number, most = known.row.id, known.config.scope.site_hosts_max
         site = self._db.value("SELECT site FROM host WHERE id = ?", (host,))
         self._db.prefetch("site", [(number, site)])
@@ -317,215 +252,124 @@ class FrontierUrls:
         self._db.run("UPDATE work SET refused = ? WHERE host = ? AND collection = ?", (not counted, host, number))
 
     def ensure_host_row(self, host: HostId, key: str, extra: tuple[str, ...] = ()) -> None:
-        self._db.run(
-            "INSERT OR IGNORE INTO host (id, key, site) VALUES (?, ?, ?)", (host, key, self.site_of(key, extra))
-        )
+        site = self.site_of(key, extra)
+        self._db.run("INSERT OR IGNORE INTO host (id, key, site) VALUES (?, ?, ?)", (host, key, site))
 
     def site_of(self, key: str, extra: tuple[str, ...] = ()) -> str:
-        """The site of a host, by the list as it was when the frontier was made."""
+        """The site of a host, by the public suffix list that the frontier was created with."""
         if extra not in self._suffixes:
             self._suffixes[extra] = PublicSuffixes(self._suffix_text, extra)
         return self._suffixes[extra].site(key.partition("://")[2].rpartition(":")[0])
 
-    def _lower(
-        self,
-        known: LoadedCollection,
-        host: HostId,
-        url: UrlId,
-        depth: int,
-        redirects: int,
-        state: int,
-        waiting: dict[HostId, int],
-    ) -> None:
-        number, limit = known.row.id, known.config.scope.depth_max
-        opened = state == UrlState.TOO_DEEP and (limit is None or depth <= limit)
-        self._db.run(
-            "UPDATE url SET depth = ?, redirects = ?, state = ? WHERE host = ? AND collection = ? AND id = ?",
-            (depth, redirects, int(UrlState.PENDING) if opened else state, host, number, url),
-        )
-        if not depth:
-            self.page_replacement.depth_changed(known, host, url)
-        if opened:
-            self.requeue(known, host, url, UrlState.TOO_DEEP, waiting)
+    # -- queues -----------------------------------------------------------------------------------------------
 
-    def requeue(
-        self, known: LoadedCollection, host: HostId, url: UrlId, before: int, waiting: dict[HostId, int]
-    ) -> None:
-        """Put a known URL among the waiting ones; its row says PENDING already."""
+    def requeue(self, known: LoadedCollection, key: UrlKey, before: int, queued: Queued) -> None:
+        """Queue a known URL again; its row has the state PENDING already, and `before` is its former state."""
         self._counters.move(known.row.id, before, UrlState.PENDING)
-        self.requeue_counted(known, host, url, waiting)
+        self.requeue_counted(known, key, queued)
 
-    def requeue_counted(self, known: LoadedCollection, host: HostId, url: UrlId, waiting: dict[HostId, int]) -> None:
-        """The same for what is counted as waiting already."""
-        shown, run, *facts = self._db.required_row(
-            "SELECT shown, run, url, sequence, in_links, attempts, role FROM url"
-            " WHERE host = ? AND collection = ? AND id = ?",
-            (host, known.row.id, url),
-        )
-        self._counters.add(known.row.id, LEFT_OVER, int(run < known.run))
+    def requeue_counted(self, known: LoadedCollection, key: UrlKey, queued: Queued) -> None:
+        """Queue a URL again that is counted as pending."""
+        shown, run, *facts = self._db.url(f"shown, run, {RANK_COLUMNS}", key)
+        self._counters.add(known.row.id, Bucket.LEFT_OVER, int(run < known.run))
         if shown == SWEPT:
-            self._db.run("INSERT INTO pending VALUES (?, ?, ?, ?)", (host, known.row.id, SWEPT_RANK, url))
-            waiting[host] = waiting.get(host, 0) + 1
+            self._db.run("INSERT INTO pending VALUES (?, ?, ?, ?)", (key[0], key[1], SWEPT_RANK, key[2]))
+            queued[key[0]] = queued.get(key[0], 0) + 1
         else:
-            self.enqueue(known, host, url, tuple(facts), waiting)
+            self.enqueue(known, key, tuple(facts), queued)
 
-    def enqueue(
-        self, known: LoadedCollection, host: HostId, url: UrlId, facts: tuple[Any, ...], waiting: dict[HostId, int]
-    ) -> None:
-        """`facts` are those of `RANKED_BY`."""
-        self._db.run("INSERT INTO pending VALUES (?, ?, ?, ?)", (host, known.row.id, rank_of(known, url, facts), url))
-        self.page_replacement.add(known, False, facts[2], host, url)
-        waiting[host] = waiting.get(host, 0) + 1
+    def enqueue(self, known: LoadedCollection, key: UrlKey, facts: tuple[Any, ...], queued: Queued) -> None:
+        """`facts` are the RANK_COLUMNS."""
+        host, number, url = key
+        self._db.run("INSERT INTO pending VALUES (?, ?, ?, ?)", (host, number, rank_of(known, url, facts), url))
+        self.page_replacement.add(known, False, facts[2], key)
+        queued[host] = queued.get(host, 0) + 1
 
-    def _rerank(self, known: LoadedCollection, host: HostId, url: UrlId, *, role: int) -> None:
-        """It turns out to be something else while it waits."""
-        facts = self._db.required_row(RANK_COLUMNS_SQL, (host, known.row.id, url))
-        place = (host, known.row.id, rank_of(known, url, facts), url)
+    def dequeue(self, known: LoadedCollection, key: UrlKey) -> None:
+        """Take a pending URL out of its host's queue; it is still counted in `work`."""
+        host, number, url = key
+        shown, *facts = self._db.url(f"shown, {RANK_COLUMNS}", key)
+        rank = SWEPT_RANK if shown == SWEPT else rank_of(known, url, tuple(facts))
+        self._db.prefetch("pending", [(host, number, rank, url)])
+        self._db.run(
+            "DELETE FROM pending WHERE host = ? AND collection = ? AND rank = ? AND id = ?", (host, number, rank, url)
+        )
+
+    def _rerank(self, known: LoadedCollection, key: UrlKey, before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
+        """Move a pending URL whose RANK_COLUMNS have changed."""
+        place = (key[0], key[1], rank_of(known, key[2], before), key[2])
         self._db.prefetch("pending", [place])
         self._db.run(
             "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
-            (rank_of(known, url, (*facts[:4], role)), *place),
+            (rank_of(known, key[2], after), *place),
         )
-        self.breadth.rank_changed(known, host)
 
-    def _drop_page(self, known: LoadedCollection, key: tuple[HostId, int, UrlId]) -> None:
-        """It is not kept any more, for whatever reason."""
-        in_links = self._db.value(IN_LINKS_OF, key)
-        self.page_replacement.remove(known, True, in_links, key[0], key[2])
-        self.revisits.drop_page(known, key)
+    def change_pending(self, known: LoadedCollection, host: HostId, count: int) -> None:
+        self._db.run(
+            "UPDATE work SET pending = pending + ? WHERE host = ? AND collection = ?", (count, host, known.row.id)
+        )
 
-    def add_pending(self, number: int, waiting: dict[HostId, int]) -> None:
-        """Count what was queued; a host that had nothing and is with nobody becomes ready."""
-        for host, added in sorted(waiting.items()):
-            if not added:
-                continue
-            self._db.run(
-                "UPDATE work SET pending = pending + ? WHERE host = ? AND collection = ?", (added, host, number)
-            )
-            self.breadth.urls_added(self._collections.by_id(number), host, added)
-            self._ready.add_new(number, host)
+    def add_pending(self, number: int, queued: Queued) -> None:
+        """Count the queued URLs. A host that had none, and that no worker holds, becomes ready."""
+        for host, added in sorted(queued.items()):
+            if added:
+                known = self._collections.by_id(number)
+                self.change_pending(known, host, added)
+                self.breadth.urls_added(known, host, added)
+                self._ready.add_new(number, host)
+
+    # -- depth, weights and order -----------------------------------------------------------------------------
+
+    def _lower(
+        self, known: LoadedCollection, key: UrlKey, depth: int, redirects: int, state: int, queued: Queued
+    ) -> None:
+        """Set a smaller depth; a URL that was too deep may be pending now."""
+        limit = known.config.scope.depth_max
+        is_opened = state == UrlState.TOO_DEEP and (limit is None or depth <= limit)
+        after = int(UrlState.PENDING) if is_opened else state
+        self._db.update_url(key, "depth = ?, redirects = ?, state = ?", depth, redirects, after)
+        if not depth:
+            self.page_replacement.depth_changed(known, key)
+        if is_opened:
+            self.requeue(known, key, UrlState.TOO_DEEP, queued)
 
     def update_weights(self, known: LoadedCollection, weights: list[UrlWeight]) -> None:
-        """Absolute values from the link graph. What the frontier does not know is out of scope and not its business."""
-        number, order, waiting = known.row.id, known.config.strategy.order, dict[HostId, int]()
-        self._db.prefetch("url", [(weight.host, number, weight.id) for weight in weights])
-        mentions = dict[HostId, int]()
+        """Take absolute values from the link graph. Unknown URLs are out of scope, and are ignored."""
+        queued, mentions = Queued(), dict[HostId, int]()
+        self._db.prefetch("url", [(weight.host, known.row.id, weight.id) for weight in weights])
         for weight in sorted(weights, key=lambda one: (one.host, one.id)):
-            row = self._db.row(
-                "SELECT depth, redirects, state, url, sequence, in_links, attempts, role, pagerank, run FROM url"
-                " WHERE host = ? AND collection = ? AND id = ?",
-                (weight.host, number, weight.id),
-            )
-            if row is None:
-                continue
-            depth, redirects, state, url, sequence, in_links, attempts, role, rank, run = row
-            key = (weight.host, number, weight.id)
-            if is_significant_rank_change(weight.rank, rank):
-                self._db.run(
-                    "UPDATE url SET pagerank = ? WHERE host = ? AND collection = ? AND id = ?", (weight.rank, *key)
-                )
-                rank = weight.rank
-                if known.config.keeps_fresh and role == UrlRole.PAGE:
-                    self.revisits.set_weight(known, key, weight.in_links, rank)
-            if weight.in_links != in_links:
-                self._db.run(
-                    "UPDATE url SET in_links = ? WHERE host = ? AND collection = ? AND id = ?", (weight.in_links, *key)
-                )
-                mentions[weight.host] = mentions.get(weight.host, 0) + weight.in_links - in_links
-                self.page_replacement.set_in_links(known, in_links, weight.in_links, weight.host, weight.id)
-                if known.config.keeps_fresh and role == UrlRole.PAGE:
-                    self.revisits.set_weight(known, key, weight.in_links, rank)
-                if state == UrlState.PENDING and order == "backlinks":
-                    old = rank_of(known, weight.id, (url, sequence, in_links, attempts, role))
-                    place = (weight.host, number, old, weight.id)
-                    self._db.prefetch("pending", [place])
-                    self._db.run(
-                        "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
-                        (rank_of(known, weight.id, (url, sequence, weight.in_links, attempts, role)), *place),
-                    )
-            if 0 <= weight.depth < depth and run == known.run:  # else it has none until this run finds it
-                self._lower(known, weight.host, weight.id, weight.depth, redirects, state, waiting)
+            self._update_weight(known, weight, queued, mentions)
         self.breadth.add_mentions(known, mentions)
-        self.add_pending(number, waiting)
+        self.add_pending(known.row.id, queued)
 
-    def reopen_depth(self, known: LoadedCollection) -> None:
-        """The depth limit was raised: what it no longer cuts waits. Scans the collection, once per such change."""
-        number, limit = known.row.id, known.config.scope.depth_max
-        waiting: dict[HostId, int] = {}
-        rows = self._db.rows(
-            "UPDATE url SET state = 0 WHERE collection = ? AND state = ? AND depth <= ? AND run = ? RETURNING host, id",
-            (number, int(UrlState.TOO_DEEP), 1 << 30 if limit is None else limit, known.run),
-        )
-        for host, url in rows:
-            self.requeue(known, host, url, UrlState.TOO_DEEP, waiting)
-        self.add_pending(number, waiting)
-
-    def recheck_scope(self, known: LoadedCollection) -> None:
-        """The scope was changed: what was refused unseen waits again, to be judged when its turn comes. Scans, once.
-        Who was refused without a visit is no longer counted so; a visit that ended so was made, and stays counted."""
-        number, waiting = known.row.id, dict[HostId, int]()
-        for (host,) in self._db.rows("SELECT host FROM work WHERE collection = ? AND refused", (number,)):
-            self._admit(known, host)
-        rows = self._db.rows(
-            "SELECT host, id, status, coalesce(fetched, 0) FROM url WHERE collection = ? AND run = ? AND state = ?"
-            " AND (status IN (?, ?, ?, ?) OR status = ? AND type IS NULL)",
-            (number, known.run, int(UrlState.DROPPED), *map(int, (Status.TRAP, Status.HOST_FULL, Status.OUT_OF_SCOPE,
-             Status.LANGUAGE_OUTSIDE, Status.TYPE_NOT_WANTED))),
-        )  # fmt: skip
-        for host, url, status, visited in rows:
-            if status == Status.HOST_FULL and self._closed_status(known, host) == status:
-                continue
-            self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", (host, number, url))
-            if not visited or (known.run > 1 and visited < known.run_progress.started):
-                self._counters.add(number, f"status:{status}", -1)
-            self.requeue(known, host, url, UrlState.DROPPED, waiting)
-        self.add_pending(number, waiting)
-
-    def retry_failed(self, known: LoadedCollection) -> None:
-        """Somebody starts the collection anew: what failed gets another chance. Scans it, if anything failed."""
-        number, waiting = known.row.id, dict[HostId, int]()
-        if not self._counters.value(number, state_bucket(UrlState.FAILED)):
+    def _update_weight(
+        self, known: LoadedCollection, weight: UrlWeight, queued: Queued, mentions: dict[HostId, int]
+    ) -> None:
+        key = (weight.host, known.row.id, weight.id)
+        row = self._db.find_url(f"depth, redirects, state, pagerank, run, {RANK_COLUMNS}", key)
+        if row is None:
             return
-        rows = self._db.rows(
-            "UPDATE url SET state = 0, attempts = 0, blamed = 0 WHERE collection = ? AND state = ? AND run = ?"
-            " RETURNING host, id",
-            (number, int(UrlState.FAILED), known.run),
-        )
-        for host, url in rows:
-            self.requeue(known, host, url, UrlState.FAILED, waiting)
-        for host in waiting:
-            self._reset_backoff(host)
-        self.add_pending(number, waiting)
-
-    def requeue_lifted_takedowns(self, known: LoadedCollection, is_taken_down: Callable[[str], bool]) -> None:
-        """What was taken down and is so no longer waits again. Scans the collection, if anything was."""
-        number, waiting, bucket = known.row.id, dict[HostId, int](), f"status:{int(Status.TAKEN_DOWN)}"
-        if not self._counters.value(number, bucket):
-            return
-        rows = self._db.rows(
-            "SELECT host, id, url FROM url WHERE collection = ? AND state = ? AND status = ? AND run = ?",
-            (number, int(UrlState.DROPPED), int(Status.TAKEN_DOWN), known.run),
-        )
-        for host, url, text in rows:
-            if not is_taken_down(text):
-                key = (host, number, url)
-                self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", key)
-                self.requeue(known, host, url, UrlState.DROPPED, waiting)
-        self.add_pending(number, waiting)
-
-    def _reset_backoff(self, host: HostId) -> None:
-        """Its failures are forgotten, and so is its back-off; wherever it is ready, it is so under its new time."""
-        self._ready.remove(host)
-        worker = self._db.value(
-            "UPDATE host SET failures = 0, trouble = '', memory = NULL, next_at = min(next_at, ?) WHERE id = ?"
-            " RETURNING worker",
-            (self._clock.now(), host),
-        )
-        if worker is None:
-            self._ready.add(host)
+        depth, redirects, state, pagerank, run, url, sequence, in_links, attempts, role = row
+        is_kept_fresh = known.config.keeps_fresh and role == UrlRole.PAGE
+        if is_significant_rank_change(weight.rank, pagerank):
+            self._db.update_url(key, "pagerank = ?", weight.rank)
+            pagerank = weight.rank
+            if is_kept_fresh:
+                self.revisits.set_weight(known, key, weight.in_links, pagerank)
+        if weight.in_links != in_links:
+            self._db.update_url(key, "in_links = ?", weight.in_links)
+            mentions[weight.host] = mentions.get(weight.host, 0) + weight.in_links - in_links
+            self.page_replacement.set_in_links(known, in_links, weight.in_links, key)
+            if is_kept_fresh:
+                self.revisits.set_weight(known, key, weight.in_links, pagerank)
+            if state == UrlState.PENDING and known.config.strategy.order == "backlinks":
+                before = (url, sequence, in_links, attempts, role)
+                self._rerank(known, key, before, (url, sequence, weight.in_links, attempts, role))
+        if 0 <= weight.depth < depth and run == known.run:  # a URL of an earlier run has no depth until it is found
+            self._lower(known, key, weight.depth, redirects, state, queued)
 
     def reorder(self, known: LoadedCollection, before: StrategyConfig) -> None:
-        """The order of discovery was changed: every waiting URL gets its new rank. Scans what waits, once."""
+        """Give every pending URL its rank in the new order. Scans the pending URLs."""
         number, old = known.row.id, order_of(before)
         rows = self._db.rows(
             "SELECT url.host, url.id, url, sequence, in_links, attempts, role"
@@ -533,16 +377,16 @@ class FrontierUrls:
             (number, SWEPT),
         )
         moves = []
-        for host, url, text, seen, links, tries, role in rows:
-            facts = (text, seen, url, links, tries, role)
-            moves.append((known.order.rank(*facts), host, number, old.rank(*facts), url))
+        for host, url, text, sequence, *facts in rows:
+            new_rank, old_rank = (order.rank(text, sequence, url, *facts) for order in (known.order, old))
+            moves.append((new_rank, host, number, old_rank, url))
         self._db.many("UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?", moves)
         if before.favour != known.config.strategy.favour:
             self._update_favoured_hosts(known)
         self.breadth.apply_order_change(known, before.order)
 
     def _update_favoured_hosts(self, known: LoadedCollection) -> None:
-        """Other hosts are favoured now. Scans them, once per such change."""
+        """Scans the hosts of the collection."""
         hosts = self._db.rows("SELECT id, key FROM work JOIN host ON id = host WHERE collection = ?", (known.row.id,))
         self._db.many(
             "UPDATE work SET favoured = ? WHERE host = ? AND collection = ?",
@@ -552,13 +396,13 @@ class FrontierUrls:
 
 
 def _was_swept(state: int, status: int | None, shown: int) -> bool:
-    """This run has judged it as not found, and somebody finds it after all."""
+    """Whether this run has judged the page as not found."""
     if state == UrlState.DROPPED:
         return status == Status.NOT_FOUND_AGAIN
     return shown == SWEPT
 
 
 def rank_of(known: LoadedCollection, url: UrlId, facts: tuple[Any, ...]) -> float:
-    """Where a URL stands in its host's queue; `facts` are those of `RANKED_BY`."""
+    """Rank of a URL in its host's queue; `facts` are the RANK_COLUMNS."""
     text, sequence, in_links, attempts, role = facts
     return known.order.rank(text, sequence, url, in_links, attempts, role)

@@ -2,7 +2,7 @@
 
     tarrafa-frontier 1          one line of text: what this is, and the version of its format
     records                     one zstd frame; each record: kind (1 byte), length (4 bytes), msgpack
-    tarrafa-end                 12 bytes, and the SHA-256 of everything before: a file that was cut has none
+    tarrafa-end                 12 bytes, and the SHA-256 of everything before: a truncated file has none
 
 The first record is the `CheckpointHeader` with the collections, then come the host exports
 (`frontier/transfer/host_export.py`), the last is a `CheckpointSummary` with their number.
@@ -39,7 +39,7 @@ from tarrafa.takedown import TakedownEntry
 FORMAT = 1
 MAGIC, END = b"tarrafa-frontier ", b"\ntarrafa-end"
 LEVEL = 3
-WINDOW_BYTES_MAX = 1 << 27  # what unpacking may need of memory
+WINDOW_BYTES_MAX = 1 << 27  # memory for decompression
 RECORD = struct.Struct("!cI")
 RECORD_BYTES_MAX = 64 << 20
 HEADER, HOST_EXPORT, SUMMARY = b"h", b"i", b"s"
@@ -51,7 +51,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class ExportSource(Protocol):
-    """Where images come from: any frontier, or a snapshot of its file."""
+    """Source of host exports: any frontier, or a snapshot of its file."""
 
     async def export_catalogue(self) -> ExportCatalogue: ...
 
@@ -59,8 +59,8 @@ class ExportSource(Protocol):
 
 
 class CheckpointHeader(msgspec.Struct, frozen=True):
-    """`archive`: how long the files of the archive were, as far as was known beside this frontier. `takedowns`: all
-    that was ever taken down or lifted."""
+    """`archive`: lengths of the archive's files, if the archive is beside this frontier. `takedowns`: the whole log of
+    takedowns."""
 
     at: float
     software: str
@@ -70,7 +70,7 @@ class CheckpointHeader(msgspec.Struct, frozen=True):
 
 
 class CheckpointSummary(msgspec.Struct, frozen=True):
-    """What a file holds."""
+    """What a checkpoint file contains."""
 
     hosts: int = 0
     urls: int = 0
@@ -89,7 +89,7 @@ class CheckpointSummary(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointContents:
-    """A file that was looked through and found whole."""
+    """A verified checkpoint file."""
 
     path: Path
     header: CheckpointHeader
@@ -97,16 +97,16 @@ class CheckpointContents:
     digest: str
 
 
-# -- out ------------------------------------------------------------------------------------------------------
+# -- export ---------------------------------------------------------------------------------------------------
 
 
 async def iterate_hosts(source: ExportSource, only: str | None = None) -> AsyncIterator[HostExport]:
-    """All hosts, or what one collection has of them."""
-    place: FrontierCursor | None = FrontierCursor()
+    """All hosts, or their parts of one collection."""
+    cursor: FrontierCursor | None = FrontierCursor()
     first: HostExport | None = None  # the part of the host that has its row
-    while place is not None:
-        album = await source.export_hosts(place, URLS_MAX)
-        for image in album.images:
+    while cursor is not None:
+        batch = await source.export_hosts(cursor, URLS_MAX)
+        for image in batch.images:
             if only is None:
                 yield image
                 continue
@@ -116,7 +116,7 @@ async def iterate_hosts(source: ExportSource, only: str | None = None) -> AsyncI
                 row = first.row if first is not None and first.id == image.id else None
                 yield msgspec.structs.replace(image, row=row, shares=shares)
                 first = None
-        place = album.end
+        cursor = batch.end
 
 
 async def fetch_catalogue(source: ExportSource, only: str | None = None) -> ExportCatalogue:
@@ -138,10 +138,10 @@ async def write_checkpoint(
     at: float,
     archive: dict[str, int] | None,
     only: str | None,
-    tell: ProgressCallback,
+    report: ProgressCallback,
     takedowns: list[TakedownEntry],
 ) -> CheckpointSummary:
-    """Everything, or one collection, into a file that is open for that. `tell` hears of every so many URLs."""
+    """Write everything, or one collection, to an open file. `report` gets the number of URLs of each host export."""
     summary, digest = CheckpointSummary(), hashlib.sha256()
 
     def put(part: bytes) -> None:
@@ -155,7 +155,7 @@ async def write_checkpoint(
     async for image in iterate_hosts(source, only):
         put(packer.compress(_record(HOST_EXPORT, image)))
         summary = summary.plus(image)
-        tell(image.urls)
+        report(image.urls)
     put(packer.compress(_record(SUMMARY, summary)))
     put(packer.flush())
     put(END)
@@ -170,33 +170,36 @@ def _record(kind: bytes, content: Any) -> bytes:
     return RECORD.pack(kind, len(body)) + body
 
 
-# -- in -------------------------------------------------------------------------------------------------------
+# -- import ---------------------------------------------------------------------------------------------------
 
 
-def verify_checkpoint(path: Path, tell: ProgressCallback = lambda size: None) -> CheckpointContents:
-    """Look a file through, to its last byte; `tell` hears of the bytes that were read."""
+def verify_checkpoint(path: Path, report: ProgressCallback = lambda size: None) -> CheckpointContents:
+    """Verify a file to its last byte. `report` gets the number of bytes read."""
     digest = _check_complete(path)
     header: CheckpointHeader | None = None
-    summary, told = CheckpointSummary(), None
+    counted, stored = CheckpointSummary(), None
     for number, (kind, content, read) in enumerate(_records(path)):
-        tell(read)
+        report(read)
         if (kind == HEADER) != (number == 0):
             raise DataError(f"{path}: record {number} is not where it belongs; the file is damaged")
         if isinstance(content, CheckpointHeader):
             header = content
             _check_header(path, header)
         elif isinstance(content, CheckpointSummary):
-            told = content
+            stored = content
         else:
-            _check_image(path, content)
-            summary = summary.plus(content)
-    if header is None or told != summary:
-        raise DataError(f"{path}: holds {summary}, but says that it holds {told}; the file is damaged")
-    return CheckpointContents(path, header, summary, digest)
+            try:
+                check_host_export(content)
+            except DataError as error:
+                raise DataError(f"{path}: {error}") from None
+            counted = counted.plus(content)
+    if header is None or stored != counted:
+        raise DataError(f"{path}: holds {counted}, but says that it holds {stored}; the file is damaged")
+    return CheckpointContents(path, header, counted, digest)
 
 
 def _check_complete(path: Path) -> str:
-    """It begins and ends as it should, and nothing in between was changed; its digest."""
+    """Check beginning, end and digest of a file; returns the digest."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -234,7 +237,7 @@ _DECODERS: dict[bytes, msgspec.msgpack.Decoder[Any]] = {
 
 
 def _records(path: Path) -> Iterator[tuple[bytes, Any, int]]:
-    """Each record, and how many bytes of the file were read since the one before."""
+    """Each record, and how many bytes of the file were read since the previous one."""
     number, seen = 0, 0
     try:
         with path.open("rb") as file:
@@ -278,17 +281,10 @@ def _check_header(path: Path, header: CheckpointHeader) -> None:
             raise DataError(f"{path}: {name[:80]!r} is no collection's name")
 
 
-def _check_image(path: Path, image: HostExport) -> None:
-    try:
-        check_host_export(image)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
+async def load_checkpoint(frontier: Frontier, contents: CheckpointContents, report: ProgressCallback) -> list[str]:
+    """Import a verified file; returns the names of its collections. They are paused, or finished as they were.
 
-
-async def load_checkpoint(frontier: Frontier, contents: CheckpointContents, tell: ProgressCallback) -> list[str]:
-    """Take a file in that was looked through; the names of its collections. They are paused, or finished as they were.
-
-    An import that was killed goes on when it is repeated; until then its collections are left alone by everybody.
+    An import that was killed continues when it is repeated; until then its collections are not crawled.
     """
     mark = f"import of {contents.digest[:32]} is under way"
     images = contents.header.catalogue.collections
@@ -304,9 +300,9 @@ async def load_checkpoint(frontier: Frontier, contents: CheckpointContents, tell
     for image in images:
         await frontier.import_collection(msgspec.structs.replace(image, reason=mark))
     await frontier.import_deletions(contents.header.catalogue.deleted)
-    for call in _import_batches(contents.path):
-        await frontier.import_hosts(call)
-        tell(sum(image.urls for image in call))
+    for batch in _import_batches(contents.path):
+        await frontier.import_hosts(batch)
+        report(sum(image.urls for image in batch))
     for image in images:
         if image.state == "finished":
             await frontier.set_state(image.name, "finished", image.reason)
@@ -316,13 +312,13 @@ async def load_checkpoint(frontier: Frontier, contents: CheckpointContents, tell
 
 
 def _import_batches(path: Path) -> Iterator[list[HostExport]]:
-    call, size = list[HostExport](), 0
+    batch, size = list[HostExport](), 0
     for kind, content, _ in _records(path):
         if kind == HOST_EXPORT:
-            call.append(content)
+            batch.append(content)
             size += estimate_bytes(content)
             if size >= BATCH_BYTES:
-                yield call
-                call, size = [], 0
-    if call:
-        yield call
+                yield batch
+                batch, size = [], 0
+    if batch:
+        yield batch

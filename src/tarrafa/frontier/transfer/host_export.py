@@ -20,20 +20,20 @@ from tarrafa.model import HostId, UrlId, UrlRole, UrlState
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.revisit.policy import PageHistory
 
-URLS_MAX = 5_000  # in one answer
-BYTES_MAX = 8 << 20  # of one answer, roughly: with the last host it may be a few times as much
-HISTORY_MAX = 1_000  # visits of a URL; a frontier remembers a tenth of that
+URLS_MAX = 5_000  # in one batch
+BYTES_MAX = 8 << 20  # of one batch, roughly: with its last host it may be a few times as much
+HISTORY_MAX = 1_000  # visits of a URL; a frontier stores a tenth of that
 
 Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
 Number = Annotated[int, Meta(ge=-(1 << 62), lt=1 << 62)]
-Moment = Annotated[float, Meta(ge=-1e15, le=1e15)]  # and so neither infinite nor nonsense
+Moment = Annotated[float, Meta(ge=-1e15, le=1e15)]  # so it is finite
 Amount = Annotated[float, Meta(ge=-1e300, le=1e300)]
 Words = Annotated[str, Meta(max_length=1 << 16)]
 Key = Annotated[bytes, Meta(min_length=16, max_length=16)]
 
 
 class VisitExport(msgspec.Struct, frozen=True, array_like=True):
-    """One line of a URL's history; the fields are the columns of `visit`."""
+    """A past visit; the fields are columns of `visit`."""
 
     number: Count
     at: Moment
@@ -44,7 +44,7 @@ class VisitExport(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PageExport(msgspec.Struct, frozen=True, array_like=True):
-    """What is believed of a page that is kept fresh, and where it stands."""
+    """A page that is kept fresh: its shelf, its place there, and its history."""
 
     shelf: Number
     key: Moment
@@ -53,7 +53,7 @@ class PageExport(msgspec.Struct, frozen=True, array_like=True):
 
 
 class UrlExport(msgspec.Struct, frozen=True, array_like=True):
-    """A URL in one collection. But for `history` and `page` the fields are the columns of `url`."""
+    """A URL in one collection. Except `history` and `page` the fields are columns of `url`."""
 
     id: Key
     url: Annotated[str, Meta(max_length=1 << 14)]
@@ -85,14 +85,14 @@ class UrlExport(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HostCollectionExport(msgspec.Struct, frozen=True, array_like=True):
-    """What one collection has on a host. `site_hosts` is how many hosts of its site the collection visits."""
+    """One collection on a host. `site_hosts` is how many hosts of its site the collection visits."""
 
     collection: Words
     visited: Count
     refused: Annotated[int, Meta(ge=0, le=1)]
     site_hosts: Count
     urls: Annotated[list[UrlExport], Meta(max_length=URLS_MAX)]
-    run: Count = 1  # that `visited` is about
+    run: Count = 1  # that `visited` counts
 
 
 class RobotsExport(msgspec.Struct, frozen=True, array_like=True):
@@ -133,7 +133,7 @@ class HostExport(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FrontierCursor(msgspec.Struct, frozen=True, array_like=True):
-    """How far a walk through all hosts has come: behind this URL of this collection (by its number) on this host."""
+    """A position in the order of all URLs: after this URL of this collection (by its number) on this host."""
 
     host: HostId = -(1 << 63)
     collection: int = 0
@@ -141,15 +141,15 @@ class FrontierCursor(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ExportBatch(msgspec.Struct, frozen=True, array_like=True):
-    """Some hosts, and where to go on; None: there are no more."""
+    """Some hosts, and the cursor to continue from; None: there are no more."""
 
     images: list[HostExport]
     end: FrontierCursor | None
 
 
 class CollectionExport(msgspec.Struct, frozen=True):
-    """A collection without its hosts. `counters` are those of events, not of what is there. `number` is what workers
-    know it by: links that wait in a `ShardOutbox` for an unreachable server name it."""
+    """A collection without its hosts. `counters` are those of events only. Workers know the collection by its `number`:
+    links that wait in a `ShardOutbox` for an unreachable server contain it."""
 
     name: Words
     state: Words
@@ -171,8 +171,8 @@ class CollectionExport(msgspec.Struct, frozen=True):
 
 
 class ExportCatalogue(msgspec.Struct, frozen=True):
-    """All that does not hang below a host. `suffixes` is the list by which hosts were put together to sites; `deleted`
-    says when collections were that are no more."""
+    """Everything that is not below a host. `suffixes` is the public suffix list that defines the sites; `deleted` has
+    the times of deleted collections."""
 
     collections: list[CollectionExport]
     suffixes: str
@@ -180,7 +180,7 @@ class ExportCatalogue(msgspec.Struct, frozen=True):
 
 
 def check_host_export(image: HostExport) -> None:
-    """What the types alone cannot say: everything in an image is what it is called."""
+    """Check what the types cannot: ids fit their URLs, URLs fit their host, values fit each other."""
     if not image.key.startswith(("http://", "https://")):
         raise DataError(f"{image.key[:200]!r} is no host")
     if host_id(image.key) != image.id:
@@ -219,7 +219,6 @@ def _is_sane(page: PageHistory) -> bool:
 
 
 def estimate_bytes(image: HostExport) -> int:
-    """How many bytes an image takes, roughly."""
     size = 500
     if image.row is not None:
         robots = image.row.robots

@@ -13,24 +13,12 @@ from typing import Any
 
 import msgspec
 
-from tarrafa.clock import Clock
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.store.collections import Collections, LoadedCollection
-from tarrafa.frontier.store.counters import (
-    CHOSEN_WAITING,
-    DISMISSED_WAITING,
-    HOSTS,
-    KNOWN,
-    LEFT_OVER,
-    OLD_PAGES,
-    SHOWN_PAGES,
-    Counters,
-    state_bucket,
-)
-from tarrafa.frontier.store.database import FrontierDatabase
-from tarrafa.frontier.store.ready_queue import ReadyQueue
+from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
+from tarrafa.frontier.store.counters import Bucket
+from tarrafa.frontier.store.database import UrlKey
 from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, read_history
-from tarrafa.frontier.store.urls import FrontierUrls
+from tarrafa.frontier.store.urls import FrontierUrls, Queued
 from tarrafa.frontier.transfer.host_export import (
     BYTES_MAX,
     URLS_MAX,
@@ -49,60 +37,46 @@ from tarrafa.frontier.transfer.host_export import (
 )
 from tarrafa.model import HostId, UrlId, UrlRole, UrlState
 
-AFTER_PAGE = 3  # fields of a URL's image that stand behind `page`
+AFTER_PAGE = 3  # fields of `UrlExport` after `page`
 URL_COLUMNS = tuple(field.name for field in msgspec.structs.fields(UrlExport) if field.name not in ("history", "page"))
 HOST_COLUMNS = tuple(field.name for field in msgspec.structs.fields(HostRowExport))[:-1]
 VISIT_COLUMNS = tuple(field.name for field in msgspec.structs.fields(VisitExport))
-BELOW_HOSTS = ("url", "visit", "pending", "page", "due", "work")
+TABLES_BELOW_HOST = ("url", "visit", "pending", "page", "due", "work")
 
-EARLIER = {  # what is counted of what earlier runs left: see runs.py
-    OLD_PAGES: f"run < ? AND state = {UrlState.FETCHED:d}",
-    LEFT_OVER: f"run < ? AND state = {UrlState.PENDING:d}",
-    SHOWN_PAGES: "shown > 0",
+EARLIER = {  # counters of what earlier runs left: see runs.py
+    Bucket.OLD_PAGES: f"run < ? AND state = {UrlState.FETCHED:d}",
+    Bucket.LEFT_OVER: f"run < ? AND state = {UrlState.PENDING:d}",
+    Bucket.SHOWN_PAGES: "shown > 0",
 }
-_encode = msgspec.msgpack.Encoder().encode
 Rows = list[tuple[Any, ...]]
 
 
-def _placeholders(count: int) -> str:
-    return ", ".join("?" * count)
+def _insert_sql(table: str, *columns: str) -> str:
+    places = ", ".join("?" * len(columns))
+    return f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({places})"  # noqa: S608 (names of our own)
 
 
-# Names of our own only: nothing that came from anywhere stands in these.
-_URLS = f"SELECT collection, {', '.join(URL_COLUMNS)} FROM url WHERE host = ?"  # noqa: S608
-_VISITS = f"SELECT id, {', '.join(VISIT_COLUMNS)} FROM visit WHERE host = ? AND collection = ?"  # noqa: S608
-_HOST = f"SELECT {', '.join(HOST_COLUMNS)}, worker, robots_status, robots_digest, robots_expires FROM host"  # noqa: S608
-_INSERT_HOST = (
-    f"INSERT OR IGNORE INTO host (id, key, site, {', '.join(HOST_COLUMNS)}, robots_status, robots_digest,"  # noqa: S608
-    f" robots_expires) VALUES ({_placeholders(len(HOST_COLUMNS) + 6)})"
+ROBOTS_COLUMNS = ("robots_status", "robots_digest", "robots_expires")
+INSERT_HOST_SQL = _insert_sql("host", "id", "key", "site", *HOST_COLUMNS, *ROBOTS_COLUMNS)
+INSERT_URL_SQL = _insert_sql("url", "host", "collection", *URL_COLUMNS)
+INSERT_VISIT_SQL = _insert_sql("visit", "host", "collection", "id", *VISIT_COLUMNS)
+URLS_SQL = f"SELECT collection, {', '.join(URL_COLUMNS)} FROM url WHERE host = ?"  # noqa: S608
+VISITS_SQL = (
+    f"SELECT id, {', '.join(VISIT_COLUMNS)} FROM visit WHERE host = ? AND collection = ?"  # noqa: S608
+    " AND id BETWEEN ? AND ? ORDER BY id, number"
 )
-_INSERT_URL = (
-    f"INSERT OR IGNORE INTO url (host, collection, {', '.join(URL_COLUMNS)})"  # noqa: S608
-    f" VALUES ({_placeholders(len(URL_COLUMNS) + 2)})"
-)
-_INSERT_VISIT = (
-    f"INSERT OR IGNORE INTO visit (host, collection, id, {', '.join(VISIT_COLUMNS)})"  # noqa: S608
-    f" VALUES ({_placeholders(len(VISIT_COLUMNS) + 3)})"
-)
+HOST_SQL = f"SELECT {', '.join((*HOST_COLUMNS, 'worker', *ROBOTS_COLUMNS))} FROM host WHERE id = ?"  # noqa: S608
 
 
 class HostTransfer:
-    """What goes out of one frontier and comes in."""
+    """Export and import of one frontier's hosts."""
 
-    def __init__(
-        self,
-        db: FrontierDatabase,
-        counters: Counters,
-        collections: Collections,
-        urls: FrontierUrls,
-        ready: ReadyQueue,
-        clock: Clock,
-    ) -> None:
-        self._db, self._counters, self._collections, self._urls = db, counters, collections, urls
-        self._ready, self._clock = ready, clock
+    def __init__(self, context: StoreContext, urls: FrontierUrls) -> None:
+        self._db, self._counters, self._collections = context.db, context.counters, context.collections
+        self._ready, self._clock, self._urls = context.ready, context.clock, urls
 
     def export_catalogue(self) -> ExportCatalogue:
-        """Plans do not travel: who has one is to make it again."""
+        """Plans are not exported: the importer computes its own."""
         suffixes = str(self._db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
         images = [
             msgspec.structs.replace(image, plan_end=0.0)
@@ -112,10 +86,10 @@ class HostTransfer:
         ]
         return ExportCatalogue(images, suffixes, dict(self._db.rows("SELECT name, at FROM deleted")))
 
-    # -- out --------------------------------------------------------------------------------------------------
+    # -- export -----------------------------------------------------------------------------------------------
 
     def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
-        """The hosts behind a place, with up to so many URLs in all; the last one may go on in the next album."""
+        """The hosts after a cursor, with up to `limit` URLs in all; the last host may continue in the next batch."""
         images: list[HostExport] = []
         left, size, place = max(1, min(limit, URLS_MAX)), 0, after
         while True:
@@ -131,13 +105,13 @@ class HostTransfer:
             place = FrontierCursor(host)
 
     def export_host(self, place: FrontierCursor, limit: int) -> tuple[HostExport | None, FrontierCursor]:
-        """One host, or what of it lies behind a place; and how far that goes. None: there is no such host."""
+        """One host, or its part after a cursor, and the cursor behind it. None: there is no such host."""
         host = place.host
         row = self._db.row("SELECT key, site FROM host WHERE id = ?", (host,))
         if row is None:
             return None, place
         rows = self._db.rows(
-            f"{_URLS} AND (collection, id) > (?, ?) ORDER BY collection, id LIMIT ?",
+            f"{URLS_SQL} AND (collection, id) > (?, ?) ORDER BY collection, id LIMIT ?",
             (host, place.collection, place.url, limit),
         )
         shares = [
@@ -147,8 +121,8 @@ class HostTransfer:
         return image, FrontierCursor(host, *rows[-1][:2]) if rows else place
 
     def _export_row(self, host: HostId) -> HostRowExport:
-        """With somebody, its last request may be going out just now."""
-        *facts, worker, status, digest, expires = self._db.required_row(f"{_HOST} WHERE id = ?", (host,))
+        """A worker that holds the host may be sending a request just now: its delay counts from now."""
+        *facts, worker, status, digest, expires = self._db.required_row(HOST_SQL, (host,))
         robots = None
         if status is not None:
             text = self._db.value("SELECT text FROM robots WHERE digest = ?", (digest,))
@@ -169,7 +143,7 @@ class HostTransfer:
         )
         key, (first, last) = (host, number), (rows[0][1], rows[-1][1])
         history: defaultdict[UrlId, list[VisitExport]] = defaultdict(list)
-        for url, *visit in self._db.rows(f"{_VISITS} AND id BETWEEN ? AND ? ORDER BY id, number", (*key, first, last)):
+        for url, *visit in self._db.rows(VISITS_SQL, (*key, first, last)):
             history[url].append(VisitExport(*visit))
         pages = {
             url: PageExport(shelf, at, gone, read_history(content))
@@ -185,20 +159,19 @@ class HostTransfer:
         name = self._collections.by_id(number).row.name
         return HostCollectionExport(name, visited, refused, site_hosts, [_not_handed_out(url) for url in urls], run)
 
-    # -- in ---------------------------------------------------------------------------------------------------
+    # -- import -----------------------------------------------------------------------------------------------
 
     def import_hosts(self, images: list[HostExport]) -> None:
         for image in images:
             check_host_export(image)
-            self._ready.remove(image.id)
-            self._import_host(image)
-            for share in image.shares:
-                self._import_collection(image.id, image.key, share)
-            if self._db.value("SELECT worker FROM host WHERE id = ?", (image.id,)) is None:
-                self._ready.add(image.id)
+            with self._ready.suspended(image.id):
+                self._import_host(image)
+                for share in image.shares:
+                    self._import_collection(image.id, image.key, share)
 
     def _import_host(self, image: HostExport) -> None:
-        """Of two rows the one that is there stays, but for what politeness asks, and for what it does not know."""
+        """An existing row stays, except that politeness counts for both, and that robots.txt and memory may be
+        missing."""
         row = image.row
         if row is None:
             self._db.run(
@@ -210,7 +183,7 @@ class HostTransfer:
             self._db.run("INSERT OR IGNORE INTO robots VALUES (?, ?)", (robots.digest, robots.text))
         rules = (robots.status, robots.digest, robots.expires) if robots is not None else (None, None, None)
         facts = [getattr(row, column) for column in HOST_COLUMNS]
-        self._db.run(_INSERT_HOST, (image.id, image.key, image.site, *facts, *rules))
+        self._db.run(INSERT_HOST_SQL, (image.id, image.key, image.site, *facts, *rules))
         self._db.run(
             "UPDATE host SET next_at = max(next_at, ?), ended_at = max(ended_at, ?), delay_s = max(delay_s, ?),"
             " memory = coalesce(memory, ?) WHERE id = ?",
@@ -223,21 +196,15 @@ class HostTransfer:
         )
 
     def _import_collection(self, host: HostId, key: str, share: HostCollectionExport) -> None:
-        known, waiting = self._collections.by_name(share.collection), dict[HostId, int]()
+        known, queued = self._collections.by_name(share.collection), Queued()
         number = known.row.id
+        gate = self._urls.gate_of(known, f"{key}/")
         if self._db.run(
             "INSERT OR IGNORE INTO work (host, collection, pending, visited, refused, gate, favoured, run)"
             " VALUES (?, ?, 0, ?, ?, ?, ?, ?)",
-            (
-                host,
-                number,
-                share.visited,
-                share.refused,
-                *self._urls.gate_of(known, f"{key}/"),
-                min(share.run, known.run),
-            ),
+            (host, number, share.visited, share.refused, *gate, min(share.run, known.run)),
         ):
-            self._counters.add(number, HOSTS)
+            self._counters.add(number, Bucket.HOSTS)
         self._db.run(
             "UPDATE work SET visited = max(visited, ?) WHERE host = ? AND collection = ?", (share.visited, host, number)
         )
@@ -246,51 +213,42 @@ class HostTransfer:
             " ON CONFLICT DO UPDATE SET hosts = max(hosts, excluded.hosts)",
             (number, share.site_hosts, host),
         )
-        mentions = sum(url.in_links for url in share.urls if self._import_url(known, host, url, waiting))
+        mentions = sum(url.in_links for url in share.urls if self._import_url(known, host, url, queued))
         self._urls.breadth.add_mentions(known, {host: mentions})
-        self._urls.add_pending(number, waiting)
+        self._urls.add_pending(number, queued)
         self._urls.revisits.update_due(known, host)
 
-    def _import_url(self, known: LoadedCollection, host: HostId, url: UrlExport, waiting: dict[HostId, int]) -> bool:
-        """False: it was here already."""
+    def _import_url(self, known: LoadedCollection, host: HostId, url: UrlExport, queued: Queued) -> bool:
+        """False: the URL is known here."""
         number, key = known.row.id, (host, known.row.id, url.id)
         url = msgspec.structs.replace(url, run=min(url.run, known.run))
-        if not self._db.run(_INSERT_URL, (*key[:2], *(getattr(url, column) for column in URL_COLUMNS))):
-            self._db.run(
-                "UPDATE url SET visits = max(visits, ?) WHERE host = ? AND collection = ? AND id = ?",
-                (url.visits, *key),
-            )
+        if not self._db.run(INSERT_URL_SQL, (*key[:2], *(getattr(url, column) for column in URL_COLUMNS))):
+            self._db.update_url(key, "visits = max(visits, ?)", url.visits)
             return False
         known.sequence = max(known.sequence, url.sequence + 1)
-        self._counters.add(number, KNOWN)
-        self._counters.add(number, state_bucket(url.state))
-        self._counters.add(number, OLD_PAGES, int(url.state == UrlState.FETCHED and url.run < known.run))
-        self._counters.add(number, SHOWN_PAGES, int(url.shown > 0))
-        self._db.many(_INSERT_VISIT, [(*key, *msgspec.structs.astuple(visit)) for visit in url.history])
+        self._counters.add(number, Bucket.KNOWN)
+        self._counters.add(number, Bucket.state(url.state))
+        self._counters.add(number, Bucket.OLD_PAGES, int(url.state == UrlState.FETCHED and url.run < known.run))
+        self._counters.add(number, Bucket.SHOWN_PAGES, int(url.shown > 0))
+        self._db.many(INSERT_VISIT_SQL, [(*key, *msgspec.structs.astuple(visit)) for visit in url.history])
         if url.state == UrlState.PENDING:
-            self._urls.requeue_counted(known, host, url.id, waiting)
+            self._urls.requeue_counted(known, key, queued)
         if url.page is not None and known.config.keeps_fresh:
             self._import_page(known, key, url, url.page)
         return True
 
-    def _import_page(
-        self, known: LoadedCollection, key: tuple[HostId, int, UrlId], url: UrlExport, page: PageExport
-    ) -> None:
-        self._db.run(
-            "INSERT INTO page VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*key, page.shelf, page.key, page.gone, _encode(page.history)),
-        )
-        self._urls.revisits.add(key[0], key[1], page.shelf, page.key, url.id)
+    def _import_page(self, known: LoadedCollection, key: UrlKey, url: UrlExport, page: PageExport) -> None:
+        self._urls.revisits.save_page(key, page.history, (page.shelf, page.key), page.gone)
         self._urls.revisits.update_site_sums(known, key[0], url.role, None, page.history)
         if page.shelf == DISMISSED_SHELF:
-            self._counters.add(known.row.id, DISMISSED_WAITING)
+            self._counters.add(known.row.id, Bucket.DISMISSED_WAITING)
         else:
-            self._urls.page_replacement.add(known, True, url.in_links, key[0], url.id)
+            self._urls.page_replacement.add(known, True, url.in_links, key)
 
-    # -- away -------------------------------------------------------------------------------------------------
+    # -- removal ----------------------------------------------------------------------------------------------
 
     def forget_host(self, host: HostId) -> None:
-        """A host that was moved is no longer known here, nor counted."""
+        """Remove a host that another frontier has from now on, and its counts."""
         row = self._db.row("SELECT worker, site FROM host WHERE id = ?", (host,))
         if row is None:
             return
@@ -298,14 +256,14 @@ class HostTransfer:
             raise FrontierError("a host that is with a worker cannot be moved or forgotten; wait until it comes back")
         for number, refused in self._db.rows("SELECT collection, refused FROM work WHERE host = ?", (host,)):
             self._forget_collection(self._collections.by_id(number), host)
-            self._counters.add(number, HOSTS, -1)
+            self._counters.add(number, Bucket.HOSTS, -1)
             self._db.run(
                 "UPDATE site SET hosts = max(0, hosts - ?) WHERE collection = ? AND name = ?",
                 (not refused, number, row[1]),
             )
             self._db.run("DELETE FROM shelf WHERE collection = ? AND host = ?", (number, host))
         self._ready.remove(host)
-        for table in BELOW_HOSTS:
+        for table in TABLES_BELOW_HOST:
             self._db.run(f"DELETE FROM {table} WHERE host = ?", (host,))  # noqa: S608 (names of our own)
         self._db.run("UPDATE address SET host = NULL WHERE host = ?", (host,))
         self._db.run("DELETE FROM host WHERE id = ?", (host,))
@@ -314,15 +272,15 @@ class HostTransfer:
         number, key = known.row.id, (host, known.row.id)
         mentions = self._db.value("SELECT coalesce(sum(in_links), 0) FROM url WHERE host = ? AND collection = ?", key)
         self._urls.breadth.add_mentions(known, {host: -mentions})
-        self._ready.remove(host)  # each time anew: breadth puts it back, for all collections, when a gate moves
-        waiting = self._db.run("DELETE FROM pending WHERE host = ? AND collection = ?", key)
+        self._ready.remove(host)  # again: breadth adds it, for all collections, when a gate changes
+        pending = self._db.run("DELETE FROM pending WHERE host = ? AND collection = ?", key)
         self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", key)
-        self._urls.breadth.urls_removed(known, host, waiting)
+        self._urls.breadth.urls_removed(known, host, pending)
         for state, count in self._db.rows(
             "SELECT state, count(*) FROM url WHERE host = ? AND collection = ? GROUP BY 1", key
         ):
-            self._counters.add(number, state_bucket(state), -count)
-            self._counters.add(number, KNOWN, -count)
+            self._counters.add(number, Bucket.state(state), -count)
+            self._counters.add(number, Bucket.KNOWN, -count)
         for bucket, condition in EARLIER.items():
             count = self._db.value(
                 f"SELECT count(*) FROM url WHERE host = ? AND collection = ? AND {condition}",  # noqa: S608
@@ -332,22 +290,22 @@ class HostTransfer:
         chosen = self._db.value(
             "SELECT count(*) FROM due WHERE host = ? AND collection = ? AND shelf = ?", (*key, CHOSEN_SHELF)
         )
-        self._counters.add(number, CHOSEN_WAITING, -chosen)
+        self._counters.add(number, Bucket.CHOSEN_WAITING, -chosen)
         for shelf, history, role in self._db.rows(
             "SELECT shelf, history, role FROM page JOIN url USING (host, collection, id)"
             " WHERE page.host = ? AND page.collection = ?",
             key,
         ):
             self._urls.revisits.update_site_sums(known, host, role, read_history(history), None)
-            self._counters.add(number, DISMISSED_WAITING, -int(shelf == DISMISSED_SHELF))
+            self._counters.add(number, Bucket.DISMISSED_WAITING, -int(shelf == DISMISSED_SHELF))
         if known.config.replaces_pages:
             for url, in_links in self._db.rows("SELECT id, in_links FROM url WHERE host = ? AND collection = ?", key):
                 for kept in (True, False):
-                    self._urls.page_replacement.remove(known, kept, in_links, host, url)
+                    self._urls.page_replacement.remove(known, kept, in_links, (host, number, url))
 
 
 def _not_handed_out(url: UrlExport) -> UrlExport:
-    """What was handed out is kept as it was, or waits again."""
+    """A URL that was handed out is a kept page, or pending again."""
     if url.state != UrlState.HANDED_OUT:
         return url
     kept = UrlState.FETCHED if url.role == UrlRole.PAGE else UrlState.DROPPED

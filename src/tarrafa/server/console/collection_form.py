@@ -1,9 +1,9 @@
 """Console form that creates, copies and edits a collection, with versions and dry run.
 
-Promises: a form says what a file can say, with the same complaints, each at its field, and nothing typed is lost;
-what is wrong changes nothing. A new collection begins empty, from a preset, or as a copy. Every version is kept and
-shown with what changed. Before anything starts, or is even saved, one can see which URLs are in or out, and how much
-it will be.
+Promises: the form covers every field of a collection file, with the same complaints, each at its field; typed values
+are kept, and an invalid form changes nothing. A new collection begins empty, from a preset, or as a copy. Every version
+is kept and shown with its changes. Before a collection is saved or started, the dry run shows which URLs are in scope,
+and an estimate.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class FormFieldView:
     usual: list[str]
     wrong: list[str]
     choices: list[tuple[str, str]]
-    kept: int = 0  # so many entries, too many to be shown here, stay as they are
+    kept: int = 0  # number of entries that are too many to show, and are kept
     first: tuple[str, ...] = ()
 
     @property
@@ -65,7 +65,7 @@ class FormFieldView:
 
 @dataclass(frozen=True, slots=True)
 class FormDryRun:
-    """What came of trying what stands in the form."""
+    """The dry run of a form."""
 
     urls: str = ""
     is_wanted: bool = False
@@ -74,10 +74,10 @@ class FormDryRun:
 
 
 class CollectionFormPages:
-    """The pages about what a collection is."""
+    """The pages about the configuration of a collection."""
 
-    def __init__(self, coordinator: Coordinator, rehearsal: DryRun) -> None:
-        self._coordinator, self._rehearsal = coordinator, rehearsal
+    def __init__(self, coordinator: Coordinator, dry_run: DryRun) -> None:
+        self._coordinator, self._dry_run = coordinator, dry_run
 
     def guarded_routes(self) -> list[GuardedRoute]:
         admin, look = AccessLevel.ADMIN, AccessLevel.VIEWER
@@ -142,7 +142,7 @@ class CollectionFormPages:
         return request.redirect(f"/console/c/{made.name}")
 
     async def redirect_to_form(self, request: ConsoleRequest) -> Response:
-        """Whoever comes to what was tried by a link, in the other language perhaps."""
+        """A dry run was opened by a link, for example in the other language."""
         asked = request.http.url
         return request.redirect(asked.path.removesuffix("/try") + (f"?{asked.query}" if asked.query else ""))
 
@@ -209,19 +209,19 @@ class CollectionFormPages:
 
     async def dry_run_json(self, request: ConsoleRequest) -> Response:
         collection = await self._config(request.param("name"))
-        return request.json({"name": collection.name, "estimate": await self._rehearsal.estimate(collection)})
+        return request.json({"name": collection.name, "estimate": await self._dry_run.estimate(collection)})
 
     async def _dry_run_response(self, request: ConsoleRequest, urls: str) -> Response:
         collection, _ = await self._config(request.param("name")), request.translator
         judged, sentence = ScopeCheckResponse([], []), ""
         try:
-            judged = await self._rehearsal.check_scope(collection, urls.splitlines())
+            judged = await self._dry_run.check_scope(collection, urls.splitlines())
         except ConfigError as error:
             sentence = _.render(error.message)
         return self._page(
             request, "console/dry_run.html", 400 if sentence else 200, name=collection.name, urls=urls,
             verdicts=judged.verdicts, sentence=sentence, unknown=judged.unknown,
-            estimate=await self._rehearsal.estimate(collection), most=URLS_MAX,
+            estimate=await self._dry_run.estimate(collection), most=URLS_MAX,
         )  # fmt: skip
 
     async def _form_dry_run(
@@ -232,15 +232,15 @@ class CollectionFormPages:
         origin: Collection | None,
         editing: str = "",
     ) -> Response:
-        """The form as it was sent, with what would come of it."""
+        """The form as it was sent, with its dry run."""
         urls, wants_estimate, _ = request.form.get("urls"), request.form.get("try") == "estimate", request.translator
         tried, complaints, sentence = FormDryRun(urls, True), draft.complaints, ""
         if draft.collection is not None:
             try:
                 if wants_estimate:
-                    tried = replace(tried, estimate=await self._rehearsal.estimate(draft.collection))
+                    tried = replace(tried, estimate=await self._dry_run.estimate(draft.collection))
                 else:
-                    judged = await self._rehearsal.check_scope(draft.collection, urls.splitlines())
+                    judged = await self._dry_run.check_scope(draft.collection, urls.splitlines())
                     tried = replace(tried, judged=judged)
             except ConfigError as error:
                 sentence = _.render(error.message)
@@ -287,7 +287,7 @@ class CollectionFormPages:
         )  # fmt: skip
 
     def _revision(self, name: str) -> int | str:
-        """Of what is in force, for the form: when it comes back, somebody else may have changed it."""
+        """The current revision, to detect a concurrent edit when the form is sent."""
         status = self._coordinator.overview.status(name)
         return status.revision if status is not None else ""
 
@@ -299,7 +299,7 @@ class CollectionFormPages:
 
 
 def _typed_fields(request: ConsoleRequest) -> dict[str, list[str]]:
-    """What was typed, field by field; what the form says besides is not a collection's."""
+    """The typed values by field, without the form's own fields."""
     found: dict[str, list[str]] = {}
     for name, value in request.form.fields:
         if name not in NON_FIELD_NAMES:

@@ -45,7 +45,7 @@ class LiveUpdates:
         self, request: ConsoleRequest, parts: PageParts, more: Callable[[SystemSnapshot], dict[str, Any]] | None = None
     ) -> Response:
         if self._count >= STREAMS_MAX:
-            raise HTTPException(503, "too many look on; load the page again to see it as it is now")
+            raise HTTPException(503, "too many live pages are open; load the page again for the current state")
 
         def news() -> bytes:
             picture = self._picture()
@@ -65,7 +65,7 @@ class LiveUpdates:
                     await asyncio.wait_for(self._ending.wait(), EVERY_S)
                 except TimeoutError:
                     continue
-        except NotFound:  # what it was about is gone
+        except NotFound:  # its subject was deleted
             return
         finally:
             self._count -= 1

@@ -1,8 +1,8 @@
 """Prometheus metrics of collections, nodes and processes (/metrics).
 
-Promises: one answer per question, made from the picture that everybody sees; conventional names and base units; what
-only grows is a counter. There are no labels of hosts or URLs: however large the Web, the number of series is that of
-collections, statuses, nodes and processes.
+Promises: each response is made from the same snapshot as the pages; conventional names and base units; values that only
+grow are counters. There are no labels of hosts or URLs: the number of series is that of collections, statuses, nodes
+and processes.
 """
 
 from collections.abc import Callable, Iterable, Iterator

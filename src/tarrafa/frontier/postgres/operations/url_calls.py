@@ -10,7 +10,8 @@ from operator import attrgetter
 from tarrafa.frontier.messages import RANK_STEP, DiscoveredUrl, HostCounts, RetryBatch, UrlStatusFacts, UrlWeight
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.frontier.store.database import ALL_ROWS, SWEPT
-from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor, status_facts
+from tarrafa.frontier.store.lookup import status_facts
+from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor
 from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import HostId, Status, UrlState, can_be_retried
 
@@ -62,7 +63,7 @@ def retry_host(work: PostgresTransaction, host: HostId) -> None:
     work.db.lock_site_sessions([(number, host) for number in work.breadth_collections()], [host])
     for known in work.store.collections.all():
         work.db.prefetch_first("url", [(host, known.row.id)], ALL_ROWS)
-    work.store.host_retries.retry_host(host)
+    work.store.retries.retry_host(host)
 
 
 @in_transaction
@@ -82,12 +83,12 @@ def retry_by_status(work: PostgresTransaction, name: str, status: int, after: Fr
     work.db.lock_site_sessions([(one, host) for one in work.breadth_collections() for host in found], found)
     work.db.prefetch("url", keys)
     work.db.prefetch("page", keys)
-    return RetryBatch(work.store.status_retries.requeue(known, keys), next_cursor(keys, most, hosts))
+    return RetryBatch(work.store.retries.requeue(known, keys), next_cursor(keys, most, hosts))
 
 
 @in_transaction
 def host_counts(work: PostgresTransaction, name: str) -> HostCounts:
-    return work.store.host_retries.host_counts(name, lambda sql: work.cursor.execute(sql.encode()).fetchone() or (0, 0))
+    return work.store.lookup.host_counts(name, lambda sql: work.cursor.execute(sql.encode()).fetchone() or (0, 0))
 
 
 def _columns(items: Sequence[object], *fields: str) -> list[list[object]]:

@@ -14,7 +14,7 @@ from tarrafa.frontier.messages import (
     UrlStatusFacts,
     WorkerLeaseStatus,
 )
-from tarrafa.frontier.store.retries import HOSTS_SHOWN, SAMPLES_SHOWN
+from tarrafa.frontier.store.lookup import HOSTS_SHOWN, SAMPLES_SHOWN
 from tarrafa.frontier.transfer.host_export import ExportCatalogue
 from tarrafa.model import HostId
 
