@@ -309,7 +309,7 @@ def test_suffixes_of_a_collection_say_where_its_sites_end(data):
 def test_without_a_survey_one_line_says_so(data):
     write(data, [a_record(A, links=[B])])
     catch_up(data, lambda collection, weights: None)
-    with pytest.raises(DataError, match="no survey of the sites yet"):
+    with pytest.raises(DataError, match="no ranking of the sites yet"):
         SiteReader(data).site("a.test")
     path_of_sites(data).write_bytes(b"no database at all")
     with pytest.raises(DataError, match="tarrafa rebuild graph"):

@@ -131,7 +131,7 @@ def status_counts(found: GraphArrays) -> Iterator[tuple[int, int, int]]:
 
 
 def _read_nodes(connection: apsw.Connection, nodes: int, counters: dict[str, int]) -> GraphArrays:
-    nobody = np.iinfo(np.int32).max
+    no_group = np.iinfo(np.int32).max
     groups, collections, first = array("i"), array("i"), array("i")
     numbers: defaultdict[int, dict[int, int]] = defaultdict(dict)
     statuses: Counter[int] = Counter()
@@ -141,7 +141,7 @@ def _read_nodes(connection: apsw.Connection, nodes: int, counters: dict[str, int
             first.append(node)
             collections.append(collection)
         if node > len(groups) + 1:
-            groups.extend(repeat(nobody, node - len(groups) - 1))
+            groups.extend(repeat(no_group, node - len(groups) - 1))
         groups.append(group)
         statuses[(group << STATUS_BITS) + min(max(status, -STATUS_MAX), STATUS_MAX)] += 1
     return GraphArrays(

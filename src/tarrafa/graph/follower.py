@@ -127,23 +127,23 @@ class GraphFollower:
 
 
 def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None:
-    """Follow the archive until told to stop, and start the ranking process when the graph has changed enough."""
+    """Follow the archive until `stop` is set, and start the ranking process when the graph has changed enough."""
     with GraphFollower(data, deliver) as follower:
-        told_at, read_at = 0.0, boottime()
-        surveyor = RankingScheduler(data, follower.incarnation)
+        delivered_at, read_at = 0.0, boottime()
+        scheduler = RankingScheduler(data, follower.incarnation)
         while not stop.is_set():
             read = follower.read(stop)
             read_at = boottime() if read else read_at
-            if surveyor.poll(follower.turned, boottime() - read_at):
+            if scheduler.poll(follower.turned, boottime() - read_at):
                 follower.ranks.reload()
-            if boottime() - told_at >= DELIVER_EVERY_S:
+            if boottime() - delivered_at >= DELIVER_EVERY_S:
                 while follower.deliver_weights() == WEIGHTS_PER_CALL and not stop.is_set():
                     pass
                 follower.deliver_ranks()
-                told_at = boottime()
+                delivered_at = boottime()
             if not read:
                 stop.wait(POLL_S)
-        surveyor.close(follower.turned)
+        scheduler.close(follower.turned)
 
 
 def catch_up(data: DataDirectory, deliver: Deliver) -> int:
@@ -202,7 +202,7 @@ def behind(data: DataDirectory, until: Cursor | None = None, collection: str | N
     """0 when graph and frontier hold all records of the archive (now, or at a given moment), of all collections or of
     one; otherwise roughly the number of missing bytes and weights.
 
-    The archive's length is read first: records that become durable later were not there when the caller asked.
+    The archive's length is read first: records that become durable later were not there at the time of the call.
     """
     upto = visit_lengths(data.archive) if until is None else until
     seen, undelivered = _read_progress(data, collection)

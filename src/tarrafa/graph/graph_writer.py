@@ -77,7 +77,7 @@ class _NodeState:
 
     number: int
     depth: int | None = None
-    told: int | None = None
+    frontier_depth: int | None = None  # that the frontier knows
     in_links: int = 0
     visit: int = -1
     owner: int | None = None
@@ -98,9 +98,9 @@ def _lower(old: int | None, new: int) -> bool:
     return old is None or new < old
 
 
-def _undelivered_depth(depth: int | None, told: int | None) -> int:
+def _undelivered_depth(depth: int | None, frontier_depth: int | None) -> int:
     """A depth to deliver to the frontier; -1: nothing new."""
-    return depth if depth is not None and _lower(told, depth) else -1
+    return depth if depth is not None and _lower(frontier_depth, depth) else -1
 
 
 class GraphWriter:
@@ -206,8 +206,8 @@ class GraphWriter:
         where = (self.state.file_number(entry.file), entry.start) if page is not None and page.text else (None, None)
         self._visited.append((outcome.status, outcome.at, title, *where, node.number))
         self._changed.add(node)
-        if _lower(node.told, record.depth):
-            node.told = record.depth
+        if _lower(node.frontier_depth, record.depth):
+            node.frontier_depth = record.depth
         self._reach(node, record.depth)
         edges = out_edges(record)
         if edges is not None:
@@ -218,7 +218,7 @@ class GraphWriter:
         """Replace the outlinks of a node, and update the in-links of their targets.
 
         The worker has already sent each target to the frontier, with the depth of the visit: the frontier knows that
-        much (`told`). Only a lower depth is news.
+        much (`frontier_depth`). Only a lower depth is news.
         """
         source = node.number
         ways: set[tuple[int, bool]] = set()
@@ -234,8 +234,8 @@ class GraphWriter:
             new.add(target.number)
             turned.add((target.number, edge.hops is not None))
             if edge.hops is not None:
-                if _lower(target.told, handed_depth + edge.hops):
-                    target.told = handed_depth + edge.hops
+                if _lower(target.frontier_depth, handed_depth + edge.hops):
+                    target.frontier_depth = handed_depth + edge.hops
                     self._changed.add(target)
                 assert node.depth is not None, "a visited node was handed out with a depth"
                 self._reach(target, node.depth + edge.hops)
@@ -278,7 +278,7 @@ class GraphWriter:
             return
         node.depth = depth
         self._changed.add(node)
-        if _lower(node.told, depth):
+        if _lower(node.frontier_depth, depth):
             self._dirty.add(node.number)
         if node.visit >= 0:
             self._falling.append(node)
@@ -349,7 +349,7 @@ class GraphWriter:
         many("INSERT INTO nodes (node, id, collection, url, host) VALUES (?, ?, ?, ?, ?)", self._new)
         many(
             "UPDATE nodes SET depth = ?, told = ?, in_links = ?, visit = ?, owner = ?, stamp = ? WHERE node = ?",
-            ((n.depth, n.told, n.in_links, n.visit, n.owner, n.stamp, n.number) for n in self._changed),
+            ((n.depth, n.frontier_depth, n.in_links, n.visit, n.owner, n.stamp, n.number) for n in self._changed),
         )
         many(
             "UPDATE nodes SET status = ?, visited_at = ?, title = coalesce(?, title), file = coalesce(?, file),"
@@ -381,8 +381,8 @@ class GraphWriter:
                 WHERE n.node IN ({", ".join(map(str, nodes))}) ORDER BY c.collection, n.host, n.id"""  # noqa: S608
         )
         return [
-            (name, node, UrlWeight(host, key, in_links, _undelivered_depth(depth, told), host_key(url)))
-            for name, node, host, key, in_links, depth, told, url in found
+            (name, node, UrlWeight(host, key, in_links, _undelivered_depth(depth, known), host_key(url)))
+            for name, node, host, key, in_links, depth, known, url in found
         ]
 
     def mark_delivered(self, nodes: list[int]) -> None:
@@ -396,8 +396,8 @@ class GraphWriter:
             )
         for number in nodes:
             node = self._by_number.get(number)
-            if node is not None and node.depth is not None:
-                node.told = node.depth if node.told is None else min(node.told, node.depth)
+            if node is not None and node.depth is not None and _lower(node.frontier_depth, node.depth):
+                node.frontier_depth = node.depth
 
     def has_falling_depths(self) -> bool:
         return bool(self._rows("SELECT EXISTS (SELECT 1 FROM falling)")[0][0])

@@ -9,8 +9,8 @@ of schedules: see `ranking_schedule`.
 """
 
 import os
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -130,9 +130,7 @@ def _sync(path: Path) -> None:
 def _host_rows(
     found: GraphArrays, names: GroupNames, among: HostGraph, weights: NDArray[np.float64]
 ) -> Iterator[SiteRow]:
-    statuses: dict[int, dict[int, int]] = defaultdict(dict)
-    for group, status, count in status_counts(found):
-        statuses[group][status] = count
+    statuses = _statuses(found, range(len(names.keys)))
     for group, (collection, key) in enumerate(zip(names.collections, names.keys, strict=True)):
         name = key.partition("://")[2].rpartition(":")[0]
         figures = _figures(statuses[group], float(weights[group]))
@@ -143,11 +141,7 @@ def _host_rows(
 def _site_rows(
     found: GraphArrays, names: GroupNames, among: HostGraph, weights: NDArray[np.float64]
 ) -> Iterator[SiteRow]:
-    statuses: dict[int, dict[int, int]] = defaultdict(dict)
-    for group, status, count in status_counts(found):
-        own = statuses[names.site_of[group]]
-        own[status] = own.get(status, 0) + count
-    site_of = np.array(names.site_of, np.int64)
+    statuses, site_of = _statuses(found, names.site_of), np.array(names.site_of, np.int64)
     sums, hosts = np.bincount(site_of, weights=weights), np.bincount(site_of)
     for number, (collection, name) in enumerate(names.sites):
         figures = _figures(statuses[number], float(sums[number]))
@@ -155,16 +149,19 @@ def _site_rows(
         yield SiteRow(collection, name, *figures, *lists, hosts=int(hosts[number]))
 
 
-def _figures(statuses: dict[int, int], rank: float) -> tuple[int, int, int, float, dict[int, int]]:
+def _statuses(found: GraphArrays, number_of: Sequence[int]) -> dict[int, Counter[int]]:
+    """The numbers of URLs by status, for each host or site; `number_of`: its number for each group."""
+    statuses: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for group, status, count in status_counts(found):
+        statuses[number_of[group]][status] += count
+    return statuses
+
+
+def _figures(statuses: Counter[int], rank: float) -> tuple[int, int, int, float, dict[int, int]]:
     """URLs known, visited, fetched successfully; their rank; the statuses of those visited."""
-    known, seen = sum(statuses.values()), {status: count for status, count in statuses.items() if status}
-    return (
-        known,
-        sum(seen.values()),
-        sum(count for status, count in seen.items() if status in FETCHED_STATUSES),
-        rank,
-        seen,
-    )
+    seen = {status: count for status, count in statuses.items() if status}
+    fetched = sum(count for status, count in seen.items() if status in FETCHED_STATUSES)
+    return statuses.total(), sum(seen.values()), fetched, rank, seen
 
 
 def main(data: DataDirectory) -> None:

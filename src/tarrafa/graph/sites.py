@@ -248,7 +248,7 @@ class SiteReader:
         try:
             found = self._path.stat()
         except OSError:
-            raise NotReady(f"{self._path}: no survey of the sites yet; the link graph makes one in its time") from None
+            raise NotReady(f"{self._path}: no ranking of the sites yet; the graph follower starts one") from None
         identity, file = (found.st_ino, found.st_mtime_ns), _file(self._path)
         if getattr(self._local, "identity", None) != identity:
             self._local.connection = file.open_readonly()

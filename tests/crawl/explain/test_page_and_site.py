@@ -111,7 +111,7 @@ async def test_a_damaged_archive_costs_the_words_only(data, damage):
 async def test_what_nobody_knows_is_one_clear_line(data):
     with pytest.raises(ConfigError, match="no crawled page is or links to this URL"):
         await page(data, HOME)
-    with pytest.raises(DataError, match="no survey of the sites yet"):
+    with pytest.raises(DataError, match="no ranking of the sites yet"):
         await site(data, "um.br")
     crawled(data, a_record(HOME, links=["http://www.dois.br/"]))
     for wrong in ("ftp://um.br/", "", "http://", "\x00"):
