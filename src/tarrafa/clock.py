@@ -1,9 +1,9 @@
 """The injected `Clock`: the only source of time, real or scaled, and the boot time that leases use.
 
-All time in Tarrafa comes from one injected `Clock`. Within a process it never jumps: it is anchored once and then runs
-with CLOCK_BOOTTIME, which counts suspended time too and which cannot be set. A scaled clock runs faster than the real
-one, so that a test covers thirty days in a minute; the Web, delays and due dates share it, while leases, time-outs and
-fencing always use `boottime()`, because the machine they protect against is real.
+Within a process the clock never jumps: it is anchored once and then runs with CLOCK_BOOTTIME, which counts suspended
+time too and which cannot be set. A scaled clock runs faster than the real one, so that a test covers thirty days in a
+minute; the Web, delays and due dates share it, while leases, time-outs and fencing always use `boottime()`, because the
+machine they protect against is real.
 """
 
 import asyncio

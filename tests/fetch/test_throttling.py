@@ -1,4 +1,4 @@
-"""Bandwidth and memory: the bucket, the basin, and transfers that are held back and go on."""
+"""Bandwidth and memory: the token bucket, the memory budget, and transfers that are held back and go on."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,13 +21,13 @@ class Time:
         return self.now
 
 
-def test_a_valve_lets_the_burst_in_and_then_the_rate():
+def test_a_limiter_lets_the_burst_in_and_then_the_rate():
     time = Time()
-    valve = BandwidthLimiter(1_000.0, burst=500.0, clock=time)
+    limiter = BandwidthLimiter(1_000.0, burst=500.0, clock=time)
     passed = 0
     for _ in range(10_000):
-        if not valve.wait_s():
-            valve.take(100)
+        if not limiter.wait_s():
+            limiter.take(100)
             passed += 100
         time.now += 0.001
     assert 10_000 <= passed <= 10_000 + 500 + 100
@@ -35,72 +35,72 @@ def test_a_valve_lets_the_burst_in_and_then_the_rate():
 
 def test_a_part_larger_than_the_bucket_passes_and_is_paid_for():
     time = Time()
-    valve = BandwidthLimiter(1_000.0, burst=0.0, clock=time)
-    assert valve.wait_s() == 0.0
-    valve.take(16_000)
-    assert valve.wait_s() == pytest.approx(16.0)
+    limiter = BandwidthLimiter(1_000.0, burst=0.0, clock=time)
+    assert limiter.wait_s() == 0.0
+    limiter.take(16_000)
+    assert limiter.wait_s() == pytest.approx(16.0)
     time.now += 15.0
-    assert valve.wait_s() == pytest.approx(1.0)
+    assert limiter.wait_s() == pytest.approx(1.0)
     time.now += 1.0
-    assert valve.wait_s() == 0.0
+    assert limiter.wait_s() == 0.0
 
 
 def test_idle_time_saves_no_more_than_the_burst():
     time = Time()
-    valve = BandwidthLimiter(1_000.0, burst=200.0, clock=time)
+    limiter = BandwidthLimiter(1_000.0, burst=200.0, clock=time)
     time.now += 3_600.0
-    valve.take(300)
-    assert valve.wait_s() == pytest.approx(0.1)
+    limiter.take(300)
+    assert limiter.wait_s() == pytest.approx(0.1)
 
 
-def test_a_valve_without_a_rate_is_always_open():
-    valve = BandwidthLimiter(None)
-    valve.take(10**12)
-    assert valve.wait_s() == 0.0
+def test_a_limiter_without_a_rate_is_always_open():
+    limiter = BandwidthLimiter(None)
+    limiter.take(10**12)
+    assert limiter.wait_s() == 0.0
 
 
-class Pool:
-    """Somebody with a body."""
+class Holder:
+    """An object with a body."""
 
     def __init__(self, size: int) -> None:
         self.body = bytes(size)
 
 
-def filled(basin: BodyMemory, *sizes: int) -> list[Pool]:
-    pools = [Pool(size) for size in sizes]
-    for pool in pools:
-        basin.take(len(pool.body))
-    return pools
+def filled(memory: BodyMemory, *sizes: int) -> list[Holder]:
+    holders = [Holder(size) for size in sizes]
+    for holder in holders:
+        memory.take(len(holder.body))
+    return holders
 
 
-def test_a_full_basin_lets_the_fullest_go_on_and_nobody_else():
-    basin = BodyMemory(100, Time())
-    small, large, middle = filled(basin, 10, 60, 30)
-    assert not basin.has_room(small, 1, [large, middle])
-    assert not basin.has_room(middle, 1, [large, small])
-    assert basin.has_room(large, 1, [small, middle])
-    basin.release(large)
-    assert basin.has_room(small, 1, [middle])
+def test_a_full_memory_lets_only_the_largest_body_continue():
+    memory = BodyMemory(100, Time())
+    small, large, middle = filled(memory, 10, 60, 30)
+    assert not memory.has_room(small, 1, [large, middle])
+    assert not memory.has_room(middle, 1, [large, small])
+    assert memory.has_room(large, 1, [small, middle])
+    memory.release(large)
+    assert memory.has_room(small, 1, [middle])
 
 
-def test_when_the_foremost_has_left_the_next_one_goes_on():
-    basin = BodyMemory(50, Time())
-    small, large, middle = filled(basin, 30, 60, 40)
-    assert basin.has_room(large, 1, [small, middle])
-    basin.release(large)
-    assert not basin.has_room(small, 1, [middle])
-    assert basin.has_room(middle, 1, [small])
+def test_when_the_largest_body_is_released_the_next_one_continues():
+    memory = BodyMemory(50, Time())
+    small, large, middle = filled(memory, 30, 60, 40)
+    assert memory.has_room(large, 1, [small, middle])
+    memory.release(large)
+    assert not memory.has_room(small, 1, [middle])
+    assert memory.has_room(middle, 1, [small])
 
 
-def test_a_foremost_that_brings_nothing_gives_its_turn_away():
+def test_a_body_that_receives_nothing_gives_its_turn_away():
     time = Time()
-    basin = BodyMemory(50, time)
-    small, large = filled(basin, 10, 60)
-    assert basin.has_room(large, 1, [])
-    assert not basin.has_room(small, 1, [])
+    memory = BodyMemory(50, time)
+    small, large = filled(memory, 10, 60)
+    assert memory.has_room(large, 1, [])
+    assert not memory.has_room(small, 1, [])
     time.now += HANDOVER_S
-    assert basin.has_room(small, 1, [])
-    assert not basin.has_room(large, 1, [])
+    assert memory.has_room(small, 1, [])
+    assert not memory.has_room(large, 1, [])
 
 
 async def with_servers(
@@ -124,14 +124,14 @@ async def all_at_once(client: HttpClient, requests: list[FetchRequest]) -> list[
     return await asyncio.wait_for(asyncio.gather(*(client.fetch(request) for request in requests)), 30)
 
 
-async def test_transfers_that_share_a_valve_share_its_rate():
-    valve = BandwidthLimiter(1_000_000.0, burst=0.0)
+async def test_transfers_that_share_a_limiter_share_its_rate():
+    limiter = BandwidthLimiter(1_000_000.0, burst=0.0)
 
     brought: list[list[int]] = []  # by those who are not complete yet, each time that one is
 
     async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         async def fetched(request: FetchRequest) -> FetchResponse:
-            request.limiter = valve
+            request.limiter = limiter
             response = await client.fetch(request)
             brought.append([len(transfer.body) for transfer in client._transfers.values()])
             return response
@@ -156,7 +156,7 @@ async def test_a_host_has_its_own_rate():
     assert {slow.status, fast.status, small.status} == {200}
 
 
-async def test_a_small_document_does_not_wait_for_a_slow_valve():
+async def test_a_small_document_does_not_wait_for_a_slow_limiter():
     async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         requests[0].host_bandwidth = 500  # if it did, it would be half a minute
         return await all_at_once(client, requests)
@@ -169,16 +169,16 @@ async def test_memory_is_bounded_and_everybody_is_served_in_the_end():
 
     async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         nonlocal most
-        intake = client._backpressure
-        admits = intake.admit
+        backpressure = client._backpressure
+        admits = backpressure.admit
 
         def watched(transfer, size):
             nonlocal most
             admitted = admits(transfer, size)
-            most = max(most, intake.memory.held)
+            most = max(most, backpressure.memory.held)
             return admitted
 
-        intake.admit = watched  # type: ignore[method-assign]
+        backpressure.admit = watched  # type: ignore[method-assign]
         return await all_at_once(client, requests)
 
     responses, client = await with_servers([400_000] * 12, work, buffered_max=200_000)
@@ -271,8 +271,8 @@ async def test_a_connection_is_used_again_after_its_transfer_was_held_back():
 
     async with a_server(*[answer] * 3, keep=True) as server:
         client = HttpClient(10)
-        valve = BandwidthLimiter(1_000_000.0, burst=0.0)
-        request = FetchRequest("http://a.test/", [], server.place, limiter=valve)
+        limiter = BandwidthLimiter(1_000_000.0, burst=0.0)
+        request = FetchRequest("http://a.test/", [], server.place, limiter=limiter)
         sizes = [len((await client.fetch(request)).raw_body) for _ in range(3)]
         client.close()
     assert sizes == [50_000] * 3

@@ -150,14 +150,11 @@ def complaint_from_message(complaint: Message | str) -> Complaint:
     """Split the location from a message: `[section] key: what`, or `key: what`."""
     match = COMPLAINT_LOCATION.match(str(complaint))
     section, key = (match["section"] or "", match["key"] or "") if match else ("", "")
-    holder = _section_of(section) if section else Collection
+    sections = {field.name: field.type for field in msgspec.structs.fields(Collection)}
+    holder = sections.get(section) if section else Collection
     keys = {field.name for field in msgspec.structs.fields(holder)} if holder is not None else set()
     first, _, second = key.partition(".")
     return Complaint(section, key if f"{first}.{second}" in NESTED_KEYS else first if first in keys else "", complaint)
-
-
-def _section_of(name: str) -> Any:
-    return next((field.type for field in msgspec.structs.fields(Collection) if field.name == name), None)
 
 
 def _remove_cause(rest: dict[str, Any], error: msgspec.ValidationError) -> Complaint:

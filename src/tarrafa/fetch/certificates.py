@@ -1,13 +1,10 @@
 """TLS certificates: the CA bundle, reasons of failed verification, and hosts known to fail it.
 
-Chooses the CA bundle, and explains OpenSSL's verification results in few words. A collection whose policy is `accept`
-accepts a certificate that does not verify, and learns the reason. `DistrustedHosts` remembers such hosts for a while,
-so that not every one of their pages costs a handshake that must fail.
+A collection whose policy is `accept` accepts a certificate that does not verify, and learns the reason.
+`DistrustedHosts` remembers such hosts for a while, so that not every page of theirs costs a handshake that must fail.
 
-pycurl's wheel carries a libcurl that was built on another distribution: its own default is
-`/etc/pki/tls/certs/ca-bundle.crt`. pycurl looks into a few more places, but neither at SSL_CERT_FILE nor, on a machine
-without the ca-certificates package, at anything that exists; then no https site verifies. So the file is always passed
-explicitly.
+The CA bundle is always passed explicitly. pycurl's wheel carries a libcurl that was built on another distribution; it
+finds neither SSL_CERT_FILE nor, on a machine without the ca-certificates package, any file that exists.
 """
 
 import importlib

@@ -1,7 +1,6 @@
-"""HTTP request, response and header block, with header parsing and Retry-After.
+"""HTTP request, response and header block, with header parsing, body decoding and Retry-After.
 
-Defines a request and its response, and the pure functions that parse a header block and decode a body. Everything here
-is bounded: a megabyte that unpacks to a gigabyte is cut at the caller's limit.
+Promises: everything is bounded: a megabyte that unpacks to a gigabyte is cut at the caller's limit. Pure.
 """
 
 import re

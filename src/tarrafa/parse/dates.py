@@ -1,8 +1,7 @@
-"""Parses the dates of sitemaps (W3C datetime) and feeds (RFC 822) into seconds since 1970.
+"""Parses the dates of sitemaps (W3C's profile of ISO 8601) and feeds (RFC 822 and its successors).
 
-Promises: the dates of sitemaps (W3C's profile of ISO 8601: a year, a month, a day, or a time in a zone) and of feeds
-(RFC 822 and its successors) as seconds since 1970. Anything else gives 0, and so does a date before 1970: no page is
-that old, but zero is the default of many programs. A date in the future is returned as it is.
+Promises: seconds since 1970. Anything else gives 0, and so does a date before 1970: no page is that old, but zero is
+the default of many programs. A date in the future is returned as it is.
 Knows nothing of clocks: it never asks for the current time.
 """
 

@@ -173,7 +173,7 @@ def _parse_html(
         refresh=refresh,
         refresh_s=facts.refresh_s if refresh else 0.0,
         alternates=tuple(alternates),
-        feeds=_feeds(facts.feeds, links) if facts.feeds else (),
+        feeds=tuple(islice(dict.fromkeys(filter(None, map(links.resolve, facts.feeds))), FEEDS_MAX)),
         parser=PARSER,
     )
 
@@ -283,11 +283,6 @@ def _refresh_target(content: str) -> tuple[str, float]:
     if not found:
         return "", 0.0
     return (found[2] or found[3] or found[4] or "").strip(), float(found[1][:REFRESH_DIGITS_MAX] or 0)
-
-
-def _feeds(hrefs: list[str], links: LinkExtractor) -> tuple[str, ...]:
-    found = dict.fromkeys(url for href in hrefs if (url := links.resolve(href)))
-    return tuple(islice(found, FEEDS_MAX))
 
 
 def _remove_elements(document: Document, tags: tuple[str, ...]) -> None:

@@ -1,10 +1,9 @@
 """Computes the site (registrable domain) of a host by the public suffix list.
 
-Promises: the site is the registrable domain by the public suffix list, private section included (`foo.github.io` is a
-site of its own). An IP address, a name of one label and a public suffix are their own sites. The same list gives the
-same answer.
-Knows nothing of where the list comes from: the caller passes its text. The frontier keeps the snapshot that all workers
-use, so that an update of the list never moves a site; `fetch/suffix_list.py` reads the bundled list.
+Promises: the private section of the list counts (`foo.github.io` is a site of its own). An IP address, a name of one
+label and a public suffix are their own sites. The same list gives the same answer.
+Knows nothing of where the list comes from: the frontier keeps the snapshot that all workers use, so that an update of
+the list never moves a site; `fetch/suffix_list.py` reads the bundled list.
 """
 
 import re

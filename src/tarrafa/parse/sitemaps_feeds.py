@@ -2,8 +2,8 @@
 
 Promises: reads the Sitemaps protocol (sitemap, sitemap index, plain text, each of them gzipped or not), RSS 0.9x, 1.0
 and 2.0, and Atom. Any bytes give a `Listing`, in linear time and with a few megabytes of memory beside the result. Each
-URL appears once, canonical, with the latest change that its author claims. A file that declares entities is read no
-further. A file that is not well-formed XML is parsed strictly up to its fault, and leniently from there.
+URL appears once, canonical, with the latest change that its author claims. A file that is not well-formed XML is parsed
+strictly up to its fault, and leniently from there; one that declares entities is read no further.
 Knows nothing of hosts: the caller decides whether a sitemap may list a URL.
 
 The text streams through expat in pieces, and of its events only the children of an entry matter. Expat rescans an

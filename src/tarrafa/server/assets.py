@@ -24,14 +24,12 @@ def asset_url(name: str) -> str:
 
 
 class StaticAssets(StaticFiles):
-    """Serves the files."""
-
     def __init__(self) -> None:
         super().__init__(packages=[(PACKAGE, FOLDER)])
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        asked = f"/{FOLDER}/{path}?{scope['query_string'].decode('latin-1')}"
-        if response.status_code < 400 and asked == asset_url(path):
+        url = f"/{FOLDER}/{path}?{scope['query_string'].decode('latin-1')}"
+        if response.status_code < 400 and url == asset_url(path):
             response.headers["Cache-Control"] = CACHE_FOREVER
         return response

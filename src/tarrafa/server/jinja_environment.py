@@ -2,7 +2,7 @@
 
 Promises: templates see only prepared values; everything in them is escaped by default; numbers, dates and marked
 words look the same everywhere, as the reader's language writes them. A page of results is counted from 1. Knows
-nothing of HTTP or of where answers come from.
+nothing of HTTP or of the source of results.
 """
 
 import re
@@ -50,7 +50,7 @@ FACTOR_KINDS = frozenset({"links", "recent", "curated"})  # kinds of parts of a 
 
 @dataclass(frozen=True, slots=True)
 class HitView:
-    """A hit as the results show it. `more` leads to the others of its host, where there may be some."""
+    """A hit as the results show it. `more` links to more hits of its host, if there may be any."""
 
     place: int
     hit: Hit
@@ -75,13 +75,13 @@ class Pager:
 
     @property
     def numbers(self) -> range:
-        """A window around where we are."""
+        """A window around the current page."""
         first = max(1, min(self.page - PAGER_NUMBERS_SHOWN // 2, self.last - PAGER_NUMBERS_SHOWN + 1))
         return range(first, min(self.last, first + PAGER_NUMBERS_SHOWN - 1) + 1)
 
     @property
     def previous(self) -> int:
-        """The page before this one; the last, for those who went beyond the end."""
+        """The page before this one; the last page, beyond the end."""
         return min(self.page - 1, self.last)
 
     @property
@@ -104,8 +104,8 @@ def hit_views(result: SearchResult, asked: SearchParams, offset: int) -> list[Hi
 
 
 def _more_of_site_link(asked: SearchParams, site: str) -> str:
-    """A link to more of a host; none where there is nothing more to be had, or the text names a host already. The
-    condition comes first: behind an open quotation mark it would be a part of the phrase."""
+    """A link to more hits of a host; empty if there are none, or the query already names a host. The condition comes
+    first: behind an open quotation mark it would be part of the phrase."""
     typed = asked.q.lower()
     if not site or not asked.q or asked.like or "site:" in typed or "host:" in typed:
         return ""
@@ -113,7 +113,7 @@ def _more_of_site_link(asked: SearchParams, site: str) -> str:
 
 
 def type_badge(mime: str) -> str:
-    """A short name for what is no ordinary page."""
+    """A short name of a type other than HTML."""
     if mime in PLAIN_TYPES:
         return ""
     short = mime.partition("/")[2].removeprefix("x-").upper()
@@ -158,7 +158,7 @@ _http_statuses = frozenset(HTTPStatus)
 
 
 def format_change_rate(per_day: float, _: Translator) -> str:
-    """A rate of change as people say it."""
+    """A change rate in words."""
     if per_day >= 1:
         return _("about {count} times a day", count=_.significant(round(per_day, 1)))
     return _("about every {days} days", days=_.significant(round(1 / per_day, 1))) if per_day > 0 else ""
@@ -198,7 +198,7 @@ def _letters(match: re.Match[str]) -> str:
 
 
 def _url_with_bold_host(url: str) -> Markup:
-    """A URL with its host set off, so that nobody takes a path for one."""
+    """A URL with its host in bold, so that no path is mistaken for it."""
     scheme, _, rest = _short(readable_url(url)).partition("://")
     authority, slash, path = rest.partition("/")
     before, at, host = authority.rpartition("@")
@@ -206,7 +206,7 @@ def _url_with_bold_host(url: str) -> Markup:
 
 
 def type_query(kind: str) -> str:
-    """The search for pages that declare such a thing; none where it cannot be said."""
+    """The query for pages that declare an entity of this type."""
     return f'type:"{kind}"' if "://" in kind else f"type:{kind}"
 
 
@@ -239,7 +239,7 @@ class TemplateRenderer:
             "href": safe_href,
             "number": lambda value: _.number(value, 1 if isinstance(value, float) else 0),
             "decimals": lambda value: _.number(value, 2),
-            "seconds": lambda value: _.number(max(value, 0.001), 3),  # nothing takes none
+            "seconds": lambda value: _.number(max(value, 0.001), 3),  # 0 would look like a mistake
             "figures": _.significant,
             "often": lambda per_day: format_change_rate(per_day, _),
             "host": host_name_of,

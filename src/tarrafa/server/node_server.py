@@ -88,7 +88,7 @@ def add_coordinator_routes(console: Console, node: CoordinatorNode, token: Token
     for pages in (
         CollectionPages(coordinator, live),
         CollectionFormPages(coordinator, dry_run),
-        NodePages(coordinator, live, time.time),
+        NodePages(coordinator, live),
         UrlLookupPages(node),
         *both,
     ):

@@ -35,7 +35,7 @@ from tarrafa.triples.entity_reader import EntityReader, FoundEntity
 
 LIST_ITEMS_MAX = 1_000  # per JSON response
 FRONTIER_UNREACHABLE = "it does not answer"
-ENTITIES_SHOWN = 20  # of those that a page declares
+ENTITIES_SHOWN = 20  # of those a page declares
 
 
 class PageSiteRoutes:

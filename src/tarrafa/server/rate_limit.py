@@ -27,7 +27,7 @@ RATE_PER_S_MAX = 1_000_000.0
 BURST_S = 6.0
 BUCKETS_MAX = 20_000
 EXEMPT_PATHS = ("/static/", "/healthz", "/crawl/", "/shard/")  # the last two are for programs that know the token
-REQUEST_COSTS = {"/sparql": 5.0, "/suggest": 0.2, "/console/login": 2.0}  # of one question; of anything else: 1
+REQUEST_COSTS = {"/sparql": 5.0, "/suggest": 0.2, "/console/login": 2.0}  # per request; other paths: 1
 log = logging.getLogger(__name__)
 TOO_MANY_REQUESTS = "too many requests from your address: wait a moment"
 
@@ -36,7 +36,7 @@ _rate = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(?:/\s*(s|min))?").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """How much an address may ask. `local`: those at this machine, too."""
+    """Requests per second of an address. `local`: local requests are limited, too."""
 
     per_s: float = RATE_PER_S
     local: bool = False
@@ -44,7 +44,7 @@ class RateLimit:
 
     @classmethod
     def parse(cls, text: str, *, local: bool = False, behind_proxy: bool = False) -> "RateLimit":
-        """As on the command line: `10/s`, `90/min`; 0 is no limit."""
+        """Parse `10/s` or `90/min`; 0 is no limit."""
         found = _rate(text.strip())
         if found is None or float(found[1]) > RATE_PER_S_MAX:
             raise ConfigError(f"--rate-limit: {text[:40]!r}: say 10/s or 90/min, or 0 for no limit")
@@ -53,18 +53,18 @@ class RateLimit:
 
 
 class TokenBuckets:
-    """One per name, in seconds of the rate."""
+    """One token bucket per name."""
 
     def __init__(self, per_s: float, now: Callable[[], float] = monotonic, most: int = BUCKETS_MAX) -> None:
         self._per_s, self._now, self._most = per_s, now, most
         self._size = max(per_s * BURST_S, *REQUEST_COSTS.values())
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what was left, and when
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens left, and when
 
     def __len__(self) -> int:
         return len(self._left)
 
     def take(self, name: str, cost: float = 1.0) -> float:
-        """0: it was there, and is taken. Else how many seconds until it will be."""
+        """Take `cost` tokens and return 0; if there are too few, the seconds until there are enough."""
         now = self._now()
         left, at = self._left.pop(name, (self._size, now))
         left = min(self._size, left + (now - at) * self._per_s)
@@ -76,7 +76,7 @@ class TokenBuckets:
 
 
 class RateLimitMiddleware:
-    """Stands before everything."""
+    """Refuses requests above the limit, before any other work."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class RateLimitMiddleware:
         request = Request(scope)
         if not self._limit.behind_proxy and not self._warned and FORWARDED_FOR in request.headers:
             self._warned = True
-            log.warning("requests come through a proxy, and all count as one: --behind-proxy tells them apart")
+            log.warning("requests come through a proxy and count as one client; --behind-proxy distinguishes them")
         if not self._limit.local and not self._limit.behind_proxy and is_local_request(request):
             return 0.0
         if self._exempt(request):

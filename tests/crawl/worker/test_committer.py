@@ -1,11 +1,13 @@
-"""Committer: the order of durability, and what becomes of hosts that are no longer ours."""
+"""Committer: the order of durability, links that are delivered once, and hosts that are no longer ours."""
 
 import asyncio
 from collections.abc import Callable
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
+from tarrafa.crawl.worker import committer as committer_module
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import COMMIT_VISITS_MAX, Committer, LinkCache, VisitRecorder, split_into_messages
 from tarrafa.crawl.worker.host_session import HostSession
@@ -171,9 +173,44 @@ async def test_what_waits_is_committed_when_it_is_asked_for_and_a_close_ends_the
     assert harness.log == ["record", "durable", "links", "finish"], "a commit under way comes to its end"
 
 
+async def test_a_visit_after_a_quiet_moment_is_committed_at_once(harness, monkeypatch):
+    monkeypatch.setattr(committer_module, "COMMIT_EVERY_S", 3_600.0)
+    monkeypatch.setattr(committer_module, "boottime", lambda: 10_000.0)
+    harness.frontier.after_discover = harness.committer.close
+    harness.finish_a_visit()
+    async with asyncio.timeout(30):
+        await harness.committer.run()
+    assert harness.log == ["record", "durable", "links", "finish"], "nobody waits for the clock"
+
+
 def test_reports_are_split_into_messages_by_their_size():
     session = a_session(Surroundings(), a_collection(), pages(1))
     robots = CachedRobots(200, b"digest", 1e12, b"x" * (5 << 20))
     reports = [(session, HostReport(number, 1, [], 0.0, 0.0, 0.0, keep=True, robots=robots)) for number in range(5)]
     assert [len(part) for part in split_into_messages(reports)] == [2, 2, 1]
     assert COMMIT_VISITS_MAX < 8_000, "so many visits fit in one message"
+
+
+def test_a_date_that_a_sitemap_gives_survives_a_shorter_way_in_the_same_breath():
+    listed = replace(offer("http://a.br/x", 3), announced=900.0)
+    for offers in ([listed, offer("http://a.br/x", 1)], [offer("http://a.br/x", 1), listed]):
+        assert LinkCache().filter_new(1, offers) == [replace(offer("http://a.br/x", 1), announced=900.0)]
+
+
+def test_what_was_told_is_not_told_again_unless_it_is_nearer_or_announced():
+    delivered = LinkCache()
+    delivered.remember(1, [offer("http://a.br/x", 2)])
+    assert delivered.filter_new(1, [offer("http://a.br/x", 2), offer("http://a.br/x", 3)]) == []
+    assert delivered.filter_new(2, [offer("http://a.br/x", 2)]) == [offer("http://a.br/x", 2)]
+    assert delivered.filter_new(1, [offer("http://a.br/x", 1)]) == [offer("http://a.br/x", 1)]
+    announced = replace(offer("http://a.br/x", 2), announced=5.0)
+    assert delivered.filter_new(1, [announced]) == [announced]
+
+
+def test_each_run_is_told_anew_and_a_straggler_of_an_earlier_one_tells_nothing_twice():
+    delivered, found = LinkCache(), offer("http://a.br/x", 2)
+    delivered.remember(1, [found], 1)
+    assert delivered.filter_new(1, [found], 2) == [found]
+    delivered.remember(1, [found], 2)
+    assert delivered.filter_new(1, [found], 2) == []
+    assert delivered.filter_new(1, [found], 1) == []

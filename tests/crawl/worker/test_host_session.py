@@ -7,9 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.clock import Clock
-from tarrafa.model import Status
-from tarrafa.parse.url import host_key
-from tests.crawl.worker.session_harness import BEGAN, HOST, Surroundings, a_collection, a_session, adopt, pages
+from tarrafa.config import Collection
+from tarrafa.crawl.worker.fetcher import HostResolver, ResolvedHost
+from tarrafa.frontier.messages import Lease
+from tarrafa.model import HostId, Status, Visit
+from tarrafa.parse.url import host_id, host_key, url_id
+from tests.crawl.worker.session_harness import (
+    BEGAN,
+    HOST,
+    Surroundings,
+    a_collection,
+    a_session,
+    adopt,
+    no_claim,
+    pages,
+)
 from tests.wait import wait_until
 
 
@@ -165,3 +177,21 @@ def test_a_failing_host_rests_as_long_as_before_whatever_is_edited():
     rests_until = session.pacing.next_at
     adopt(session, a_collection(politeness={"delay": 0}))
     assert session.pacing.next_at == rests_until > BEGAN + 59
+
+
+class NoSuchName(HostResolver):
+    async def resolve(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> ResolvedHost:
+        return ResolvedHost(error=Status.NAME_UNKNOWN, why="it does not resolve", unsure=name == "unsure.br")
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"), [("gone.br", 0, 1), ("gone.br", 1, 6), ("unsure.br", 1, 2), ("unsure.br", 5, 6)]
+)
+async def test_a_name_that_does_not_exist_is_looked_up_once_more_and_then_given_up(name, before, after):
+    around, collection = Surroundings(), a_collection(network={})
+    key = f"http://{name}:80"
+    visit = Visit(1, host_id(key), url_id(f"http://{name}/"), f"http://{name}/", 1, 0, 1)
+    session = around.session(Lease(host_id(key), key, 1, 1, 0.0, 0.0, 0.0, before, None, [visit]), collection)
+    session._resolver = NoSuchName(no_claim)
+    await session.run()
+    assert session.build_report([], keep=False).failures == after

@@ -1,8 +1,21 @@
-"""How much the workers of a machine may take, while they run."""
+"""How much the workers of a machine may take: fewer hosts where it is slow, none while it is offline."""
 
 import pytest
 
-from tarrafa.crawl.worker.resource_limits import UNLIMITED, ResourceLimits, ResourceShare, limits_path, write_limits
+from tarrafa.crawl.worker import resource_limits
+from tarrafa.crawl.worker.resource_limits import (
+    OFFLINE_HOSTS,
+    OFFLINE_PAUSE_S,
+    RECOVERY_S,
+    STARVED_PAUSE_S,
+    UNLIMITED,
+    OverloadControl,
+    ResourceLimits,
+    ResourceShare,
+    limits_path,
+    write_limits,
+)
+from tarrafa.crawl.worker.stats import WorkerNotices
 from tarrafa.runtime.data_dir import DataDirectory
 
 CONNECTIONS_MAX = 600
@@ -54,3 +67,53 @@ def test_what_is_handed_out_is_seen_with_the_next_look_and_only_news_is_news(dat
 def test_a_file_that_cannot_be_read_rations_nothing(data, content):
     limits_path(data).write_bytes(content)
     assert ResourceShare(data, 2, CONNECTIONS_MAX).current == UNLIMITED
+
+
+@pytest.fixture
+def now(monkeypatch):
+    moment = [1_000.0]
+    monkeypatch.setattr(resource_limits, "boottime", lambda: moment[0])
+    return moment
+
+
+def test_a_slow_machine_visits_half_of_the_hosts_and_more_again_later(now):
+    notices = WorkerNotices("", str)
+    control = OverloadControl([], lambda share: int(100 * share), notices)
+    control.note_overload()
+    control.note_overload()
+    assert control.hosts_at_once() == 50, "not twice within a moment"
+    assert "too busy: visiting 50 hosts" in notices.text()
+    now[0] += STARVED_PAUSE_S + 1
+    control.note_overload()
+    assert control.hosts_at_once() == 25
+    control.recover()
+    assert control.hosts_at_once() == 25, "not at once"
+    shares = []
+    while control.hosts_at_once() < 100:
+        now[0] += RECOVERY_S + 1
+        control.recover()
+        shares.append(control.hosts_at_once())
+    assert shares[:2] == [31, 39]
+    assert notices.text() == ""
+
+
+def test_a_place_is_wanted_by_others_when_there_is_no_room_or_an_address_is_held():
+    control = OverloadControl([1, 2], lambda share: 3, WorkerNotices("", str))
+    assert control.room() == 1
+    assert not control.is_place_wanted(holds_address=False)
+    assert control.is_place_wanted(holds_address=True)
+    assert OverloadControl([1, 2], lambda share: 2, WorkerNotices("", str)).is_place_wanted(holds_address=False)
+
+
+def test_many_different_hosts_out_of_reach_in_a_row_mean_offline(now):
+    control = OverloadControl([], lambda share: 1, WorkerNotices("", str))
+    for host in range(OFFLINE_HOSTS - 1):
+        assert not control.note_reachability(host, False)
+    assert not control.note_reachability(0, False), "the same host again"
+    assert control.note_reachability(OFFLINE_HOSTS, False)
+    assert control.is_pausing()
+    now[0] += OFFLINE_PAUSE_S + 1
+    assert not control.is_pausing(), "hosts are leased again"
+    for host in range(OFFLINE_HOSTS):
+        control.note_reachability(host, False)
+    assert not control.note_reachability(1, True), "one that answers is enough"

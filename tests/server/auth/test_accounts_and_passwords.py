@@ -104,11 +104,11 @@ def test_a_name_that_cannot_be_one_is_refused(data, name):
 def test_a_name_is_given_once_and_a_stranger_cannot_be_changed(data):
     accounts = Accounts(data)
     accounts.add("ana", "admin", PASSWORD, 1.0)
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="exists already"):
         accounts.add("ana", "viewer", PASSWORD, 1.0)
-    with pytest.raises(ConfigError, match="bob: is not known here"):
+    with pytest.raises(ConfigError, match="bob: does not exist"):
         accounts.remove("bob")
-    with pytest.raises(ConfigError, match="bob: is not known here"):
+    with pytest.raises(ConfigError, match="bob: does not exist"):
         accounts.set_password("bob", PASSWORD, 1.0)
 
 

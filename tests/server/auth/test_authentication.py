@@ -272,7 +272,9 @@ def test_once_somebody_is_known_those_at_this_machine_sign_in_too(data):
 def test_listening_to_other_machines_needs_somebody_who_can_be_known(data, behind_proxy):
     host = "127.0.0.1" if behind_proxy else "0.0.0.0"
     entry = Authenticator(data, SteppedClock(), behind_proxy=behind_proxy)
-    with pytest.raises(ConfigError, match=r"somebody must be known: `tarrafa user add NAME`, or a token") as raised:
+    with pytest.raises(
+        ConfigError, match=r"an account or token is needed: `tarrafa user add NAME`, or a token"
+    ) as raised:
         entry.check_listen_address(host)
     assert "\n" not in str(raised.value)
     Authenticator(

@@ -93,8 +93,8 @@ def test_a_password_is_typed_where_nobody_sees_it(data, tmp_path):
         (["add", "bia"], "", "no password given: type it when asked, or send it to standard input as one line"),
         (["add", "bia"], "short\n", "a password has 10 to 1,000 characters, not 5"),
         (["add", "../bia"], f"{PASSWORD}\n", "user '../bia': a name has letters, digits and"),
-        (["password", "dora"], f"{PASSWORD}\n", "user dora: is not known here; `tarrafa user list` shows who is"),
-        (["remove", "dora"], "", "user dora: is not known here; `tarrafa user list` shows who is"),
+        (["password", "dora"], f"{PASSWORD}\n", "user dora: does not exist; `tarrafa user list` shows all users"),
+        (["remove", "dora"], "", "user dora: does not exist; `tarrafa user list` shows all users"),
     ],
 )
 def test_what_is_wrong_with_an_account_is_one_line(data, monkeypatch, capsys, arguments, given, said):

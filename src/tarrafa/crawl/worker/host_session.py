@@ -269,7 +269,9 @@ class HostSession:
         if resolved.error == Status.ADDRESS_REFUSED:
             return True  # every URL gets this error
         if resolved.error:
-            if not (resolved.unsure and self._overload.note_reachability(self.lease.host, False)):
+            if not resolved.unsure and self.lease.failures:  # the name does not exist, and did not a while ago
+                self.requests.back_off(0.0, resolved.why, self.collection.fetch.host_failures_max)
+            elif not (resolved.unsure and self._overload.note_reachability(self.lease.host, False)):
                 self.requests.back_off(0.0, resolved.why)
             return False
         if resolved.free_at:  # its address is busy with another host

@@ -89,9 +89,10 @@ class HostPacing:
     def note_success(self) -> None:
         self.failures, self.trouble = 0, ""
 
-    def back_off(self, now: float, retry_after_s: float, why: str, jitter: float) -> None:
-        """Leave the host alone: 60 s, doubling to a day, with jitter; longer if the host asks for that."""
-        self.failures, self.trouble = self.failures + 1, why.strip()
+    def back_off(self, now: float, retry_after_s: float, why: str, jitter: float, failures_min: int = 1) -> None:
+        """Leave the host alone: 60 s, doubling to a day, with jitter; longer if the host asks for that. It counts as at
+        least `failures_min` failures in a row."""
+        self.failures, self.trouble = max(self.failures + 1, failures_min), why.strip()
         backoff_s = self.politeness.backoff * 2 ** min(self.failures - 1, 20) * jitter
         self.postpone(now + min(BACKOFF_MAX_S, max(backoff_s, retry_after_s)))
 
@@ -143,8 +144,9 @@ class PoliteFetcher:
         if self._sleeper is not None:
             self._sleeper.cancel()
 
-    def back_off(self, retry_after_s: float, why: str) -> None:
-        self.pacing.back_off(self.clock.now(), retry_after_s, why, random.uniform(1.0, BACKOFF_JITTER_MAX))
+    def back_off(self, retry_after_s: float, why: str, failures_min: int = 1) -> None:
+        jitter = random.uniform(1.0, BACKOFF_JITTER_MAX)
+        self.pacing.back_off(self.clock.now(), retry_after_s, why, jitter, failures_min)
         self.left = True
 
     def attach_send_check(self, request: FetchRequest) -> None:

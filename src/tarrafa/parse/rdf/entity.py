@@ -143,7 +143,7 @@ def summarize_entities(entities: Sequence[PageEntity]) -> tuple[DeclaredEntity, 
     """The main entities that the page declares."""
     known = {entity.subject: entity for entity in entities}
     parts = {term for entity in entities for _, term in entity.properties if term in known and term != entity.subject}
-    classed = [entity for entity in entities if entity.classes and not _is_secondary(entity)]
+    classed = [entity for entity in entities if not _PAGE_FURNITURE_CLASSES.issuperset(entity.classes)]
     chosen = [entity for entity in classed if entity.subject not in parts] or classed
     return tuple(_summarize(entity, known) for entity in chosen[:SUMMARIES_MAX]) or _open_graph_summary(entities)
 
@@ -165,10 +165,6 @@ def searchable_kinds(entities: Sequence[PageEntity]) -> list[str]:
         if len(found) > KINDS_MAX:
             break
     return [*islice(found, KINDS_MAX), *(vocabulary.lower() for vocabulary in vocabularies(entities))]
-
-
-def _is_secondary(entity: PageEntity) -> bool:
-    return all(name in _PAGE_FURNITURE_CLASSES for name in entity.classes)
 
 
 def _summarize(entity: PageEntity, known: dict[str, PageEntity]) -> DeclaredEntity:
@@ -199,14 +195,12 @@ def _readable_value(term: str, known: dict[str, PageEntity]) -> str:
 
 def _text(term: str, length_max: int) -> str:
     value = literal_value(term)
-    text = value.text if value is not None else _last_part(iri_of(term))
+    if value is not None:
+        text = value.text
+    else:  # `https://schema.org/InStock` gives `InStock`; an IRI of another vocabulary stays whole
+        text = iri_of(term)
+        text = text[len(next(filter(text.startswith, PREFIXES.values()), "")) :]
     return " ".join(text[: 4 * length_max].split())[:length_max].rstrip()
-
-
-def _last_part(iri: str) -> str:
-    """`https://schema.org/InStock` gives `InStock`; any other IRI stays whole."""
-    vocabulary = next((one for one in PREFIXES.values() if iri.startswith(one)), "")
-    return iri[len(vocabulary) :]
 
 
 def _open_graph_summary(entities: Iterable[PageEntity]) -> tuple[DeclaredEntity, ...]:

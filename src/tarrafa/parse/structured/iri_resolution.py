@@ -1,8 +1,7 @@
 """Resolves IRI references against a base IRI (RFC 3986 section 5.2), without changing any spelling.
 
-Promises: RFC 3986 section 5.2 on text alone. IRIs stay IRIs: no letter is escaped and no host is rewritten, because two
-spellings are two names in RDF. Only dot segments are removed. (Links to fetch go through `parse.url`, which
-normalizes.)
+Promises: no letter is escaped and no host is rewritten, because two spellings are two names in RDF. Only dot segments
+are removed. (Links to fetch go through `parse.url`, which normalizes.)
 Knows nothing of CURIEs or of the characters that an IRI may hold.
 """
 
@@ -45,10 +44,6 @@ class BaseIri:
         joined = path if first == "/" else self._folder + path
         dots = "/." in joined or joined.startswith(".")
         return self._origin + (_without_dots(joined) if dots else joined) + rest
-
-    def rebase(self, reference: str) -> "BaseIri":
-        """The base that an xml:base sets, resolved against this one."""
-        return BaseIri(self.resolve(reference))
 
 
 def _normal(absolute: str) -> str:

@@ -61,10 +61,10 @@ class PresetResponse(msgspec.Struct, frozen=True):
 
 
 class DryRunRoutes:
-    """The routes about what is not yet."""
+    """The routes about dry runs."""
 
-    def __init__(self, coordinator: Coordinator, rehearsal: DryRun) -> None:
-        self._coordinator, self._rehearsal = coordinator, rehearsal
+    def __init__(self, coordinator: Coordinator, dry_run: DryRun) -> None:
+        self._coordinator, self._dry_run = coordinator, dry_run
 
     def api_routes(self) -> list[ApiRoute]:
         view, at = AccessLevel.VIEWER, COLLECTION_PATH
@@ -94,18 +94,18 @@ class DryRunRoutes:
         ]
 
     async def check_scope(self, request: ConsoleRequest, body: ScopeCheckRequest) -> ScopeCheckResponse:
-        return await self._rehearsal.check_scope(
+        return await self._dry_run.check_scope(
             await self._coordinator.definitions.in_force(request.param("name")), body.urls
         )
 
     async def estimate(self, request: ConsoleRequest) -> CrawlEstimate:
-        return await self._rehearsal.estimate(await self._coordinator.definitions.in_force(request.param("name")))
+        return await self._dry_run.estimate(await self._coordinator.definitions.in_force(request.param("name")))
 
     async def check_draft_scope(self, request: ConsoleRequest, body: DraftScopeCheckRequest) -> ScopeCheckResponse:
-        return await self._rehearsal.check_scope((await body.draft()).require_valid(), body.urls)
+        return await self._dry_run.check_scope((await body.draft()).require_valid(), body.urls)
 
     async def estimate_draft(self, request: ConsoleRequest, body: DefinitionRequest) -> CrawlEstimate:
-        return await self._rehearsal.estimate((await body.draft()).require_valid())
+        return await self._dry_run.estimate((await body.draft()).require_valid())
 
     async def presets(self, request: ConsoleRequest, query: PresetParams) -> list[PresetView]:
         return [PresetView(name, title) for name, title in presets.preset_titles(query.hl).items()]

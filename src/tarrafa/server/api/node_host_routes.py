@@ -65,8 +65,8 @@ class HostActionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 class NodeHostRoutes:
     """The routes about nodes, URLs and hosts."""
 
-    def __init__(self, home: CoordinatorNode) -> None:
-        self._home, self._coordinator = home, home.coordinator
+    def __init__(self, node: CoordinatorNode) -> None:
+        self._node, self._coordinator = node, node.coordinator
 
     def api_routes(self) -> list[ApiRoute]:
         view, admin, at = AccessLevel.VIEWER, AccessLevel.ADMIN, NODE_PATH
@@ -85,8 +85,8 @@ class NodeHostRoutes:
         ]
 
     async def list_nodes(self, request: ConsoleRequest) -> NodesResponse:
-        picture = self._coordinator.monitor.snapshot()
-        return NodesResponse(picture.nodes, picture.totals)
+        snapshot = self._coordinator.monitor.snapshot()
+        return NodesResponse(snapshot.nodes, snapshot.totals)
 
     async def get_node(self, request: ConsoleRequest) -> NodeSnapshot:
         return self._coordinator.monitor.snapshot().node(request.param("node"))
@@ -104,8 +104,8 @@ class NodeHostRoutes:
         return self._coordinator.monitor.snapshot().node(name).node.name
 
     async def look_up_url(self, request: ConsoleRequest, query: UrlLookupParams) -> Explanation:
-        now, address = self._coordinator.clock.now(), self._home.frontier_address
-        return await explain(self._home.data, parse_url_or_host(query.url), query.collection or None, now, address)
+        now, address = self._coordinator.clock.now(), self._node.frontier_address
+        return await explain(self._node.data, parse_url_or_host(query.url), query.collection or None, now, address)
 
     async def act_on_host(self, request: ConsoleRequest, body: HostActionRequest) -> None:
         url, name = parse_url_or_host(body.url), body.collection

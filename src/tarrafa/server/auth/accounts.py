@@ -90,13 +90,9 @@ class Accounts:
 
         def change(known: dict[str, Account]) -> None:
             if name in known:
-                raise ConfigError(
-                    f"user {name}: is there already; `tarrafa user password {name}` gives another password"
-                )
+                raise ConfigError(f"user {name}: exists already; `tarrafa user password {name}` changes the password")
             if len(known) >= ACCOUNTS_MAX:
-                raise ConfigError(
-                    f"user {name}: there are {ACCOUNTS_MAX:,} accounts already, and that is all there can be"
-                )
+                raise ConfigError(f"user {name}: there are {ACCOUNTS_MAX:,} accounts already, the maximum")
             known[name] = account
 
         self._change(change)
@@ -133,8 +129,8 @@ class Accounts:
         except OSError as error:
             raise DataError(f"{self._path}: cannot be read ({error.strerror or error})") from None
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            told = f"{error}; put a copy back, or remove it and add the users again"
-            raise DataError(f"{self._path}: is damaged ({told})") from None
+            advice = f"{error}; put a copy back, or remove it and add the users again"
+            raise DataError(f"{self._path}: is damaged ({advice})") from None
         return {account.name: account for account in accounts}
 
     def _change(self, change: Callable[[dict[str, Account]], None]) -> None:
@@ -173,7 +169,7 @@ class Accounts:
 def _require(name: str, known: dict[str, Account]) -> Account:
     found = known.get(name)
     if found is None:
-        raise ConfigError(f"user {name[:80]}: is not known here; `tarrafa user list` shows who is")
+        raise ConfigError(f"user {name[:80]}: does not exist; `tarrafa user list` shows all users")
     return found
 
 

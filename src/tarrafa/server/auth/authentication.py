@@ -128,18 +128,18 @@ class Authenticator:
         do = f"`tarrafa user add NAME`, or a token: --token-file FILE or the environment variable {TOKEN_VARIABLE}"
         if self.behind_proxy:
             raise ConfigError(
-                f"--behind-proxy: others reach the console through the proxy, so somebody must be known: {do}"
+                f"--behind-proxy: others reach the console through the proxy, so an account or token is needed: {do}"
             )
         if not is_loopback(host, "--host"):
             raise ConfigError(
-                f"--host {host}: other machines can reach the console there, so somebody must be known: {do}"
+                f"--host {host}: other machines can reach the console there, so an account or token is needed: {do}"
             )
 
     def advice(self, host: str) -> str:
         """A warning for the operator; empty, if there is none."""
         if self.is_secure or is_loopback(host, "--host"):
             return ""
-        do = "let a proxy speak TLS before it, and say --public-url https://…"
+        do = "put a proxy with TLS before it, and set --public-url https://…"
         return f"passwords and sessions cross the network in the clear: {do}"
 
     async def open(self) -> None:

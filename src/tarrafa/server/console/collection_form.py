@@ -1,9 +1,9 @@
 """Console form that creates, copies and edits a collection, with versions and dry run.
 
-Promises: a form says what a file can say, with the same complaints, each at its field, and nothing typed is lost;
-what is wrong changes nothing. A new collection begins empty, from a preset, or as a copy. Every version is kept and
-shown with what changed. Before anything starts, or is even saved, one can see which URLs are in or out, and how much
-it will be.
+Promises: the form covers every field of a collection file, with the same complaints, each at its field; typed values
+are kept, and an invalid form changes nothing. A new collection begins empty, from a preset, or as a copy. Every version
+is kept and shown with its changes. Before a collection is saved or started, the dry run shows which URLs are in scope,
+and an estimate.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class FormFieldView:
     usual: list[str]
     wrong: list[str]
     choices: list[tuple[str, str]]
-    kept: int = 0  # so many entries, too many to be shown here, stay as they are
+    kept: int = 0  # number of entries that are too many to show, and are kept
     first: tuple[str, ...] = ()
 
     @property
@@ -65,7 +65,7 @@ class FormFieldView:
 
 @dataclass(frozen=True, slots=True)
 class FormDryRun:
-    """What came of trying what stands in the form."""
+    """The dry run of a form."""
 
     urls: str = ""
     is_wanted: bool = False
@@ -74,10 +74,10 @@ class FormDryRun:
 
 
 class CollectionFormPages:
-    """The pages about what a collection is."""
+    """The pages about the configuration of a collection."""
 
-    def __init__(self, coordinator: Coordinator, rehearsal: DryRun) -> None:
-        self._coordinator, self._rehearsal = coordinator, rehearsal
+    def __init__(self, coordinator: Coordinator, dry_run: DryRun) -> None:
+        self._coordinator, self._dry_run = coordinator, dry_run
 
     def guarded_routes(self) -> list[GuardedRoute]:
         admin, look = AccessLevel.ADMIN, AccessLevel.VIEWER
@@ -106,15 +106,17 @@ class CollectionFormPages:
     # -- a new one ----------------------------------------------------------------------------------------------------
 
     async def new(self, request: ConsoleRequest) -> Response:
-        asked = request.http.query_params
-        if asked.get("copy"):
-            original = await self._config(asked["copy"])
+        params = request.http.query_params
+        if params.get("copy"):
+            original = await self._config(params["copy"])
             typed = await asyncio.to_thread(form.form_from_collection, original)
             return await self._form(request, typed | {"name": [f"{original.name}-2"]}, origin=original)
-        preset = asked.get("preset", "")
+        preset = params.get("preset", "")
         if not preset:
             return await self._form(request, {})
-        wish = PresetRequest(asked.get("root", ""), country=asked.get("country", ""), contact=asked.get("contact", ""))
+        wish = PresetRequest(
+            params.get("root", ""), country=params.get("country", ""), contact=params.get("contact", "")
+        )
         if not wish.root:
             return await self._form(request, {}, preset=preset)
         try:
@@ -142,9 +144,9 @@ class CollectionFormPages:
         return request.redirect(f"/console/c/{made.name}")
 
     async def redirect_to_form(self, request: ConsoleRequest) -> Response:
-        """Whoever comes to what was tried by a link, in the other language perhaps."""
-        asked = request.http.url
-        return request.redirect(asked.path.removesuffix("/try") + (f"?{asked.query}" if asked.query else ""))
+        """A dry run was opened by a link, for example in the other language."""
+        url = request.http.url
+        return request.redirect(url.path.removesuffix("/try") + (f"?{url.query}" if url.query else ""))
 
     async def dry_run_new(self, request: ConsoleRequest) -> Response:
         typed = _typed_fields(request)
@@ -209,19 +211,19 @@ class CollectionFormPages:
 
     async def dry_run_json(self, request: ConsoleRequest) -> Response:
         collection = await self._config(request.param("name"))
-        return request.json({"name": collection.name, "estimate": await self._rehearsal.estimate(collection)})
+        return request.json({"name": collection.name, "estimate": await self._dry_run.estimate(collection)})
 
     async def _dry_run_response(self, request: ConsoleRequest, urls: str) -> Response:
         collection, _ = await self._config(request.param("name")), request.translator
         judged, sentence = ScopeCheckResponse([], []), ""
         try:
-            judged = await self._rehearsal.check_scope(collection, urls.splitlines())
+            judged = await self._dry_run.check_scope(collection, urls.splitlines())
         except ConfigError as error:
             sentence = _.render(error.message)
         return self._page(
             request, "console/dry_run.html", 400 if sentence else 200, name=collection.name, urls=urls,
             verdicts=judged.verdicts, sentence=sentence, unknown=judged.unknown,
-            estimate=await self._rehearsal.estimate(collection), most=URLS_MAX,
+            estimate=await self._dry_run.estimate(collection), most=URLS_MAX,
         )  # fmt: skip
 
     async def _form_dry_run(
@@ -232,15 +234,15 @@ class CollectionFormPages:
         origin: Collection | None,
         editing: str = "",
     ) -> Response:
-        """The form as it was sent, with what would come of it."""
+        """The form as it was sent, with its dry run."""
         urls, wants_estimate, _ = request.form.get("urls"), request.form.get("try") == "estimate", request.translator
         tried, complaints, sentence = FormDryRun(urls, True), draft.complaints, ""
         if draft.collection is not None:
             try:
                 if wants_estimate:
-                    tried = replace(tried, estimate=await self._rehearsal.estimate(draft.collection))
+                    tried = replace(tried, estimate=await self._dry_run.estimate(draft.collection))
                 else:
-                    judged = await self._rehearsal.check_scope(draft.collection, urls.splitlines())
+                    judged = await self._dry_run.check_scope(draft.collection, urls.splitlines())
                     tried = replace(tried, judged=judged)
             except ConfigError as error:
                 sentence = _.render(error.message)
@@ -276,18 +278,18 @@ class CollectionFormPages:
             values = list(typed.get(field.name, [])), usual[field.name], wrong.pop(field.name, [])
             sections.setdefault(field.section, []).append(_field_view(field, *values, long, _))
         others = [sentence] * bool(sentence) + [message for messages in wrong.values() for message in messages]
-        asked = request.http.query_params
+        params = request.http.query_params
         return self._page(
             request, "console/collection_form.html", code, sections=sections, section_labels=SECTION_LABELS,
             others=others, editing=editing, preset=preset,
             revision=request.form.get("revision") or self._revision(editing),
-            presets=presets.preset_titles(_.code), wish={name: asked.get(name, "") for name in PRESET_PARAMS},
+            presets=presets.preset_titles(_.code), wish={name: params.get(name, "") for name in PRESET_PARAMS},
             count=len(complaints) + bool(sentence), copied="" if editing or origin is None else origin.name,
             tried=tried,
         )  # fmt: skip
 
     def _revision(self, name: str) -> int | str:
-        """Of what is in force, for the form: when it comes back, somebody else may have changed it."""
+        """The current revision, to detect a concurrent edit when the form is sent."""
         status = self._coordinator.overview.status(name)
         return status.revision if status is not None else ""
 
@@ -299,7 +301,7 @@ class CollectionFormPages:
 
 
 def _typed_fields(request: ConsoleRequest) -> dict[str, list[str]]:
-    """What was typed, field by field; what the form says besides is not a collection's."""
+    """The typed values by field, without the form's own fields."""
     found: dict[str, list[str]] = {}
     for name, value in request.form.fields:
         if name not in NON_FIELD_NAMES:

@@ -24,8 +24,8 @@ LIVE_PARTS = {"numbers": "collection_numbers_part", "acts": "collection_actions_
 class CollectionPages:
     """The pages about collections as they are."""
 
-    def __init__(self, coordinator: Coordinator, streams: LiveUpdates) -> None:
-        self._coordinator, self._streams = coordinator, streams
+    def __init__(self, coordinator: Coordinator, live: LiveUpdates) -> None:
+        self._coordinator, self._live = coordinator, live
 
     def guarded_routes(self) -> list[GuardedRoute]:
         look, at = AccessLevel.VIEWER, "/console/c/{name}"
@@ -42,15 +42,15 @@ class CollectionPages:
         ]
 
     async def overview(self, request: ConsoleRequest) -> Response:
-        return self._page(request, "console/overview.html", picture=self._coordinator.monitor.snapshot())
+        return self._page(request, "console/overview.html", snapshot=self._coordinator.monitor.snapshot())
 
     async def overview_json(self, request: ConsoleRequest) -> Response:
         return request.json(self._coordinator.monitor.snapshot())
 
     async def overview_live(self, request: ConsoleRequest) -> Response:
         parts = {"overview": "console/overview_part.html"}
-        return self._streams.stream(
-            request, lambda picture: {place: (file, {"picture": picture}) for place, file in parts.items()}
+        return self._live.stream(
+            request, lambda snapshot: {place: (file, {"snapshot": snapshot}) for place, file in parts.items()}
         )
 
     def _detail_values(self, one: CollectionSnapshot) -> dict[str, Any]:
@@ -59,10 +59,10 @@ class CollectionPages:
         return seen
 
     async def collection(self, request: ConsoleRequest) -> Response:
-        picture, one = self._found(request)
-        asked = request.http.query_params.get("span", "")
-        span, seen = asked if asked in CHART_SPANS_S else "15m", self._detail_values(one)
-        return self._page(request, "console/collection.html", picture=picture, one=one, span=span, **seen)
+        snapshot, one = self._found(request)
+        span_name = request.http.query_params.get("span", "")
+        span, seen = span_name if span_name in CHART_SPANS_S else "15m", self._detail_values(one)
+        return self._page(request, "console/collection.html", snapshot=snapshot, one=one, span=span, **seen)
 
     async def collection_json(self, request: ConsoleRequest) -> Response:
         _, one = self._found(request)
@@ -71,19 +71,19 @@ class CollectionPages:
     async def collection_live(self, request: ConsoleRequest) -> Response:
         name = self._found(request)[1].name
 
-        def parts(picture: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
-            one = picture.collection(name)
-            values = {"picture": picture, "one": one} | self._detail_values(one)
+        def parts(snapshot: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
+            one = snapshot.collection(name)
+            values = {"snapshot": snapshot, "one": one} | self._detail_values(one)
             return {place: (f"console/{file}.html", values) for place, file in LIVE_PARTS.items()}
 
-        return self._streams.stream(request, parts, lambda picture: {"sample": picture.collection(name).sample})
+        return self._live.stream(request, parts, lambda snapshot: {"sample": snapshot.collection(name).sample})
 
     async def samples(self, request: ConsoleRequest) -> Response:
         name, now = self._found(request)[1].name, self._coordinator.clock.now()
-        asked = request.http.query_params.get("span", "")
-        since = now - CHART_SPANS_S.get(asked, CHART_SPANS_S["15m"])
+        span_name = request.http.query_params.get("span", "")
+        since = now - CHART_SPANS_S.get(span_name, CHART_SPANS_S["15m"])
         samples = self._coordinator.monitor.timeseries.between(name, since, now)
-        return request.json({"samples": samples, "since": None if asked == "all" else since, "until": now})
+        return request.json({"samples": samples, "since": None if span_name == "all" else since, "until": now})
 
     async def act(self, request: ConsoleRequest) -> Response:
         name, action = request.param("name"), request.form.get("action")
@@ -95,12 +95,12 @@ class CollectionPages:
         return request.redirect("/console" if action == "delete" else f"/console/c/{name}")
 
     async def confirm_delete(self, request: ConsoleRequest) -> Response:
-        picture, one = self._found(request)
-        return self._page(request, "console/delete_collection.html", picture=picture, one=one)
+        snapshot, one = self._found(request)
+        return self._page(request, "console/delete_collection.html", snapshot=snapshot, one=one)
 
     def _found(self, request: ConsoleRequest) -> tuple[SystemSnapshot, CollectionSnapshot]:
-        picture = self._coordinator.monitor.snapshot()
-        return picture, picture.collection(request.param("name"))
+        snapshot = self._coordinator.monitor.snapshot()
+        return snapshot, snapshot.collection(request.param("name"))
 
     def _page(self, request: ConsoleRequest, template: str, **values: Any) -> Response:
         return request.html(template, section="/console", **values)

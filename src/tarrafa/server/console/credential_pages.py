@@ -1,7 +1,7 @@
 """Console page and REST routes of a collection's site credentials; their values are never shown.
 
-Promises: a secret can be given and taken away here, and never be read: pages and programs see its hosts, kind and
-name.
+Promises: a credential can be added and removed here, but its secret is never shown: pages and programs see hosts, kind
+and name.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ KINDS: tuple[CredentialKind, ...] = get_args(CredentialKind)
 
 
 class CredentialParams(msgspec.Struct, frozen=True):
-    """Which secret: that of a host, of a kind, and of a name where it has one."""
+    """A credential by its host, and by kind and name if given."""
 
     host: Annotated[str, Meta(max_length=300)]
     kind: CredentialKind | None = None
@@ -35,7 +35,7 @@ class CredentialParams(msgspec.Struct, frozen=True):
 
 
 class CredentialPages:
-    """The page and the routes about a collection's secrets."""
+    """The page and the routes about the credentials of a collection."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator, self._data = coordinator, coordinator.store.data

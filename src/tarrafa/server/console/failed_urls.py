@@ -23,7 +23,7 @@ DIGITS_MAX = 9
 
 
 class StatusActionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to do with all URLs that ended so."""
+    """An action on all URLs with the status."""
 
     action: Literal["retry"]
 
@@ -66,7 +66,7 @@ class FailedUrlPages:
         if request.form.get("action") != "retry":
             raise HTTPException(400, "there is no such action")
         done = await self._retry_all(request)
-        here = f"/console/c/{request.param('name')}/status/{request.param('status')}"  # both were found
+        here = f"/console/c/{request.param('name')}/status/{request.param('status')}"  # both exist
         return request.redirect(address(here, retried=str(done.urls), more="1" if done.more else ""))
 
     async def get_status(self, request: ConsoleRequest) -> FailureDetail:

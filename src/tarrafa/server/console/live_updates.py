@@ -32,8 +32,8 @@ PageParts = Callable[
 class LiveUpdates:
     """All listeners of a console."""
 
-    def __init__(self, picture: Callable[[], SystemSnapshot]) -> None:
-        self._picture = picture
+    def __init__(self, snapshot: Callable[[], SystemSnapshot]) -> None:
+        self._snapshot = snapshot
         self._count = 0
         self._ending = asyncio.Event()
 
@@ -45,12 +45,12 @@ class LiveUpdates:
         self, request: ConsoleRequest, parts: PageParts, more: Callable[[SystemSnapshot], dict[str, Any]] | None = None
     ) -> Response:
         if self._count >= STREAMS_MAX:
-            raise HTTPException(503, "too many look on; load the page again to see it as it is now")
+            raise HTTPException(503, "too many live pages are open; load the page again for the current state")
 
         def news() -> bytes:
-            picture = self._picture()
-            drawn = {place: render_part(request, file, **values) for place, (file, values) in parts(picture).items()}
-            return msgspec.json.encode({"parts": drawn, **(more(picture) if more is not None else {})})
+            snapshot = self._snapshot()
+            drawn = {place: render_part(request, file, **values) for place, (file, values) in parts(snapshot).items()}
+            return msgspec.json.encode({"parts": drawn, **(more(snapshot) if more is not None else {})})
 
         return StreamingResponse(self._events(news), media_type="text/event-stream", headers=HEADERS)
 
@@ -65,7 +65,7 @@ class LiveUpdates:
                     await asyncio.wait_for(self._ending.wait(), EVERY_S)
                 except TimeoutError:
                     continue
-        except NotFound:  # what it was about is gone
+        except NotFound:  # its subject was deleted
             return
         finally:
             self._count -= 1

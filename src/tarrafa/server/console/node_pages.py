@@ -1,9 +1,10 @@
 """Console pages of nodes: table of nodes and processes, log lines, node settings.
 
-Promises: all nodes live in one table, what is dead or silent in red; each with its latest log lines, and with limits
-that it obeys within seconds.
+Promises: one live table shows all nodes, dead or silent ones in red; each has its latest log lines, and limits that
+take effect within seconds.
 """
 
+import time
 from typing import Any
 
 from starlette.responses import Response
@@ -22,8 +23,8 @@ from tarrafa.server.console.live_updates import LiveUpdates
 class NodePages:
     """The pages about nodes."""
 
-    def __init__(self, coordinator: Coordinator, streams: LiveUpdates, now: Any) -> None:
-        self._coordinator, self._streams, self._now = coordinator, streams, now
+    def __init__(self, coordinator: Coordinator, live: LiveUpdates) -> None:
+        self._coordinator, self._live = coordinator, live
 
     def guarded_routes(self) -> list[GuardedRoute]:
         look, at = AccessLevel.VIEWER, "/console/nodes/{node}"
@@ -39,15 +40,15 @@ class NodePages:
         ]
 
     async def nodes_page(self, request: ConsoleRequest) -> Response:
-        return self._page(request, "console/nodes.html", picture=self._coordinator.monitor.snapshot())
+        return self._page(request, "console/nodes.html", snapshot=self._coordinator.monitor.snapshot())
 
     async def nodes_json(self, request: ConsoleRequest) -> Response:
-        picture = self._coordinator.monitor.snapshot()
-        return request.json({"nodes": picture.nodes, "totals": picture.totals})
+        snapshot = self._coordinator.monitor.snapshot()
+        return request.json({"nodes": snapshot.nodes, "totals": snapshot.totals})
 
     async def nodes_live(self, request: ConsoleRequest) -> Response:
-        return self._streams.stream(
-            request, lambda picture: {"nodes": ("console/nodes_part.html", {"picture": picture})}
+        return self._live.stream(
+            request, lambda snapshot: {"nodes": ("console/nodes_part.html", {"snapshot": snapshot})}
         )
 
     async def node_page(self, request: ConsoleRequest) -> Response:
@@ -60,11 +61,11 @@ class NodePages:
     async def node_live(self, request: ConsoleRequest) -> Response:
         self._found(request, self._coordinator.monitor.snapshot())
 
-        def parts(picture: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
-            one = self._found(request, picture)
-            return {"node": ("console/node_part.html", {"one": one, "picture": _single_node_picture(picture, one)})}
+        def parts(snapshot: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
+            one = self._found(request, snapshot)
+            return {"node": ("console/node_part.html", {"one": one, "snapshot": _single_node_snapshot(snapshot, one)})}
 
-        return self._streams.stream(request, parts)
+        return self._live.stream(request, parts)
 
     async def save_node_settings(self, request: ConsoleRequest) -> Response:
         one, form = self._found(request, self._coordinator.monitor.snapshot()), request.form
@@ -74,29 +75,29 @@ class NodePages:
         except ConfigError as error:
             return self._node_response(request, one, typed, request.translator.render(error.message), 400)
         request.audit_note(one.node.name, str(orders))
-        self._coordinator.nodes.set_orders(one.node.name, orders, self._now())
+        self._coordinator.nodes.set_orders(one.node.name, orders, time.time())
         return request.redirect(f"/console/nodes/{one.node.name}")
 
     async def forget_node(self, request: ConsoleRequest) -> Response:
         name = request.param("node")
         request.audit_note(name)
-        self._coordinator.nodes.forget(name, self._now())
+        self._coordinator.nodes.forget(name, time.time())
         return request.redirect("/console/nodes")
 
     def _node_response(
         self, request: ConsoleRequest, one: NodeSnapshot, typed: NodeOrdersForm, sentence: str = "", code: int = 200
     ) -> Response:
-        picture = _single_node_picture(self._coordinator.monitor.snapshot(), one)
+        snapshot = _single_node_snapshot(self._coordinator.monitor.snapshot(), one)
         return self._page(
-            request, "console/node.html", code, picture=picture, one=one, typed=typed, sentence=sentence, roles=ROLES
+            request, "console/node.html", code, snapshot=snapshot, one=one, typed=typed, sentence=sentence, roles=ROLES
         )
 
-    def _found(self, request: ConsoleRequest, picture: SystemSnapshot) -> NodeSnapshot:
-        return picture.node(request.param("node"))
+    def _found(self, request: ConsoleRequest, snapshot: SystemSnapshot) -> NodeSnapshot:
+        return snapshot.node(request.param("node"))
 
     def _page(self, request: ConsoleRequest, template: str, code: int = 200, **values: Any) -> Response:
         return request.html(template, code, section="/console/nodes", **values)
 
 
-def _single_node_picture(picture: SystemSnapshot, one: NodeSnapshot) -> SystemSnapshot:
-    return SystemSnapshot(picture.at, picture.trouble, [], [], [one], cluster_totals([one]))
+def _single_node_snapshot(snapshot: SystemSnapshot, one: NodeSnapshot) -> SystemSnapshot:
+    return SystemSnapshot(snapshot.at, snapshot.trouble, [], [], [one], cluster_totals([one]))

@@ -1,8 +1,8 @@
 """Prometheus metrics of collections, nodes and processes (/metrics).
 
-Promises: one answer per question, made from the picture that everybody sees; conventional names and base units; what
-only grows is a counter. There are no labels of hosts or URLs: however large the Web, the number of series is that of
-collections, statuses, nodes and processes.
+Promises: each response is made from the same snapshot as the pages; conventional names and base units; values that only
+grow are counters. There are no labels of hosts or URLs: the number of series is that of collections, statuses, nodes
+and processes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,21 +19,21 @@ COLLECTION_STATES = ("ready", "waiting", "running", "paused", "stopped", "finish
 COLLECTION, NODE, PROCESS = ["collection"], ["node"], ["node", "process", "role"]
 
 
-def prometheus_text(picture: SystemSnapshot, version: str) -> bytes:
+def prometheus_text(snapshot: SystemSnapshot, version: str) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_SnapshotCollector(picture, version))
+    registry.register(_SnapshotCollector(snapshot, version))
     return generate_latest(registry)
 
 
 class _SnapshotCollector(Collector):
-    def __init__(self, picture: SystemSnapshot, version: str) -> None:
-        self._picture, self._version = picture, version
+    def __init__(self, snapshot: SystemSnapshot, version: str) -> None:
+        self._snapshot, self._version = snapshot, version
 
     def collect(self) -> Iterable[Metric]:
         yield InfoMetricFamily("tarrafa", "What answers.", value={"version": self._version})
-        yield from _collections(self._picture.collections)
-        yield from _nodes(self._picture.nodes)
-        yield from _processes(self._picture.nodes)
+        yield from _collections(self._snapshot.collections)
+        yield from _nodes(self._snapshot.nodes)
+        yield from _processes(self._snapshot.nodes)
 
 
 def _collections(collections: list[CollectionSnapshot]) -> Iterator[Metric]:

@@ -1,7 +1,7 @@
 """Console page and REST routes of reports: make one, watch its progress, read and download.
 
-Promises: a report is made when somebody asks for it, beside everything else, and the page says how far it is; those
-made before stay, can be opened, taken along as files, and compared with.
+Promises: a report is made on request, beside other work, and the page shows its progress; earlier reports are kept, and
+can be opened, downloaded and compared with.
 """
 
 import asyncio
@@ -31,22 +31,18 @@ from tarrafa.server.page_responses import json_response
 
 REPORTS_SHOWN, RUNS_SHOWN = 20, 100
 
-
 ReportTime = Annotated[str, Meta(max_length=15, pattern=r"^(\d{8}-\d{6})?$", description="20261116-140200")]
-
-
 RunNumber = Annotated[int, Meta(ge=1, lt=10**9)]
 
 
 class ReportParams(msgspec.Struct, frozen=True):
-    """Which one; by default the newest."""
+    """The report; by default the newest."""
 
     at: ReportTime = ""
 
 
 class MakeReportRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """With which former one it is compared, if any; `hl`: the language of its files; `run`: only that one of its runs,
-    else all of them together."""
+    """`earlier`: a report to compare with; `hl`: the language of the files; `run`: only this run, else all."""
 
     earlier: ReportTime = ""
     hl: Literal["en", "pt"] = "en"
@@ -54,24 +50,24 @@ class MakeReportRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class ReportProgressView(msgspec.Struct, frozen=True):
-    """A report that is being made: which part of the archives is read; or why it was not made."""
+    """A report in progress: the share of the archives that is read; or why it failed."""
 
     share: float
     trouble: str
 
 
 class ReportListResponse(msgspec.Struct, frozen=True):
-    """When reports were made, the newest first; and the one that is being made."""
+    """The times of the reports, the newest first; and the one in progress."""
 
     moments: list[str]
     making: ReportProgressView | None
 
 
 class ReportPages:
-    """The pages and routes about reports. `token`: what other nodes are asked with."""
+    """The pages and routes about reports. `token`: for requests to other nodes."""
 
-    def __init__(self, coordinator: Coordinator, streams: LiveUpdates, desk: ReportStore, token: Token) -> None:
-        self._coordinator, self._streams, self._desk, self._token = coordinator, streams, desk, token
+    def __init__(self, coordinator: Coordinator, live: LiveUpdates, reports: ReportStore, token: Token) -> None:
+        self._coordinator, self._live, self._reports, self._token = coordinator, live, reports, token
 
     def guarded_routes(self) -> list[GuardedRoute]:
         look, at = AccessLevel.VIEWER, "/console/c/{name}/report"
@@ -99,14 +95,14 @@ class ReportPages:
 
     async def report_page(self, request: ConsoleRequest) -> Response:
         name = self._name(request)
-        moments = self._desk.moments(name)
+        moments = self._reports.moments(name)
         moment = request.http.query_params.get("at", "") or (moments[0] if moments else "")
         runs = self._coordinator.store.runs(name)[:RUNS_SHOWN]
         article = ""
         if moment:
-            drawn = self._desk.plots(name, moment)
+            drawn = self._reports.plots(name, moment)
             article = writers.report_article(
-                self._desk.read(name, moment),
+                self._reports.read(name, moment),
                 request.translator,
                 drawn,
                 plots=f"/console/c/{name}/report/{moment}/plots/",
@@ -117,26 +113,26 @@ class ReportPages:
             name=name,
             moment=moment,
             article=article,
-            moments={one: self._desk.run_of(name, one) for one in moments[:REPORTS_SHOWN]},
+            moments={one: self._reports.run_of(name, one) for one in moments[:REPORTS_SHOWN]},
             making=self._report_in_progress(name),
             runs=runs,
             usual_run=next((one.number for one in runs if one.visits), None) if len(runs) > 1 else None,
         )
 
     async def report_json(self, request: ConsoleRequest) -> Response:
-        return json_response(self._desk.read(self._name(request), request.http.query_params.get("at", "")))
+        return json_response(self._reports.read(self._name(request), request.http.query_params.get("at", "")))
 
     async def live(self, request: ConsoleRequest) -> Response:
         name = self._name(request)
-        begun_with = self._desk.moments(name)[:1]
+        begun_with = self._reports.moments(name)[:1]
 
-        def more(picture: Any) -> dict[str, Any]:
-            return {"done": self._desk.moments(name)[:1] != begun_with}
+        def more(snapshot: Any) -> dict[str, Any]:
+            return {"done": self._reports.moments(name)[:1] != begun_with}
 
-        def parts(picture: Any) -> dict[str, tuple[str, dict[str, Any]]]:
+        def parts(snapshot: Any) -> dict[str, tuple[str, dict[str, Any]]]:
             return {"making": ("console/report_progress_part.html", {"making": self._report_in_progress(name)})}
 
-        return self._streams.stream(request, parts, more)
+        return self._live.stream(request, parts, more)
 
     async def start_report(self, request: ConsoleRequest) -> Response:
         wanted = request.form.get("run")
@@ -156,12 +152,12 @@ class ReportPages:
             ),
             self._coordinator.monitor.utilization.during_runs(name, now, run),
         )
-        self._desk.start_report(
+        self._reports.start_report(
             name, translator(language), now, machines, earlier, RemoteNodes(others, self._token), run
         )
 
     async def report_file(self, request: ConsoleRequest) -> Response:
-        found = self._desk.file(self._name(request), request.param("moment"), request.param("file"))
+        found = self._reports.file(self._name(request), request.param("moment"), request.param("file"))
         if found is None:
             raise HTTPException(404)
         return FileResponse(found)
@@ -172,7 +168,7 @@ class ReportPages:
         return self._report_list(self._name(request))
 
     async def get_report(self, request: ConsoleRequest, query: ReportParams) -> CollectionReport:
-        return await asyncio.to_thread(self._desk.read, self._name(request), query.at)
+        return await asyncio.to_thread(self._reports.read, self._name(request), query.at)
 
     async def make_report(self, request: ConsoleRequest, body: MakeReportRequest) -> ReportListResponse:
         self._start_report(request, body.hl, body.earlier, body.run)
@@ -180,11 +176,11 @@ class ReportPages:
 
     def _report_list(self, name: str) -> ReportListResponse:
         making = self._report_in_progress(name)
-        told = ReportProgressView(making.share, making.trouble) if making is not None else None
-        return ReportListResponse(self._desk.moments(name), told)
+        progress = ReportProgressView(making.share, making.trouble) if making is not None else None
+        return ReportListResponse(self._reports.moments(name), progress)
 
     def _report_in_progress(self, name: str) -> Any:
-        making = self._desk.making
+        making = self._reports.making
         return making if making is not None and making.name == name else None
 
     def _name(self, request: ConsoleRequest) -> str:

@@ -41,7 +41,7 @@ DecisionVerb = Literal["accept", "reject"]
 
 
 class SuggestionsParams(msgspec.Struct, frozen=True):
-    """Which of those that wait."""
+    """The page of the waiting suggestions."""
 
     offset: Annotated[int, Meta(ge=0, le=WAITING_MAX, description="how many to skip")] = 0
     n: Annotated[int, Meta(ge=1, le=LISTED_MAX, description="how many")] = LISTED_MAX
@@ -54,7 +54,7 @@ class SuggestionsSwitch(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class DecisionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What becomes of suggestions: accepted, they are roots of the collection."""
+    """A decision on suggestions: accepted ones become roots of the collection."""
 
     decision: DecisionVerb
     urls: Annotated[list[Annotated[str, Meta(max_length=URL_LENGTH_MAX)]], Meta(min_length=1, max_length=LISTED_MAX)]
@@ -180,13 +180,13 @@ class SuggestionPages:
         self, request: ConsoleRequest, code: int = 200, sentence: str = "", chosen: Sequence[str] = (), name: str = ""
     ) -> Response:
         offset = _offset(request)
-        told = await asyncio.to_thread(self._suggestions.list_waiting, offset)
+        waiting = await asyncio.to_thread(self._suggestions.list_waiting, offset)
         names = [one.name for one in self._coordinator.monitor.snapshot().collections]
         return request.html(
             "console/suggestions.html",
             code,
             section=PAGE_PATH,
-            told=told,
+            waiting=waiting,
             names=names,
             sentence=sentence,
             chosen=chosen,
@@ -197,8 +197,8 @@ class SuggestionPages:
         )
 
     async def _decide(self, request: ConsoleRequest, urls: Sequence[str], verb: DecisionVerb, name: str) -> None:
-        """First the collection, then the list: who is interrupted in between decides once more, which changes
-        nothing twice."""
+        """First the collection, then the list: after an interruption in between, the same decision again has no further
+        effect."""
         waiting = await asyncio.to_thread(self._suggestions.filter_waiting, urls)
         request.audit_note(name if verb == "accept" else "suggestions", f"{verb}: {' '.join(waiting)}")
         if verb == "accept":

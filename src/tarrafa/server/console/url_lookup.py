@@ -27,8 +27,8 @@ LOOKUP_PATH = "/console/look"
 class UrlLookupPages:
     """The page about one URL and its host."""
 
-    def __init__(self, home: CoordinatorNode) -> None:
-        self._home, self._coordinator = home, home.coordinator
+    def __init__(self, node: CoordinatorNode) -> None:
+        self._node, self._coordinator = node, node.coordinator
 
     def guarded_routes(self) -> list[GuardedRoute]:
         return [
@@ -39,8 +39,8 @@ class UrlLookupPages:
         ]
 
     async def lookup_page(self, request: ConsoleRequest) -> Response:
-        asked = request.http.query_params
-        typed, done = asked.get("url", "").strip(), asked.get("done", "")
+        params = request.http.query_params
+        typed, done = params.get("url", "").strip(), params.get("done", "")
         if not typed:
             return self._page(request, typed="", found=None)
         try:
@@ -57,7 +57,7 @@ class UrlLookupPages:
         return self._page(request, typed=typed, found=found, done=bool(done) and gone is None, gone=gone)
 
     async def confirm_forget(self, request: ConsoleRequest) -> Response:
-        """What is lost, before anything is."""
+        """Shows what will be lost."""
         typed = request.http.query_params.get("url", "").strip()
         found = await self._explain(typed, request.translator) if typed else None
         if found is None or found.host is None:
@@ -68,8 +68,8 @@ class UrlLookupPages:
         return request.json(await self._explain(request.http.query_params.get("url", "").strip()))
 
     async def _explain(self, typed: str, _: Translator = ENGLISH) -> Explanation:
-        now, address = self._coordinator.clock.now(), self._home.frontier_address
-        return await explain(self._home.data, parse_url_or_host(typed), None, now, address, _)
+        now, address = self._coordinator.clock.now(), self._node.frontier_address
+        return await explain(self._node.data, parse_url_or_host(typed), None, now, address, _)
 
     async def act_on_host(self, request: ConsoleRequest) -> Response:
         form = request.form

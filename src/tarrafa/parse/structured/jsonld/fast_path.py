@@ -1,7 +1,7 @@
 """Extracts the statements of plain JSON-LD blocks without the JSON-LD parser: the fast path.
 
-Nearly all blocks of the Web name one well-known context and use terms, types, absolute IRIs, texts and numbers. This
-module extracts them in one pass without the JSON-LD parser, in less than half the time.
+Nearly all blocks of the Web name one well-known context and use terms, types, absolute IRIs, texts and numbers. One
+pass extracts them in less than half the time.
 Promises: exactly the statements that the parser gives (a property test in tests/parse/structured/test_jsonld.py checks
 it), or None at the first feature that is not plain, without side effects.
 Knows nothing of pages and scripts.

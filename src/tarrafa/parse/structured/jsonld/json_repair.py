@@ -1,6 +1,5 @@
 """Decodes JSON, and repairs nearly valid JSON as people paste it into pages.
 
-People put JSON into pages by hand and by template.
 Promises: JSON is decoded as it is. Nearly valid JSON is repaired where there is no doubt: wrapped in a comment or
 CDATA, raw line breaks in strings, commas before a closing bracket, escapes that JSON lacks, several values in a row,
 quotes written as HTML entities. Anything else is refused. Linear in the length of the text, whatever it holds.

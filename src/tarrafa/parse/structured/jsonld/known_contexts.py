@@ -1,9 +1,7 @@
 """Holds the well-known JSON-LD contexts (schema.org, ActivityStreams), so that none is ever fetched.
 
-A context is a remote document that defines the terms of a JSON-LD block.
-Promises: the definitions that the contexts of schema.org and ActivityStreams give to the requested terms, and to no
-others (the whole context of schema.org costs 5 ms per block). Nothing is ever fetched. A context is known under every
-spelling that pages use. Pure.
+A context is a remote document that defines the terms of a JSON-LD block. It is known under every spelling that pages
+use. Only the definitions of the requested terms are given: the whole context of schema.org costs 5 ms per block.
 Knows nothing of blocks or pages.
 """
 

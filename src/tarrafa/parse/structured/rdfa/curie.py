@@ -1,6 +1,5 @@
-"""Resolves RDFa terms, CURIEs and IRIs by the prefixes and vocabulary in scope.
+"""Resolves RDFa terms, CURIEs and IRIs by the prefixes and vocabulary in scope (RDFa Core 1.1, section 7.4).
 
-Implements RDFa Core 1.1, section 7.4.
 Promises: a name gives a term in N-Quads notation, or None if it has no meaning. Results are cached. The prefixes of a
 page are bounded, and so are the memory and time of declaring them again and again.
 Knows nothing of elements, subjects or statements.

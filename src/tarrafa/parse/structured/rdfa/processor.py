@@ -160,7 +160,7 @@ class RdfaProcessor:
         """Steps 2 to 4: @vocab, prefixes, language."""
         rules, scope, language = self._rules, outer.scope, outer.language
         if rules.xml_base and "xml:base" in own:
-            scope = scope.with_base(scope.base.rebase(own["xml:base"].strip()))
+            scope = scope.with_base(BaseIri(scope.base.resolve(own["xml:base"].strip())))
         if (vocabulary := own.get("vocab")) is not None:
             scope = self._vocabulary(vocabulary.strip(), scope)
         namespaces = {}
