@@ -130,6 +130,8 @@ def _print_neighbours(shown: InAndOutLinks, offset: int, *, incoming: bool, outg
 
 def print_explanation(found: Explanation) -> None:
     console.print(f"[bold]{escape(found.url)}[/]")
+    if found.notice:
+        _line("frontier", found.notice)
     if found.host is not None:
         _print_host(found.host)
     if not found.collections:
