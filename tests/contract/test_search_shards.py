@@ -196,7 +196,7 @@ def test_what_is_not_known_any_more_is_not_taken_for_something_else(shard):
     question = SearchRequest("rede")
     block = shard.top_matches(question, shard.statistics(question), 10)
     for moment in (0, block.moment + 1, block.moment - 1):
-        with pytest.raises(QueryError, match="changed in between"):
+        with pytest.raises(QueryError, match="changed in the meantime"):
             shard.show(question, moment, [block.candidates[0].place])
 
 
@@ -233,7 +233,7 @@ def test_another_process_does_not_take_an_old_moment_for_its_own(tmp_path):
     first, second = open_local_shard(data), open_local_shard(data)
     block = first.top_matches(question, first.statistics(question), 10)
     second.top_matches(question, second.statistics(question), 10)
-    with pytest.raises(QueryError, match="changed in between"):
+    with pytest.raises(QueryError, match="changed in the meantime"):
         second.show(question, block.moment, [block.candidates[0].place])
 
 

@@ -48,7 +48,7 @@ def test_what_may_be_said(text):
     "text", ["", "0", "65", "-1", "4/", "/4", "0/4", "5/4", "3-2/4", "1;2/4", "a", "1e1", "²", "1,/4"]
 )
 def test_what_may_not(text):
-    with pytest.raises(ConfigError, match=r"^--shards: .* wanted is how many parts") as caught:
+    with pytest.raises(ConfigError, match=r"^--shards: .* must be the number of parts") as caught:
         shards.parse_layout(text, "--shards")
     assert "\n" not in str(caught.value)
 

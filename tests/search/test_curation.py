@@ -193,7 +193,7 @@ def test_a_broken_file_keeps_the_last_good_rules_and_is_said_once(data, caplog):
         for _ in range(3):
             assert found.rules().blocked == {"a.br"}
     assert [record.message for record in caplog.records] == [
-        f"{found.problem}; the last good rules hold until it is mended"
+        f"{found.problem}; the last valid rules apply until the file is corrected"
     ]
     assert "unknown key 'blokced'" in found.problem
     write(data, 'blocked = ["b.br"]')

@@ -99,7 +99,7 @@ def test_what_was_left_out_and_what_is_wrong_is_said(opened, trouble):
     page.get_by_text("line 1, column 18: expected").wait_for()
     write(page, "SELECT * { SERVICE <http://example.org/> { ?s ?p ?o } }")
     page.get_by_role("button", name="Ask").click()
-    page.get_by_text("SERVICE is not answered here").wait_for()
+    page.get_by_text("SERVICE is not supported").wait_for()
     assert trouble == []
 
 
@@ -173,7 +173,7 @@ def test_parts_can_be_chosen(browser, tmp_path):  # noqa: F811
         page = context.new_page()
         page.goto("/sparql")
         page.get_by_role("link", name="Kinds of things").click()
-        page.get_by_text("the store is kept in 2 parts").wait_for()
+        page.get_by_text("the store has 2 parts").wait_for()
         page.get_by_label("Part").select_option("2-of-2")
         page.get_by_role("button", name="Ask").click()
         rows(page).filter(has_text="Person").first.wait_for()

@@ -188,8 +188,8 @@ def test_who_says_what_of_a_thing_is_told_page_by_page(data):
 REFUSED = [
     (EntityQuery(n=101), "n must be"),
     (EntityQuery(offset=-1), "offset must be"),
-    (EntityQuery(conditions=such("name", "", ">")), "Say a number, a date or a text"),
-    (EntityQuery(conditions=such("startDate", "amanhã", ">")), "wanted is a number, or a date"),
+    (EntityQuery(conditions=such("name", "", ">")), "give a number, a date or a text"),
+    (EntityQuery(conditions=such("startDate", "amanhã", ">")), "must be a number, or a date"),
     (EntityQuery(conditions=such("", "3", ">")), "of which property"),
     (EntityQuery(conditions=such("name", "x") * 11), "at most 10 conditions"),
     (EntityQuery(of_class="x" * 2001), "longer than"),

@@ -76,7 +76,7 @@ def test_before_anything_is_crawled_that_is_said(tmp_path):
     ("arguments", "kind", "said"),
     [
         (["SELECT * {"], QueryError, "line 1, column 11"),
-        (["SELECT * { SERVICE <http://x/> {} }"], QueryError, "asks no other machines"),
+        (["SELECT * { SERVICE <http://x/> {} }"], QueryError, "sends no requests to other machines"),
         ([], ConfigError, "give a query"),
         (["ASK {}", "--file", "x"], ConfigError, "give a query"),
         (["--file", "/nowhere/x.rq"], ConfigError, "/nowhere/x.rq: cannot be read"),

@@ -176,7 +176,7 @@ GROWING = "".join(f"BIND(CONCAT(?x{n}, ?x{n}, ?x{n}, ?x{n}) AS ?x{n + 1})" for n
     ids=["text that grows", "depth", "length"],
 )
 async def test_a_query_that_asks_for_too_much_hurts_only_its_process(pool: SparqlPool, query: str) -> None:
-    with pytest.raises(QueryLimitExceeded, match=r"too much for the process|more than 10 s"):
+    with pytest.raises(QueryLimitExceeded, match=r"needs more memory|more than 10 s"):
         await pool.ask(SparqlRequest(query))
     assert (await pool.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
 
@@ -263,7 +263,7 @@ def test_the_default_graph_is_all_pages_unless_the_query_or_the_asker_names_othe
     inside = "SELECT ?g ?n { GRAPH ?g { ?s schema:name ?n } }"
     assert direct(data, inside, named_graphs=[page]).count == 2
     assert direct(data, inside, default_graphs=[page]).count == 0
-    assert "no IRI" in direct(data, names, default_graphs=["no iri"]).sentence
+    assert "not a valid IRI" in direct(data, names, default_graphs=["no iri"]).sentence
 
 
 def test_a_bad_query_is_told_where_in_one_line(data):

@@ -31,7 +31,12 @@ from tarrafa.config.sections import ScheduleConfig
 from tarrafa.coordinator.store import store_path
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.crawl.supervisor.completion import expected_pages
-from tarrafa.crawl.supervisor.frontier_link import LocalFrontierLink, RemoteFrontierLink, print_status_line
+from tarrafa.crawl.supervisor.frontier_link import (
+    FrontierLink,
+    LocalFrontierLink,
+    RemoteFrontierLink,
+    print_status_line,
+)
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
 from tarrafa.frontier.address import FRONTIER_VARIABLE, Address, UnixSocket, connect, from_command_line, local_address
@@ -237,8 +242,9 @@ def build_supervisor(
     index_shards: str | None = None,
 ) -> Supervisor:
     """Supervisor for these options: of a remote frontier, or of the local one."""
-    clock = Clock.from_environment()
+    clock, is_remote = Clock.from_environment(), address is not None
     divided = None if index_shards is None else shards.parse_layout(index_shards, "--index-shards")
+    link: FrontierLink | None = None
     if address is not None:
         if listen is not None:
             raise ConfigError(
@@ -246,16 +252,15 @@ def build_supervisor(
             )
         if isinstance(address, UnixSocket) and Path(address.path).resolve() == Path(data.socket).resolve():
             raise ConfigError(f"--frontier {address}: a remote frontier needs another data directory: --data")
-        far = RemoteFrontierLink(address, clock)
-        return Supervisor(data, workers, clock, frontier_link=far, name=node_name(name), lasting=True, divided=divided)
-    own_name = "w" if name is None else node_name(name)
-    if listen is None:
-        return Supervisor(data, workers, clock, name=own_name, divided=divided)
-    token = load_token(token_file)
-    keeper = LocalFrontierLink(data, clock, parse_listen_address(listen, token), token)
+        link = RemoteFrontierLink(address, clock)
+    elif listen is not None:
+        token = load_token(token_file)
+        link = LocalFrontierLink(data, clock, parse_listen_address(listen, token), token)
+    own_name = "w" if name is None and not is_remote else node_name(name)
     return Supervisor(
-        data, workers, clock, frontier_link=keeper, name=own_name, lasting=lasting, follows=not lasting, divided=divided
-    )
+        data, workers, clock, frontier_link=link, name=own_name, lasting=lasting or is_remote, follows=not lasting,
+        divided=divided,
+    )  # fmt: skip
 
 
 @contextlib.asynccontextmanager
@@ -316,19 +321,19 @@ async def show_progress(
 
 async def _watch(supervisor: Supervisor, collection: Collection) -> AsyncGenerator[FrontierOverview, None]:
     """Overviews until the crawl ends: it runs here, or in the process that owns this data directory."""
-    name, far = collection.name, isinstance(supervisor.frontier_link, RemoteFrontierLink)
+    name, is_remote = collection.name, isinstance(supervisor.frontier_link, RemoteFrontierLink)
     try:
         async with supervisor:
             await supervisor.submit(collection)
             async for overview in supervisor.overviews():
                 yield overview
-                if far and status_of(overview, name).state not in UNFINISHED_STATES:
+                if is_remote and status_of(overview, name).state not in UNFINISHED_STATES:
                     await supervisor.catch_up()
                     return
             return
     except asyncio.CancelledError:
         others = f"other machines of {supervisor.frontier_link.address} continue, and the same command rejoins"
-        sys.stderr.write(f"{name}: stopped; {others if far else 'the same command goes on where it was'}\n")
+        sys.stderr.write(f"{name}: stopped; {others if is_remote else 'the same command goes on where it was'}\n")
         raise
     except Locked:
         sys.stderr.write(
@@ -348,32 +353,30 @@ async def _watch_other_process(
 ) -> AsyncGenerator[FrontierOverview, None]:
     """Submit the collection to the process that owns the frontier, and watch it. If that process ends, its file is read
     for the last numbers; a remote frontier may come back."""
-    far = supervisor.frontier_link if isinstance(supervisor.frontier_link, RemoteFrontierLink) else None
-    frontier = (
-        RemoteFrontierLink(supervisor.frontier_link.address, Clock.from_environment(), lambda line: None)
-        if far is None
-        else far
-    )
+    link = supervisor.frontier_link
+    is_remote = isinstance(link, RemoteFrontierLink)
+    if not isinstance(link, RemoteFrontierLink):
+        link = RemoteFrontierLink(link.address, Clock.from_environment(), lambda line: None)
     try:
-        await asyncio.wait_for(frontier.wait_until_reachable(), None if far else START_TIMEOUT_S)
-        await submit_collection(frontier.frontier, collection)
+        await asyncio.wait_for(link.wait_until_reachable(), None if is_remote else START_TIMEOUT_S)
+        await submit_collection(link.frontier, collection)
         while True:
             try:
-                overview = await frontier.frontier.overview()
+                overview = await link.frontier.overview()
             except Unreachable:
-                if far is None:
+                if not is_remote:
                     yield await fetch_overview(supervisor.data)
                     return
-                await far.wait_until_reachable()
+                await link.wait_until_reachable()
                 continue
             yield overview
             if status_of(overview, collection.name).state not in UNFINISHED_STATES:
                 return
             await asyncio.sleep(WATCH_EVERY_S)
     except TimeoutError:
-        raise Unreachable(f"{frontier.address}: the process there does not respond; see its logs") from None
+        raise Unreachable(f"{link.address}: the process there does not respond; see its logs") from None
     finally:
-        await frontier.close()
+        await link.close()
 
 
 def format_statuses(status: CollectionStatus) -> str:

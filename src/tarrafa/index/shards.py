@@ -1,13 +1,11 @@
 """Shard layout of the index: how many parts it has, and which part holds a host.
 
-An index may have several parts, its *shards*, on one machine or on many, each with a folder, a lock and a follower of
-its own. Promises: the part of a page is the xxh3-64 of its host's name modulo the number of parts, counted from 1: the
-same on every machine and in every version, and all pages of a host in one part. The number of parts, and which of them
-are kept here, is decided when the index is created, and is stored in DATA/index/shards (`4`; `1,2/4` where others are
-elsewhere). Without that file there is one part, in DATA/index itself; of several, each is in DATA/index/NUMBER-of-ALL,
-so that parts of another layout are never mixed up with the present ones: `remove_stray_parts` removes them. A rebuilt
-index grows in DATA/index/new, whatever its layout, and is not searched before it is complete. Knows nothing of the
-content of a part.
+An index may have several parts, its *shards*, on one machine or on many, each with a folder, a lock and a follower.
+Promises: the part of a page is the xxh3-64 of its host's name modulo the number of parts, counted from 1: the same on
+every machine and in every version. The layout is stored in DATA/index/shards (`4`; `1,2/4` where others are elsewhere);
+without that file there is one part, in DATA/index itself. Of several, each is in DATA/index/NUMBER-of-ALL, so that
+parts of another layout are never mixed up with the present ones. A rebuilt index grows in DATA/index/new, and is not
+searched before it is complete. Knows nothing of the content of a part.
 """
 
 import re
@@ -26,7 +24,7 @@ from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 SHARDS_MAX = 64
 NEW_FOLDER = "new"
 PART_NAME = re.compile(rf"(?:{NEW_FOLDER}/)?(\d+)-of-(\d+)")
-LAYOUT_SYNTAX = f"how many parts (1 to {SHARDS_MAX}), as in 4; or which of them are kept here, as in 1,2/4 or 1-2/4"
+LAYOUT_SYNTAX = f"the number of parts (1 to {SHARDS_MAX}), as in 4; or the parts kept here, as in 1,2/4 or 1-2/4"
 
 UrlFilter = Callable[[str], bool]
 
@@ -49,13 +47,13 @@ def parse_layout(text: str, where: str) -> ShardLayout:
     """Parse a layout from the command line or the file."""
     numbers, slash, of = text.strip().rpartition("/")
     if not (of.isascii() and of.isdigit() and len(of) <= 2 and 1 <= int(of) <= SHARDS_MAX):
-        raise ConfigError(f"{where}: {text[:80]!r}: wanted is {LAYOUT_SYNTAX}")
+        raise ConfigError(f"{where}: {text[:80]!r}: must be {LAYOUT_SYNTAX}")
     here: set[int] = set()
     for one in numbers.split(",") if slash else [f"1-{of}"]:
         found = re.fullmatch(r"\s*(\d{1,2})(?:-(\d{1,2}))?\s*", one, re.ASCII)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
         if not 1 <= first <= last <= int(of):
-            raise ConfigError(f"{where}: {text[:80]!r}: wanted is {LAYOUT_SYNTAX}")
+            raise ConfigError(f"{where}: {text[:80]!r}: must be {LAYOUT_SYNTAX}")
         here |= set(range(first, last + 1))
     return ShardLayout(int(of), tuple(sorted(here)))
 
@@ -88,11 +86,9 @@ def parts(data: DataDirectory) -> list[DataDirectory]:
 
 def parts_of(data: DataDirectory, divided: ShardLayout, beside: bool = False) -> list[DataDirectory]:
     """The same for a layout; `beside`: of the index that is to replace this one."""
-    return [_part(data, number, divided.of, NEW_FOLDER if beside else "") for number in divided.here]
-
-
-def _part(data: DataDirectory, number: int, of: int, beside: str) -> DataDirectory:
-    return DataDirectory(data.root, "/".join(filter(None, (beside, "" if of == 1 else f"{number}-of-{of}"))))
+    names = [""] if divided.of == 1 else [f"{number}-of-{divided.of}" for number in divided.here]
+    folder = NEW_FOLDER if beside else ""
+    return [DataDirectory(data.root, "/".join(filter(None, (folder, name)))) for name in names]
 
 
 def shard_number(url: str, of: int) -> int:

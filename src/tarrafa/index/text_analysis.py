@@ -112,15 +112,10 @@ _TERMS: dict[str, _AnalysisCache] = {
 }
 
 
-def strip_language_sign(term: str) -> str:
-    """A term without its language sign."""
-    return term.rstrip(ENGLISH + OTHER)
-
-
 def terms_of_language(terms: Iterable[str], language: str) -> list[str]:
     """The terms of one language, without its sign."""
     sign = _analysis(language).sign
-    return [plain for term in terms if term == (plain := strip_language_sign(term)) + sign]
+    return [plain for term in terms if term == (plain := term.rstrip(ENGLISH + OTHER)) + sign]
 
 
 WORD_BOUND = "|"  # between a folded word and the word itself; no word contains it
@@ -193,11 +188,7 @@ def covering_pairs(terms: Sequence[str]) -> list[tuple[int, str]]:
     return [(place, PAIR_BOUND.join(terms[place : place + 2])) for place in (*range(0, last, 2), last)]
 
 
-def readings(text: str) -> list[tuple[str, ...]]:
-    """The possible terms of a query's words in the index: in each language, without repetition."""
-    return list(_readings(text))
-
-
 @lru_cache(10_000)
-def _readings(text: str) -> tuple[tuple[str, ...], ...]:
+def readings(text: str) -> tuple[tuple[str, ...], ...]:
+    """The possible terms of a query's words in the index: in each language, without repetition."""
     return tuple(dict.fromkeys(tuple(analyze(text, language).split()) for language in _TERMS))

@@ -290,7 +290,7 @@ class Curation:
             found, content = read_rules(self._path)
         except ConfigError as error:
             self._problem = str(error)
-            log.warning("%s; the last good rules hold until it is mended", error)
+            log.warning("%s; the last valid rules apply until the file is corrected", error)
             return self._rules if self._rules is not None else self._last_good()
         self._problem = ""
         self._remember(content)

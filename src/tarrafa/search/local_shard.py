@@ -72,7 +72,7 @@ RECENT_SHARE = 0.2  # gain of a page of today where new pages are preferred
 RECENT_HALF_S = 90 * 86_400.0  # half-life of that gain
 RENORMALIZED_MATCHES = 30  # matches of a shard that are rescored by the mean length of all shards: 1 ms
 DEFAULT_STANDING = (0, 1.0)  # in-links and rank of a page that the graph does not know
-RESULTS_CHANGED = message("The results have changed in between: please search again.")
+RESULTS_CHANGED = message("The results have changed in the meantime: please search again.")
 SORT_FIELDS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
 
 Now = Callable[[], float]

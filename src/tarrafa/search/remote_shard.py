@@ -53,7 +53,7 @@ ANALYSIS_SAMPLE = "as funções do guarda-chuva, libraries, Straße: 日本語 �
 REQUEST_TIMEOUT_S = 2.0  # for one request; a search has three
 RETRY_PAUSE_S, RETRY_PAUSE_S_MAX = 1.0, 30.0  # before an unreachable shard is probed again
 NO_TOKEN = Token()
-NOT_A_SHARD = message("what answers here is no shard of Tarrafa; `tarrafa serve --as-shard` is one")
+NOT_A_SHARD = message("this address is no shard of Tarrafa; `tarrafa serve --as-shard` starts one")
 UNREADABLE_RESPONSE = message("what it answers cannot be understood")
 WRONG_TOKEN = message(
     "wrong token: --token-file or {variable} must be the same on both machines", variable=TOKEN_VARIABLE
@@ -250,7 +250,7 @@ class RemoteShard:
     def _call(self, method: str, arguments: Sequence[object]) -> Any:
         body = encode(arguments)
         if len(body) > REQUEST_BYTES_MAX:
-            raise QueryError(message("The search is too long to be asked of other machines."))
+            raise QueryError(message("The search is too long to be sent to other machines."))
         try:
             response = self._peer.post(f"{PATH}/{VERSION}/{method}", body, RESPONSE_BYTES_MAX)
         except NodeRequestFailed as error:
@@ -258,7 +258,7 @@ class RemoteShard:
         code = response.code
         try:
             if response.type != CONTENT_TYPE:
-                busy = message("it has no time for us (HTTP {code})", code=code)
+                busy = message("it is too busy (HTTP {code})", code=code)
                 raise ShardUnavailable(busy if code == STATUS_INDEX_ERROR else NOT_A_SHARD)
             if code == 200:
                 return METHODS[method].result.decode(response.body)

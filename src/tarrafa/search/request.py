@@ -78,7 +78,7 @@ class SearchRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     def check(self) -> None:
         """Check that the request is within the bounds."""
         if self.n < 1 or self.offset < 0:
-            raise QueryError(message("Results are counted from 0 on, and at least one must be asked for."))
+            raise QueryError(message("The offset must be 0 or more, and the number of results 1 or more."))
         if self.n > HITS_MAX:
             raise QueryError(
                 message(

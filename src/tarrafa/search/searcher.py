@@ -1,15 +1,12 @@
 """Searcher: the entry point of search for library, command line and search page.
 
 Promises: the same request on the same commits gives the same hits in the same order, page after page, no hit twice and
-none lost, from one shard or from many. Shards may come and go: a request is sent to those present at its start. A URL
-that several collections hold is one hit, and so are duplicate pages, unless all copies are requested. An
+none lost, from one shard or from many. Shards may come and go: a request is sent to those present at its start. An
 invalid request is one `QueryError`; a missing index is one `DataError`. A shard that does not answer in time is named,
 and the others answer without it. Knows nothing of HTML, JSON or terminals.
 
-One request is one `ScatterGather` over all shards. Further ones follow where more is wanted: expansion adds words of
-the best pages and searches again (`query_expansion`); `spelling` looks for another spelling, which is searched for if
-nothing was found; otherwise, where all words were required, some of them are. The result reports these steps:
-`expanded`, `instead`.
+One request is one `ScatterGather` over all shards. Further ones follow for added words (`query_expansion`), for another
+spelling (`spelling`) and, if nothing was found where all words were required, for some of them.
 """
 
 from collections.abc import Callable, Iterable, Sequence

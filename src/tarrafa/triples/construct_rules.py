@@ -1,11 +1,10 @@
 """Runs the CONSTRUCT rules of the user over the triple store, in a child process.
 
-Rules are CONSTRUCT queries; their results are in the graph urn:tarrafa:rules, and nowhere else. They run one after the
-other, in the file's order, over all pages and the statements inferred from them, as one graph (`GRAPH` separates
-pages). Each rule also sees the results of the earlier ones in the same run, and none of former runs: so no result
-outlives its premises. Promises: the follower is never delayed. Rules run in a child process, on a checkpoint of its
-own, in bounded time and memory, and construct a bounded number of statements; the pause between two runs is several
-times the duration of the last one. A rule that fails is reported once, and the others continue.
+Their results are in the graph urn:tarrafa:rules. Rules run one after the other, in the file's order, over all pages and
+the statements inferred from them, as one graph (`GRAPH` separates pages). Each rule also sees the results of the
+earlier ones in the same run, and none of former runs: so no result outlives its premises. Promises: the follower is
+never delayed; a run is bounded in time, memory and statements; the pause between two runs is several times the duration
+of the last one. A rule that fails is reported once, and the others continue.
 
 `python -m tarrafa.triples.construct_rules` is the child.
 """

@@ -201,7 +201,7 @@ def _compared(name: int | None, operator: str, text: str) -> EntityQueryPart:
             return _equal(name, text)
         raise QueryError(
             message(
-                "{operator} {text}: wanted is a number, or a date such as 2026-01-31",
+                "{operator} {text}: must be a number, or a date such as 2026-01-31",
                 operator=operator,
                 text=repr(text[:80]),
             )

@@ -241,7 +241,7 @@ def _check(query: EntityQuery) -> None:
         if one.operator != "words" and not one.words.strip():
             raise QueryError(
                 message(
-                    "{property} {operator} what? Say a number, a date or a text",
+                    "{property} {operator}: the value is missing; give a number, a date or a text",
                     property=one.property or message("a property"),
                     operator=one.operator,
                 )

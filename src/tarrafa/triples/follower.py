@@ -182,7 +182,8 @@ class TriplesFollower:
         try:
             found = ontology.read_ontology(self._data)
         except ConfigError as error:
-            log.warning("%s; what held before holds until it is mended", str(error))  # its traceback holds the store
+            # As text: its traceback holds the store.
+            log.warning("%s; the former ontology applies until the file is corrected", str(error))
             return
         self._rules.set_rules(found.rules)
         is_stray = not found.rules and self._store.contains_named_graph(RULES_GRAPH)

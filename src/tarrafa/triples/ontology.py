@@ -242,5 +242,5 @@ def rule_objection(construct: str) -> str:
         return "write characters as they are, not as \\u escapes"
     words = [found["word"].upper() for found in _token.finditer(construct) if found["word"]]
     if mentions_service(construct):
-        return "SERVICE would ask others; rules see this store only"
+        return "SERVICE is not allowed; rules see this store only"
     return "" if "CONSTRUCT" in words else "must be a CONSTRUCT query"

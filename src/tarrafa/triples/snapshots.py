@@ -99,7 +99,7 @@ class TripleSnapshot:
                     os.close(held)
                     raise DataError(f"{path}: {error}; `tarrafa rebuild triples` makes it again") from None
             os.close(held)
-        raise DataError(f"{folder(data)}: what is published there keeps going away")
+        raise DataError(f"{folder(data)}: snapshots are removed before they can be opened; try again")
 
     def __enter__(self) -> "TripleSnapshot":
         return self

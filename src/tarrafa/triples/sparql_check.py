@@ -31,8 +31,8 @@ PREFIX_CHARS_MAX = 100  # the end of a longer one is read as a word
 NESTING_MAX = 64  # of ( [ {; the parser recurses at each of them, and its time may double
 
 NO_SERVICE = (
-    "SERVICE is not answered here: this endpoint asks no other machines; leave that part of the query out "
-    "(and call no prefix so)"
+    "SERVICE is not supported: this endpoint sends no requests to other machines; leave that part of the query out "
+    "(and give no prefix that name)"
 )
 
 _BASE = (

@@ -58,7 +58,7 @@ class SparqlPool:
         try:
             content = self._encode(msgspec.structs.replace(request, results_max=most))
         except UnicodeEncodeError:
-            raise QueryError("the query holds what is no text: it must be UTF-8") from None
+            raise QueryError("the query is not valid UTF-8") from None
         await self._wait_for_slot()
         try:
             self._check_open()
@@ -88,8 +88,7 @@ class SparqlPool:
             process.kill()
             self._check_open()
             raise QueryLimitExceeded(
-                f"the query was too much for the process that answered it (it may use {MEMORY_BYTES >> 20} MB); "
-                "ask for less, or more simply"
+                f"the query needs more memory than the {MEMORY_BYTES >> 20} MB allowed; ask for less, or simplify it"
             ) from None
         except BaseException:  # the caller has gone
             process.kill()
@@ -97,13 +96,13 @@ class SparqlPool:
 
     async def _wait_for_slot(self) -> None:
         if self._waiting >= self.limits.waiting and self._places.locked():
-            raise Busy(f"{self._waiting} queries are waiting already; ask again in some seconds")
+            raise Busy(f"{self._waiting} queries are waiting already; try again in some seconds")
         self._waiting += 1
         try:
             async with asyncio.timeout(self.limits.wait_s):
                 await self._places.acquire()
         except TimeoutError:
-            raise Busy("other queries are being answered; ask again in some seconds") from None
+            raise Busy("other queries are being answered; try again in some seconds") from None
         finally:
             self._waiting -= 1
 

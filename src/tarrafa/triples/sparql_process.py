@@ -187,7 +187,7 @@ def _run_query(request: SparqlRequest, skeleton: QuerySkeleton, snapshots: Snaps
     if not form:
         kind = "statements" if is_graph else "solutions, or yes or no"
         formats = list(GRAPH_FORMATS if is_graph else SOLUTION_FORMATS)
-        sentence = f"the answer is one of {kind}, which can be had as {', '.join(formats)}; none of these is wanted"
+        sentence = f"the result is {kind}, available as {', '.join(formats)}; the client accepts none of these"
         return SparqlResponse(trouble=SparqlFailure.UNWANTED, sentence=sentence)
     count = len(taken)  # before writing, which empties it
     return SparqlResponse(taken.written(form), form, count, taken.is_cut)
@@ -220,7 +220,7 @@ def _iri(text: str) -> NamedNode:
     try:
         return NamedNode(text)
     except ValueError:
-        raise QueryError(f"{text[:100]!r} is no IRI that a graph could be named by") from None
+        raise QueryError(f"{text[:100]!r} is not a valid IRI for a graph") from None
 
 
 def _check_parts(skeleton: QuerySkeleton, count: int) -> None:
@@ -234,8 +234,8 @@ def _check_parts(skeleton: QuerySkeleton, count: int) -> None:
     if found:
         name = found.rstrip(" (")
         raise QueryError(
-            f"{name}: the store is kept in {count} parts, and this needs all of them at once, which cannot be had; "
-            f"ask one part after the other (part=1-of-{count}), or leave it out"
+            f"{name}: the store has {count} parts, and this needs all of them at once, which is not possible; "
+            f"query one part after the other (part=1-of-{count}), or leave it out"
         )
 
 

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
+from tarrafa.crawl.worker import committer as committer_module
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import COMMIT_VISITS_MAX, Committer, LinkCache, VisitRecorder, split_into_messages
 from tarrafa.crawl.worker.host_session import HostSession
@@ -170,6 +171,16 @@ async def test_what_waits_is_committed_when_it_is_asked_for_and_a_close_ends_the
     async with asyncio.timeout(30):
         await harness.committer.run()
     assert harness.log == ["record", "durable", "links", "finish"], "a commit under way comes to its end"
+
+
+async def test_a_visit_after_a_quiet_moment_is_committed_at_once(harness, monkeypatch):
+    monkeypatch.setattr(committer_module, "COMMIT_EVERY_S", 3_600.0)
+    monkeypatch.setattr(committer_module, "boottime", lambda: 10_000.0)
+    harness.frontier.after_discover = harness.committer.close
+    harness.finish_a_visit()
+    async with asyncio.timeout(30):
+        await harness.committer.run()
+    assert harness.log == ["record", "durable", "links", "finish"], "nobody waits for the clock"
 
 
 def test_reports_are_split_into_messages_by_their_size():

@@ -25,24 +25,24 @@ class CollectionStates:
     """The newest states. One thread writes, another reads; values that belong together are replaced at once."""
 
     def __init__(self) -> None:
-        self._heard: tuple[float, dict[int, FrontierCollectionState]] = (0.0, {})
+        self._newest: tuple[float, dict[int, FrontierCollectionState]] = (0.0, {})
 
     def update(self, states: list[FrontierCollectionState], asked_at: float) -> None:
-        self._heard = (asked_at, {one.id: one for one in states})
+        self._newest = (asked_at, {one.id: one for one in states})
 
     def is_suspended(self, collection: int, since: float) -> bool:
         """Whether the collection is paused, stopped or deleted."""
-        heard_at, states = self._heard
+        read_at, states = self._newest
         state = states.get(collection)
-        return heard_at > since and (state is None or state.state != "running")
+        return read_at > since and (state is None or state.state != "running")
 
     def has_newer_revision(self, collection: int, revision: int) -> bool:
-        state = self._heard[1].get(collection)
+        state = self._newest[1].get(collection)
         return state is not None and state.revision > revision
 
     def any_revision_differs(self, known: Mapping[int, int]) -> bool:
         """Whether any known collection has another revision."""
-        return any(known.get(number, one.revision) != one.revision for number, one in self._heard[1].items())
+        return any(known.get(number, one.revision) != one.revision for number, one in self._newest[1].items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class WorkerCollections:
         self._takedowns = self._takedown_log.now()
         self._in_force: dict[int, CollectionInForce] = {}
         self.states = CollectionStates()
-        self._loop, self._heard = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._received = asyncio.get_running_loop(), asyncio.Event()
 
     def __getitem__(self, number: int) -> CollectionInForce:
         return self._in_force[number]
@@ -86,16 +86,16 @@ class WorkerCollections:
         """Whether the states name a revision that was not read yet."""
         return self.states.any_revision_differs({number: one.revision for number, one in self._in_force.items()})
 
-    def hear(self, states: list[FrontierCollectionState], asked_at: float) -> None:
+    def receive_states(self, states: list[FrontierCollectionState], asked_at: float) -> None:
         """Take the states as of `asked_at`. May be called from another thread."""
         self.states.update(states, asked_at)
         with contextlib.suppress(RuntimeError):  # the event loop has ended already
-            self._loop.call_soon_threadsafe(self._heard.set)
+            self._loop.call_soon_threadsafe(self._received.set)
 
     async def wait_for_states(self) -> None:
         """Wait for states that arrive after the last wait."""
-        await self._heard.wait()
-        self._heard.clear()
+        await self._received.wait()
+        self._received.clear()
 
     async def poll_states(self) -> None:
         """Ask for the states, where no thread does."""

@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tarrafa.archive.warc_writer import WarcWriter
-from tarrafa.clock import Clock
+from tarrafa.clock import Clock, boottime
 from tarrafa.config import encode_collection
 from tarrafa.config.sections import redact_for_archive
 from tarrafa.crawl.worker.collection_state import WorkerCollections
@@ -33,7 +33,7 @@ from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import DiscoveredUrl, HostReport, NextVisits, VisitReport
 from tarrafa.model import CollectionNote, HostId, HostNote, ListingNote, Status, UrlId
 
-COMMIT_EVERY_S = 0.2
+COMMIT_EVERY_S = 0.2  # a visit that ends later after the last commit is committed at once
 COMMIT_PAUSE_S = 0.03  # sooner when a session waits, but never without a pause
 COMMIT_VISITS_MAX = 500  # or when so many visits wait
 DISCOVERED_PER_CALL_MAX = 20_000
@@ -200,6 +200,7 @@ class Committer:
         self._on_released, self._on_reported = on_released, on_reported
         self._pending = PendingCommit()
         self._wake = asyncio.Event()
+        self._committed_at = 0.0
         self._closing = False
         self._failure: BaseException | None = None
 
@@ -211,7 +212,8 @@ class Committer:
         done = self._recorder.record_visit(session, done)
         self._stats.count_visit(done.record)
         self._pending.finished.append((session, done))
-        if len(self._pending.finished) >= COMMIT_VISITS_MAX:
+        is_late = boottime() - self._committed_at >= COMMIT_EVERY_S
+        if is_late or len(self._pending.finished) >= COMMIT_VISITS_MAX:
             self._wake.set()
 
     def record_host(self, session: HostSession, sitemaps: list[DiscoveredUrl]) -> None:
@@ -265,7 +267,7 @@ class Committer:
         """Make the records durable, deliver the links, finish the visits; all of it only while we hold the leases."""
         if not self._lease.holds_lease():
             raise LeaseLost(f"worker {self._name} was stopped, or too slow, for longer than its lease")
-        pending, self._pending = self._pending, PendingCommit()
+        pending, self._pending, self._committed_at = self._pending, PendingCommit(), boottime()
         discovered, reports = pending.discovered(), pending.build_reports()
         await asyncio.to_thread(self._recorder.seal())
         if not self._lease.holds_lease():

@@ -85,7 +85,14 @@ class Worker:
         self._overload = OverloadControl(self._sessions, self._hosts_max, notices)
         on_lost = partial(self._stop.give, is_lease_lost=True)
         self._fence = LeaseFence(
-            address, terms, asked_at, clock, notices.text, on_lost, self._clock_drifted, self._collections.hear
+            address,
+            terms,
+            asked_at,
+            clock,
+            notices.text,
+            on_lost,
+            self._clock_drifted,
+            self._collections.receive_states,
         )
         unheard_s = terms.lease_s * REQUEST_MARGIN
         client = HttpClient(connections_max, self._fence.may_send, lag=lag.lag_s, unheard_s=unheard_s)

@@ -85,8 +85,8 @@ class NodeHostRoutes:
         ]
 
     async def list_nodes(self, request: ConsoleRequest) -> NodesResponse:
-        picture = self._coordinator.monitor.snapshot()
-        return NodesResponse(picture.nodes, picture.totals)
+        snapshot = self._coordinator.monitor.snapshot()
+        return NodesResponse(snapshot.nodes, snapshot.totals)
 
     async def get_node(self, request: ConsoleRequest) -> NodeSnapshot:
         return self._coordinator.monitor.snapshot().node(request.param("node"))

@@ -106,15 +106,17 @@ class CollectionFormPages:
     # -- a new one ----------------------------------------------------------------------------------------------------
 
     async def new(self, request: ConsoleRequest) -> Response:
-        asked = request.http.query_params
-        if asked.get("copy"):
-            original = await self._config(asked["copy"])
+        params = request.http.query_params
+        if params.get("copy"):
+            original = await self._config(params["copy"])
             typed = await asyncio.to_thread(form.form_from_collection, original)
             return await self._form(request, typed | {"name": [f"{original.name}-2"]}, origin=original)
-        preset = asked.get("preset", "")
+        preset = params.get("preset", "")
         if not preset:
             return await self._form(request, {})
-        wish = PresetRequest(asked.get("root", ""), country=asked.get("country", ""), contact=asked.get("contact", ""))
+        wish = PresetRequest(
+            params.get("root", ""), country=params.get("country", ""), contact=params.get("contact", "")
+        )
         if not wish.root:
             return await self._form(request, {}, preset=preset)
         try:
@@ -143,8 +145,8 @@ class CollectionFormPages:
 
     async def redirect_to_form(self, request: ConsoleRequest) -> Response:
         """A dry run was opened by a link, for example in the other language."""
-        asked = request.http.url
-        return request.redirect(asked.path.removesuffix("/try") + (f"?{asked.query}" if asked.query else ""))
+        url = request.http.url
+        return request.redirect(url.path.removesuffix("/try") + (f"?{url.query}" if url.query else ""))
 
     async def dry_run_new(self, request: ConsoleRequest) -> Response:
         typed = _typed_fields(request)
@@ -276,12 +278,12 @@ class CollectionFormPages:
             values = list(typed.get(field.name, [])), usual[field.name], wrong.pop(field.name, [])
             sections.setdefault(field.section, []).append(_field_view(field, *values, long, _))
         others = [sentence] * bool(sentence) + [message for messages in wrong.values() for message in messages]
-        asked = request.http.query_params
+        params = request.http.query_params
         return self._page(
             request, "console/collection_form.html", code, sections=sections, section_labels=SECTION_LABELS,
             others=others, editing=editing, preset=preset,
             revision=request.form.get("revision") or self._revision(editing),
-            presets=presets.preset_titles(_.code), wish={name: asked.get(name, "") for name in PRESET_PARAMS},
+            presets=presets.preset_titles(_.code), wish={name: params.get(name, "") for name in PRESET_PARAMS},
             count=len(complaints) + bool(sentence), copied="" if editing or origin is None else origin.name,
             tried=tried,
         )  # fmt: skip

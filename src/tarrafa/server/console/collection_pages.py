@@ -42,7 +42,7 @@ class CollectionPages:
         ]
 
     async def overview(self, request: ConsoleRequest) -> Response:
-        return self._page(request, "console/overview.html", picture=self._coordinator.monitor.snapshot())
+        return self._page(request, "console/overview.html", snapshot=self._coordinator.monitor.snapshot())
 
     async def overview_json(self, request: ConsoleRequest) -> Response:
         return request.json(self._coordinator.monitor.snapshot())
@@ -50,7 +50,7 @@ class CollectionPages:
     async def overview_live(self, request: ConsoleRequest) -> Response:
         parts = {"overview": "console/overview_part.html"}
         return self._live.stream(
-            request, lambda picture: {place: (file, {"picture": picture}) for place, file in parts.items()}
+            request, lambda snapshot: {place: (file, {"snapshot": snapshot}) for place, file in parts.items()}
         )
 
     def _detail_values(self, one: CollectionSnapshot) -> dict[str, Any]:
@@ -59,10 +59,10 @@ class CollectionPages:
         return seen
 
     async def collection(self, request: ConsoleRequest) -> Response:
-        picture, one = self._found(request)
+        snapshot, one = self._found(request)
         span_name = request.http.query_params.get("span", "")
         span, seen = span_name if span_name in CHART_SPANS_S else "15m", self._detail_values(one)
-        return self._page(request, "console/collection.html", picture=picture, one=one, span=span, **seen)
+        return self._page(request, "console/collection.html", snapshot=snapshot, one=one, span=span, **seen)
 
     async def collection_json(self, request: ConsoleRequest) -> Response:
         _, one = self._found(request)
@@ -71,12 +71,12 @@ class CollectionPages:
     async def collection_live(self, request: ConsoleRequest) -> Response:
         name = self._found(request)[1].name
 
-        def parts(picture: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
-            one = picture.collection(name)
-            values = {"picture": picture, "one": one} | self._detail_values(one)
+        def parts(snapshot: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
+            one = snapshot.collection(name)
+            values = {"snapshot": snapshot, "one": one} | self._detail_values(one)
             return {place: (f"console/{file}.html", values) for place, file in LIVE_PARTS.items()}
 
-        return self._live.stream(request, parts, lambda picture: {"sample": picture.collection(name).sample})
+        return self._live.stream(request, parts, lambda snapshot: {"sample": snapshot.collection(name).sample})
 
     async def samples(self, request: ConsoleRequest) -> Response:
         name, now = self._found(request)[1].name, self._coordinator.clock.now()
@@ -95,12 +95,12 @@ class CollectionPages:
         return request.redirect("/console" if action == "delete" else f"/console/c/{name}")
 
     async def confirm_delete(self, request: ConsoleRequest) -> Response:
-        picture, one = self._found(request)
-        return self._page(request, "console/delete_collection.html", picture=picture, one=one)
+        snapshot, one = self._found(request)
+        return self._page(request, "console/delete_collection.html", snapshot=snapshot, one=one)
 
     def _found(self, request: ConsoleRequest) -> tuple[SystemSnapshot, CollectionSnapshot]:
-        picture = self._coordinator.monitor.snapshot()
-        return picture, picture.collection(request.param("name"))
+        snapshot = self._coordinator.monitor.snapshot()
+        return snapshot, snapshot.collection(request.param("name"))
 
     def _page(self, request: ConsoleRequest, template: str, **values: Any) -> Response:
         return request.html(template, section="/console", **values)

@@ -117,12 +117,12 @@ class Console:
     # -- sign-in and sign-out --------------------------------------------------------------------------------------
 
     async def _login_page(self, request: ConsoleRequest) -> Response:
-        asked = request.http.query_params
+        params = request.http.query_params
         if not request.principal.is_anonymous:
-            return request.redirect(safe_redirect_path(asked.get("next", "")))
+            return request.redirect(safe_redirect_path(params.get("next", "")))
         _ = request.translator
-        said = _("You are signed out.") if asked.get("out") else ""
-        return self._login(request, 200, asked.get("next", ""), said=said)
+        said = _("You are signed out.") if params.get("out") else ""
+        return self._login(request, 200, params.get("next", ""), said=said)
 
     def _login(
         self, request: ConsoleRequest, code: int, then: str, sentence: str = "", name: str = "", said: str = ""

@@ -32,8 +32,8 @@ PageParts = Callable[
 class LiveUpdates:
     """All listeners of a console."""
 
-    def __init__(self, picture: Callable[[], SystemSnapshot]) -> None:
-        self._picture = picture
+    def __init__(self, snapshot: Callable[[], SystemSnapshot]) -> None:
+        self._snapshot = snapshot
         self._count = 0
         self._ending = asyncio.Event()
 
@@ -48,9 +48,9 @@ class LiveUpdates:
             raise HTTPException(503, "too many live pages are open; load the page again for the current state")
 
         def news() -> bytes:
-            picture = self._picture()
-            drawn = {place: render_part(request, file, **values) for place, (file, values) in parts(picture).items()}
-            return msgspec.json.encode({"parts": drawn, **(more(picture) if more is not None else {})})
+            snapshot = self._snapshot()
+            drawn = {place: render_part(request, file, **values) for place, (file, values) in parts(snapshot).items()}
+            return msgspec.json.encode({"parts": drawn, **(more(snapshot) if more is not None else {})})
 
         return StreamingResponse(self._events(news), media_type="text/event-stream", headers=HEADERS)
 

@@ -40,14 +40,16 @@ class NodePages:
         ]
 
     async def nodes_page(self, request: ConsoleRequest) -> Response:
-        return self._page(request, "console/nodes.html", picture=self._coordinator.monitor.snapshot())
+        return self._page(request, "console/nodes.html", snapshot=self._coordinator.monitor.snapshot())
 
     async def nodes_json(self, request: ConsoleRequest) -> Response:
-        picture = self._coordinator.monitor.snapshot()
-        return request.json({"nodes": picture.nodes, "totals": picture.totals})
+        snapshot = self._coordinator.monitor.snapshot()
+        return request.json({"nodes": snapshot.nodes, "totals": snapshot.totals})
 
     async def nodes_live(self, request: ConsoleRequest) -> Response:
-        return self._live.stream(request, lambda picture: {"nodes": ("console/nodes_part.html", {"picture": picture})})
+        return self._live.stream(
+            request, lambda snapshot: {"nodes": ("console/nodes_part.html", {"snapshot": snapshot})}
+        )
 
     async def node_page(self, request: ConsoleRequest) -> Response:
         one = self._found(request, self._coordinator.monitor.snapshot())
@@ -59,9 +61,9 @@ class NodePages:
     async def node_live(self, request: ConsoleRequest) -> Response:
         self._found(request, self._coordinator.monitor.snapshot())
 
-        def parts(picture: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
-            one = self._found(request, picture)
-            return {"node": ("console/node_part.html", {"one": one, "picture": _single_node_picture(picture, one)})}
+        def parts(snapshot: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
+            one = self._found(request, snapshot)
+            return {"node": ("console/node_part.html", {"one": one, "snapshot": _single_node_snapshot(snapshot, one)})}
 
         return self._live.stream(request, parts)
 
@@ -85,17 +87,17 @@ class NodePages:
     def _node_response(
         self, request: ConsoleRequest, one: NodeSnapshot, typed: NodeOrdersForm, sentence: str = "", code: int = 200
     ) -> Response:
-        picture = _single_node_picture(self._coordinator.monitor.snapshot(), one)
+        snapshot = _single_node_snapshot(self._coordinator.monitor.snapshot(), one)
         return self._page(
-            request, "console/node.html", code, picture=picture, one=one, typed=typed, sentence=sentence, roles=ROLES
+            request, "console/node.html", code, snapshot=snapshot, one=one, typed=typed, sentence=sentence, roles=ROLES
         )
 
-    def _found(self, request: ConsoleRequest, picture: SystemSnapshot) -> NodeSnapshot:
-        return picture.node(request.param("node"))
+    def _found(self, request: ConsoleRequest, snapshot: SystemSnapshot) -> NodeSnapshot:
+        return snapshot.node(request.param("node"))
 
     def _page(self, request: ConsoleRequest, template: str, code: int = 200, **values: Any) -> Response:
         return request.html(template, code, section="/console/nodes", **values)
 
 
-def _single_node_picture(picture: SystemSnapshot, one: NodeSnapshot) -> SystemSnapshot:
-    return SystemSnapshot(picture.at, picture.trouble, [], [], [one], cluster_totals([one]))
+def _single_node_snapshot(snapshot: SystemSnapshot, one: NodeSnapshot) -> SystemSnapshot:
+    return SystemSnapshot(snapshot.at, snapshot.trouble, [], [], [one], cluster_totals([one]))

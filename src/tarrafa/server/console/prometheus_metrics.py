@@ -19,21 +19,21 @@ COLLECTION_STATES = ("ready", "waiting", "running", "paused", "stopped", "finish
 COLLECTION, NODE, PROCESS = ["collection"], ["node"], ["node", "process", "role"]
 
 
-def prometheus_text(picture: SystemSnapshot, version: str) -> bytes:
+def prometheus_text(snapshot: SystemSnapshot, version: str) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_SnapshotCollector(picture, version))
+    registry.register(_SnapshotCollector(snapshot, version))
     return generate_latest(registry)
 
 
 class _SnapshotCollector(Collector):
-    def __init__(self, picture: SystemSnapshot, version: str) -> None:
-        self._picture, self._version = picture, version
+    def __init__(self, snapshot: SystemSnapshot, version: str) -> None:
+        self._snapshot, self._version = snapshot, version
 
     def collect(self) -> Iterable[Metric]:
         yield InfoMetricFamily("tarrafa", "What answers.", value={"version": self._version})
-        yield from _collections(self._picture.collections)
-        yield from _nodes(self._picture.nodes)
-        yield from _processes(self._picture.nodes)
+        yield from _collections(self._snapshot.collections)
+        yield from _nodes(self._snapshot.nodes)
+        yield from _processes(self._snapshot.nodes)
 
 
 def _collections(collections: list[CollectionSnapshot]) -> Iterator[Metric]:

@@ -126,10 +126,10 @@ class ReportPages:
         name = self._name(request)
         begun_with = self._reports.moments(name)[:1]
 
-        def more(picture: Any) -> dict[str, Any]:
+        def more(snapshot: Any) -> dict[str, Any]:
             return {"done": self._reports.moments(name)[:1] != begun_with}
 
-        def parts(picture: Any) -> dict[str, tuple[str, dict[str, Any]]]:
+        def parts(snapshot: Any) -> dict[str, tuple[str, dict[str, Any]]]:
             return {"making": ("console/report_progress_part.html", {"making": self._report_in_progress(name)})}
 
         return self._live.stream(request, parts, more)
