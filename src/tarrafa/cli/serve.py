@@ -40,6 +40,7 @@ from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token, load_token
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.auth.authentication import Authenticator
+from tarrafa.server.auth.request_origin import TrustedProxies
 from tarrafa.server.console.console import Console
 from tarrafa.server.http_server import NO_TOKEN, bind, run
 from tarrafa.server.node_server import serve_node_pages
@@ -71,7 +72,7 @@ def serve(
     sparql_limit: ServedLimit = RESULTS_MAX,
     rate_limit: RateLimitOption = RATE_DEFAULT,
     rate_here: RateHere = False,
-    behind_proxy: BehindProxy = False,
+    behind_proxy: BehindProxy = None,
 ) -> None:
     """Serve the search page and its JSON API.
 
@@ -112,7 +113,7 @@ def serve(
         public=public,
         note_queries=note_queries,
         limits=SparqlLimits(time_s=sparql_time, results=sparql_limit),
-        rate=RateLimit.parse(rate_limit, local=rate_here, behind_proxy=behind_proxy),
+        rate=RateLimit.parse(rate_limit, local=rate_here, proxies=TrustedProxies.parse(behind_proxy)),
     )
 
 
@@ -130,7 +131,7 @@ def node(
     token_file: TokenFile = None,
     public: PublicUrl = "",
     rate_limit: RateLimitOption = RATE_DEFAULT,
-    behind_proxy: BehindProxy = False,
+    behind_proxy: BehindProxy = None,
     index_shards: IndexShards = None,
 ) -> None:
     """Run collections on schedule, with search page and console.
@@ -148,12 +149,12 @@ def node(
         client = CoordinatorClient(join_url, token)
         worker_node = WorkerNode(client, directory, own_name, workers, print_note, divided)
         raise typer.Exit(run_until_interrupted(worker_node.run))
-    rate = RateLimit.parse(rate_limit, local=False, behind_proxy=behind_proxy)
+    rate = RateLimit.parse(rate_limit, local=False, proxies=TrustedProxies.parse(behind_proxy))
     link = _frontier_link(directory, listen, where, token_file, token)
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     clock = Clock.from_environment()
     directory.create()
-    authenticator = Authenticator(directory, clock.now, token, public, rate.behind_proxy)
+    authenticator = Authenticator(directory, clock.now, token, public, rate.proxies)
     authenticator.check_listen_address(host)
 
     async def coordinate() -> None:

@@ -4,17 +4,17 @@ uvicorn reads whatever a client sends: header lines without end, thousands of pi
 silent. `LimitedHttpProtocol` stands before its parser. Promises: one connection makes this process hold at most
 HEAD_BYTES_MAX and one read of the socket beyond the body that an application reads; the next request of a connection is
 parsed after the response to the one before; a request that does not arrive in time and a response that is not read in
-time end the connection; a client address has a share of the connections. When there are too many connections, idle ones
-make room, those of the address with the most connections first; so health checks and the console are always answered.
+time end the connection; a client address has a share of the connections, a named proxy any number. When there are too
+many connections, idle ones make room, those of the address with the most connections first, those of proxies last; so
+health checks and the console are always answered.
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from tarrafa.server.auth.request_origin import address_key
+from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies, address_key
 
 CONNECTIONS_MAX = 1_000
 CONNECTIONS_RESERVED = 50  # beyond the maximum, for RESERVED_PATHS alone
@@ -31,8 +31,8 @@ HEAD_END = b"\r\n\r\n"
 class ConnectionTable:
     """The open connections of one server, by client address."""
 
-    def __init__(self, trusted: Callable[[str], bool] = lambda address: False) -> None:
-        self._trusted = trusted  # proxies, which have the connections of many clients
+    def __init__(self, proxies: TrustedProxies = NO_PROXIES) -> None:
+        self._proxies = proxies  # they have the connections of many clients
         self._by_address: dict[str, dict[LimitedHttpProtocol, None]] = {}  # the oldest first
         self._count = 0
 
@@ -40,15 +40,22 @@ class ConnectionTable:
         """Add a connection. False: there is no room, not even by closing an idle one."""
         address = connection.address
         own = self._by_address.get(address, {})
-        if len(own) >= CONNECTIONS_PER_ADDRESS_MAX and not self._trusted(address) and not _close_idle(own):
+        if len(own) >= CONNECTIONS_PER_ADDRESS_MAX and address not in self._proxies and not _close_idle(own):
             return False
         if self._count >= CONNECTIONS_MAX:
-            largest = sorted(self._by_address.values(), key=len, reverse=True)
-            if not any(map(_close_idle, largest)) and self._count >= CONNECTIONS_MAX + CONNECTIONS_RESERVED:
+            largest = sorted(self._by_address, key=lambda one: (one in self._proxies, -len(self._by_address[one])))
+            if (
+                not any(_close_idle(self._by_address[one]) for one in largest)
+                and self._count >= CONNECTIONS_MAX + CONNECTIONS_RESERVED
+            ):
                 return False
         self._by_address.setdefault(address, {})[connection] = None
         self._count += 1
         return True
+
+    def name_address(self, peer: str) -> str:
+        """The address that a connection counts for: of a proxy its own, not its IPv6 network."""
+        return peer if peer in self._proxies else address_key(peer)
 
     def remove(self, connection: "LimitedHttpProtocol") -> None:
         own = self._by_address.get(connection.address, {})
@@ -95,7 +102,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.address = address_key(self.client[0]) if self.client else ""
+        self.address = self._table.name_address(self.client[0]) if self.client else ""
         if self._table.add(self):
             self._end_after(HEAD_S_MAX)
         else:

@@ -12,12 +12,14 @@ from tarrafa.runtime.token import Token
 from tarrafa.server.app import create_app
 from tarrafa.server.auth import passwords
 from tarrafa.server.auth.authentication import AccessLevel, Authenticator
+from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
 from tarrafa.server.auth.role_and_csrf_guard import GuardedRoute, RouteGuard, check_all_guarded, safe_redirect_path
 from tarrafa.server.auth.sessions import IDLE_S
 from tarrafa.server.console.console import Console
 from tests.server.console.example_console import ADMIN, TOKEN, VIEWER, ExampleSite, SteppedClock
 
 BEARER = f"Bearer {TOKEN}"
+PROXY = TrustedProxies.parse(["127.0.0.1"])
 
 
 def gates_of(routes: list[BaseRoute], before: str = "") -> list[tuple[str, RouteGuard]]:
@@ -268,25 +270,24 @@ def test_once_somebody_is_known_those_at_this_machine_sign_in_too(data):
         assert site.client().get("/api/v1/me").code == 200
 
 
-@pytest.mark.parametrize("behind_proxy", [False, True])
-def test_listening_to_other_machines_needs_somebody_who_can_be_known(data, behind_proxy):
-    host = "127.0.0.1" if behind_proxy else "0.0.0.0"
-    entry = Authenticator(data, SteppedClock(), behind_proxy=behind_proxy)
+@pytest.mark.parametrize("proxies", [NO_PROXIES, PROXY])
+def test_listening_to_other_machines_needs_somebody_who_can_be_known(data, proxies):
+    host = "127.0.0.1" if proxies else "0.0.0.0"
+    entry = Authenticator(data, SteppedClock(), proxies=proxies)
     with pytest.raises(
         ConfigError, match=r"an account or token is needed: `tarrafa user add NAME`, or a token"
     ) as raised:
         entry.check_listen_address(host)
     assert "\n" not in str(raised.value)
-    Authenticator(
-        data, SteppedClock(), Token(b"a token of many letters"), behind_proxy=behind_proxy
-    ).check_listen_address(host)
+    token = Token(b"a token of many letters")
+    Authenticator(data, SteppedClock(), token, proxies=proxies).check_listen_address(host)
     Authenticator(data, SteppedClock()).check_listen_address("127.0.0.1")
     entry.accounts.add(*("ana", "admin", "a long password", 1.0))
     entry.check_listen_address(host)
 
 
 def test_behind_a_proxy_nobody_is_at_this_machine(data):
-    with ExampleSite(data, token=TOKEN, behind_proxy=True) as site:
+    with ExampleSite(data, token=TOKEN, proxies=PROXY) as site:
         for path in ("/status.json", "/queries.json", "/metrics"):
             assert site.client().get(path).code in (401, 403), path
         assert site.client().get("/api/v1/me").code == 401

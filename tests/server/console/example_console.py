@@ -19,6 +19,7 @@ from tarrafa.runtime.token import Token
 from tarrafa.server.api.problem_details import RequestRefused
 from tarrafa.server.api.route_registry import ApiRoute
 from tarrafa.server.auth.authentication import AccessLevel, Authenticator
+from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
 from tarrafa.server.console.console import Console
 from tarrafa.server.rate_limit import RateLimit
@@ -171,12 +172,12 @@ class ExampleSite(RunningSite):
         *,
         token: str = "",
         public: str = "",
-        behind_proxy: bool = False,
+        proxies: TrustedProxies = NO_PROXIES,
         rate: RateLimit | None = None,
         broken: bool = False,
     ) -> None:
         self.now, self.told = SteppedClock(), list[str]()
-        self.entry = Authenticator(data, self.now, Token(token.encode()), public, behind_proxy, self._audit(data))
+        self.entry = Authenticator(data, self.now, Token(token.encode()), public, proxies, self._audit(data))
         self.console = example_console(self.entry)
         if broken:
             self.console.api.routes.append(ApiRoute("GET", "/broken", "Fails", AccessLevel.ADMIN, failing_handler))

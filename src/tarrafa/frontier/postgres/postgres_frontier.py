@@ -138,7 +138,7 @@ class PostgresFrontier:
         settings = ServerSettings(suffix_list, clock, lease_clock, len(dsns))
         self._map = ShardMap(dsns, settings)
         self._router = ShardRouter(self._map, outbox)
-        self._first, self._shards = self._map.first, self._map.members
+        self._first, self._shards = self._map.first, self._map.shards
         self._limits = GlobalLimits(self._router)
         self._home: dict[HostId, PostgresShard] = {}  # server of each host that our workers hold
         self._workers: dict[int, tuple[str, ProcessId]] = {}
@@ -161,11 +161,11 @@ class PostgresFrontier:
         is_over, parts = await self._is_over(wanted), await self._router.by_shard(roots)
         open_collection = partial(collection_calls.open_collection, start=start, is_over_elsewhere=is_over)
         row = await self._first.call(open_collection, config, parts.pop(self._first, []))
-        for member in self._shards[1:]:
-            part = parts.get(member, [])
+        for shard in self._shards[1:]:
+            part = parts.get(shard, [])
             try:
-                await member.call(open_collection, config, part, row.id)
-                await member.call(collection_calls.sync_collections, [row], self._map.server_id_of)
+                await shard.call(open_collection, config, part, row.id)
+                await shard.call(collection_calls.sync_collections, [row], self._map.server_id_of)
             except ShardUnreachable:
                 if part:
                     raise
@@ -201,8 +201,8 @@ class PostgresFrontier:
         """On all other servers first: the first server has the name."""
         more = await self._first.call(deletion_calls.delete_collection, name, 0)
         await self._sync_collections()
-        for member in self._shards[1:] if limit > 0 else ():
-            if await member.call(deletion_calls.delete_collection, name, limit, is_first=False):
+        for shard in self._shards[1:] if limit > 0 else ():
+            if await shard.call(deletion_calls.delete_collection, name, limit, is_first=False):
                 return True
         if limit > 0:
             more = await self._first.call(deletion_calls.delete_collection, name, limit)
@@ -213,10 +213,10 @@ class PostgresFrontier:
         """Note the deletion on the first server, when all servers know it and have no visit of the collection handed
         out."""
         await self._sync_collections()
-        for member in self._shards:
+        for shard in self._shards:
             try:
-                await member.call(lambda server: server.leases.expire())
-                if not await member.call(deletion_calls.has_no_visits_out, name, is_first=member is self._first):
+                await shard.call(lambda server: server.leases.expire())
+                if not await shard.call(deletion_calls.has_no_visits_out, name, is_first=shard is self._first):
                     return False
             except ShardUnreachable:
                 return False
@@ -256,32 +256,32 @@ class PostgresFrontier:
 
     async def _join_others(self, worker: int) -> None:
         name, process = self._workers[worker]
-        for member in self._shards[1:]:
-            if (worker, member) not in self._joined:
+        for shard in self._shards[1:]:
+            if (worker, shard) not in self._joined:
                 with contextlib.suppress(ShardUnreachable):
-                    await member.call(lambda server: server.leases.join(name, process, worker))
-                    self._joined.add((worker, member))
+                    await shard.call(lambda server: server.leases.join(name, process, worker))
+                    self._joined.add((worker, shard))
 
     async def release_process(self, process: ProcessId) -> None:
         workers_of = on_store(lambda store: store.hosts.workers_of_process)
-        for member, workers in (await self._router.on_all(workers_of, process)).items():
+        for shard, workers in (await self._router.on_all(workers_of, process)).items():
             for worker in workers:
-                await member.call(_leave, worker)
+                await shard.call(_leave, worker)
 
     async def renew(self, worker: int, note: str) -> float:
         """Renew on all servers; the lease lasts until the first of them stops waiting for the worker."""
         left: list[float] = []
-        for member in self._shards:
-            asked_at, key = boottime(), (worker, member)
+        for shard in self._shards:
+            asked_at, key = boottime(), (worker, shard)
             try:
-                lease_s = await member.call(on_store(lambda store: store.hosts.renew), worker, note)
+                lease_s = await shard.call(on_store(lambda store: store.hosts.renew), worker, note)
                 self._renewed[key] = asked_at + lease_s
             except LeaseLost:
-                if member is self._first or key in self._renewed:
+                if shard is self._first or key in self._renewed:
                     raise
-                self._joined.discard((worker, member))  # it never held a host there, and joins again
+                self._joined.discard((worker, shard))  # it never held a host there, and joins again
             except ShardUnreachable:
-                if member is self._first:
+                if shard is self._first:
                     raise
             if key in self._renewed:
                 left.append(self._renewed[key])
@@ -291,11 +291,11 @@ class PostgresFrontier:
         return rest
 
     async def leave(self, worker: int) -> None:
-        for member in self._shards:
-            if (worker, member) in self._joined:
+        for shard in self._shards:
+            if (worker, shard) in self._joined:
                 with contextlib.suppress(ShardUnreachable):
-                    await member.call(_leave, worker)
-                self._joined.discard((worker, member))
+                    await shard.call(_leave, worker)
+                self._joined.discard((worker, shard))
         self._workers.pop(worker, None)
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
@@ -303,41 +303,41 @@ class PostgresFrontier:
         if len(self._shards) == 1:
             return await self._first.call(_lease, worker, hosts)
         self._turn = (self._turn + 1) % len(self._shards)
-        members = self._shards[self._turn :] + self._shards[: self._turn]
+        shards = self._shards[self._turn :] + self._shards[: self._turn]
         leases: list[Lease] = []
-        while members and len(leases) < hosts:  # a server that gave its full share may have more
+        while shards and len(leases) < hosts:  # a server that gave its full share may have more
             generous: list[PostgresShard] = []
-            for place, member in enumerate(members):
-                share = -(-(hosts - len(leases)) // (len(members) - place))
+            for place, shard in enumerate(shards):
+                share = -(-(hosts - len(leases)) // (len(shards) - place))
                 with contextlib.suppress(ShardUnreachable):
-                    found = await self._lease_from(member, worker, share)
+                    found = await self._lease_from(shard, worker, share)
                     leases += found
-                    generous += [member] if share and len(found) == share else []
-            members = generous
+                    generous += [shard] if share and len(found) == share else []
+            shards = generous
         return leases
 
-    async def _lease_from(self, member: PostgresShard, worker: int, hosts: int) -> list[Lease]:
-        if hosts < 1 or (worker, member) not in self._joined:
+    async def _lease_from(self, shard: PostgresShard, worker: int, hosts: int) -> list[Lease]:
+        if hosts < 1 or (worker, shard) not in self._joined:
             return []
-        if not await member.call(lambda server: server.leases.is_confirmed(worker)):
+        if not await shard.call(lambda server: server.leases.is_confirmed(worker)):
             return []
-        async with self._limits.within(member, await self._cached_collections()):
-            leases = await member.call(_lease, worker, hosts)
-        self._home.update((lease.host, member) for lease in leases)
+        async with self._limits.within(shard, await self._cached_collections()):
+            leases = await shard.call(_lease, worker, hosts)
+        self._home.update((lease.host, shard) for lease in leases)
         return leases
 
     async def held_leases(self, worker: int) -> list[Lease]:
         """Also for a worker that joined in an earlier process: it is registered on the servers that know it."""
         leases: list[Lease] = []
-        for member in self._shards:
+        for shard in self._shards:
             try:
-                some = await member.call(lambda server: server.leases.held_leases(worker))
+                some = await shard.call(lambda server: server.leases.held_leases(worker))
             except (ShardUnreachable, LeaseLost):
-                if member is self._first:
+                if shard is self._first:
                     raise
                 continue
-            self._joined.add((worker, member))
-            self._home.update((lease.host, member) for lease in some)
+            self._joined.add((worker, shard))
+            self._home.update((lease.host, shard) for lease in some)
             leases += some
         return leases
 
@@ -354,22 +354,22 @@ class PostgresFrontier:
         await self._router.empty_outbox()
 
     async def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
-        member = await self._router.shard_of(host_key)
-        if len(self._shards) > 1 and ((worker, member) not in self._joined or member.is_away):
-            raise ShardUnreachable(f"{member.where}: is away")
-        loan = await member.call(lambda server: server.leases.borrow_host(worker, collection, host, host_key))
+        shard = await self._router.shard_of(host_key)
+        if len(self._shards) > 1 and ((worker, shard) not in self._joined or shard.is_away):
+            raise ShardUnreachable(f"{shard.where}: is away")
+        loan = await shard.call(lambda server: server.leases.borrow_host(worker, collection, host, host_key))
         if loan.granted:
-            self._home[host] = member
+            self._home[host] = shard
         return loan
 
     async def claim_address(self, worker: int, host: HostId, address: str) -> float:
         """A single server keeps its own addresses; of several, the first keeps all."""
         if len(self._shards) == 1:
             return await self._first.call(lease_calls.claim_address, worker, host, address)
-        member = self._home.get(host)
-        if member is None:
+        shard = self._home.get(host)
+        if shard is None:
             raise LeaseLost(f"worker {worker} does not hold the host that it claims {address} for")
-        delay_s = await member.call(lease_calls.held_delay, worker, host)
+        delay_s = await shard.call(lease_calls.held_delay, worker, host)
         return await self._first.call(lease_calls.claim_address_elsewhere, worker, host, delay_s, address)
 
     async def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
@@ -379,15 +379,15 @@ class PostgresFrontier:
         places: defaultdict[PostgresShard | None, list[int]] = defaultdict(list)
         for place, report in enumerate(batch):
             places[self._home.get(report.host)].append(place)
-        for member, some in places.items():
+        for shard, some in places.items():
             reports = [batch[place] for place in some]
             found = [NextVisits(False, [])] * len(some)
-            if member is not None:
+            if shard is not None:
                 try:
-                    async with self._limits.within(member, await self._cached_collections()):
-                        found = await member.call(_finish, worker, reports)
+                    async with self._limits.within(shard, await self._cached_collections()):
+                        found = await shard.call(_finish, worker, reports)
                 except ShardUnreachable:  # its hosts are leased again when it is back
-                    member.forget_hosts(worker, [report.host for report in reports])
+                    shard.forget_hosts(worker, [report.host for report in reports])
             answers.update(zip(some, found, strict=True))
         lost = [report.host for place, report in enumerate(batch) if not answers[place].held]
         for host in lost:
@@ -400,7 +400,7 @@ class PostgresFrontier:
     async def overview(self) -> FrontierOverview:
         found = await self._router.on_all(lambda server: server.leases.overview())
         whole = shard_totals.merge_overviews(list(found.values()))
-        away = [member for member in self._shards if member not in found]
+        away = [shard for shard in self._shards if shard not in found]
         if not away:
             return whole
         notes = [f"{one.where}: does not answer ({one.trouble or 'it is away'})" for one in away]
@@ -437,8 +437,8 @@ class PostgresFrontier:
     async def import_collection(self, image: CollectionExport) -> CollectionRow:
         await self._map.load_suffixes(list(configuration.decode_collection(image.config).network.suffixes))
         row = await self._first.call(transfer_calls.import_collection, image)
-        for member in self._shards[1:]:
-            await member.call(transfer_calls.import_collection, replace(image, counters={}), row.id)
+        for shard in self._shards[1:]:
+            await shard.call(transfer_calls.import_collection, replace(image, counters={}), row.id)
         return row
 
     async def import_hosts(self, images: list[HostExport]) -> None:

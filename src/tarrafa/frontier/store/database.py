@@ -176,7 +176,8 @@ class FrontierDatabase:
 
     def find_url(self, columns: str, key: UrlKey) -> tuple[Any, ...] | None:
         """Columns of a URL's row; None: the URL is unknown."""
-        return self.row(f"SELECT {columns} FROM url WHERE host = ? AND collection = ? AND id = ?", key)  # noqa: S608
+        sql = f"SELECT {columns} FROM url WHERE host = ? AND collection = ? AND id = ?"  # noqa: S608 (names of our own)
+        return self.connection.execute(sql, key).fetchone()
 
     def url(self, columns: str, key: UrlKey) -> tuple[Any, ...]:
         """Columns of the row of a known URL."""

@@ -208,7 +208,7 @@ def _find_defect(image: HostExport, url: UrlExport) -> str:
         return "has more visits than were handed out"
     page = url.page.history if url.page is not None else None
     if page is not None and not _is_sane(page):
-        return f"nobody can believe {page}"
+        return f"has impossible estimates: {page}"
     return ""
 
 

@@ -26,7 +26,7 @@ class GlobalLimits:
         self._scopes: dict[int, tuple[int, ScopeConfig]] = {}  # as of a revision
 
     @asynccontextmanager
-    async def within(self, member: PostgresShard, rows: list[CollectionRow]) -> AsyncIterator[None]:
+    async def within(self, shard: PostgresShard, rows: list[CollectionRow]) -> AsyncIterator[None]:
         """Surrounds a call on one server that hands out visits of these collections."""
         scopes = {row.id: self._scope_of(row) for row in rows if row.state == "running"}
         limits = {number: one for number, one in scopes.items() if one.pages_max or one.requests_max}
@@ -38,11 +38,11 @@ class GlobalLimits:
             near = NEAR_LIMIT * await self._router.first.call(lease_calls.worker_count)
             total = {number: sum((one.get(number, NO_USAGE) for one in usages.values()), NO_USAGE) for number in limits}
             if not any(_remaining(limits[number], total[number]) < near for number in limits):
-                await self._share(member, usages)
+                await self._share(shard, usages)
                 yield
                 return
             async with self._exclusive():
-                await self._share(member, await self._router.on_all(lease_calls.limit_usage))
+                await self._share(shard, await self._router.on_all(lease_calls.limit_usage))
                 yield
 
     def _scope_of(self, row: CollectionRow) -> ScopeConfig:
@@ -53,14 +53,14 @@ class GlobalLimits:
         return known[1]
 
     @staticmethod
-    async def _share(member: PostgresShard, usages: dict[PostgresShard, dict[int, LimitUsage]]) -> None:
+    async def _share(shard: PostgresShard, usages: dict[PostgresShard, dict[int, LimitUsage]]) -> None:
         """Let a server count the usage of the others."""
         elsewhere: defaultdict[int, LimitUsage] = defaultdict(LimitUsage)
         for other, usage in usages.items():
-            if other is not member:
+            if other is not shard:
                 for number, one in usage.items():
                     elsewhere[number] += one
-        await member.call(lease_calls.count_elsewhere, dict(elsewhere))
+        await shard.call(lease_calls.count_elsewhere, dict(elsewhere))
 
     @asynccontextmanager
     async def _exclusive(self) -> AsyncIterator[None]:

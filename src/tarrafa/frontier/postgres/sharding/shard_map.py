@@ -29,32 +29,32 @@ class ShardMap:
 
     def __init__(self, dsns: Sequence[str], settings: ServerSettings) -> None:
         """Blocks. At the creation of the frontier all servers must answer."""
-        self.members = [PostgresShard(dsn, settings) for dsn in dsns]
-        self.first, *others = self.members
+        self.shards = [PostgresShard(dsn, settings) for dsn in dsns]
+        self.first, *others = self.shards
         first = self.first.connect()
         self._suffix_list = first.meta["suffix_list"]
-        for member in others:
-            member.use_suffixes(self._suffix_list)
+        for shard in others:
+            shard.use_suffixes(self._suffix_list)
         self._ids = ids = _server_ids(first) or self._create_map()
         if len(ids) != len(dsns):
             raise ConfigError(
                 f"{self.first.where}: this frontier was made on {len(ids)} servers, and {len(dsns)} are named;"
                 f" name those, in the same order{TO_OTHERS}"
             )
-        for number, (member, server_id) in enumerate(zip(self.members, ids, strict=True), 1):
+        for number, (shard, server_id) in enumerate(zip(self.shards, ids, strict=True), 1):
             with contextlib.suppress(ShardUnreachable):
-                if member.call_blocking(_server_id) != server_id:
-                    raise ConfigError(f"{member.where}: is not server {number} of this frontier{TO_OTHERS}")
-            member.expect_id(server_id)
+                if shard.call_blocking(_server_id) != server_id:
+                    raise ConfigError(f"{shard.where}: is not server {number} of this frontier{TO_OTHERS}")
+            shard.expect_id(server_id)
         self._suffixes: PublicSuffixes | None = None  # that define the sites
         self._is_settled = len(dsns) == 1  # fixed for ever; with one server it does not matter
 
     def _create_map(self) -> list[str]:
-        ids = [member.call_blocking(_server_id) for member in self.members]
+        ids = [shard.call_blocking(_server_id) for shard in self.shards]
         if len(set(ids)) < len(ids):
             raise ConfigError("the same database is named twice")
-        for member in self.members[1:]:
-            member.call_blocking(_set_membership, ids[0])
+        for shard in self.shards[1:]:
+            shard.call_blocking(_set_membership, ids[0])
         return _note_server_ids(self.first.connect(), ids)
 
     async def load_suffixes(self, suffixes: list[str] | None = None) -> None:
@@ -72,17 +72,17 @@ class ShardMap:
             return 0
         site = self._suffixes.site(host_key.partition("://")[2].rpartition(":")[0])
         slot: int = xxh3_64_intdigest(site.encode()) % SLOTS
-        return slot * len(self.members) // SLOTS
+        return slot * len(self.shards) // SLOTS
 
     def server_id_of(self, host_key: str) -> str:
         return self._ids[self._number_of(host_key)]
 
     def shard_of(self, host_key: str) -> PostgresShard:
-        return self.members[self._number_of(host_key)]
+        return self.shards[self._number_of(host_key)]
 
     async def close(self) -> None:
-        for member in self.members:
-            await member.close()
+        for shard in self.shards:
+            await shard.close()
 
 
 # -- notes of a server about its frontier: each is made once and for ever ---------------------------------------------

@@ -81,7 +81,7 @@ class ShardRouter:
     """Calls the servers of a frontier. The first server is `first`."""
 
     def __init__(self, shard_map: ShardMap, outbox: Path | None) -> None:
-        self._map, self.first, self.shards = shard_map, shard_map.first, shard_map.members
+        self._map, self.first, self.shards = shard_map, shard_map.first, shard_map.shards
         self._outbox_path, self._outbox = outbox, None if outbox is None or not outbox.exists() else ShardOutbox(outbox)
 
     async def close(self) -> None:
