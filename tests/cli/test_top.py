@@ -138,9 +138,9 @@ def test_a_frame_lets_nothing_through_that_speaks_to_the_terminal():
     node = WorkerLeaseStatus(f"w{evil}", 1, 1, 1.0, evil)
     one = a_collection(f"c{evil}", "paused", reason=evil)
     seen = TopSnapshot(sight.at, FrontierOverview([one], [node], [evil]), sight.followers, trouble=evil)
-    console = CleanConsole(file=io.StringIO(), width=100)
-    console.print(Group(*draw_frame(seen, {}, 100, 30, where=evil)))
-    assert all(line.isprintable() for line in console.file.getvalue().splitlines())
+    printed = io.StringIO()
+    CleanConsole(file=printed, width=100).print(Group(*draw_frame(seen, {}, 100, 30, where=evil)))
+    assert all(line.isprintable() for line in printed.getvalue().splitlines())
 
 
 def test_a_frame_before_anything_is_there_says_what_to_do():
