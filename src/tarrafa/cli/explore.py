@@ -145,14 +145,16 @@ def _print_host(host: HostExplanation) -> None:
     _line("", f"{host.visited:,} visits made, {host.waiting:,} URLs waiting; {host.failures} failures in a row")
     if host.trouble:
         _line("trouble", str(host_trouble(host.trouble)))
-    last = f"last visited {host.last_answer}" if host.last_answer else "never visited"
+    last = f"no request since {host.no_request_since}" if host.no_request_since else "never visited"
+    if host.under_way_until:
+        last = f"a request of a worker that fell silent may take until {host.under_way_until}"
     _line("politeness", f"{last}; next visit allowed: {host.may_be_visited}; delay {host.delay_s:g} s")
 
 
 def _print_url(url: UrlExplanation, trouble: str) -> None:
     _line("canonical", url.canonical)
     _line("in scope" if url.in_scope else "out of scope", url.rule)
-    _line("robots.txt", _robots(url.robots, trouble))
+    _line("robots.txt", "ignored by this collection" if url.robots_ignored else _robots(url.robots, trouble))
     if url.robots is not None:
         for hint in url.robots.hints:
             _line("", hint)
@@ -197,12 +199,12 @@ def _robots(robots: RobotsVerdict | None, trouble: str) -> str:
 
 
 def _history(url: UrlExplanation) -> None:
-    headings = ("visit", "when", "status", "bytes", "changed")
-    table = new_table(*headings, left=("when", "status", "changed"), padding=(0, 2))
+    headings = ("visit", "when", "status", "bytes", "changed", "worker")
+    table = new_table(*headings, left=("when", "status", "changed", "worker"), padding=(0, 2))
     changed = {True: "yes", False: "no", None: ""}
     for seen in url.history[-HISTORY_SHOWN:]:
         meaning = f"{seen.status} {seen.meaning}".strip()
-        table.add_row(str(seen.number), seen.at, meaning, f"{seen.bytes:,}", changed[seen.changed])
+        table.add_row(str(seen.number), seen.at, meaning, f"{seen.bytes:,}", changed[seen.changed], escape(seen.worker))
     console.print(table)
 
 
