@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from tarrafa import __version__
+from tarrafa.runtime.terminal import print_line
 
 START, COLLECTIONS, EXPLORE = "Start here", "Collections", "Explore"
 OPERATE, SEVERAL_MACHINES, SCIENCE = "Operate", "Several machines", "Science"
@@ -103,7 +104,7 @@ for name, command in COMMANDS.items():
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"tarrafa {__version__}")
+        print_line(f"tarrafa {__version__}")
         raise typer.Exit
 
 

@@ -9,7 +9,6 @@ import contextlib
 import re
 import signal
 import socket
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
@@ -17,14 +16,14 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, IndexShards, Listen, NodeName, TokenFile
-from tarrafa.cli.output import PLAIN_EVERY_S
+from tarrafa.cli.output import PLAIN_EVERY_S, CleanConsole
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.config.sections import ScheduleConfig
@@ -35,7 +34,6 @@ from tarrafa.crawl.supervisor.frontier_link import (
     FrontierLink,
     LocalFrontierLink,
     RemoteFrontierLink,
-    print_status_line,
 )
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
@@ -49,6 +47,7 @@ from tarrafa.i18n import ENGLISH, Message, message
 from tarrafa.index import shards
 from tarrafa.model import STATUS_MEANING, Status
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import print_note
 from tarrafa.runtime.token import load_token
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -86,9 +85,7 @@ def crawl(
     """
     collection, address = load_collection(file), from_command_line(where, token_file)
     if collection.schedule != ScheduleConfig():
-        typer.echo(
-            f"{collection.name}: crawled now; its [schedule] is used only by `tarrafa node` and `tarrafa add`", err=True
-        )
+        print_note(f"{collection.name}: crawled now; its [schedule] is used only by `tarrafa node` and `tarrafa add`")
 
     async def to_its_end() -> int:
         directory = DataDirectory(data)
@@ -153,11 +150,11 @@ def worker(
         joining = build_supervisor(DataDirectory(data), workers, address, name=name, index_shards=index_shards)
         async with joining as supervisor:
             several = f"{workers} workers, {node_name(name)}1 and so on," if workers > 1 else f"{node_name(name)}1"
-            print_status_line(f"{several} for {address}   (Ctrl-C stops)")
+            print_note(f"{several} for {address}   (Ctrl-C stops)")
             try:
                 await supervisor.run_until_failure()
             except asyncio.CancelledError:
-                print_status_line("returning leases to the frontier")
+                print_note("returning leases to the frontier")
                 raise
 
     raise typer.Exit(run_until_interrupted(until_interrupted))
@@ -192,7 +189,7 @@ class CrawlProgress:
 
     def __init__(self, name: str, *, quiet: bool = False) -> None:
         self._name, self._quiet = name, quiet
-        self._console = Console(stderr=True)
+        self._console = CleanConsole(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=4, transient=True)
         self._shown_at = 0.0
         self._is_terminal = self._console.is_terminal and not quiet
@@ -211,8 +208,7 @@ class CrawlProgress:
             self._live.update(self._drawn(status))
         elif not self._quiet and boottime() - self._shown_at >= PLAIN_EVERY_S:
             self._shown_at = boottime()
-            sys.stderr.write(f"{self._name}: {progress_line(status)}\n")
-            sys.stderr.flush()
+            print_note(f"{self._name}: {progress_line(status)}")
 
     def _drawn(self, status: CollectionStatus) -> Group:
         bar = Table.grid(padding=(0, 1))
@@ -333,18 +329,16 @@ async def _watch(supervisor: Supervisor, collection: Collection) -> AsyncGenerat
             return
     except asyncio.CancelledError:
         others = f"other machines of {supervisor.frontier_link.address} continue, and the same command rejoins"
-        sys.stderr.write(f"{name}: stopped; {others if is_remote else 'the same command goes on where it was'}\n")
+        print_note(f"{name}: stopped; {others if is_remote else 'the same command goes on where it was'}")
         raise
     except Locked:
-        sys.stderr.write(
-            f"{supervisor.data.root}: another process runs here and takes {name} over (Ctrl-C only detaches)\n"
-        )
+        print_note(f"{supervisor.data.root}: another process runs here and takes {name} over (Ctrl-C only detaches)")
     try:
         async with contextlib.aclosing(_watch_other_process(supervisor, collection)) as overviews:
             async for overview in overviews:
                 yield overview
     except asyncio.CancelledError:
-        sys.stderr.write(f"{name}: detached; the crawl continues\n")
+        print_note(f"{name}: detached; the crawl continues")
         raise
 
 
@@ -387,7 +381,7 @@ def format_statuses(status: CollectionStatus) -> str:
 
 def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
     """Print the numbers of the crawl on stderr."""
-    sys.stderr.write(
+    lines = (
         f"{status.name}: {status.state} ({status.reason}) in {ENGLISH.span(elapsed_s)}\n"
         f"  {status.fetched:,} pages; {status.hosts:,} hosts and "
         f"{status.known:,} URLs known, {status.pending:,} waiting, "
@@ -400,6 +394,7 @@ def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
         + (f"  visits: {format_statuses(status)}\n" if status.statuses else "")
         + "".join(f"  {hint}\n" for code, hint in HINTS.items() if str(int(code)) in status.statuses)
     )
+    print_note(lines.rstrip("\n"))
 
 
 async def fetch_overview(data: DataDirectory, address: Address | None = None) -> FrontierOverview:

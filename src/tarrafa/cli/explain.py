@@ -56,14 +56,16 @@ def _print_host(host: HostExplanation) -> None:
     print_field("", f"{host.visited:,} visits made, {host.waiting:,} URLs waiting; {host.failures} failures in a row")
     if host.trouble:
         print_field("trouble", str(host_trouble(host.trouble)))
-    last = f"last visited {host.last_answer}" if host.last_answer else "never visited"
+    last = f"no request since {host.no_request_since}" if host.no_request_since else "never visited"
+    if host.under_way_until:
+        last = f"a request of a worker that fell silent may take until {host.under_way_until}"
     print_field("politeness", f"{last}; next visit allowed: {host.may_be_visited}; delay {host.delay_s:g} s")
 
 
 def _print_url(url: UrlExplanation, trouble: str) -> None:
     print_field("canonical", url.canonical)
     print_field("in scope" if url.in_scope else "out of scope", url.rule)
-    print_field("robots.txt", _robots(url.robots, trouble))
+    print_field("robots.txt", "ignored by this collection" if url.robots_ignored else _robots(url.robots, trouble))
     if url.robots is not None:
         for hint in url.robots.hints:
             print_field("", hint)
@@ -108,10 +110,10 @@ def _robots(robots: RobotsVerdict | None, trouble: str) -> str:
 
 
 def _history(url: UrlExplanation) -> None:
-    headings = ("visit", "when", "status", "bytes", "changed")
-    table = new_table(*headings, left=("when", "status", "changed"), padding=(0, 2))
+    headings = ("visit", "when", "status", "bytes", "changed", "worker")
+    table = new_table(*headings, left=("when", "status", "changed", "worker"), padding=(0, 2))
     changed = {True: "yes", False: "no", None: ""}
     for seen in url.history[-HISTORY_SHOWN:]:
         meaning = f"{seen.status} {seen.meaning}".strip()
-        table.add_row(str(seen.number), seen.at, meaning, f"{seen.bytes:,}", changed[seen.changed])
+        table.add_row(str(seen.number), seen.at, meaning, f"{seen.bytes:,}", changed[seen.changed], escape(seen.worker))
     console.print(table)
