@@ -47,10 +47,10 @@ COMMANDS = {
     "delete": Command(
         COLLECTIONS, "collections:delete", "Delete a collection and its pages in search. The archive stays."
     ),
-    "explain": Command(EXPLORE, "explore:explain", "Explain a URL: scope rule, robots.txt, visits, next visit."),
-    "page": Command(EXPLORE, "explore:page", "Show a page: rank, visits, versions, change rate, words, links."),
-    "site": Command(EXPLORE, "explore:site", "Show a site or host: pages, errors, robots.txt, linked sites."),
-    "links": Command(EXPLORE, "explore:links", "List the links to and from a URL, with anchor texts."),
+    "explain": Command(EXPLORE, "explain:explain", "Explain a URL: scope rule, robots.txt, visits, next visit."),
+    "page": Command(EXPLORE, "page_site_links:page", "Show a page: rank, visits, versions, change rate, words, links."),
+    "site": Command(EXPLORE, "page_site_links:site", "Show a site or host: pages, errors, robots.txt, linked sites."),
+    "links": Command(EXPLORE, "page_site_links:links", "List the links to and from a URL, with anchor texts."),
     "entities": Command(EXPLORE, "entities:entities", "Find people, events, products and other entities."),
     "sparql": Command(EXPLORE, "sparql:sparql", "Query the structured data of pages with SPARQL 1.1."),
     "status": Command(OPERATE, "top:status", "Show state and numbers of collections and workers."),

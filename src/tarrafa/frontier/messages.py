@@ -296,6 +296,7 @@ class UrlFacts(msgspec.Struct, frozen=True):
     freshness: PageFreshness | None = None
     site: SiteFacts | None = None
     rank: float = 0.0  # as in `UrlWeight`, as last received
+    waits_for_place: bool = False  # it is pending, its collection is full, and it is not chosen (page_replacement.py)
 
 
 class HostCollectionCounts(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from tarrafa.crawl.worker.outcome import user_agent
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import Address
-from tarrafa.graph.graph_statistics import GraphStatistics
+from tarrafa.graph.link_statistics import GraphStatistics
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.report import local_measurements
 from tarrafa.report.comparison import compare_reports

@@ -25,7 +25,7 @@ from tarrafa.model import Listing, Page
 from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES, parse
 from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
-from tarrafa.parse.structured.jsonld import SandboxRequired
+from tarrafa.parse.structured.jsonld.jsonld_extractor import SandboxRequired
 from tarrafa.parse.url import UrlIdentity
 from tarrafa.runtime.child_process import run_child
 from tarrafa.runtime.sandbox import SandboxProcess, SandboxSocket, limit_memory
