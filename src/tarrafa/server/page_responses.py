@@ -21,6 +21,7 @@ from tarrafa.errors import DataError, FrontierError, NotReady, PageTakenDown, Qu
 from tarrafa.i18n import ENGLISH, PORTUGUESE, Translator, message
 from tarrafa.index import shards as index
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.server.auth.request_origin import is_loopback_name
 from tarrafa.server.jinja_environment import TemplateRenderer
 from tarrafa.server.language_negotiation import choose_language
 from tarrafa.server.search.params import SearchParams, address
@@ -28,7 +29,7 @@ from tarrafa.server.search.params import SearchParams, address
 LANGUAGE_COOKIE = "hl"
 LANGUAGE_COOKIE_S = 365 * 86_400
 TEXT_SUFFIXES = (".csv", ".rss", ".atom", ".xml")
-_host = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?").fullmatch
+_host = re.compile(r"(?:([A-Za-z0-9.-]{1,253})|\[([0-9A-Fa-f:.]{2,45})\])(?::\d{1,5})?").fullmatch
 INTERFACES = (ENGLISH, PORTUGUESE)
 NO_URL = message("Which page? The address needs ?url= with an http or https URL.")
 log = logging.getLogger(__name__)
@@ -91,11 +92,17 @@ class PageResponses:
         return response
 
     def site_url(self, request: Request) -> str:
-        """The site's own URL, without a slash: the public one, else that of the Host header, if it is valid."""
+        """The site's own URL, without a slash: the public one, else the address that the request came to. A Host header
+        is repeated only if it names that address or this machine: a client may write any name there.
+        """
         if self._public:
             return self._public
-        host = request.headers.get("host", "")
-        return f"{request.url.scheme}://{host}" if _host(host) else "http://localhost"
+        own, port = request.scope.get("server") or ("localhost", None)
+        host = (f"[{own}]" if ":" in own else own) + (f":{port}" if port else "")
+        if (found := _host(request.headers.get("host", ""))) is not None:
+            name = found[1] or found[2]
+            host = found[0] if name == own or is_loopback_name(name) else host
+        return f"{request.scope['scheme']}://{host}"
 
     async def error_response(self, request: Request, error: Exception) -> Response:
         """Every error ends here."""
