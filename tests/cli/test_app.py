@@ -112,7 +112,7 @@ def here(tmp_path, monkeypatch, capsys):
         ("or leave the password out and give it by PGPASSWORD", ("status", "--frontier", "postgresql://u:pw@h/db")),
         ("so it needs a token: --token-file FILE", ("frontier", "serve", "--listen", "0.0.0.0:8070")),
         ("--frontier ADDRESS is missing (or TARRAFA_FRONTIER)", ("worker",)),
-        ("tcp://127.0.0.1:9: no URL server answers here", ("pause", "x", "--frontier", "tcp://127.0.0.1:9")),
+        ("tcp://127.0.0.1:9: no frontier server answers here", ("pause", "x", "--frontier", "tcp://127.0.0.1:9")),
         ("letters, digits, '.', '_' and '-'", ("worker", "--frontier", "tcp://a.br:1", "--name", "a/b")),
     ],
 )

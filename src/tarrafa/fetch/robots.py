@@ -295,11 +295,10 @@ class _Wildcard:
 class _Matcher:
     """The rules for one robot, prepared for matching.
 
-    Most rules are plain prefixes: they are kept sorted. All prefixes of a target stand, nested in each other, at or
-    before the place where the target itself would stand. So the nearest one before it, or one of those that enclose
-    that one, is the longest, and a bisection finds it among thousands. The few rules with wildcards are tried one by
-    one, most specific first, as long as they could still win. Known weakness: a file made of nothing but wildcards
-    costs a pass for each (500 KiB of them: some 25 ms per URL).
+    Most rules are plain prefixes. They are kept sorted, so a bisection finds the nearest one before the target; the
+    longest prefix that matches is that one, or one of the shorter prefixes of it (`_enclosing`). The few rules with
+    wildcards are tried one by one, most specific first, as long as they could still win. Known weakness: a file made of
+    nothing but wildcards costs a pass for each (500 KiB of them: some 25 ms per URL).
     """
 
     __slots__ = ("_enclosing", "_prefixes", "_verdicts", "_wildcards", "rules")

@@ -2,7 +2,7 @@
 
 Promises: any bytes give a `Page`, and everything in it is bounded by a constant below. HTML, broken or not, is read as
 browsers read it; XHTML is read as HTML; plain text has a text and no links; PDF, RTF and office documents
-(`documents.document`) have both, or raise `UnreadableDocument`. For other types only the server's robots robots are
+(`documents.document`) have both, or raise `UnreadableDocument`. For other types only the server's robots directives are
 known.
 Knows nothing of visits or collections. The worker that calls `parse` bounds the memory and time of a hostile page.
 """

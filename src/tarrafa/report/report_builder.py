@@ -16,7 +16,7 @@ from math import inf
 from tarrafa import __version__, config
 from tarrafa.config import Collection
 from tarrafa.config.sections import PolitenessConfig
-from tarrafa.crawl.worker.outcome import user_agent
+from tarrafa.crawl.worker.http_exchange import user_agent
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import Address

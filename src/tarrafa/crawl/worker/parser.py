@@ -74,7 +74,7 @@ class DecodedBody:
 
 def run_parse_job(job: ParseJob, *, careful: bool = False) -> ParseJobResult:
     """Parse the document, or say why not. Also runs in the worker, for harmless documents; there `careful` raises
-    `Risky` for a document that turns out not to be harmless."""
+    `SandboxRequired` for a document that turns out not to be harmless."""
     try:
         if job.is_listing:
             return ParseJobResult(listing=parse_sitemap_or_feed(job.body, job.url, job.content_type, job.identity))
