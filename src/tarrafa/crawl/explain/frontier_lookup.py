@@ -37,11 +37,14 @@ class FrontierLookup:
         self.notice: Message | str = ""
 
     async def facts(self, url: str) -> UrlLookup:
-        """Facts about a canonical URL and its host."""
+        """Facts about a canonical URL and its host. Where nothing runs, no worker has it, whatever the file says."""
         host, url_key = host_id(host_key(url)), url_id(url)
-        return await self._ask(
+        found = await self._ask(
             lambda frontier: frontier.look_up(host, url_key), lambda file: read_url_lookup(file, host, url_key)
         )
+        if self._is_running or found.host is None:
+            return found
+        return replace(found, host=replace(found.host, worker=None))
 
     async def collections(self, name: str | None = None) -> list[CollectionRow]:
         """All collections, or the named one, with their configurations, which may be large."""
