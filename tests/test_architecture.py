@@ -48,6 +48,7 @@ SHARED_NAMES = {
     "app": "builds an application of commands or routes",
     "collections": "collections: their commands, and their rows in the frontier",
     "credentials": "credentials for crawled sites: their store, and its commands",
+    "explain": "why a URL is in or out, and when it is visited: the reasons, and their command",
     "follower": "keeps a projection of the archive up to date",
     "messages": "the structs of a protocol",
     "params": "query parameters of a page",

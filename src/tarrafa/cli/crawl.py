@@ -38,7 +38,7 @@ from tarrafa.config import Collection
 from tarrafa.config.sections import ScheduleConfig
 from tarrafa.coordinator.store import store_path
 from tarrafa.crawl.scope.collection_loader import load_collection
-from tarrafa.crawl.supervisor.completion import expected_pages
+from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, shown_state
 from tarrafa.crawl.supervisor.frontier_link import (
     FrontierLink,
     LocalFrontierLink,
@@ -55,7 +55,7 @@ from tarrafa.frontier.store.clock_reset import reset_clock
 from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.i18n import ENGLISH, Message, message
 from tarrafa.index import shards
-from tarrafa.model import STATUS_MEANING, Status
+from tarrafa.model import STATUS_MEANING, Status, host_trouble
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.terminal import print_note
 from tarrafa.runtime.token import load_token
@@ -65,6 +65,7 @@ WATCH_EVERY_S = 0.5
 START_TIMEOUT_S = 10.0  # the process that owns the directory may still be starting
 UNFINISHED_STATES = ("running", "paused")  # a paused collection may be resumed
 INTERRUPTED = 130
+ROOTS_SHOWN = 10
 HINTS = {
     Status.HOST_GIVEN_UP: "hosts that did not answer were given up; the same command tries them again",
     Status.ADDRESS_REFUSED: "private addresses were refused; [network] allow_private = true allows them",
@@ -87,7 +88,7 @@ def crawl(
     """Crawl a collection file; the same command resumes it.
 
     Pages are archived and indexed as they arrive. Exit status 0: no URL is left, or a limit of the collection is
-    reached.
+    reached; 1: no root could be fetched, or the collection was stopped.
 
     If another Tarrafa process runs in the data directory, it takes the collection over, and Ctrl-C only detaches.
 
@@ -101,7 +102,9 @@ def crawl(
         directory = DataDirectory(data)
         supervisor = build_supervisor(directory, workers, address, token_file, name, listen, index_shards=index_shards)
         status = await show_progress(_watch(supervisor, collection), collection.name, quiet=quiet)
-        return 0 if status.state == "finished" else 1
+        if has_failed(status) and not quiet:
+            await print_roots(directory, collection, address)
+        return 0 if shown_state(status) == "finished" else 1
 
     raise typer.Exit(run_until_interrupted(to_its_end))
 
@@ -410,7 +413,7 @@ def format_statuses(status: CollectionStatus) -> str:
 def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
     """Print the numbers of the crawl on stderr."""
     lines = (
-        f"{status.name}: {status.state} ({status.reason}) in {ENGLISH.span(elapsed_s)}\n"
+        f"{status.name}: {shown_state(status)} ({status.reason}) in {ENGLISH.span(elapsed_s)}\n"
         f"  {status.fetched:,} pages; {status.hosts:,} hosts and "
         f"{status.known:,} URLs known, {status.pending:,} waiting, "
         f"{status.excluded:,} excluded by robots.txt, {status.too_deep:,} too deep, {status.failed:,} failed\n"
@@ -423,6 +426,20 @@ def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
         + "".join(f"  {hint}\n" for code, hint in HINTS.items() if str(int(code)) in status.statuses)
     )
     print_note(lines.rstrip("\n"))
+
+
+async def print_roots(data: DataDirectory, collection: Collection, address: Address | None) -> None:
+    """Print on stderr why each root could not be fetched, of the first roots."""
+    from tarrafa.crawl.explain.explain import explain
+
+    now = await frontier_time(address)
+    for root in collection.roots[:ROOTS_SHOWN]:
+        found = await explain(data, root, collection.name, now, address)
+        url, trouble = found.collections[0], host_trouble(found.host.trouble) if found.host is not None else ""
+        status = f"{url.status} {url.meaning}".rstrip() if url.status is not None else url.next_visit
+        print_note(f"  {root}: {status}{f'; {trouble}' if trouble else ''}")
+    if len(collection.roots) > ROOTS_SHOWN:
+        print_note(f"  and {len(collection.roots) - ROOTS_SHOWN:,} more")
 
 
 async def fetch_overview(data: DataDirectory, address: Address | None = None) -> FrontierOverview:

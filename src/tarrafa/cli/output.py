@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -70,6 +71,11 @@ def print_result(value: T, as_json: bool, print_text: Callable[[T], None]) -> No
         print_json(value)
     else:
         print_text(value)
+
+
+def print_field(name: str, text: str) -> None:
+    """One line: the name of a field and its value."""
+    console.print(f"  {name:12} {escape(text)}")
 
 
 def new_table(*headings: str, left: tuple[str, ...] = (), no_wrap: bool = False, **options: Any) -> Table:

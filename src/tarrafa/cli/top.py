@@ -28,6 +28,7 @@ from tarrafa.cli.crawl import fetch_overview, format_statuses, run_until_interru
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, TokenFile
 from tarrafa.cli.output import CleanConsole, console, new_table, print_document, print_json
 from tarrafa.clock import Clock, boottime
+from tarrafa.crawl.supervisor.completion import has_failed, shown_state
 from tarrafa.errors import DataError, TarrafaError
 from tarrafa.frontier.address import Address, from_command_line
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
@@ -77,7 +78,7 @@ def _print_overview(shown: FrontierOverview) -> None:
     table = new_table(*headings, left=("collection", "state"))
     for one in shown.collections:
         figures = [f"{one.fetched:,}", f"{one.pages_per_s:,.1f}", f"{one.known:,}", f"{one.pending:,}"]
-        table.add_row(one.name, one.state, *figures, f"{one.failed:,}", f"{one.hosts:,}")
+        table.add_row(one.name, shown_state(one), *figures, f"{one.failed:,}", f"{one.hosts:,}")
     console.print(table)
     for one in shown.collections:
         if one.sites_chosen or one.table:
@@ -89,7 +90,8 @@ def _print_overview(shown: FrontierOverview) -> None:
             console.print(f"{one.name} is kept fresh: {one.revisits:,} revisits, {share}")
     for one in shown.collections:
         if one.reason:
-            console.print(f"{one.name} is {one.state}: {escape(str(one.reason))}")
+            state = "has failed" if has_failed(one) else f"is {one.state}"
+            console.print(f"{one.name} {state}: {escape(str(one.reason))}")
     for note in shown.notes:
         console.print(escape(note))
     if shown.nodes:
@@ -252,7 +254,8 @@ def progress_text(status: CollectionStatus) -> str:
 
 
 def _urgency(status: CollectionStatus) -> tuple[int, str]:
-    place = ORDER.index(status.state) if status.state in ORDER else len(ORDER)
+    state = shown_state(status)
+    place = ORDER.index(state) if state in ORDER else len(ORDER)
     return place, status.name
 
 
@@ -320,8 +323,9 @@ def _rows(
         cells = "".join(f"{value:>{COLUMN.get(name, 8)}}" for name, value in _columns(status, width).items())
         name = status.name
         name = name if len(name) <= names else name[: names - 1] + "…"
-        style = STYLES.get(status.state, "")
-        lines.append(Text.assemble((f"{name:<{names}} ", "bold"), (f"{status.state:<9}", style), cells))
+        state = shown_state(status)
+        style = STYLES.get(state, "")
+        lines.append(Text.assemble((f"{name:<{names}} ", "bold"), (f"{state:<9}", style), cells))
         lines += _details(status, trends.get(status.name, ()), width, bars)[: each - 1]
     if fitting < len(collections):
         lines.append(Text(f"… and {len(collections) - fitting:,} more collections", "dim"))

@@ -7,7 +7,7 @@
     /data  /thing  /data.json  /thing.json entities and their pages (entities/routes.py)
     /status  /status.json                  state of the crawl, if available, for local requests and signed-in users
     /queries.json                          the query log, for local requests
-    /sparql                                SPARQL endpoint and editor (sparql/endpoint.py)
+    /sparql                                SPARQL endpoint and editor (sparql_endpoint.py)
     /healthz                               health check
     /api  /api/openapi.json                documentation of the REST API (api/)
     /console/  /api/v1/                    for operators, where there is a console

@@ -20,7 +20,7 @@ from tarrafa.crawl.explain.graph_lookup import GraphFacts, graph_facts
 from tarrafa.crawl.explain.not_kept import not_kept_reason
 from tarrafa.crawl.scope.collection_loader import HOST_PATTERN, url_identity_of
 from tarrafa.crawl.scope.scope_rules import ScopeDecision, ScopeRule, ScopeRules
-from tarrafa.crawl.worker.outcome import user_agent
+from tarrafa.crawl.worker.http_exchange import user_agent
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.address import Address

@@ -97,7 +97,7 @@ class LocalFrontierLink:
         self._watcher = asyncio.create_task(self._watch())
         if (server := self.address_for_others) is not None:
             open_to = "" if server.token else "   (without a token: every user of this machine may use it)"
-            self._print_line(f"URL server: {server}{open_to}")
+            self._print_line(f"frontier server: {server}{open_to}")
 
     async def _start(self) -> None:
         settings = child_environment(self.address, self._clock) | {TOKEN_VARIABLE: ""}
