@@ -97,9 +97,10 @@ def reset_clock(path: Path, own: Clock) -> ClockReset:
     with lock:
         try:
             with closing(open_database(str(path), "").connection) as connection, connection:
-                return _reset(FrontierDatabase(connection), own)
+                reset = _reset(FrontierDatabase(connection), own)
         except apsw.Error as error:
             raise translate_error(path, error) from None
+    return reset
 
 
 def _reset(db: FrontierDatabase, own: Clock) -> ClockReset:
