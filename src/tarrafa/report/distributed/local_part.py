@@ -46,7 +46,7 @@ class ReportPart:
     """The counts of one machine. `storage`, `statements`: of all collections together."""
 
     visits: VisitRows
-    storage: list[StoragePart]
+    storage: list[StoragePart] = field(default_factory=list)
     indexed: int | None = None
     statements: int | None = None
     graph: GraphStatistics | None = None
@@ -87,10 +87,10 @@ def gather_local_part(
         progress(done, total)
 
     visits, triples = reader.read(data.archive, add_progress), triples_status(data)
-    part = ReportPart(visits, local_measurements.storage_sizes(data))
-    part.statements = triples.statements if triples is not None else None
+    part = ReportPart(visits, statements=triples.statements if triples is not None else None)
     with contextlib.suppress(DataError):
         part.indexed = local_measurements.count_indexed(data, request.name)
     with contextlib.suppress(DataError):
         part.graph = graph_statistics(data, request.name)
+    part.storage = local_measurements.storage_sizes(data)  # at last: reading a store may add files beside it
     return part
