@@ -87,7 +87,7 @@ Words = Annotated[
 def search(
     query: Words = None,
     data: Data = DEFAULT_DATA,
-    n: Annotated[int, typer.Option("--results", min=1, max=100, help="Number of results.")] = 10,
+    n: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="Number of results.")] = 10,
     offset: Annotated[int, typer.Option(min=0, help="Results to skip.")] = 0,
     all_words: Annotated[bool, typer.Option("--all", help="Pages must contain all words.")] = False,
     natural: Annotated[

@@ -88,8 +88,9 @@ def format_request(request: FetchRequest) -> bytes:
 
 
 def build_exchange(
-    request: FetchRequest, response: FetchResponse, at: float, payload: str = "", same_as: float = 0.0
+    request: FetchRequest, response: FetchResponse, at: float, payload: str = "", visit: Visit | None = None
 ) -> WarcExchange:
+    """The bytes to archive. `visit` names the copy that the archive has already."""
     return WarcExchange(
         request.url,
         at,
@@ -99,7 +100,8 @@ def build_exchange(
         response.address,
         warc_truncation(response.status),
         payload,
-        same_as,
+        archived_payload=visit.payload if visit is not None else "",
+        archived_at=visit.archived if visit is not None else 0.0,
     )
 
 

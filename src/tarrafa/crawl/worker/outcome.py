@@ -111,12 +111,11 @@ def _exchange_to_archive(
 ) -> WarcExchange | None:
     """The bytes to archive: of kept pages, of redirects, and of pages unchanged since they were archived."""
     if whole:
-        same_as = visit.archived if outcome.payload == visit.payload else 0.0
-        return build_exchange(request, response, outcome.at, outcome.payload, same_as)
+        return build_exchange(request, response, outcome.at, outcome.payload, visit)
     if outcome.status in REDIRECTS:
         return build_exchange(request, response, outcome.at)
     if outcome.status == 304 and visit.archived and visit.payload:  # else an external crawler fetched it: no bytes
-        return build_exchange(request, response, outcome.at, visit.payload, visit.archived)
+        return build_exchange(request, response, outcome.at, visit.payload, visit)
     return None
 
 
