@@ -155,6 +155,30 @@ async def test_a_body_that_nobody_reads_ends_the_connection(server):
     writer.close()
 
 
+async def test_a_client_that_sends_all_before_it_reads_gets_its_refusal(server):
+    body = b"x" * (8 << 20)
+    for _ in range(5):
+        reader, writer = await server.connect()
+        writer.write(b"POST /nowhere HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        await writer.drain()
+        writer.write_eof()
+        assert (await until_closed(reader)).startswith(b"HTTP/1.1 404 ")
+        writer.close()
+
+
+async def test_a_client_that_sends_without_end_after_its_refusal_is_cut_off(server, monkeypatch):
+    monkeypatch.setattr(connection_limits, "DISCARD_S_MAX", 0.2)
+    reader, writer = await server.connect()
+    writer.write(b"POST /nowhere HTTP/1.1\r\nContent-Length: 1000000000\r\n\r\n")
+    with pytest.raises(ConnectionError):
+        async with asyncio.timeout(END_S):
+            while True:
+                writer.write(b"x" * (1 << 16))
+                await writer.drain()
+    assert reader.at_eof() or reader.exception()
+    writer.close()
+
+
 async def test_a_client_that_does_not_read_is_dropped(server, monkeypatch):
     monkeypatch.setattr(connection_limits, "WRITE_S_MAX", 0.2)
     reader, writer = await server.connect()

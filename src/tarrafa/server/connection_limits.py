@@ -25,6 +25,7 @@ HEADER_LINES_MAX = 100
 HEAD_S_MAX = 10.0  # from the connection, or from the first byte of a later request
 BODY_S_MAX, BODY_BYTES_PER_S_MIN = 30.0, 16 << 10
 WRITE_S_MAX = 30.0  # a client that reads nothing for so long is gone
+DISCARD_S_MAX = 5.0
 HEAD_END = b"\r\n\r\n"
 
 
@@ -88,6 +89,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._in_body = False
         self._body_left: int | None = 0  # bytes; None: chunked, so the parser alone knows
         self._is_last = False  # nothing that follows is parsed
+        self._is_discarding = False  # answered before the end of the request: what follows is thrown away
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -134,14 +136,12 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         content = f"{reason}\n".encode()
         head = f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(content)}\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head.encode() + content)
-        self._unread.clear()
-        self.transport.close()
-        self._end_after(WRITE_S_MAX)
+        self._close_when_read()
 
     # -- requests ------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self._is_discarding or self.transport.is_closing():
             return
         self._unread += data
         self._parse()
@@ -215,6 +215,17 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         if self._in_body:  # the rest of the body is of no interest
-            self.transport.close()
+            self._close_when_read()
         super().on_response_complete()
         self._parse()
+
+    def _close_when_read(self) -> None:
+        """Close when the client has the response. A close with unread bytes resets the connection, and the client may
+        lose what was sent (RFC 9112 section 9.6); so what it still sends is thrown away for a while.
+        """
+        self._is_discarding = True
+        self._unread.clear()
+        if not self.transport.is_closing():
+            self.transport.write_eof()
+            self.flow.resume_reading()
+            self._end_after(DISCARD_S_MAX)

@@ -1,11 +1,20 @@
 """Who may see and who may change, over real HTTP: strangers, viewers, admins, programs, and pages elsewhere."""
 
 import json
+import sys
 
 import pytest
 from starlette.routing import BaseRoute, Mount, Route
 
-from tarrafa.coordinator.audit import REFUSED_KEPT_MAX, REFUSED_PER_MINUTE_MAX, AuditLog
+from tarrafa.coordinator.audit import (
+    REFUSED_KEPT_MAX,
+    REFUSED_PER_MINUTE_MAX,
+    AuditLine,
+    AuditLog,
+    as_json,
+    as_text,
+    to_stderr,
+)
 from tarrafa.coordinator.store import store_path
 from tarrafa.errors import ConfigError
 from tarrafa.runtime.token import Token
@@ -398,7 +407,7 @@ def test_the_audit_is_read_in_pages_and_narrowed(data):
 
 def test_a_flood_of_refusals_pushes_nothing_out_and_costs_few_lines(data):
     now, told = SteppedClock(), list[str]()
-    audit = AuditLog(data, now, told.append)
+    audit = AuditLog(data, now, lambda line: told.append(as_json(line)))
     audit.record("ana", "act")
     for _ in range(1_000):
         audit.record("nobody", "sign in", refused=True)
@@ -415,10 +424,23 @@ def test_a_flood_of_refusals_pushes_nothing_out_and_costs_few_lines(data):
 
 def test_whatever_a_stranger_types_stays_one_line(data):
     told = list[str]()
-    audit = AuditLog(data, SteppedClock(), told.append)
+    audit = AuditLog(data, SteppedClock(), lambda line: told.append(as_text(line)))
     audit.record("x\n{}", "a\x1b[31m", "y" * 10_000, "\u202e" * 5_000)
     (line,) = audit.read().lines
     assert (line.who, line.action) == ("x\ufffd{}", "a\ufffd[31m")
     assert len(line.subject) == 500
     assert "\n" not in told[0]
     assert store_path(data).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "shown"),
+    [
+        (True, "ana: start, news (refused)\n"),
+        (False, '{"number":7,"at":0.0,"who":"ana","action":"start","subject":"news","detail":"","refused":true}\n'),
+    ],
+)
+def test_a_person_at_a_terminal_reads_a_sentence_and_a_program_json(monkeypatch, capsys, is_terminal, shown):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal, raising=False)
+    to_stderr(AuditLine(7, 0.0, "ana", "start", "news", "", refused=True))
+    assert capsys.readouterr().err.endswith(shown)

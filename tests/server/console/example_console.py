@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import PlainTextResponse, Response
 
-from tarrafa.coordinator.audit import AuditLog
+from tarrafa.coordinator.audit import AuditLog, as_json
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
@@ -184,7 +184,7 @@ class ExampleSite(RunningSite):
         super().__init__(data, a_status, public=public, console=self.console, rate=rate)
 
     def _audit(self, data: DataDirectory) -> AuditLog:
-        return AuditLog(data, self.now, self.told.append)
+        return AuditLog(data, self.now, lambda line: self.told.append(as_json(line)))
 
     def client(self, **headers: str) -> ConsoleClient:
         return ConsoleClient(self.address, {name.replace("_", "-"): value for name, value in headers.items()})

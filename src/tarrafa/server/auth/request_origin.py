@@ -121,8 +121,11 @@ def is_local_request(request: HTTPConnection) -> bool:
     """
     if request.client is None or any(name in request.headers for name in FORWARDED_HEADERS):
         return False
-    named = request.url.hostname or ""
-    return _is_loopback(request.client.host) and (named == "localhost" or _is_loopback(named))
+    return _is_loopback(request.client.host) and is_loopback_name(request.url.hostname or "")
+
+
+def is_loopback_name(name: str) -> bool:
+    return name == "localhost" or _is_loopback(name)
 
 
 def _is_loopback(address: str) -> bool:
