@@ -58,7 +58,8 @@ def test_the_books_agree_after_the_clock_was_reset(tmp_path, kind, seed, ahead_s
         path = Path(life.store.db.connection.filename)
         life.close()
         found = reset_clock(path, real(ahead_s))
-        assert (found.moved_s, found.still_ahead_s) == (pytest.approx(ahead_s), 0.0)
+        assert found.moved_s == pytest.approx(ahead_s)
+        assert found.still_ahead_s == 0.0
         advance(-ahead_s)
         life.store = life._opened()
         assert broken(life.store) == {}
