@@ -57,7 +57,7 @@ from tarrafa.i18n import ENGLISH, Message, message
 from tarrafa.index import shards
 from tarrafa.model import STATUS_MEANING, Status, host_trouble
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.terminal import print_note
+from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.runtime.token import load_token
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -155,7 +155,7 @@ def reset_frontier_clock(data: Data = DEFAULT_DATA) -> None:
         said += f"; it is {reset.still_ahead_s:,.0f} s ahead of this machine's: a collection was deleted at that time"
     elif not reset.moved_s:
         said += ": it is not ahead of this machine's"
-    typer.echo(said)
+    print_line(said)
 
 
 def worker(
