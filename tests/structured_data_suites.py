@@ -9,7 +9,8 @@ import turbohtml
 from pyoxigraph import CanonicalizationAlgorithm, Dataset, RdfFormat, parse
 
 from tarrafa.parse.rdf.nquads import StatementSet
-from tarrafa.parse.structured import jsonld, microdata
+from tarrafa.parse.structured import microdata
+from tarrafa.parse.structured.jsonld import jsonld_extractor as jsonld
 from tests.conformance_data import CONFORMANCE_DIR
 
 JSONLD = "jsonld/html-manifest.jsonld"

@@ -1,6 +1,7 @@
 """The architecture: which room imports which, which rooms are pure, and how modules and classes are named."""
 
 import ast
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -47,6 +48,7 @@ SHARED_NAMES = {
     "app": "builds an application of commands or routes",
     "collections": "collections: their commands, and their rows in the frontier",
     "credentials": "credentials for crawled sites: their store, and its commands",
+    "explain": "why a URL is in or out, and when it is visited: the reasons, and their command",
     "follower": "keeps a projection of the archive up to date",
     "messages": "the structs of a protocol",
     "params": "query parameters of a page",
@@ -99,6 +101,19 @@ def test_processes_of_ours_are_started_in_one_way():
     assert [path for path in modules() if "sys.executable" in path.read_text()] == [
         SOURCE / "runtime" / "child_process.py"
     ]
+
+
+@pytest.mark.parametrize("path", [path for path in modules() if room_of(path) == "cli"], ids=lambda path: path.stem)
+def test_commands_print_in_one_way_which_removes_control_characters(path):
+    """Their own help and rich's output (a captured frame of `top`) are free of texts of others, or clean already."""
+    allowed = ("typer.echo(context.get_help())", "sys.stdout.write(captured.get())")
+    text = path.read_text()
+    for one in allowed:
+        text = text.replace(one, "")
+    writes = re.findall(
+        r"(?:stdout|stderr)\.write|typer\.echo|(?<![.\w])print\(|rich\.console import[^\n]*\bConsole\b", text
+    )
+    assert not writes or path == SOURCE / "cli" / "output.py"
 
 
 def test_every_room_has_its_floor():

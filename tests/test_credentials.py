@@ -11,7 +11,7 @@ import pytest
 
 from tarrafa import credentials
 from tarrafa.crawl.worker.fetcher import RequestCredentials, redact_response
-from tarrafa.crawl.worker.outcome import format_request
+from tarrafa.crawl.worker.http_exchange import format_request
 from tarrafa.credentials import Credential, CredentialKind, CredentialSet
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead, header_lines

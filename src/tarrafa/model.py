@@ -155,7 +155,7 @@ class UrlState(IntEnum):
     """The state of a URL in the frontier."""
 
     PENDING = 0  # waits for its turn
-    HANDED_OUT = 1  # leased to a worker
+    HANDED_OUT = 1  # to the worker that holds its host
     FETCHED = 2  # visited, with a response, and kept
     DROPPED = 3  # visited, with a response, not kept: redirect, 404, type, language...
     FAILED = 4  # given up after its retries
@@ -234,7 +234,7 @@ class Listing(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Visit(msgspec.Struct, frozen=True, array_like=True):
-    """A URL leased to be fetched now. `number` is never used twice for one URL of one collection."""
+    """A URL that is handed out to be fetched now. `number` is never used twice for one URL of one collection."""
 
     collection: int
     host: HostId

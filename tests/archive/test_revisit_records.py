@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from warcio.archiveiterator import ArchiveIterator
 
-from tarrafa.archive.warc_writer import NOT_MODIFIED, SAME_PAYLOAD, WarcExchange, WarcWriter, payload_digest
+from tarrafa.archive.warc_writer import NOT_MODIFIED, SAME_PAYLOAD, WarcWriter, payload_digest
 from tests.archive.test_warc_files import HEAD, a_record, an_exchange
 from tests.warc_check import check_warc_file
 
@@ -25,8 +25,8 @@ def records(path: Path) -> list[tuple[str, dict[str, str], bytes]]:
 def test_an_unchanged_page_becomes_a_revisit_record_that_other_tools_read(tmp_path, at):
     first = replace(an_exchange(1), at=at)
     digest = payload_digest(first.response[len(HEAD) :])
-    same = replace(first, at=at + 50, payload=digest, same_as=at)
-    unchanged = WarcExchange(first.url, at + 90, first.request, UNCHANGED, len(UNCHANGED), payload=digest, same_as=at)
+    same = replace(first, at=at + 50, payload=digest, archived_payload=digest, archived_at=at)
+    unchanged = replace(same, at=at + 90, response=UNCHANGED, head_bytes=len(UNCHANGED))
     writer = WarcWriter(tmp_path, "w1", 0.0)
     for number, exchange in enumerate((first, same, unchanged)):
         writer.append(a_record(number), exchange)

@@ -12,7 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tarrafa.cli import app, main
+from tarrafa.model import SearchResult
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.search.request import SearchRequest
+from tarrafa.search.searcher import Searcher
 from tarrafa.testweb.oracle import expected_requests
 from tarrafa.testweb.world.world import World
 from tests.journey.crawl_journey import TYPES, a_journey, tarrafa
@@ -109,7 +112,7 @@ def here(tmp_path, monkeypatch, capsys):
         ("or leave the password out and give it by PGPASSWORD", ("status", "--frontier", "postgresql://u:pw@h/db")),
         ("so it needs a token: --token-file FILE", ("frontier", "serve", "--listen", "0.0.0.0:8070")),
         ("--frontier ADDRESS is missing (or TARRAFA_FRONTIER)", ("worker",)),
-        ("tcp://127.0.0.1:9: no URL server answers here", ("pause", "x", "--frontier", "tcp://127.0.0.1:9")),
+        ("tcp://127.0.0.1:9: no frontier server answers here", ("pause", "x", "--frontier", "tcp://127.0.0.1:9")),
         ("letters, digits, '.', '_' and '-'", ("worker", "--frontier", "tcp://a.br:1", "--name", "a/b")),
     ],
 )
@@ -192,3 +195,44 @@ def test_init_writes_a_file_that_crawl_accepts_and_never_overwrites(tmp_path):
     assert tarrafa("init", tmp_path / "My-site.toml", "--root", "https://www.usp.br/").returncode == 0
     assert load_collection(tmp_path / "My-site.toml").roots == ("https://www.usp.br/",)
     fails("exists already", "init", tmp_path / "My-site.toml")
+
+
+@pytest.fixture
+def questions(monkeypatch, tmp_path):
+    """What `search` asks: the query and its number of results."""
+    DataDirectory(tmp_path / "d").create()
+    asked: list[tuple[str, int, str]] = []
+
+    def search(searcher: Searcher, question: SearchRequest) -> SearchResult:
+        asked.append((question.text, question.n, question.like))
+        return SearchResult(question.text, 0, 0.0, [], None, [])
+
+    monkeypatch.setattr(Searcher, "search", search)
+    monkeypatch.setenv("TARRAFA_DATA", str(tmp_path / "d"))
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        (["praia", "-mar"], ("praia -mar", 10, "")),
+        (["praia", "-n", "3"], ("praia", 3, "")),
+        (["-n3", "praia", "-noite", "-h", "-5", "+sol"], ("praia -noite -h -5 +sol", 3, "")),
+        (["--limit", "7", "-natal", "praia"], ("-natal praia", 7, "")),
+        (["praia", "--", "-n", "--limit"], ("praia -n --limit", 10, "")),
+        (["-(a OR b) praia"], ("-(a OR b) praia", 10, "")),
+        (["praia", "--like", "-x"], ("praia", 10, "-x")),
+    ],
+)
+def test_search_knows_excluded_words_from_options(questions, arguments, asked):
+    done = CliRunner().invoke(app.app, ["search", *arguments])
+    assert done.exit_code == 0, done.output
+    assert questions == [asked]
+
+
+@pytest.mark.parametrize("option", ["--colection", "--limt", "--results", "--praia"])
+def test_search_refuses_an_option_that_it_does_not_know(questions, option):
+    done = CliRunner().invoke(app.app, ["search", "praia", option, "3"])
+    assert done.exit_code == 2
+    assert f"No such option: {option}" in done.output
+    assert not questions

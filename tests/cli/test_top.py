@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import io
 import json
 import os
 import pty
@@ -18,8 +19,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Group
 
 from tarrafa.cli.crawl import fetch_overview
+from tarrafa.cli.output import CleanConsole
 from tarrafa.cli.top import (
     BARS,
     PLAIN_BARS,
@@ -134,10 +137,10 @@ def test_a_frame_lets_nothing_through_that_speaks_to_the_terminal():
     sight = a_sight(1, notes=1)
     node = WorkerLeaseStatus(f"w{evil}", 1, 1, 1.0, evil)
     one = a_collection(f"c{evil}", "paused", reason=evil)
-    drawn = shown(
-        TopSnapshot(sight.at, FrontierOverview([one], [node], [evil]), sight.followers, trouble=evil), where=evil
-    )
-    assert all(line.isprintable() for line in drawn)
+    seen = TopSnapshot(sight.at, FrontierOverview([one], [node], [evil]), sight.followers, trouble=evil)
+    printed = io.StringIO()
+    CleanConsole(file=printed, width=100).print(Group(*draw_frame(seen, {}, 100, 30, where=evil)))
+    assert all(line.isprintable() for line in printed.getvalue().splitlines())
 
 
 def test_a_frame_before_anything_is_there_says_what_to_do():

@@ -320,6 +320,8 @@ async def test_a_full_collection_gives_up_its_least_important_pages_for_better_o
     assert (size, mean) == (10, sum(range(20, 30)) / 10)
     assert len(dismissed) == 10
     assert (await numbers(frontier)).statuses[str(int(Status.REPLACED))] == 10
+    facts = [(await frontier.look_up(offer(page).host, offer(page).id)).urls[0] for page in pages]
+    assert [page.url for page in facts if page.waits_for_place] == pages[:20], "replaced, or never chosen"
 
 
 async def test_a_full_collection_never_gives_up_its_roots(frontier):

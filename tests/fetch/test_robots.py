@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tarrafa.fetch import robots
 from tarrafa.fetch.robots import HINT_LENGTH_MAX, HINTS_MAX, LINE_BYTES_MAX, ROBOTS_BYTES_MAX, SITEMAPS_MAX, parse
+from tarrafa.model import Status
 from tests.conformance_data import cases, requires_data
 
 CASES = "robots_cases.json"
@@ -252,3 +253,14 @@ def test_any_bytes_give_rules_and_any_url_a_verdict(text, agent, url):
 )  # fmt: skip
 def test_whether_anything_at_all_is_forbidden_to_us(text, forbids):
     assert parse(text.encode()).disallows_anything(AGENT) is forbids
+
+
+@pytest.mark.parametrize(
+    ("status", "forbidden"),
+    [
+        (200, False), (404, False), (403, False), (401, False), (429, True), (500, True), (503, True),
+        (Status.TOO_LARGE, False), (Status.TOO_SLOW, True), (Status.SYSTEM_ERROR, True),
+    ],
+)  # fmt: skip
+def test_rfc9309_a_file_that_cannot_be_read_forbids_everything_for_now(status, forbidden):
+    assert robots.forbids_everything_for_now(status) == forbidden

@@ -226,9 +226,9 @@ async def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
 
 async def test_a_frontier_that_is_not_there_is_unreachable(tmp_path):
     for address in (UnixSocket(str(tmp_path / "no.sock")), TcpServer("127.0.0.1", 9)):
-        with pytest.raises(Unreachable, match="no URL server answers here"):
+        with pytest.raises(Unreachable, match="no frontier server answers here"):
             await connect(address)
-        with pytest.raises(Unreachable, match="no URL server answers here"):
+        with pytest.raises(Unreachable, match="no frontier server answers here"):
             connect_blocking(address)
 
 

@@ -1,4 +1,4 @@
-"""Several machines on one: a URL server on TCP, nodes with data directories of their own, as users start them."""
+"""Several machines on one: a frontier server on TCP, nodes with data directories of their own, as users start them."""
 
 import asyncio
 import contextlib
@@ -62,7 +62,7 @@ class Process:
 
 @dataclass
 class Cluster:
-    """A URL server and its nodes. `port` is chosen once: a server that is started again is where it was."""
+    """A frontier server and its nodes. `port` is chosen once: a server that is started again is where it was."""
 
     journey: Journey
     settings: dict[str, str] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Cluster:
         where = ("--listen", f"127.0.0.1:{self.port}", "--data", self.folder / "server")
         before = (self.folder / "server.log").read_text() if (self.folder / "server.log").exists() else ""
         process = self.start("server", "frontier", "serve", *where, "--token-file", self.token_file, **settings)
-        wait_for(lambda: "URL server: tcp://" in process.said()[len(before) :], process)
+        wait_for(lambda: "frontier server: tcp://" in process.said()[len(before) :], process)
         self.port = int(process.said()[len(before) :].partition("tcp://127.0.0.1:")[2].split()[0])
         return process
 

@@ -77,7 +77,7 @@ def free_port() -> int:
 
 @dataclass
 class CoordinatedCluster(Cluster):
-    """A URL server, a coordinator and nodes that join it."""
+    """A frontier server, a coordinator and nodes that join it."""
 
     console: int = field(default_factory=free_port)
 

@@ -115,7 +115,7 @@ def test_whatever_is_killed_nothing_is_lost_and_everybody_goes_on(cluster):
     two = cluster.node("two")
 
     cluster.wait_until_visited(goal * 4 // 8, one)
-    server.kill()  # the URL server, and it stays away for a while
+    server.kill()  # the frontier server, and it stays away for a while
     for node in (one, two):
         wait_until_said("waiting for the frontier: tcp://", node)
     server = cluster.serve()

@@ -74,7 +74,7 @@ def test_what_was_crawled_is_searched_and_its_links_are_known(forty):
     pages = {record.url: record.page for record in journey.records() if record.outcome.kept}
     assert len(pages) == 300
     record = next(page for page in pages.values() if page is not None and page.title and not page.robots.noindex)
-    found = tarrafa("search", f'"{record.title}"', "--data", journey.data.root, "--json", "--results", "50")
+    found = tarrafa("search", f'"{record.title}"', "--data", journey.data.root, "--json", "--limit", "50")
     answer = json.loads(found.stdout)
     assert set(answer) == {"query", "total", "time_s", "hits", "suggestion", "shards"}
     assert record.url in [hit["url"] for hit in answer["hits"]], found.stderr

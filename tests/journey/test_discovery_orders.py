@@ -82,7 +82,7 @@ def test_a_language_is_followed_beyond_the_hosts_as_far_as_the_limits_let_it(tmp
     assert "a kept page led to it" in outside.rule
     assert "outside the scope, in another language" in outside.meaning
     assert (unseen.known, unseen.in_scope) == (False, False)
-    assert unseen.next_visit == "no page that was kept links to it"
+    assert unseen.next_visit == "1 page links to it, but this link was not followed"
 
 
 STATES = "SELECT url, state FROM url"

@@ -117,3 +117,14 @@ def test_a_host_without_end_does_not_keep_the_others_waiting(tmp_path):
         done = tarrafa("crawl", file, "--data", tmp_path / "data", "--quiet", "--workers", "1")
         assert done.returncode == 0, done.stderr
         assert ROOT in web.urls()
+
+
+def test_a_crawl_whose_roots_are_all_refused_has_failed_and_says_why(tmp_path):
+    file, data = tmp_path / "c.toml", tmp_path / "data"
+    file.write_text('name = "c"\nroots = ["http://127.0.0.1:9/", "http://localhost/"]\n')
+    done = tarrafa("crawl", file, "--data", data)
+    assert done.returncode == 1
+    assert "c: failed (no root could be fetched: -14 address refused)" in done.stderr
+    assert "http://127.0.0.1:9/: -14 address refused" in done.stderr
+    assert "http://localhost/: -14 address refused" in done.stderr
+    assert "c has failed: no root could be fetched" in tarrafa("status", "--data", data).stdout

@@ -59,5 +59,5 @@ def test_every_part_is_followed_and_any_follower_may_be_killed(tmp_path):
     assert f"rebuilt from {len(journey.records()):,} visits" in made.stdout
     assert contents(data) == found
     question = SearchRequest("pescador rede", n=50)
-    answer = json.loads(tarrafa("search", question.text, "--results", "50", "--data", data.root, "--json").stdout)
+    answer = json.loads(tarrafa("search", question.text, "--limit", "50", "--data", data.root, "--json").stdout)
     assert answer["total"] == Searcher.open(data).search(question).total

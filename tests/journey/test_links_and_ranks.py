@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tarrafa.archive.warc_reader import follow
-from tarrafa.cli import explore
+from tarrafa.cli import page_site_links
 from tarrafa.crawl.explain.page_and_site import describe_page, describe_site
 from tarrafa.graph.graph_writer import out_edges
 from tarrafa.parse.url import host_key
@@ -56,8 +56,8 @@ def test_after_a_crawl_links_pages_and_sites_are_told_with_exact_numbers_and_ran
     assert "User-agent" in state["robots"]
     told = asyncio.run(describe_site(journey.data, site["site"]))
     assert host in {one.host for one in told.hosts}
-    explore.print_site(told)
-    explore.print_page(asyncio.run(describe_page(journey.data, root, page["visited_at"])))
+    page_site_links.print_site(told)
+    page_site_links.print_page(asyncio.run(describe_page(journey.data, root, page["visited_at"])))
     shown = capsys.readouterr().out
     for words in ("robots.txt", "times the mean", "pages link here", "visit 1", "known since", root, host):
         assert words in shown

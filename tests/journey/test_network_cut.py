@@ -101,7 +101,7 @@ def test_who_is_cut_off_notices_and_so_does_the_url_server(tmp_path, another_mac
         began = boottime()
         client.stdin.write("ask\n")  # a question is under way, without an answer
         client.stdin.flush()
-        assert client.stdout.readline().startswith("noticed the URL server went away")
+        assert client.stdout.readline().startswith("noticed the frontier server went away")
         assert server.stdout.readline() == "noticed\n"
         assert boottime() - began < 2 * NOTICED_S, "not the minutes that TCP takes by itself"
     finally:

@@ -20,8 +20,8 @@ import pytest
 from tarrafa.archive.warc_reader import follow
 from tarrafa.clock import boottime
 from tarrafa.coordinator.node.agent import NodeAgent
-from tarrafa.coordinator.node.health import NodeHealth
 from tarrafa.coordinator.node.messages import NODE_SILENT_AFTER_S, NodeHeartbeat, NodeOrders, ProcessState
+from tarrafa.coordinator.node.process_health import NodeHealth
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.crawl.supervisor import child_processes
 from tarrafa.crawl.supervisor.supervisor import Supervisor

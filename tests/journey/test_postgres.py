@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass
 class PostgresCluster(Cluster):
-    """Nodes whose URL server is a database, or several."""
+    """Nodes whose frontier server is a database, or several."""
 
     dsns: list[str] = field(default_factory=list)
 

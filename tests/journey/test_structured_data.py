@@ -57,7 +57,7 @@ def test_every_thing_of_a_web_is_found_as_the_web_means_it(tmp_path):
         assert said(page.url, journey.data) >= told(page.thing), page.url
     for kind in ("Person", "Event", "Product"):
         done = tarrafa(
-            "search", f"type:schema:{kind}", "--results", "100", "--copies", "--data", journey.data.root, "--json"
+            "search", f"type:schema:{kind}", "--limit", "100", "--copies", "--data", journey.data.root, "--json"
         )
         found = {hit["url"] for hit in json.loads(done.stdout)["hits"]}
         assert found >= {page.url for page in kept if page.thing and page.thing.type == kind}

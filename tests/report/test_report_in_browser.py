@@ -63,6 +63,21 @@ def test_the_report_opens_from_the_disk_and_axe_finds_no_fault(written, browser,
     context.close()
 
 
+def test_the_numbers_of_the_contents_stand_in_their_column(written, browser):
+    context = browser.new_context(viewport=DESK)
+    page = context.new_page()
+    page.goto((written / "report.html").as_uri())
+    lefts = [item.bounding_box()["x"] for item in page.locator(".contents li").all()]
+    rights = [item.bounding_box()["x"] + item.bounding_box()["width"] for item in page.locator(".contents li").all()]
+    columns = sorted(set(lefts))
+    assert len(columns) >= 2, "the contents have columns"
+    assert len(lefts) >= 14
+    for column in columns[1:]:
+        room = column - max(right for right in rights if right <= column)
+        assert room >= 32, "two digits and a point, beside the column before"
+    context.close()
+
+
 def test_it_is_whole_under_a_policy_without_inline_styles_and_scripts(written, browser):
     context = browser.new_context(viewport=DESK)
     page, complaints = context.new_page(), []

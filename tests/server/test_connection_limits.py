@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tarrafa.server import connection_limits
+from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
 from tarrafa.server.http_server import bind, run_app
 
 END_S = 30.0  # generous: what is waited for happens at once
@@ -43,8 +44,8 @@ class Server:
         self.requests += 1
         return PlainTextResponse("x" * (16 << 20))
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.port)
+    async def connect(self, client: str = "127.0.0.1") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port, local_addr=(client, 0))
 
     async def ask(self, request: bytes) -> bytes:
         """Everything that a new connection answers until it is closed."""
@@ -68,8 +69,8 @@ def request_once(path: bytes, *lines: bytes) -> bytes:
     return b"\r\n".join([b"GET " + path + b" HTTP/1.1", b"Host: a", b"Connection: close", *lines, b"", b""])
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[Server]:
+@contextlib.asynccontextmanager
+async def serving(proxies: TrustedProxies = NO_PROXIES) -> AsyncIterator[Server]:
     one, ready, stop = Server(), asyncio.Event(), asyncio.Event()
     routes = [
         Route("/healthz", one.healthz),
@@ -80,13 +81,19 @@ async def server() -> AsyncIterator[Server]:
     listening = bind("127.0.0.1", 0)
     one.port = listening.getsockname()[1]
     running = asyncio.create_task(
-        run_app(Starlette(routes=routes), "127.0.0.1", listening, stop, lambda address: ready.set())
+        run_app(Starlette(routes=routes), "127.0.0.1", listening, stop, lambda address: ready.set(), proxies=proxies)
     )
     await ready.wait()
     yield one
     one.go.set()
     stop.set()
     await running
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    async with serving() as one:
+        yield one
 
 
 async def test_pipelined_requests_are_answered_one_after_the_other_and_in_order(server):
@@ -148,6 +155,30 @@ async def test_a_body_that_nobody_reads_ends_the_connection(server):
     writer.close()
 
 
+async def test_a_client_that_sends_all_before_it_reads_gets_its_refusal(server):
+    body = b"x" * (8 << 20)
+    for _ in range(5):
+        reader, writer = await server.connect()
+        writer.write(b"POST /nowhere HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        await writer.drain()
+        writer.write_eof()
+        assert (await until_closed(reader)).startswith(b"HTTP/1.1 404 ")
+        writer.close()
+
+
+async def test_a_client_that_sends_without_end_after_its_refusal_is_cut_off(server, monkeypatch):
+    monkeypatch.setattr(connection_limits, "DISCARD_S_MAX", 0.2)
+    reader, writer = await server.connect()
+    writer.write(b"POST /nowhere HTTP/1.1\r\nContent-Length: 1000000000\r\n\r\n")
+    with pytest.raises(ConnectionError):
+        async with asyncio.timeout(END_S):
+            while True:
+                writer.write(b"x" * (1 << 16))
+                await writer.drain()
+    assert reader.at_eof() or reader.exception()
+    writer.close()
+
+
 async def test_a_client_that_does_not_read_is_dropped(server, monkeypatch):
     monkeypatch.setattr(connection_limits, "WRITE_S_MAX", 0.2)
     reader, writer = await server.connect()
@@ -188,6 +219,35 @@ async def test_an_address_with_its_share_of_running_requests_gets_no_more_connec
     for reader, writer in busy:
         assert (await until_closed(reader)).endswith(b"done\n")
         writer.close()
+
+
+async def test_a_named_proxy_has_no_share_per_address(monkeypatch):
+    monkeypatch.setattr(connection_limits, "CONNECTIONS_PER_ADDRESS_MAX", 5)
+    async with serving(TrustedProxies.parse(["127.0.0.1"])) as server:
+        busy = [await server.connect() for _ in range(8)]
+        for _, writer in busy:
+            writer.write(request_once(b"/slow"))
+        while server.running < 8:
+            await asyncio.sleep(0)
+        assert (await server.ask(request_once(b"/healthz"))).endswith(b"ok\n")
+        server.go.set()
+        for reader, writer in busy:
+            assert (await until_closed(reader)).endswith(b"done\n")
+            writer.close()
+
+
+async def test_idle_connections_of_a_proxy_make_room_last(monkeypatch):
+    monkeypatch.setattr(connection_limits, "CONNECTIONS_MAX", 5)
+    async with serving(TrustedProxies.parse(["127.0.0.1"])) as server:
+        proxy = [await server.connect() for _ in range(4)]
+        direct = await server.connect("127.0.0.2")
+        assert (await server.ask(request_once(b"/healthz"))).endswith(b"ok\n")
+        assert await until_closed(direct[0]) == b""
+        for reader, writer in proxy:
+            writer.write(request_once(b"/healthz"))
+            assert (await until_closed(reader)).endswith(b"ok\n")
+            writer.close()
+        direct[1].close()
 
 
 async def test_a_full_server_answers_health_checks_and_refuses_the_rest(server, monkeypatch):

@@ -1,6 +1,7 @@
 """The endpoint by the SPARQL 1.1 Protocol, asked by a client that others wrote (SPARQLWrapper) and by hand."""
 
 import asyncio
+import contextlib
 import csv
 import io
 import json
@@ -69,8 +70,10 @@ class Said(NamedTuple):
         return self.headers.get("content-type", "").partition(";")[0]
 
 
-def say(endpoint: RunningSite, method: str, path: str, body: bytes | None = None, **headers: str) -> Said:
-    connection = HTTPConnection(urlsplit(endpoint.address).netloc, timeout=30)
+def say(
+    endpoint: RunningSite, method: str, path: str, body: bytes | None = None, client: str = "127.0.0.1", **headers: str
+) -> Said:
+    connection = HTTPConnection(urlsplit(endpoint.address).netloc, timeout=30, source_address=(client, 0))
     try:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body, named)
@@ -81,8 +84,9 @@ def say(endpoint: RunningSite, method: str, path: str, body: bytes | None = None
         connection.close()
 
 
-def get(endpoint: RunningSite, query: str, accept: str = "", **more: str) -> Said:
-    return say(endpoint, "GET", f"/sparql?{urlencode({'query': query, **more})}", accept=accept or "*/*")
+def get(endpoint: RunningSite, query: str, accept: str = "", client: str = "127.0.0.1", **more: str) -> Said:
+    path = f"/sparql?{urlencode({'query': query, **more})}"
+    return say(endpoint, "GET", path, client=client, accept=accept or "*/*")
 
 
 def client(
@@ -368,10 +372,21 @@ def test_whoever_hangs_up_is_not_worked_for(data):
     request = f"GET /sparql?query={quote(ENDLESS)} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
     with RunningSite(data, limits=SparqlLimits(time_s=600, wait_s=600)) as patient:
         host, port = urlsplit(patient.address).hostname, urlsplit(patient.address).port
-        for _ in range(8):
+        for _ in range(4):
             with socket.create_connection((host, port)) as line:
                 line.sendall(request)
         assert get(patient, "ASK {}").code == 200
+
+
+def test_a_client_with_many_queries_leaves_a_place_for_others(data):
+    request = f"GET /sparql?query={quote(ENDLESS)} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    with RunningSite(data, limits=SparqlLimits(time_s=600, wait_s=5)) as busy, contextlib.ExitStack() as stack:
+        host, port = urlsplit(busy.address).hostname, urlsplit(busy.address).port
+        lines = [stack.enter_context(socket.create_connection((host, port))) for _ in range(6)]
+        for line in lines:
+            line.sendall(request)
+        assert lines[-1].recv(12) == b"HTTP/1.1 503", "one is answered, four wait"
+        assert get(busy, "ASK {}", client="127.0.0.2").code == 200
 
 
 def test_when_serving_ends_a_query_under_way_is_told_so(data, monkeypatch):
@@ -379,7 +394,7 @@ def test_when_serving_ends_a_query_under_way_is_told_so(data, monkeypatch):
     with RunningSite(data, limits=SparqlLimits(time_s=60)) as ending:
         line = HTTPConnection(urlsplit(ending.address).netloc, timeout=30)
         line.request("GET", f"/sparql?query={quote(ENDLESS)}")
-        assert get(ending, "ASK {}").code == 200  # it came after, so the other one is under way
+        assert get(ending, "ASK {}", client="127.0.0.2").code == 200  # it came after, so the other one is under way
     response = line.getresponse()
     assert response.status == 503
     assert b"being stopped" in response.read()

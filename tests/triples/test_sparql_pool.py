@@ -24,7 +24,14 @@ from tarrafa.runtime.process import start_ticks
 from tarrafa.runtime.sandbox import SOCKET_CALLS
 from tarrafa.triples.snapshots import folder, publish, remove_published
 from tarrafa.triples.sparql_check import NO_SERVICE
-from tarrafa.triples.sparql_pool import PROCESS_MODULE, NoAcceptableFormat, SparqlLimits, SparqlPool, ask_sparql
+from tarrafa.triples.sparql_pool import (
+    PROCESS_MODULE,
+    NoAcceptableFormat,
+    ProcessQueue,
+    SparqlLimits,
+    SparqlPool,
+    ask_sparql,
+)
 from tarrafa.triples.sparql_process import GROWN_BYTES, SnapshotCache, SparqlRequest, answer_query
 from tests.triples.sample_store import filled, new_data, page_of, small_web, store_of
 from tests.triples.test_sparql_check import DISGUISES
@@ -218,16 +225,72 @@ def _cpu_ticks(pid: int) -> int:
 async def test_more_questions_than_processes_wait_a_little_and_not_in_any_number(data):
     with SparqlPool(data, SparqlLimits(processes=1, waiting=2)) as pool:
         with limited(pool, time_s=0.5, wait_s=0.1):
-            asked = [asyncio.create_task(pool.ask(SparqlRequest(ENDLESS))) for _ in range(4)]
+            asked = [asyncio.create_task(pool.ask(SparqlRequest(ENDLESS), str(n))) for n in range(4)]
             ends = await asyncio.gather(*asked, return_exceptions=True)
         assert [type(end) for end in ends] == [QueryLimitExceeded, Busy, Busy, Busy]
         assert "waiting already" in str(ends[3])
         assert (await pool.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
 
 
+async def test_one_client_never_has_all_processes(data):
+    with SparqlPool(data, SparqlLimits(time_s=600, wait_s=600)) as pool:
+        held = [asyncio.create_task(pool.ask(SparqlRequest(ENDLESS), "a")) for _ in range(4)]
+        await wait_until(lambda: len(children()) == 1)
+        assert (await pool.ask(SparqlRequest("ASK {}"), "b")).count == 1
+        for one in held:
+            one.cancel()
+        ends = await asyncio.gather(*held, return_exceptions=True)
+        assert [type(end) for end in ends] == [asyncio.CancelledError] * 4
+        assert (await pool.ask(SparqlRequest("ASK {}"), "a")).count == 1
+
+
+async def test_one_client_never_has_all_waiting_places():
+    queue = ProcessQueue(SparqlLimits(processes=2, waiting=8))
+    await queue.acquire("a", 60)
+    waiting = [asyncio.create_task(queue.acquire("a", 60)) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(Busy, match="2 of your queries are waiting already"):
+        await queue.acquire("a", 60)
+    await queue.acquire("b", 60)
+    queue.release("a")
+    await waiting[0]
+    waiting[1].cancel()
+
+
+async def test_clients_take_turns():
+    queue, order = ProcessQueue(SparqlLimits(processes=2, waiting=40)), list[str]()
+
+    async def ask(client: str) -> None:
+        await queue.acquire(client, 60)
+        order.append(client)
+        await asyncio.sleep(0)
+        queue.release(client)
+
+    await queue.acquire("x", 60)
+    await asyncio.gather(*(ask(client) for client in "aaaaabbbccd"))
+    assert "".join(order) == "abcdabcabaa"
+
+
+async def test_a_client_that_leaves_as_its_turn_comes_hands_it_on():
+    queue = ProcessQueue(SparqlLimits(processes=1))
+    await queue.acquire("a", 60)
+    gone, next_one = asyncio.create_task(queue.acquire("b", 60)), asyncio.create_task(queue.acquire("c", 60))
+    await asyncio.sleep(0)
+    queue.release("a")
+    gone.cancel()
+    await next_one
+    gone, next_one = asyncio.create_task(queue.acquire("a", 60)), asyncio.create_task(queue.acquire("a", 60))
+    await asyncio.sleep(0)
+    gone.cancel()
+    queue.release("c")
+    await next_one
+    queue.release("a")
+    await queue.acquire("a", 0)
+
+
 async def test_when_the_pool_is_closed_its_processes_end(data):
     with SparqlPool(data, SparqlLimits(wait_s=60)) as pool:
-        await asyncio.gather(*(pool.ask(SparqlRequest(COUNT)) for _ in range(6)))
+        await asyncio.gather(*(pool.ask(SparqlRequest(COUNT), str(n)) for n in range(6)))
         started = children()  # some wait until the first processes have started
     assert len(started) == SparqlLimits().processes
     assert not any(map(lives, started))

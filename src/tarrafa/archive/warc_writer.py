@@ -52,7 +52,13 @@ class WarcExchange(msgspec.Struct, frozen=True):
     address: str = ""
     truncated: str = ""  # "length" or "time": why the body is incomplete
     payload: str = ""  # the body's digest, if it is already known
-    same_as: float = 0.0  # when the archive got this body (or, of a 304, the body that it confirms); 0: never
+    archived_payload: str = ""  # the digest of the body that the archive has of this URL; a 304 confirms it
+    archived_at: float = 0.0
+
+    @property
+    def same_as(self) -> float:
+        """When the archive got the same body; 0: never. Then the record is a `revisit`, which refers to that copy."""
+        return self.archived_at if self.payload and self.payload == self.archived_payload else 0.0
 
     def digest(self) -> str:
         return self.payload or payload_digest(self.response[self.head_bytes :])

@@ -9,6 +9,7 @@ import os
 import sys
 
 from tarrafa.errors import ConfigError, TarrafaError
+from tarrafa.runtime.terminal import print_note
 
 
 def main() -> None:
@@ -23,12 +24,12 @@ def main() -> None:
         app()
         sys.stdout.flush()
     except TarrafaError as error:
-        sys.stderr.write(f"error: {error}\n")
+        print_note(f"error: {error}")
         sys.exit(2)
     except BrokenPipeError:  # the reader of the pipe has closed it
         os._exit(0)
     except OSError as error:
-        sys.stderr.write(f"error: {error}\n")
+        print_note(f"error: {error}")
         os._exit(2)
 
 

@@ -3,18 +3,36 @@
 A command's module is imported when the command runs, so that `tarrafa --help` stays fast.
 """
 
+import re
 from importlib import import_module
+from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from tarrafa import __version__
+from tarrafa.runtime.terminal import print_line
 
 START, COLLECTIONS, EXPLORE = "Start here", "Collections", "Explore"
 OPERATE, SEVERAL_MACHINES, SCIENCE = "Operate", "Several machines", "Science"
-SEARCH_CONTEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}  # -not is a word that is excluded
+EXCLUDED_WORD = re.compile(r"-(?!-|n\d*$)")  # -praia; not --data, not -n 5
+WORD_MARK = "\0"  # no argument holds it
+
+
+class SearchCommand(TyperCommand):
+    """`search`, whose query may hold excluded words (`-praia`): they are no options. Any other option must exist."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        before_values = {name for one in self.params for name in one.opts if not getattr(one, "is_flag", True)}
+        marked = [
+            f"{WORD_MARK}{word}" if EXCLUDED_WORD.match(word) and before not in before_values else word
+            for before, word in pairwise(["", *args])
+        ]
+        rest = super().parse_args(ctx, marked)
+        ctx.params["query"] = [word.removeprefix(WORD_MARK) for word in ctx.params["query"] or ()]
+        return rest
 
 
 class Command(NamedTuple):
@@ -46,10 +64,10 @@ COMMANDS = {
     "delete": Command(
         COLLECTIONS, "collections:delete", "Delete a collection and its pages in search. The archive stays."
     ),
-    "explain": Command(EXPLORE, "explore:explain", "Explain a URL: scope rule, robots.txt, visits, next visit."),
-    "page": Command(EXPLORE, "explore:page", "Show a page: rank, visits, versions, change rate, words, links."),
-    "site": Command(EXPLORE, "explore:site", "Show a site or host: pages, errors, robots.txt, linked sites."),
-    "links": Command(EXPLORE, "explore:links", "List the links to and from a URL, with anchor texts."),
+    "explain": Command(EXPLORE, "explain:explain", "Explain a URL: scope rule, robots.txt, visits, next visit."),
+    "page": Command(EXPLORE, "page_site_links:page", "Show a page: rank, visits, versions, change rate, words, links."),
+    "site": Command(EXPLORE, "page_site_links:site", "Show a site or host: pages, errors, robots.txt, linked sites."),
+    "links": Command(EXPLORE, "page_site_links:links", "List the links to and from a URL, with anchor texts."),
     "entities": Command(EXPLORE, "entities:entities", "Find people, events, products and other entities."),
     "sparql": Command(EXPLORE, "sparql:sparql", "Query the structured data of pages with SPARQL 1.1."),
     "status": Command(OPERATE, "top:status", "Show state and numbers of collections and workers."),
@@ -78,7 +96,9 @@ def load_command(name: str) -> Any:
     if isinstance(found, typer.Typer):
         parent.add_typer(found, name=name)
     else:
-        parent.command(name, context_settings=SEARCH_CONTEXT if name == "search" else None)(found)
+        is_search = name == "search"
+        context = {"help_option_names": ["--help"]} if is_search else None  # -h is an excluded word
+        parent.command(name, cls=SearchCommand if is_search else None, context_settings=context)(found)
     return get_group(parent).commands[name]
 
 
@@ -103,7 +123,7 @@ for name, command in COMMANDS.items():
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"tarrafa {__version__}")
+        print_line(f"tarrafa {__version__}")
         raise typer.Exit
 
 

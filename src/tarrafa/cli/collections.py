@@ -29,6 +29,7 @@ from tarrafa.frontier.address import Address, from_command_line, local_address
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.i18n import Message, Translator, message, translator
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.takedown import CurrentTakedowns
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def init(
     """Write a collection file to edit: plain, or from a preset."""
     if listed:
         for one, title in preset_titles(language).items():
-            typer.echo(f"{one:14} {title}")
+            print_line(f"{one:14} {title}")
         return
     if file.exists():
         raise ConfigError(f"{file}: exists already; nothing was changed")
@@ -82,7 +83,7 @@ def init(
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise data_error_from_os(error, file) from None
-    typer.echo(f"{file} written; edit it, then run: tarrafa crawl {shlex.quote(str(file))}")
+    print_line(f"{file} written; edit it, then run: tarrafa crawl {shlex.quote(str(file))}")
 
 
 def check(
@@ -110,10 +111,10 @@ def check(
         print_json({"verdicts": verdicts, "notes": notes})
         return
     for one in verdicts:
-        typer.echo(f"{'in ' if one.inside else 'out'}  {one.canonical or one.url}  ({one.sentence})")
-    typer.echo(f"{sum(one.inside for one in verdicts):,} in, {sum(not one.inside for one in verdicts):,} out", err=True)
+        print_line(f"{'in ' if one.inside else 'out'}  {one.canonical or one.url}  ({one.sentence})")
+    print_note(f"{sum(one.inside for one in verdicts):,} in, {sum(not one.inside for one in verdicts):,} out")
     for note in notes:
-        typer.echo(f"note: {note}", err=True)
+        print_note(f"note: {note}")
 
 
 def estimate(
@@ -188,7 +189,7 @@ def add(
         if address is not None:
             raise
         raise Unreachable(f"{directory.root}: nothing runs here; start `tarrafa node` first") from None
-    typer.echo(f"{collection.name}: added; {_next_step_text(collection, state, reason)}")
+    print_line(f"{collection.name}: added; {_next_step_text(collection, state, reason)}")
 
 
 def _next_step_text(collection: Collection, state: str, reason: str) -> str:
@@ -210,7 +211,7 @@ def _control_command(action: ControlAction, reason: Message | str, help_text: st
         directory, address = DataDirectory(data), from_command_line(where, token_file)
         if address is None:
             directory.check_version()
-        typer.echo(f"{name}: {asyncio.run(control_collection(directory, address, action, name, reason))}")
+        print_line(f"{name}: {asyncio.run(control_collection(directory, address, action, name, reason))}")
 
     command.__doc__ = help_text
     return command
@@ -246,7 +247,7 @@ def delete(
     directory, address = DataDirectory(data), from_command_line(where, token_file)
     if not yes:
         typer.confirm(f"Delete collection {name} and all its pages in search?", abort=True)
-    typer.echo(delete_collection(directory, address, name))
+    print_line(delete_collection(directory, address, name))
 
 
 async def control_collection(

@@ -9,7 +9,6 @@ import contextlib
 import re
 import signal
 import socket
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
@@ -17,25 +16,24 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, IndexShards, Listen, NodeName, TokenFile
-from tarrafa.cli.output import PLAIN_EVERY_S
+from tarrafa.cli.output import PLAIN_EVERY_S, CleanConsole
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.config.sections import ScheduleConfig
 from tarrafa.coordinator.store import store_path
 from tarrafa.crawl.scope.collection_loader import load_collection
-from tarrafa.crawl.supervisor.completion import expected_pages
+from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, shown_state
 from tarrafa.crawl.supervisor.frontier_link import (
     FrontierLink,
     LocalFrontierLink,
     RemoteFrontierLink,
-    print_status_line,
 )
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
@@ -47,8 +45,9 @@ from tarrafa.frontier.rpc.frontier_server import parse_listen_address
 from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.i18n import ENGLISH, Message, message
 from tarrafa.index import shards
-from tarrafa.model import STATUS_MEANING, Status
+from tarrafa.model import STATUS_MEANING, Status, host_trouble
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import print_note
 from tarrafa.runtime.token import load_token
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -56,6 +55,7 @@ WATCH_EVERY_S = 0.5
 START_TIMEOUT_S = 10.0  # the process that owns the directory may still be starting
 UNFINISHED_STATES = ("running", "paused")  # a paused collection may be resumed
 INTERRUPTED = 130
+ROOTS_SHOWN = 10
 HINTS = {
     Status.HOST_GIVEN_UP: "hosts that did not answer were given up; the same command tries them again",
     Status.ADDRESS_REFUSED: "private addresses were refused; [network] allow_private = true allows them",
@@ -78,7 +78,7 @@ def crawl(
     """Crawl a collection file; the same command resumes it.
 
     Pages are archived and indexed as they arrive. Exit status 0: no URL is left, or a limit of the collection is
-    reached.
+    reached; 1: no root could be fetched, or the collection was stopped.
 
     If another Tarrafa process runs in the data directory, it takes the collection over, and Ctrl-C only detaches.
 
@@ -86,15 +86,15 @@ def crawl(
     """
     collection, address = load_collection(file), from_command_line(where, token_file)
     if collection.schedule != ScheduleConfig():
-        typer.echo(
-            f"{collection.name}: crawled now; its [schedule] is used only by `tarrafa node` and `tarrafa add`", err=True
-        )
+        print_note(f"{collection.name}: crawled now; its [schedule] is used only by `tarrafa node` and `tarrafa add`")
 
     async def to_its_end() -> int:
         directory = DataDirectory(data)
         supervisor = build_supervisor(directory, workers, address, token_file, name, listen, index_shards=index_shards)
         status = await show_progress(_watch(supervisor, collection), collection.name, quiet=quiet)
-        return 0 if status.state == "finished" else 1
+        if has_failed(status) and not quiet:
+            await print_roots(directory, collection, address)
+        return 0 if shown_state(status) == "finished" else 1
 
     raise typer.Exit(run_until_interrupted(to_its_end))
 
@@ -153,11 +153,11 @@ def worker(
         joining = build_supervisor(DataDirectory(data), workers, address, name=name, index_shards=index_shards)
         async with joining as supervisor:
             several = f"{workers} workers, {node_name(name)}1 and so on," if workers > 1 else f"{node_name(name)}1"
-            print_status_line(f"{several} for {address}   (Ctrl-C stops)")
+            print_note(f"{several} for {address}   (Ctrl-C stops)")
             try:
                 await supervisor.run_until_failure()
             except asyncio.CancelledError:
-                print_status_line("returning leases to the frontier")
+                print_note("returning leases to the frontier")
                 raise
 
     raise typer.Exit(run_until_interrupted(until_interrupted))
@@ -192,7 +192,7 @@ class CrawlProgress:
 
     def __init__(self, name: str, *, quiet: bool = False) -> None:
         self._name, self._quiet = name, quiet
-        self._console = Console(stderr=True)
+        self._console = CleanConsole(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=4, transient=True)
         self._shown_at = 0.0
         self._is_terminal = self._console.is_terminal and not quiet
@@ -211,8 +211,7 @@ class CrawlProgress:
             self._live.update(self._drawn(status))
         elif not self._quiet and boottime() - self._shown_at >= PLAIN_EVERY_S:
             self._shown_at = boottime()
-            sys.stderr.write(f"{self._name}: {progress_line(status)}\n")
-            sys.stderr.flush()
+            print_note(f"{self._name}: {progress_line(status)}")
 
     def _drawn(self, status: CollectionStatus) -> Group:
         bar = Table.grid(padding=(0, 1))
@@ -333,18 +332,16 @@ async def _watch(supervisor: Supervisor, collection: Collection) -> AsyncGenerat
             return
     except asyncio.CancelledError:
         others = f"other machines of {supervisor.frontier_link.address} continue, and the same command rejoins"
-        sys.stderr.write(f"{name}: stopped; {others if is_remote else 'the same command goes on where it was'}\n")
+        print_note(f"{name}: stopped; {others if is_remote else 'the same command goes on where it was'}")
         raise
     except Locked:
-        sys.stderr.write(
-            f"{supervisor.data.root}: another process runs here and takes {name} over (Ctrl-C only detaches)\n"
-        )
+        print_note(f"{supervisor.data.root}: another process runs here and takes {name} over (Ctrl-C only detaches)")
     try:
         async with contextlib.aclosing(_watch_other_process(supervisor, collection)) as overviews:
             async for overview in overviews:
                 yield overview
     except asyncio.CancelledError:
-        sys.stderr.write(f"{name}: detached; the crawl continues\n")
+        print_note(f"{name}: detached; the crawl continues")
         raise
 
 
@@ -387,8 +384,8 @@ def format_statuses(status: CollectionStatus) -> str:
 
 def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
     """Print the numbers of the crawl on stderr."""
-    sys.stderr.write(
-        f"{status.name}: {status.state} ({status.reason}) in {ENGLISH.span(elapsed_s)}\n"
+    lines = (
+        f"{status.name}: {shown_state(status)} ({status.reason}) in {ENGLISH.span(elapsed_s)}\n"
         f"  {status.fetched:,} pages; {status.hosts:,} hosts and "
         f"{status.known:,} URLs known, {status.pending:,} waiting, "
         f"{status.excluded:,} excluded by robots.txt, {status.too_deep:,} too deep, {status.failed:,} failed\n"
@@ -400,6 +397,21 @@ def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
         + (f"  visits: {format_statuses(status)}\n" if status.statuses else "")
         + "".join(f"  {hint}\n" for code, hint in HINTS.items() if str(int(code)) in status.statuses)
     )
+    print_note(lines.rstrip("\n"))
+
+
+async def print_roots(data: DataDirectory, collection: Collection, address: Address | None) -> None:
+    """Print on stderr why each root could not be fetched, of the first roots."""
+    from tarrafa.crawl.explain.explain import explain
+
+    now = await frontier_time(address)
+    for root in collection.roots[:ROOTS_SHOWN]:
+        found = await explain(data, root, collection.name, now, address)
+        url, trouble = found.collections[0], host_trouble(found.host.trouble) if found.host is not None else ""
+        status = f"{url.status} {url.meaning}".rstrip() if url.status is not None else url.next_visit
+        print_note(f"  {root}: {status}{f'; {trouble}' if trouble else ''}")
+    if len(collection.roots) > ROOTS_SHOWN:
+        print_note(f"  and {len(collection.roots) - ROOTS_SHOWN:,} more")
 
 
 async def fetch_overview(data: DataDirectory, address: Address | None = None) -> FrontierOverview:

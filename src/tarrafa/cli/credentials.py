@@ -14,6 +14,7 @@ from tarrafa.cli.options import DEFAULT_DATA, Data, Json, existing_data
 from tarrafa.cli.output import print_json
 from tarrafa.errors import ConfigError
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import print_line
 
 Kind = Literal["header", "cookie", "basic"]
 LINE_CHARS_MAX = 100_000  # what is longer is refused as too long, but need not be read to its end
@@ -60,7 +61,7 @@ def add(
     )
     directory.create()
     replaced = credentials.add(directory, name, given)
-    typer.echo(f"{name}: {given.redacted}{' (replaced)' if replaced else ''}")
+    print_line(f"{name}: {given.redacted}{' (replaced)' if replaced else ''}")
 
 
 @app.command("list")
@@ -71,9 +72,9 @@ def list_(name: Name, data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
         print_json(found)
         return
     for one in found:
-        typer.echo(f"{name}: {one}")
+        print_line(f"{name}: {one}")
     if not found:
-        typer.echo(f"{name}: no credentials")
+        print_line(f"{name}: no credentials")
 
 
 @app.command()
@@ -90,7 +91,7 @@ def remove(
     directory = existing_data(data)
     counts = {pattern: credentials.remove(directory, name, pattern, kind, label) for pattern in host}
     for pattern, count in counts.items():
-        typer.echo(f"{name}: {pattern}: {count} removed" if count else f"{name}: {pattern}: nothing to remove")
+        print_line(f"{name}: {pattern}: {count} removed" if count else f"{name}: {pattern}: nothing to remove")
 
 
 def _chosen_kind(header: str | None, cookie: bool, basic: str | None) -> tuple[Kind | None, str | None]:

@@ -31,6 +31,7 @@ from tarrafa.frontier.store.sqlite_frontier import read_statuses_by_host, read_u
 from tarrafa.model import STATUS_MEANING
 from tarrafa.parse.url import host_id, host_key, host_name, url_id
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.search.request import SearchRequest
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.auth.authentication import Authenticator
@@ -123,22 +124,22 @@ def testweb(
     world = World(seed, hosts, pages, crawl_delay, crawl_delay_share, changes, hostile=hostile)
 
     def ready(server: WebServer) -> None:
-        typer.echo(f'{hosts:,} hosts, {pages:,} pages. The collection file needs:\n\nroots = ["{world.root(1)}"]\n')
+        print_line(f'{hosts:,} hosts, {pages:,} pages. The collection file needs:\n\nroots = ["{world.root(1)}"]\n')
         targets = ", ".join(f'"{name}" = "{target}"' for name, target in server.connections.items())
-        typer.echo(f"[network]\nconnect_to = {{{targets}}}")
-        typer.echo(f"suffixes = {json.dumps(['br.test', 'pt.test', 'com.test', *(SUFFIXES if hostile else ())])}\n")
+        print_line(f"[network]\nconnect_to = {{{targets}}}")
+        print_line(f"suffixes = {json.dumps(['br.test', 'pt.test', 'com.test', *(SUFFIXES if hostile else ())])}\n")
         if hostile:
-            typer.echo(f"The badly behaved hosts, as roots: {json.dumps(hostile_roots())}\n")
-            typer.echo(f"The certificate of good.tls.test is valid with ca_file = {json.dumps(str(CA_FILE))}\n")
+            print_line(f"The badly behaved hosts, as roots: {json.dumps(hostile_roots())}\n")
+            print_line(f"The certificate of good.tls.test is valid with ca_file = {json.dumps(str(CA_FILE))}\n")
         if addresses:
-            typer.echo(f"Root for any other crawler: {world.root(1, server.form)}\n")
-        typer.echo("Ctrl-C stops.")
+            print_line(f"Root for any other crawler: {world.root(1, server.form)}\n")
+        print_line("Ctrl-C stops.")
 
     clock = Clock.scaled(speed) if speed != 1.0 else Clock.from_environment()
     stats = run_web_server(
         world, port=port, addresses=addresses, log_path=log, clock=clock, latency_s=latency, ready=ready
     )
-    sys.stderr.write(f"{stats.sentence()}\n")
+    print_note(f"{stats.sentence()}")
 
 
 async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, hostile: bool = False) -> int:
@@ -153,9 +154,9 @@ async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, h
             home,
             serve_node_pages(home, Console(Authenticator(data, clock.now)), listening=listening) as address,
         ):
-            sys.stderr.write(f"synthetic Web: {world.hosts:,} hosts, {world.pages:,} pages on {web.connect_to}\n")
-            sys.stderr.write(f"search page:   {address}  (works while the crawl runs)\n")
-            sys.stderr.write(f"console:       {address}console\n")
+            print_note(f"synthetic Web: {world.hosts:,} hosts, {world.pages:,} pages on {web.connect_to}")
+            print_note(f"search page:   {address}  (works while the crawl runs)")
+            print_note(f"console:       {address}console")
             collection = load_collection(_collection_file(data, world, pages, web))
             await home.supervisor.submit(collection)
             status = await show_progress(_overviews(home, collection.name), collection.name)
@@ -164,7 +165,7 @@ async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, h
                 good = await asyncio.to_thread(_print_hostile_results, data) and good
             _open(address, leave=leave)
             if not leave:
-                sys.stderr.write("Ctrl-C stops.\n")
+                print_note("Ctrl-C stops.")
                 await home.run()
             return 0 if good and status.state == "finished" else 1
 
@@ -207,14 +208,13 @@ def _collection_file(data: DataDirectory, world: World, pages: int, web: WebProc
 def _print_examples(data: DataDirectory, address: str) -> bool:
     """Print example searches with their numbers of results; whether any page is indexed."""
     searcher = Searcher.open(data)
-    sys.stdout.write(f"\nSearch it: {address}\n")
+    print_line(f"\nSearch it: {address}")
     for query in EXAMPLES:
         result = searcher.search(SearchRequest(query))
-        sys.stdout.write(f"  {query:24} {result.total:>6,} pages in {result.time_s * 1000:.1f} ms\n")
-    sys.stdout.write(f"Entities in the pages: {address}data, and by SPARQL: {address}sparql\n")
-    sys.stdout.write(f"The collection file is {data.root / 'demo.toml'}.\n")
-    sys.stdout.write("(Hosts that end in .test exist only for the crawler; open the Relations of a result instead.)\n")
-    sys.stdout.flush()
+        print_line(f"  {query:24} {result.total:>6,} pages in {result.time_s * 1000:.1f} ms")
+    print_line(f"Entities in the pages: {address}data, and by SPARQL: {address}sparql")
+    print_line(f"The collection file is {data.root / 'demo.toml'}.")
+    print_line("(Hosts that end in .test exist only for the crawler; open the Relations of a result instead.)")
     return searcher.documents > 0
 
 
@@ -223,7 +223,7 @@ def _print_hostile_results(data: DataDirectory) -> bool:
     found = verdicts(data, "demo")
     show_verdicts(found)
     wrong = sum(bool(verdict.wrong) for verdict in found)
-    sys.stdout.write(f"{len(found)} badly behaved hosts, {wrong} with an unexpected outcome.\n")
+    print_line(f"{len(found)} badly behaved hosts, {wrong} with an unexpected outcome.")
     return not wrong
 
 

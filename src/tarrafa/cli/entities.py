@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json, existing_data
-from tarrafa.cli.output import console, print_result, printable
+from tarrafa.cli.output import console, print_result
 from tarrafa.server.entities.display import display_iri, summarize_properties, truncate
 from tarrafa.server.entities.params import EntityParams, parse_condition
 from tarrafa.server.entities.routes import EntitySearchResponse, FacetListResponse, find_entities, list_facet
@@ -88,13 +88,13 @@ def _print_entities(found: EntitySearchResponse, offset: int) -> None:
 
 
 def _name(thing: FoundEntity) -> str:
-    return truncate(printable(thing.label), VALUE_CHARS_SHOWN) or display_iri(thing.key)
+    return truncate(thing.label, VALUE_CHARS_SHOWN) or display_iri(thing.key)
 
 
 def _value(shown: EntityValue) -> str:
     inner = summarize_properties(shown.inside, shown.label, PROPERTIES_SHOWN, VALUES_SHOWN).properties
     inside = ", ".join(f"{display_iri(one.iri)} {_value(value)}" for one in inner for value in one.values)
-    text = printable(shown.text or shown.label) or display_iri(shown.iri or shown.thing)
+    text = shown.text or shown.label or display_iri(shown.iri or shown.thing)
     return truncate(text, VALUE_CHARS_SHOWN) + (f" ({inside})" if inside else "")
 
 

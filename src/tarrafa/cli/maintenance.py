@@ -15,7 +15,7 @@ from tarrafa.archive.warc_reader import bytes_behind, durable_lengths, survey_ar
 from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.cli.crawl import connected
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, TokenFile
-from tarrafa.cli.output import ProgressBar
+from tarrafa.cli.output import EscapedOutput, ProgressBar
 from tarrafa.clock import Clock
 from tarrafa.crawl.rebuild_frontier import rebuild as rebuild_from_archive
 from tarrafa.crawl.scope.collection_loader import load_collection
@@ -40,6 +40,7 @@ from tarrafa.graph.store import graph_exists
 from tarrafa.index import shards
 from tarrafa.index.parallel_rebuild import rebuild_in_parallel
 from tarrafa.runtime.data_dir import DataDirectory, replace_atomically
+from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.takedown import TakedownEntry, read_entries
 from tarrafa.triples import follower as triples
 from tarrafa.triples import storage
@@ -78,7 +79,7 @@ def rebuild(
     """
     directory = DataDirectory(data)
     if what == "frontier":
-        typer.echo(rebuild_frontier(directory, collections or [], base, force=force))
+        print_line(rebuild_frontier(directory, collections or [], base, force=force))
         return
     if collections or base or force:
         raise ConfigError(f"--collection, --from and --force are for the frontier only, not for the {what}")
@@ -94,7 +95,7 @@ def rebuild(
             count = rebuild_index(directory, layout)
         else:
             count = rebuild_triples(directory) if what == "triples" else graph.rebuild(directory)
-    typer.echo(f"{what}: rebuilt from {count:,} visits")
+    print_line(f"{what}: rebuilt from {count:,} visits")
 
 
 def export(
@@ -130,7 +131,7 @@ def export(
     else:
         address, form = from_command_line(where, token_file), form or "tarrafa"
         sentence = asyncio.run(export_frontier(directory, file, collection, form, force=force, address=address))
-    typer.echo(sentence, err=True)
+    print_note(sentence)
 
 
 def import_(
@@ -146,7 +147,7 @@ def import_(
     before anything changes.
     """
     address = from_command_line(where, token_file)
-    typer.echo(asyncio.run(import_frontier(DataDirectory(data), file, address)), err=True)
+    print_note(asyncio.run(import_frontier(DataDirectory(data), file, address)))
 
 
 async def export_frontier(
@@ -242,7 +243,7 @@ def export_statements(data: DataDirectory, file: Path, collection: str | None, *
     state = triples_status(data)
     with StatementExport(data, collection) as statements, ExitStack() as stack:
         progress = stack.enter_context(ProgressBar("exporting", state.pages if state is not None else 0))
-        output = sys.stdout.buffer if file == STDOUT else stack.enter_context(replace_atomically(file))
+        output = EscapedOutput() if file == STDOUT else stack.enter_context(replace_atomically(file))
         found = write_nquads(statements, stack.enter_context(compressed(output, file.name)), progress)
     return f"{file}: {found.statements:,} statements of {found.pages:,} pages"
 

@@ -59,8 +59,14 @@ RateLimitOption = Annotated[
 ]
 RateHere = Annotated[bool, typer.Option("--rate-limit-here", help="Limit clients on this machine, too.")]
 BehindProxy = Annotated[
-    bool,
-    typer.Option("--behind-proxy", help="All requests come through a reverse proxy that names the client address."),
+    list[str] | None,
+    typer.Option(
+        "--behind-proxy",
+        metavar="ADDRESS",
+        help="IP address or network of a reverse proxy, such as 10.0.0.0/8 (repeatable): its X-Forwarded-For names the "
+        "client.",
+        show_default=False,
+    ),
 ]
 
 

@@ -1,12 +1,18 @@
-"""Output of the commands: the console, JSON, and progress bars."""
+"""Output of the commands: the console, JSON, and progress bars.
 
+Promises, with `runtime/terminal`: text of others (titles, anchors, URLs, headers) reaches the terminal without control
+characters. The colours are those of the program. No other module of `cli` writes to a standard stream.
+"""
+
+import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, TypeVar
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -16,24 +22,48 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 from rich.table import Table
 
 from tarrafa.clock import boottime
 from tarrafa.i18n import ENGLISH
+from tarrafa.runtime.terminal import escape_unprintable, print_note, printable
 
 T = TypeVar("T")
 PLAIN_EVERY_S = 2.0
 
-console = Console(highlight=False, soft_wrap=True)
+
+class CleanConsole(Console):
+    """A console that prints texts without their control characters, in the program's colours."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
 
 
-def printable(text: str) -> str:
-    """The text without control characters."""
-    return "".join(sign for sign in text if sign.isprintable() or sign in "\n\t")
+console = CleanConsole(highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    print_document(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def print_document(content: bytes, *, can_escape: bool = True) -> None:
+    """Print JSON, or another format that `escape_unprintable` knows. A format without escapes (CSV, XML) reaches a
+    terminal without its control characters, and a file or program unchanged."""
+    text = content.decode().rstrip("\n") + "\n"
+    if can_escape:
+        text = escape_unprintable(text)
+    sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+    sys.stdout.flush()
+
+
+class EscapedOutput(io.BytesIO):
+    """Standard output for lines of a format that `escape_unprintable` knows. Each write is whole lines."""
+
+    def write(self, lines: Any) -> int:
+        sys.stdout.buffer.write(escape_unprintable(bytes(lines).decode()).encode())
+        return len(lines)
 
 
 def print_result(value: T, as_json: bool, print_text: Callable[[T], None]) -> None:
@@ -41,6 +71,11 @@ def print_result(value: T, as_json: bool, print_text: Callable[[T], None]) -> No
         print_json(value)
     else:
         print_text(value)
+
+
+def print_field(name: str, text: str) -> None:
+    """One line: the name of a field and its value."""
+    console.print(f"  {name:12} {escape(text)}")
 
 
 def new_table(*headings: str, left: tuple[str, ...] = (), no_wrap: bool = False, **options: Any) -> Table:
@@ -55,7 +90,7 @@ class ProgressBar:
     """A progress bar in a terminal, nothing elsewhere. Use it in a `with`; call it with each increment."""
 
     def __init__(self, what: str, total: int) -> None:
-        console = Console(stderr=True)
+        console = CleanConsole(stderr=True)
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
         self._progress = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
         self._progress.disable = not console.is_terminal
@@ -76,7 +111,7 @@ class StepProgress:
     """Progress in steps on stderr: a bar in a terminal, lines elsewhere. Use it in a `with`."""
 
     def __init__(self, name: str) -> None:
-        console = Console(stderr=True)
+        console = CleanConsole(stderr=True)
         columns = (TextColumn("[bold cyan]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
         self._bar.disable = not console.is_terminal
@@ -96,5 +131,4 @@ class StepProgress:
         if self._bar.disable and now_s - self._shown_s >= PLAIN_EVERY_S and done < total:
             self._shown_s = now_s
             left_s = (now_s - self._began_s) / done * (total - done)
-            sys.stderr.write(f"{self._name}: step {done} of {total}, about {ENGLISH.span(left_s)} left\n")
-            sys.stderr.flush()
+            print_note(f"{self._name}: step {done} of {total}, about {ENGLISH.span(left_s)} left")

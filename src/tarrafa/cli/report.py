@@ -1,6 +1,5 @@
 """Command `tarrafa report`: writes the report of a collection as HTML, Markdown, JSON and plots."""
 
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Language, TokenFile
-from tarrafa.cli.output import StepProgress
+from tarrafa.cli.output import StepProgress, print_document
 from tarrafa.clock import Clock
 from tarrafa.coordinator.monitoring import utilization
 from tarrafa.coordinator.node.search_peers import read_recorded_nodes
@@ -22,6 +21,7 @@ from tarrafa.report.distributed.participants import ReportNode, find_participant
 from tarrafa.report.layout import missing_node_sentence
 from tarrafa.report.report_builder import build_report
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.runtime.token import load_token
 
 MOMENT_FORMS = "2026-11-16, 2026-11-16T14:00 or 2026-11-16T14:00+00:00"
@@ -76,20 +76,20 @@ def report(
             progress=steps.show,
         )  # fmt: skip
     if as_json:
-        sys.stdout.write(writers.report_json(found).decode())
+        print_document(writers.report_json(found))
         return
     _ = translator(language)
     written = writers.write_report(found, _, out or Path(f"{name}-report"), wanted)
     work = found.work
     for missing in found.missing:
-        typer.echo(missing_node_sentence(missing, _), err=True)
-    typer.echo(
+        print_note(missing_node_sentence(missing, _))
+    print_line(
         f"{name}: {work.documents:,} documents of {found.servers.with_documents:,} servers, {work.requests:,} requests"
     )
     for path in written:
-        typer.echo(f"  {path}")
+        print_line(f"  {path}")
     if "plots" in wanted and not plots.can_draw():
-        typer.echo(_("There are no plots: matplotlib is not installed (pip install 'tarrafa[plot]')."), err=True)
+        print_note(_("There are no plots: matplotlib is not installed (pip install 'tarrafa[plot]')."))
 
 
 def _parse_time(text: str | None, option: str) -> float | None:

@@ -1,6 +1,5 @@
 """Commands `search`, `query-log` and `curation check`; and searches in the indexes of other machines (--shard)."""
 
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +10,12 @@ import typer
 from rich.markup import escape
 
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json, TokenFile, existing_data
-from tarrafa.cli.output import console, print_json, print_result, printable
+from tarrafa.cli.output import console, print_json, print_result
 from tarrafa.errors import ConfigError, TarrafaError
 from tarrafa.frontier.rpc.frontier_server import is_loopback
 from tarrafa.model import SearchResult
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token, load_token
 from tarrafa.search.curation import path_of, read_rules
 from tarrafa.search.remote_shard import RemoteShard
@@ -60,7 +60,7 @@ def print_shard_states(shards: Sequence[RemoteShard]) -> None:
 
     with ThreadPoolExecutor(len(shards)) as pool:
         for shard, answer in zip(shards, pool.map(state, shards), strict=True):
-            sys.stderr.write(f"shard {shard.name}: {answer}\n")
+            print_note(f"shard {shard.name}: {answer}")
 
 
 def shard_token(token_file: Path | None, host: str) -> Token:
@@ -87,7 +87,7 @@ Words = Annotated[
 def search(
     query: Words = None,
     data: Data = DEFAULT_DATA,
-    n: Annotated[int, typer.Option("--results", min=1, max=100, help="Number of results.")] = 10,
+    n: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="Number of results.")] = 10,
     offset: Annotated[int, typer.Option(min=0, help="Results to skip.")] = 0,
     all_words: Annotated[bool, typer.Option("--all", help="Pages must contain all words.")] = False,
     natural: Annotated[
@@ -142,7 +142,7 @@ def print_hits(result: SearchResult, offset: int, is_scored: bool = True) -> Non
     """Print results. `is_scored`: they are ordered by score, so scores are shown."""
     for shard in result.shards:
         if shard.trouble:
-            sys.stderr.write(f"without {shard.name}: {shard.trouble}\n")
+            print_note(f"without {shard.name}: {shard.trouble}")
     if result.total and not result.hits:
         console.print(f"There are only {result.total:,} results.")
     elif not result.hits or result.instead:
@@ -153,12 +153,12 @@ def print_hits(result: SearchResult, offset: int, is_scored: bool = True) -> Non
     pages = "page" if result.total == 1 else "pages"
     console.print(f"{result.total:,} {pages}, {result.time_s * 1000:.1f} ms\n")
     for number, hit in enumerate(result.hits, offset + 1):
-        console.print(f"[bold]{number}. {escape(printable(hit.title) or hit.url)}[/]")
+        console.print(f"[bold]{number}. {escape(hit.title or hit.url)}[/]")
         console.print(f"   [green]{escape(hit.url)}[/]")
-        console.print(f"   {escape(printable(hit.snippet))}")
+        console.print(f"   {escape(hit.snippet)}")
         for thing in hit.declared:
             facts = " · ".join([thing.name, *(f"{name.rpartition(':')[2]} {value}" for name, value in thing.facts)])
-            console.print(f"   [cyan]{escape(thing.kind)}[/] {escape(printable(facts))}")
+            console.print(f"   [cyan]{escape(thing.kind)}[/] {escape(facts)}")
         copies = f" · and {hit.copies:,} {'copy' if hit.copies == 1 else 'copies'}" if hit.copies else ""
         score = "pinned · " if hit.pinned else f"score {hit.score:.2f} · " if is_scored else ""
         in_links = f"{hit.in_links:,} {'in-link' if hit.in_links == 1 else 'in-links'}"
@@ -234,4 +234,4 @@ def check_curation(
         (len(found.blocked), "blocked site", "blocked sites"),
     )
     text = ", ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts)
-    typer.echo(f"{path}: {text}" if path.exists() else f"{path}: no such file, so no rules")
+    print_line(f"{path}: {text}" if path.exists() else f"{path}: no such file, so no rules")

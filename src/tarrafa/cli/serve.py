@@ -30,16 +30,17 @@ from tarrafa.crawl.supervisor.frontier_link import (
     FrontierLink,
     LocalFrontierLink,
     RemoteFrontierLink,
-    print_status_line,
 )
 from tarrafa.errors import ConfigError, Locked
 from tarrafa.frontier.address import from_command_line, from_environment
 from tarrafa.frontier.rpc.frontier_server import parse_listen_address
 from tarrafa.index import shards
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token, load_token
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.auth.authentication import Authenticator
+from tarrafa.server.auth.request_origin import TrustedProxies
 from tarrafa.server.console.console import Console
 from tarrafa.server.http_server import NO_TOKEN, bind, run
 from tarrafa.server.node_server import serve_node_pages
@@ -71,7 +72,7 @@ def serve(
     sparql_limit: ServedLimit = RESULTS_MAX,
     rate_limit: RateLimitOption = RATE_DEFAULT,
     rate_here: RateHere = False,
-    behind_proxy: BehindProxy = False,
+    behind_proxy: BehindProxy = None,
 ) -> None:
     """Serve the search page and its JSON API.
 
@@ -93,11 +94,11 @@ def serve(
     print_shard_states(others)
 
     def ready(page: str) -> None:
-        typer.echo(f"search page: {page}   (Ctrl-C stops)")
+        print_line(f"search page: {page}   (Ctrl-C stops)")
         if crawlers:
-            typer.echo(f"crawlers: {page}crawl/v1/")
+            print_line(f"crawlers: {page}crawl/v1/")
         if as_shard:
-            typer.echo(f"for others: tarrafa serve --shard {page.rstrip('/')}")
+            print_line(f"for others: tarrafa serve --shard {page.rstrip('/')}")
 
     run(
         directory,
@@ -112,7 +113,7 @@ def serve(
         public=public,
         note_queries=note_queries,
         limits=SparqlLimits(time_s=sparql_time, results=sparql_limit),
-        rate=RateLimit.parse(rate_limit, local=rate_here, behind_proxy=behind_proxy),
+        rate=RateLimit.parse(rate_limit, local=rate_here, proxies=TrustedProxies.parse(behind_proxy)),
     )
 
 
@@ -130,7 +131,7 @@ def node(
     token_file: TokenFile = None,
     public: PublicUrl = "",
     rate_limit: RateLimitOption = RATE_DEFAULT,
-    behind_proxy: BehindProxy = False,
+    behind_proxy: BehindProxy = None,
     index_shards: IndexShards = None,
 ) -> None:
     """Run collections on schedule, with search page and console.
@@ -146,25 +147,25 @@ def node(
     own_name = node_name(name).removesuffix("-")
     if join_url is not None:
         client = CoordinatorClient(join_url, token)
-        worker_node = WorkerNode(client, directory, own_name, workers, print_status_line, divided)
+        worker_node = WorkerNode(client, directory, own_name, workers, print_note, divided)
         raise typer.Exit(run_until_interrupted(worker_node.run))
-    rate = RateLimit.parse(rate_limit, local=False, behind_proxy=behind_proxy)
+    rate = RateLimit.parse(rate_limit, local=False, proxies=TrustedProxies.parse(behind_proxy))
     link = _frontier_link(directory, listen, where, token_file, token)
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     clock = Clock.from_environment()
     directory.create()
-    authenticator = Authenticator(directory, clock.now, token, public, rate.behind_proxy)
+    authenticator = Authenticator(directory, clock.now, token, public, rate.proxies)
     authenticator.check_listen_address(host)
 
     async def coordinate() -> None:
         listening = bind(host, port)  # before anything else is started
-        home = CoordinatorNode(directory, own_name, workers, clock, print_status_line, link, divided)
+        home = CoordinatorNode(directory, own_name, workers, clock, print_note, link, divided)
         console = Console(authenticator)
         try:
             async with home, serve_node_pages(home, console, host, listening, token, public, rate) as page:
                 if advice := authenticator.advice(host):
-                    print_status_line(advice)
-                print_status_line(f"search page: {page}\nconsole:     {page}console   (Ctrl-C stops)")
+                    print_note(advice)
+                print_note(f"search page: {page}\nconsole:     {page}console   (Ctrl-C stops)")
                 await home.run()
         except Locked:
             raise Locked(f"{directory.root}: another Tarrafa process runs here; stop it first") from None

@@ -6,20 +6,22 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, Json, existing_data
+from tarrafa.cli.output import CleanConsole, print_document
 from tarrafa.errors import ConfigError, QueryError
 from tarrafa.index.shards import parts
 from tarrafa.parse.rdf.prefixes import shorten_iri
+from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.triples.snapshots import newest_number
 from tarrafa.triples.sparql_pool import RESULTS_MAX, TIME_MAX_S, SparqlLimits, ask_sparql
 from tarrafa.triples.sparql_process import SparqlRequest
 from tarrafa.triples.sparql_results import formats_for
 
 QUERY_BYTES_MAX = 1 << 20
+ESCAPABLE = ("json", "tsv", "ttl", "nt", "jsonld")
 Format = Literal["table", "json", "csv", "tsv", "xml", "ttl", "nt", "rdf", "jsonld"]
 
 ServedTime = Annotated[
@@ -60,11 +62,11 @@ def sparql(
     if wanted == "table" and answer.form == "json":
         _print_table(json.loads(answer.body))
     else:
-        sys.stdout.write(answer.body.decode().rstrip("\n") + "\n")
+        print_document(answer.body, can_escape=answer.form in ESCAPABLE)
     if not any(map(newest_number, parts(directory))):
-        sys.stderr.write("no page with structured data has been crawled yet\n")
+        print_note("no page with structured data has been crawled yet")
     if answer.is_cut:
-        sys.stderr.write(f"only the first {answer.count:,} results; there are more (--limit)\n")
+        print_note(f"only the first {answer.count:,} results; there are more (--limit)")
 
 
 def _read_query(query: str | None, file: Path | None) -> str:
@@ -85,11 +87,11 @@ def _read_query(query: str | None, file: Path | None) -> str:
 def _print_table(found: dict[str, Any]) -> None:
     """Print a table; for a yes-no query, the word."""
     if "boolean" in found:
-        sys.stdout.write("yes\n" if found["boolean"] else "no\n")
+        print_line("yes" if found["boolean"] else "no")
         return
-    console = Console(highlight=False)
+    console = CleanConsole(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=10_000)  # a program reads it: no line breaks
+        console = CleanConsole(highlight=False, width=10_000)  # a program reads it: no line breaks
     names, rows = found["head"]["vars"], found["results"]["bindings"]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:
@@ -98,11 +100,11 @@ def _print_table(found: dict[str, Any]) -> None:
         table.add_row(*(Text(_format_term(row[name]) if name in row else "") for name in names))
     if rows:
         console.print(table)
-    sys.stderr.write(f"{len(rows):,} result{'' if len(rows) == 1 else 's'}\n")
+    print_note(f"{len(rows):,} result{'' if len(rows) == 1 else 's'}")
 
 
 def _format_term(term: dict[str, Any]) -> str:
-    """IRIs shortened, and no control characters."""
+    """A term of an answer as text, with short IRIs."""
     value = term["value"]
     if term["type"] == "triple":
         value = f"<<{' '.join(_format_term(value[name]) for name in ('subject', 'predicate', 'object'))}>>"
@@ -112,4 +114,4 @@ def _format_term(term: dict[str, Any]) -> str:
         value = shorten_iri(value)
     elif "xml:lang" in term:
         value = f"{value} @{term['xml:lang']}"
-    return "".join(letter if letter.isprintable() else " " for letter in value)
+    return str(value).replace("\n", " ")

@@ -17,6 +17,7 @@ from tarrafa.crawl.supervisor.propagation import sync_takedowns_once
 from tarrafa.errors import Unreachable
 from tarrafa.frontier.address import from_command_line
 from tarrafa.index import follower as index
+from tarrafa.runtime.terminal import print_line
 from tarrafa.takedown import TakedownEntry, in_force, parse_target, read_entries, record_action
 from tarrafa.triples import follower as triples
 
@@ -40,9 +41,9 @@ def _change_command(action: Literal["add", "lift"]) -> Callable[..., None]:
         directory = existing_data(data)
         entry = record_action(directory, action, target, by or current_user(), reason, Clock.from_environment().now())
         if entry is None:
-            typer.echo(f"{target}: is taken down already" if action == "add" else f"{target}: is not taken down")
+            print_line(f"{target}: is taken down already" if action == "add" else f"{target}: is not taken down")
         else:
-            typer.echo(f"{target}: taken down" if action == "add" else f"{target}: lifted")
+            print_line(f"{target}: taken down" if action == "add" else f"{target}: lifted")
         index.apply_takedowns(directory)  # in a running crawl, the follower does it
         triples.apply_takedowns(directory)
         if address is not None:

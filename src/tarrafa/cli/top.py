@@ -19,15 +19,16 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
 from tarrafa.cli.crawl import fetch_overview, format_statuses, run_until_interrupted, time_left_text
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, TokenFile
-from tarrafa.cli.output import console, new_table, print_json, printable
+from tarrafa.cli.output import CleanConsole, console, new_table, print_document, print_json
 from tarrafa.clock import Clock, boottime
+from tarrafa.crawl.supervisor.completion import has_failed, shown_state
 from tarrafa.errors import DataError, TarrafaError
 from tarrafa.frontier.address import Address, from_command_line
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, WorkerLeaseStatus
@@ -77,7 +78,7 @@ def _print_overview(shown: FrontierOverview) -> None:
     table = new_table(*headings, left=("collection", "state"))
     for one in shown.collections:
         figures = [f"{one.fetched:,}", f"{one.pages_per_s:,.1f}", f"{one.known:,}", f"{one.pending:,}"]
-        table.add_row(one.name, one.state, *figures, f"{one.failed:,}", f"{one.hosts:,}")
+        table.add_row(one.name, shown_state(one), *figures, f"{one.failed:,}", f"{one.hosts:,}")
     console.print(table)
     for one in shown.collections:
         if one.sites_chosen or one.table:
@@ -89,7 +90,8 @@ def _print_overview(shown: FrontierOverview) -> None:
             console.print(f"{one.name} is kept fresh: {one.revisits:,} revisits, {share}")
     for one in shown.collections:
         if one.reason:
-            console.print(f"{one.name} is {one.state}: {escape(str(one.reason))}")
+            state = "has failed" if has_failed(one) else f"is {one.state}"
+            console.print(f"{one.name} {state}: {escape(str(one.reason))}")
     for note in shown.notes:
         console.print(escape(note))
     if shown.nodes:
@@ -228,7 +230,7 @@ def draw_frame(
     lines += _rows(collections, trends, width, max(1, room - following - for_workers), each, bars)
     lines += [Text(), *_workers(workers, for_workers)]
     lines += _following(snapshot) if following > 1 else [_following_briefly(snapshot.followers)]
-    lines += [Text(printable(line), "yellow") for line in remarks]
+    lines += [Text(line, "yellow") for line in remarks]
     return [_fitted(line, width) for line in lines]
 
 
@@ -244,15 +246,16 @@ def sparkline(values: Sequence[float], width: int, bars: str = BARS) -> str:
 def progress_text(status: CollectionStatus) -> str:
     """Progress in words: time left, or why the collection does not run."""
     if status.state != "running":
-        return printable(str(status.reason))
+        return str(status.reason)
     if status.keeps_fresh:
         share = f", {status.changes / status.revisits:.0%} had changed" if status.revisits else ""
         return f"kept fresh: {status.revisits:,} revisits{share}"
-    return time_left_text(status) + (f" ({printable(str(status.reason))})" if status.reason else "")
+    return time_left_text(status) + (f" ({status.reason})" if status.reason else "")
 
 
 def _urgency(status: CollectionStatus) -> tuple[int, str]:
-    place = ORDER.index(status.state) if status.state in ORDER else len(ORDER)
+    state = shown_state(status)
+    place = ORDER.index(state) if state in ORDER else len(ORDER)
     return place, status.name
 
 
@@ -264,7 +267,7 @@ def _title(snapshot: TopSnapshot, where: str) -> Text:
     kinds = f"{len(collections)} {'collection' if len(collections) == 1 else 'collections'}, {running} running"
     facts = f" {clock} · {kinds} · {pages:,} pages · {rate:,.1f}/s"
     facts += f" · {ENGLISH.size(snapshot.bytes_per_s)}/s" if snapshot.bytes_per_s is not None else ""
-    return Text.assemble(("Tarrafa", "bold cyan"), facts, (f"  {printable(where)}" if where else "", "dim"))
+    return Text.assemble(("Tarrafa", "bold cyan"), facts, (f"  {where}" if where else "", "dim"))
 
 
 def _columns(status: CollectionStatus, width: int) -> dict[str, str]:
@@ -318,10 +321,11 @@ def _rows(
     names = _name_width(width, collections)
     for status in collections[:fitting]:
         cells = "".join(f"{value:>{COLUMN.get(name, 8)}}" for name, value in _columns(status, width).items())
-        name = printable(status.name)
+        name = status.name
         name = name if len(name) <= names else name[: names - 1] + "…"
-        style = STYLES.get(status.state, "")
-        lines.append(Text.assemble((f"{name:<{names}} ", "bold"), (f"{status.state:<9}", style), cells))
+        state = shown_state(status)
+        style = STYLES.get(state, "")
+        lines.append(Text.assemble((f"{name:<{names}} ", "bold"), (f"{state:<9}", style), cells))
         lines += _details(status, trends.get(status.name, ()), width, bars)[: each - 1]
     if fitting < len(collections):
         lines.append(Text(f"… and {len(collections) - fitting:,} more collections", "dim"))
@@ -344,9 +348,9 @@ def _workers(workers: Sequence[WorkerLeaseStatus], room: int) -> Lines:
     lines = [Text(f"{'worker':<{name_width}}{'hosts':>7}{'pid':>9}  note", "bold")]
     fitting = len(workers) if len(workers) <= room else max(0, room - 1)
     for one in workers[:fitting]:
-        name = printable(one.name)[:name_width]
+        name = one.name[:name_width]
         lines.append(Text.assemble((f"{name:<{name_width}}", "bold"), f"{one.hosts:>7,}{one.pid:>9}  ",
-                                   (printable(one.note), "dim")))  # fmt: skip
+                                   (one.note, "dim")))  # fmt: skip
     if fitting < len(workers):
         hosts = sum(one.hosts for one in workers[fitting:])
         lines.append(Text(f"… and {len(workers) - fitting:,} more workers with {hosts:,} hosts", "dim"))
@@ -390,7 +394,7 @@ def _fitted(line: Text, width: int) -> Text:
 
 
 async def _watch(reader: TopReader, place: str, *, once: bool, as_json: bool) -> None:
-    console, clock = Console(highlight=False), Clock.from_environment()
+    console, clock = CleanConsole(highlight=False), Clock.from_environment()
     first = await reader.read(clock.now())  # an error at the start is reported like that of any command
     if once or as_json or not console.is_terminal:
         await _print(reader, first, clock, console, place, once=once, as_json=as_json)
@@ -402,12 +406,12 @@ async def _watch(reader: TopReader, place: str, *, once: bool, as_json: bool) ->
 
 
 async def _print(
-    reader: TopReader, first: TopSnapshot, clock: Clock, console: Console, place: str, *, once: bool, as_json: bool
+    reader: TopReader, first: TopSnapshot, clock: Clock, console: CleanConsole, place: str, *, once: bool, as_json: bool
 ) -> None:
     async with contextlib.aclosing(_snapshots(reader, first, clock, None)) as snapshots:
         async for snapshot in snapshots:
             if as_json:
-                sys.stdout.write(snapshot.to_json_line().decode() + "\n")
+                print_document(snapshot.to_json_line())
             else:
                 with console.capture() as captured:  # rich would exit with status 1 when the pipe is closed
                     console.print(Group(*_frame(reader, snapshot, console, place), *([] if once else [Text()])))
@@ -417,7 +421,7 @@ async def _print(
                 return
 
 
-def _frame(reader: TopReader, snapshot: TopSnapshot, console: Console, place: str) -> Lines:
+def _frame(reader: TopReader, snapshot: TopSnapshot, console: CleanConsole, place: str) -> Lines:
     ascii_only = console.options.ascii_only
     return draw_frame(snapshot, reader.trends, console.width, console.height, where=place, plain=ascii_only)
 

@@ -14,6 +14,7 @@ from tarrafa.clock import Clock
 from tarrafa.coordinator.audit import AuditLog
 from tarrafa.errors import ConfigError, TarrafaError
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.server.auth.accounts import Accounts, AccountView
 
 app = typer.Typer(no_args_is_help=True, help="Manage the accounts of the console.")
@@ -39,9 +40,9 @@ def add(
     first = not accounts
     accounts.add(name, role, _password(f"Password of {name}"), now)
     _audit(data, now, "add a user", name, role)
-    typer.echo(f"{name}: added ({role})")
+    print_line(f"{name}: added ({role})")
     if first:
-        typer.echo("the console now requires a login, also on this machine; the search page stays open")
+        print_line("the console now requires a login, also on this machine; the search page stays open")
 
 
 @app.command()
@@ -51,7 +52,7 @@ def password(name: Name, data: Data = DEFAULT_DATA) -> None:
     accounts.must_find(name)
     accounts.set_password(name, _password(f"New password of {name}"), now)
     _audit(data, now, "change a password", name)
-    typer.echo(f"{name}: password changed; its sessions have ended")
+    print_line(f"{name}: password changed; its sessions have ended")
 
 
 @app.command()
@@ -60,12 +61,12 @@ def remove(name: Name, data: Data = DEFAULT_DATA) -> None:
     accounts, now = _accounts(data)
     accounts.remove(name)
     _audit(data, now, "remove a user", name)
-    typer.echo(f"{name}: removed")
+    print_line(f"{name}: removed")
     left = accounts.all_accounts()
     if not left:
-        typer.echo("no account is left: without a token, every user of this machine may change everything")
+        print_line("no account is left: without a token, every user of this machine may change everything")
     elif all(one.role == "viewer" for one in left):
-        typer.echo("no admin is left, so nobody may change anything; `tarrafa user add NAME` adds an admin")
+        print_line("no admin is left, so nobody may change anything; `tarrafa user add NAME` adds an admin")
 
 
 @app.command("list")
@@ -77,10 +78,10 @@ def list_(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
 
 def _print_accounts(found: list[AccountView]) -> None:
     if not found:
-        typer.echo("no accounts; `tarrafa user add NAME` adds one")
+        print_line("no accounts; `tarrafa user add NAME` adds one")
     for one in found:
         changed = datetime.fromtimestamp(one.changed, UTC)
-        typer.echo(f"{one.name}  {one.role}  password changed {changed:%Y-%m-%d}")
+        print_line(f"{one.name}  {one.role}  password changed {changed:%Y-%m-%d}")
 
 
 def _accounts(data: Path, create: bool = False) -> tuple[Accounts, float]:
@@ -107,4 +108,4 @@ def _audit(data: Path, now: float, action: str, subject: str, detail: str = "") 
     try:
         AuditLog(DataDirectory(data), lambda: now, lambda line: None).record(current_user(), action, subject, detail)
     except TarrafaError as error:
-        sys.stderr.write(f"the audit log could not be written: {error}\n")
+        print_note(f"the audit log could not be written: {error}")

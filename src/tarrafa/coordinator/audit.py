@@ -2,13 +2,14 @@
 
 DATA/coordinator.sqlite, table `audit`. Promises: lines are only added; refused actions never push out done ones: at
 most REFUSED_PER_MINUTE_MAX of them are written a minute (the next line says how many were not), and the latest
-REFUSED_KEPT_MAX are kept. Every line is also written to stderr at once, as JSON. Safe for any number of threads and
-processes.
+REFUSED_KEPT_MAX are kept. Every line is also written to stderr at once: as JSON, on a terminal as a sentence. Safe for
+any number of threads and processes.
 Knows nothing of HTTP, and never receives a secret.
 """
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import cast
 
@@ -35,7 +36,6 @@ FORGET = """DELETE FROM audit WHERE refused = ?1 AND number <= (
     SELECT number FROM audit WHERE refused = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)"""
 
 _Row = tuple[int, float, str, str, str, str]
-WriteLine = Callable[[str], None]
 
 
 class AuditLine(msgspec.Struct, frozen=True):
@@ -57,9 +57,23 @@ class AuditPage(msgspec.Struct, frozen=True):
     next: int
 
 
-def to_stderr(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
+WriteLine = Callable[[AuditLine], None]
+
+
+def to_stderr(line: AuditLine) -> None:
+    sys.stderr.write(f"{as_text(line) if sys.stderr.isatty() else as_json(line)}\n")
     sys.stderr.flush()
+
+
+def as_json(line: AuditLine) -> str:
+    return msgspec.json.encode(line).decode()
+
+
+def as_text(line: AuditLine) -> str:
+    at = time.strftime("%H:%M:%S", time.localtime(line.at))
+    return f"{at} {line.who}: {', '.join(filter(None, (line.action, line.subject, line.detail)))}" + (
+        " (refused)" if line.refused else ""
+    )
 
 
 class AuditLog:
@@ -92,8 +106,7 @@ class AuditLog:
                 number = cast(int, connection.execute(INSERT, values).get)
                 if number % 100 == 0 or refused:
                     connection.execute(FORGET, (int(refused), REFUSED_KEPT_MAX if refused else DONE_KEPT_MAX))
-        line = AuditLine(number, *values[:-1], refused=refused)
-        self._write_line(msgspec.json.encode(line).decode())
+        self._write_line(AuditLine(number, *values[:-1], refused=refused))
 
     def read(self, before: int = 0, n: int = LINES_PER_PAGE, who: str = "", subject: str = "") -> AuditPage:
         """The lines before that number; 0: the latest. `who` and `subject` are filters."""

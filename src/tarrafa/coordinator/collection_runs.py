@@ -17,6 +17,7 @@ from tarrafa.config import Collection
 from tarrafa.coordinator.definitions.versions import CollectionDefinitions
 from tarrafa.coordinator.schedule.run_scheduler import RunHistory
 from tarrafa.coordinator.store import CollectionLifecycle, CollectionRun, CoordinatorStore
+from tarrafa.crawl.supervisor.completion import has_failed
 from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
@@ -142,7 +143,8 @@ class CollectionRuns:
             self._store.put_run(status.name, again or CollectionRun(number, now))
         elif status.state in ENDED_STATES and last is not None and last.ended is None:
             if status.state == "finished":  # before the end is recorded; the outbox sends one occasion once
-                self.notify("finished", status.name, status.reason, (last.began, status.visits))
+                event = "failed" if has_failed(status) else "finished"
+                self.notify(event, status.name, status.reason, (last.began, status.visits))
             self.record_end(status.name, status.state, status.reason)
         elif status.state in ENDED_STATES and last is None:  # crawled before there was a coordinator
             began = status.started or status.created

@@ -80,6 +80,12 @@ class DnsResolver:
         await self._resolver.close()
 
 
+def is_refused_by_name(name: str) -> bool:
+    """Whether the address guard refuses a host by its name alone: a literal address, or this machine."""
+    addresses = _resolve_literal(name)
+    return bool(addresses) and all(map(is_forbidden_address, addresses))
+
+
 def _resolve_literal(name: str) -> tuple[str, ...]:
     """The addresses of a literal: an IP address, or this machine (RFC 6761 §6.3: never look `localhost` up)."""
     bare = name.removesuffix(".").lower()

@@ -3,7 +3,7 @@
 Promises: RFC 9309, with the leniencies of Google's parser where webmasters rely on them (missing colons, common typos,
 `Allow: /x/index.html` opens `/x/`). Any bytes give rules. Matching takes at most one pass over the URL per wildcard
 pattern, whatever the pattern. Pure: text in, verdict out.
-Knows nothing of HTTP: the caller that fetches robots.txt decides what a missing or failing one means (RFC 9309 §2.3.1).
+Knows nothing of HTTP but what the status of a robots.txt means (RFC 9309 §2.3.1).
 """
 
 import math
@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import NamedTuple
+
+from tarrafa.model import Status
 
 ROBOTS_BYTES_MAX = 500 * 1024  # RFC 9309 §2.5: at least 500 kibibytes must be read; the rest is ignored
 LINE_BYTES_MAX = 2083 * 8 - 1  # as in Google's parser: eight times the longest URL of an old browser
@@ -133,6 +135,13 @@ class RobotsTxt:
         product = _product(user_agent)
         named = self._groups.get(product[0].lower()) if product else None
         return named or self._groups.get(ANY_AGENT) or _AgentGroups()
+
+
+def forbids_everything_for_now(status: int) -> bool:
+    """Whether nothing may be requested until the file can be read: it is unreachable, or the server fails or is busy
+    (RFC 9309 §2.3.1.4). Any other status without a file, such as 404, allows everything (§2.3.1.3); of a file that is
+    too large the beginning counts (§2.5)."""
+    return (status < 0 and status != Status.TOO_LARGE) or status >= 500 or status == 429
 
 
 def parse(text: bytes) -> RobotsTxt:
@@ -286,11 +295,10 @@ class _Wildcard:
 class _Matcher:
     """The rules for one robot, prepared for matching.
 
-    Most rules are plain prefixes: they are kept sorted. All prefixes of a target stand, nested in each other, at or
-    before the place where the target itself would stand. So the nearest one before it, or one of those that enclose
-    that one, is the longest, and a bisection finds it among thousands. The few rules with wildcards are tried one by
-    one, most specific first, as long as they could still win. Known weakness: a file made of nothing but wildcards
-    costs a pass for each (500 KiB of them: some 25 ms per URL).
+    Most rules are plain prefixes. They are kept sorted, so a bisection finds the nearest one before the target; the
+    longest prefix that matches is that one, or one of the shorter prefixes of it (`_enclosing`). The few rules with
+    wildcards are tried one by one, most specific first, as long as they could still win. Known weakness: a file made of
+    nothing but wildcards costs a pass for each (500 KiB of them: some 25 ms per URL).
     """
 
     __slots__ = ("_enclosing", "_prefixes", "_verdicts", "_wildcards", "rules")

@@ -271,7 +271,7 @@ class EventLoopClient:
     def call(self, method: str, *arguments: Any) -> Any:
         api_call = getattr(self._frontier, method, None)
         if api_call is None:
-            raise FrontierError(f"the URL server has no call {method!r}")
+            raise FrontierError(f"the frontier server has no call {method!r}")
         return self._runner.run(api_call(*arguments))
 
     def close(self) -> None:

@@ -204,8 +204,8 @@ class Frontier(Protocol):
         """Remove everything of a host that no worker holds: another frontier has it from now on."""
 
     async def record_takedowns(self, entries: list[TakedownEntry]) -> None:
-        """Add take-downs to the log that all workers of this frontier read; known entries change nothing."""
+        """Add takedowns to the log that all workers of this frontier read; known entries change nothing."""
 
     async def takedowns(self, after: int) -> TakedownBatch:
-        """The entries of the take-down log, in the order of their arrival, after a position that an earlier call
+        """The entries of the takedown log, in the order of their arrival, after a position that an earlier call
         returned (0: from the beginning)."""

@@ -17,7 +17,7 @@ LEASE_S = 30.0  # a worker that does not renew for so long loses its hosts
 REQUEST_MARGIN = 1 / 6  # of a lease: no request is sent in its last sixth
 VISITS_PER_LEASE = 8
 RANK_STEP, RANK_MAX = 1.25, 1e12
-ENTRIES_PER_RESPONSE = 1_000  # of take-downs or deletions
+ENTRIES_PER_RESPONSE = 1_000  # of takedowns or deletions
 FIRST_HOST: HostId = -(1 << 63)  # the cursor before all hosts
 
 
@@ -296,6 +296,7 @@ class UrlFacts(msgspec.Struct, frozen=True):
     freshness: PageFreshness | None = None
     site: SiteFacts | None = None
     rank: float = 0.0  # as in `UrlWeight`, as last received
+    waits_for_place: bool = False  # it is pending, its collection is full, and it is not chosen (page_replacement.py)
 
 
 class HostCollectionCounts(msgspec.Struct, frozen=True):
@@ -333,7 +334,7 @@ class UrlLookup(msgspec.Struct, frozen=True):
 
 
 class TakedownBatch(msgspec.Struct, frozen=True):
-    """Part of the take-down log; `end` is the position to continue from. Empty: there is no more for now."""
+    """Part of the takedown log; `end` is the position to continue from. Empty: there is no more for now."""
 
     entries: list[TakedownEntry]
     end: int

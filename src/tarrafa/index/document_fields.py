@@ -162,7 +162,7 @@ LINKS_SHARE = 0.1
 # A page whose in-links or link factor have changed so many times is indexed again; until then search counts no more.
 IN_LINKS_RATIO = 2.0
 LINK_FACTOR_RATIO = 1.05
-# A new page counts with the mean rank, and most pages fall below it: that alone (1.07) is no reason to index them again.
+# A new page counts with the mean rank, and most pages fall below it: that alone (1.07) does not index them again.
 LOWER_LINK_FACTOR_RATIO = 1.1
 
 

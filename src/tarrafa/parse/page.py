@@ -2,7 +2,7 @@
 
 Promises: any bytes give a `Page`, and everything in it is bounded by a constant below. HTML, broken or not, is read as
 browsers read it; XHTML is read as HTML; plain text has a text and no links; PDF, RTF and office documents
-(`documents.document`) have both, or raise `UnreadableDocument`. For other types only the server's robots robots are
+(`documents.document`) have both, or raise `UnreadableDocument`. For other types only the server's robots directives are
 known.
 Knows nothing of visits or collections. The worker that calls `parse` bounds the memory and time of a hostile page.
 """
@@ -15,7 +15,7 @@ from turbohtml import Document, Element, Namespace, PlainText
 from turbohtml import parse as parse_html
 
 from tarrafa.model import Page
-from tarrafa.parse import charset, fingerprint, language, robots_meta, structured
+from tarrafa.parse import charset, fingerprint, language, robots_meta
 from tarrafa.parse.documents.document import (
     DOCUMENT_KINDS,
     OFFICE_TYPES,
@@ -24,6 +24,7 @@ from tarrafa.parse.documents.document import (
     replace_invalid_characters,
 )
 from tarrafa.parse.link_extractor import LinkExtractor
+from tarrafa.parse.structured.extraction import extract_from_tree
 from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
 PARSER = "tarrafa-parse/3"  # stored in every record: raise it when the same bytes give a different page
@@ -151,7 +152,7 @@ def _parse_html(
             alternates[hreflang, target] = None
     for src in facts.frames:
         links.add(src, "", "")
-    stated = structured.extract_from_tree(document, markup, own or url, facts.base, content_type, careful=careful)
+    stated = extract_from_tree(document, markup, own or url, facts.base, content_type, careful=careful)
     _remove_elements(document, _TEXTLESS_ELEMENTS)
     text = normalize_lines(document.to_text(_LAYOUT))
     folded = fingerprint.fold(f"{facts.title}\n{text}")

@@ -16,11 +16,11 @@ from math import inf
 from tarrafa import __version__, config
 from tarrafa.config import Collection
 from tarrafa.config.sections import PolitenessConfig
-from tarrafa.crawl.worker.outcome import user_agent
+from tarrafa.crawl.worker.http_exchange import user_agent
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import Address
-from tarrafa.graph.graph_statistics import GraphStatistics
+from tarrafa.graph.link_statistics import GraphStatistics
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.report import local_measurements
 from tarrafa.report.comparison import compare_reports

@@ -26,6 +26,7 @@ from typing import get_type_hints
 
 from tarrafa.errors import AccessRefused, FrontierError, TarrafaError, Unreachable
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import print_note
 
 PR_SET_PDEATHSIG = 1
 EXIT_ERROR = 2  # a message for people was printed
@@ -62,10 +63,10 @@ def run_child(main: Callable[..., None]) -> None:
         main(**{name: _parse_argument(value, types[name]) for name, value in given.items()})
     except TarrafaError as error:
         if isinstance(error, FrontierError) and not isinstance(error, AccessRefused):
-            sys.stderr.write(f"{error}\n")
+            print_note(str(error))
             sys.exit(EXIT_UNAVAILABLE if isinstance(error, Unreachable) else EXIT_RETRY)
         with contextlib.suppress(OSError):
-            sys.stderr.write(f"error: {error}\n")
+            print_note(f"error: {error}")
         sys.exit(EXIT_ERROR)
 
 

@@ -1,7 +1,7 @@
 """The data directory: paths, format version, lock, free space, and helpers for locks and atomic files.
 
 Beside the paths of `DataDirectory` there are files of single modules: lock (held by the supervisor while it runs),
-takedown.jsonl (take-downs and their removals, with author, time and reason), ontology.toml and ontology/ (rules for
+takedown.jsonl (takedowns and their removals, with author, time and reason), ontology.toml and ontology/ (rules for
 inferences from page statements), secrets/ (credentials for crawled sites), search.toml (curation of the search), and
 those of the coordinator.
 """

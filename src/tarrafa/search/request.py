@@ -95,9 +95,8 @@ class SearchRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ShardStatistics(msgspec.Struct, array_like=True):
-    """The number of documents, and of documents written including those deleted since the last merge; the number of
-    terms of the former, and how many of the latter hold each term of a field.
-    """
+    """Counts of one shard, for global BM25. `documents`: searchable ones; `length`: their terms. `written`: documents
+    including those deleted since the last merge; `counts`: how many of these contain each term, by field."""
 
     documents: Count = 0
     written: Count = 0

@@ -7,7 +7,7 @@
     /data  /thing  /data.json  /thing.json entities and their pages (entities/routes.py)
     /status  /status.json                  state of the crawl, if available, for local requests and signed-in users
     /queries.json                          the query log, for local requests
-    /sparql                                SPARQL endpoint and editor (sparql/endpoint.py)
+    /sparql                                SPARQL endpoint and editor (sparql_endpoint.py)
     /healthz                               health check
     /api  /api/openapi.json                documentation of the REST API (api/)
     /console/  /api/v1/                    for operators, where there is a console
@@ -42,6 +42,7 @@ from tarrafa.search.searcher import Searcher
 from tarrafa.server.api.problem_details import API_PATH
 from tarrafa.server.assets import StaticAssets
 from tarrafa.server.auth.authentication import AccessLevel, Authenticator
+from tarrafa.server.auth.request_origin import NO_PROXIES
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute, check_all_guarded, guard_routes
 from tarrafa.server.console.console import Console, api_error_response
 from tarrafa.server.crawler_api import PATH as CRAWLERS_PATH
@@ -120,7 +121,9 @@ def create_app(
     closes it. `console` is for operators; `rate` limits the requests of others; `nodes` lets worker nodes join.
     """
     searcher = searcher or Searcher.open(data)
-    site = console or Console(Authenticator(data, Clock.from_environment().now, public=public, signs_in=False))
+    proxies = rate.proxies if rate is not None else NO_PROXIES
+    now = Clock.from_environment().now
+    site = console or Console(Authenticator(data, now, public=public, proxies=proxies, signs_in=False))
     authenticator = site.authenticator
     pages = PageResponses(data, authenticator.may_be_signed_in if status is not None else None, public, site.suggests)
     record = queries.record if queries is not None else None
@@ -130,7 +133,7 @@ def create_app(
         *search.routes(),
         *EntityRoutes(data, pages).routes(),
         *PageSiteRoutes(data, pages, searcher, address).routes(),
-        *SparqlEndpoint(data, pages, sparql or SparqlPool(data)).routes(),
+        *SparqlEndpoint(data, pages, sparql or SparqlPool(data), authenticator.client_address_of).routes(),
         *StatusRoutes(data, pages, status, authenticator).routes(),
         *site.routes(pages, status is not None, bare=console is None),
         Mount("/static", StaticAssets()),

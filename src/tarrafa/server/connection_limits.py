@@ -4,17 +4,17 @@ uvicorn reads whatever a client sends: header lines without end, thousands of pi
 silent. `LimitedHttpProtocol` stands before its parser. Promises: one connection makes this process hold at most
 HEAD_BYTES_MAX and one read of the socket beyond the body that an application reads; the next request of a connection is
 parsed after the response to the one before; a request that does not arrive in time and a response that is not read in
-time end the connection; a client address has a share of the connections. When there are too many connections, idle ones
-make room, those of the address with the most connections first; so health checks and the console are always answered.
+time end the connection; a client address has a share of the connections, a named proxy any number. When there are too
+many connections, idle ones make room, those of the address with the most connections first, those of proxies last; so
+health checks and the console are always answered.
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from tarrafa.server.auth.request_origin import address_key
+from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies, address_key
 
 CONNECTIONS_MAX = 1_000
 CONNECTIONS_RESERVED = 50  # beyond the maximum, for RESERVED_PATHS alone
@@ -25,14 +25,15 @@ HEADER_LINES_MAX = 100
 HEAD_S_MAX = 10.0  # from the connection, or from the first byte of a later request
 BODY_S_MAX, BODY_BYTES_PER_S_MIN = 30.0, 16 << 10
 WRITE_S_MAX = 30.0  # a client that reads nothing for so long is gone
+DISCARD_S_MAX = 5.0
 HEAD_END = b"\r\n\r\n"
 
 
 class ConnectionTable:
     """The open connections of one server, by client address."""
 
-    def __init__(self, trusted: Callable[[str], bool] = lambda address: False) -> None:
-        self._trusted = trusted  # proxies, which have the connections of many clients
+    def __init__(self, proxies: TrustedProxies = NO_PROXIES) -> None:
+        self._proxies = proxies  # they have the connections of many clients
         self._by_address: dict[str, dict[LimitedHttpProtocol, None]] = {}  # the oldest first
         self._count = 0
 
@@ -40,15 +41,22 @@ class ConnectionTable:
         """Add a connection. False: there is no room, not even by closing an idle one."""
         address = connection.address
         own = self._by_address.get(address, {})
-        if len(own) >= CONNECTIONS_PER_ADDRESS_MAX and not self._trusted(address) and not _close_idle(own):
+        if len(own) >= CONNECTIONS_PER_ADDRESS_MAX and address not in self._proxies and not _close_idle(own):
             return False
         if self._count >= CONNECTIONS_MAX:
-            largest = sorted(self._by_address.values(), key=len, reverse=True)
-            if not any(map(_close_idle, largest)) and self._count >= CONNECTIONS_MAX + CONNECTIONS_RESERVED:
+            largest = sorted(self._by_address, key=lambda one: (one in self._proxies, -len(self._by_address[one])))
+            if (
+                not any(_close_idle(self._by_address[one]) for one in largest)
+                and self._count >= CONNECTIONS_MAX + CONNECTIONS_RESERVED
+            ):
                 return False
         self._by_address.setdefault(address, {})[connection] = None
         self._count += 1
         return True
+
+    def name_address(self, peer: str) -> str:
+        """The address that a connection counts for: of a proxy its own, not its IPv6 network."""
+        return peer if peer in self._proxies else address_key(peer)
 
     def remove(self, connection: "LimitedHttpProtocol") -> None:
         own = self._by_address.get(connection.address, {})
@@ -81,6 +89,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._in_body = False
         self._body_left: int | None = 0  # bytes; None: chunked, so the parser alone knows
         self._is_last = False  # nothing that follows is parsed
+        self._is_discarding = False  # answered before the end of the request: what follows is thrown away
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -95,7 +104,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.address = address_key(self.client[0]) if self.client else ""
+        self.address = self._table.name_address(self.client[0]) if self.client else ""
         if self._table.add(self):
             self._end_after(HEAD_S_MAX)
         else:
@@ -127,14 +136,12 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         content = f"{reason}\n".encode()
         head = f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(content)}\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head.encode() + content)
-        self._unread.clear()
-        self.transport.close()
-        self._end_after(WRITE_S_MAX)
+        self._close_when_read()
 
     # -- requests ------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self._is_discarding or self.transport.is_closing():
             return
         self._unread += data
         self._parse()
@@ -208,6 +215,17 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         if self._in_body:  # the rest of the body is of no interest
-            self.transport.close()
+            self._close_when_read()
         super().on_response_complete()
         self._parse()
+
+    def _close_when_read(self) -> None:
+        """Close when the client has the response. A close with unread bytes resets the connection, and the client may
+        lose what was sent (RFC 9112 section 9.6); so what it still sends is thrown away for a while.
+        """
+        self._is_discarding = True
+        self._unread.clear()
+        if not self.transport.is_closing():
+            self.transport.write_eof()
+            self.flow.resume_reading()
+            self._end_after(DISCARD_S_MAX)

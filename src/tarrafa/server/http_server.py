@@ -26,6 +26,7 @@ from tarrafa.runtime.token import Token
 from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.app import StatusSource, create_app
+from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
 from tarrafa.server.connection_limits import ConnectionTable, LimitedHttpProtocol
 from tarrafa.server.console.console import Console
 from tarrafa.server.internal.shard_endpoint import create_shard_app
@@ -127,7 +128,7 @@ async def serve(
             if console is not None:
                 console.closing()
 
-        await run_app(app, host, listening, stop, on_ready, closing)
+        await run_app(app, host, listening, stop, on_ready, closing, rate.proxies if rate is not None else NO_PROXIES)
 
 
 async def run_app(
@@ -137,6 +138,7 @@ async def run_app(
     stop: asyncio.Event | None,
     on_ready: OnReady | None,
     on_stop: Callable[[], None] = lambda: None,
+    proxies: TrustedProxies = NO_PROXIES,
 ) -> None:
     """Serve an application on a socket from `bind`, until `stop` is set."""
     number = listening.getsockname()[1]
@@ -150,7 +152,7 @@ async def run_app(
         server_header=False,
         proxy_headers=False,
         ws="none",
-        http=partial(LimitedHttpProtocol, table=ConnectionTable()),  # type: ignore[arg-type]
+        http=partial(LimitedHttpProtocol, table=ConnectionTable(proxies)),  # type: ignore[arg-type]
         timeout_graceful_shutdown=GRACE_S,
     )
     server = _UvicornServer(config, lambda: on_ready(address) if on_ready is not None else None)

@@ -1,9 +1,9 @@
 """Renders HTML pages in the reader's language and turns errors into HTML, JSON or text responses.
 
-Promises: pages are in the reader's language: by parameter, then by the cookie that stores the choice and nothing else,
-then by `Accept-Language` (RFC 9110 section 12.5.4), then English; no value of these is an error. An invalid search is
-400 and one sentence, an unknown URL 404, no index yet 503; a program that requested JSON gets the error as JSON, one
-that requested a feed or a table as plain text, both in English. Knows nothing of the content of requests.
+Promises: pages are in the reader's language (`language_negotiation`); a cookie stores that choice and nothing else. An
+invalid search is 400 and one sentence, an unknown URL 404, no index yet 503; a program that requested JSON gets the
+error as JSON, one that requested a feed or a table as plain text, both in English. Knows nothing of the content of
+requests.
 """
 
 import logging
@@ -18,17 +18,18 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from tarrafa.errors import DataError, FrontierError, NotReady, PageTakenDown, QueryError, ShardUnavailable, TarrafaError
-from tarrafa.i18n import ENGLISH, LANGUAGES, PORTUGUESE, Translator, message, translator
+from tarrafa.i18n import ENGLISH, PORTUGUESE, Translator, message
 from tarrafa.index import shards as index
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.server.auth.request_origin import is_loopback_name
 from tarrafa.server.jinja_environment import TemplateRenderer
+from tarrafa.server.language_negotiation import choose_language
 from tarrafa.server.search.params import SearchParams, address
 
 LANGUAGE_COOKIE = "hl"
 LANGUAGE_COOKIE_S = 365 * 86_400
-ACCEPT_LANGUAGE_CHARS_MAX = 1_000
 TEXT_SUFFIXES = (".csv", ".rss", ".atom", ".xml")
-_host = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?").fullmatch
+_host = re.compile(r"(?:([A-Za-z0-9.-]{1,253})|\[([0-9A-Fa-f:.]{2,45})\])(?::\d{1,5})?").fullmatch
 INTERFACES = (ENGLISH, PORTUGUESE)
 NO_URL = message("Which page? The address needs ?url= with an http or https URL.")
 log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class PageResponses:
 
     def translator(self, request: Request) -> Translator:
         chosen, remembered = request.query_params.get("hl", ""), request.cookies.get(LANGUAGE_COOKIE, "")
-        return choose(chosen, remembered, request.headers.get("accept-language", ""))
+        return choose_language(chosen, remembered, request.headers.get("accept-language", ""))
 
     def render(self, request: Request, template: str, **values: Any) -> str:
         """A page, or a piece of one, in the reader's language."""
@@ -91,11 +92,17 @@ class PageResponses:
         return response
 
     def site_url(self, request: Request) -> str:
-        """The site's own URL, without a slash: the public one, else that of the Host header, if it is valid."""
+        """The site's own URL, without a slash: the public one, else the address that the request came to. A Host header
+        is repeated only if it names that address or this machine: a client may write any name there.
+        """
         if self._public:
             return self._public
-        host = request.headers.get("host", "")
-        return f"{request.url.scheme}://{host}" if _host(host) else "http://localhost"
+        own, port = request.scope.get("server") or ("localhost", None)
+        host = (f"[{own}]" if ":" in own else own) + (f":{port}" if port else "")
+        if (found := _host(request.headers.get("host", ""))) is not None:
+            name = found[1] or found[2]
+            host = found[0] if name == own or is_loopback_name(name) else host
+        return f"{request.scope['scheme']}://{host}"
 
     async def error_response(self, request: Request, error: Exception) -> Response:
         """Every error ends here."""
@@ -131,32 +138,3 @@ class PageResponses:
 
 def json_response(value: object, code: int = 200, media_type: str = "application/json") -> Response:
     return Response(msgspec.json.encode(value), code, media_type=media_type)
-
-
-def choose(chosen: str, remembered: str, accepted: str) -> Translator:
-    """`chosen` on this page, `remembered` by the cookie, `accepted` by the browser."""
-    for code in (chosen, remembered):
-        if code in LANGUAGES:
-            return translator(code)
-    return translator(next((code for code in _wanted(accepted) if code in LANGUAGES), ENGLISH.code))
-
-
-def _wanted(header: str) -> list[str]:
-    """The languages of an `Accept-Language`, the most wanted first; regions do not matter."""
-    wanted: list[tuple[float, str]] = []
-    for part in header[:ACCEPT_LANGUAGE_CHARS_MAX].split(","):
-        name, _, weight = part.partition(";")
-        quality = _quality(weight)
-        if quality > 0:
-            wanted.append((quality, name.strip().lower().split("-")[0]))
-    return [code for _, code in sorted(wanted, key=lambda item: -item[0])]
-
-
-def _quality(weight: str) -> float:
-    weight = weight.strip()
-    if not weight:
-        return 1.0
-    try:
-        return float(weight.removeprefix("q=")) if weight.startswith("q=") else 0.0
-    except ValueError:
-        return 0.0

@@ -20,7 +20,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tarrafa.errors import ConfigError
 from tarrafa.server.api.problem_details import refusal_response
-from tarrafa.server.auth.request_origin import FORWARDED_FOR, client_address, is_local_request
+from tarrafa.server.auth.request_origin import (
+    FORWARDED_FOR,
+    NO_PROXIES,
+    TrustedProxies,
+    client_address,
+    is_local_request,
+    peer_address,
+)
 
 RATE_PER_S = 10.0
 RATE_PER_S_MAX = 1_000_000.0
@@ -29,6 +36,9 @@ BUCKETS_MAX = 20_000
 EXEMPT_PATHS = ("/static/", "/healthz", "/crawl/", "/shard/")  # the last two are for programs that know the token
 REQUEST_COSTS = {"/sparql": 5.0, "/suggest": 0.2, "/console/login": 2.0}  # per request; other paths: 1
 log = logging.getLogger(__name__)
+UNKNOWN_PROXY = (
+    "X-Forwarded-For of %s is ignored, so all its requests count as one client; a proxy is named with --behind-proxy"
+)
 TOO_MANY_REQUESTS = "too many requests from your address: wait a moment"
 
 _rate = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(?:/\s*(s|min))?").fullmatch
@@ -40,16 +50,16 @@ class RateLimit:
 
     per_s: float = RATE_PER_S
     local: bool = False
-    behind_proxy: bool = False
+    proxies: TrustedProxies = NO_PROXIES
 
     @classmethod
-    def parse(cls, text: str, *, local: bool = False, behind_proxy: bool = False) -> "RateLimit":
+    def parse(cls, text: str, *, local: bool = False, proxies: TrustedProxies = NO_PROXIES) -> "RateLimit":
         """Parse `10/s` or `90/min`; 0 is no limit."""
         found = _rate(text.strip())
         if found is None or float(found[1]) > RATE_PER_S_MAX:
             raise ConfigError(f"--rate-limit: {text[:40]!r}: say 10/s or 90/min, or 0 for no limit")
         per_s = float(found[1]) / (60 if found[2] == "min" else 1)
-        return cls(per_s, local, behind_proxy)
+        return cls(per_s, local, proxies)
 
 
 class TokenBuckets:
@@ -102,13 +112,12 @@ class RateLimitMiddleware:
         if self._buckets is None or scope["type"] != "http" or scope["path"].startswith(EXEMPT_PATHS):
             return 0.0
         request = Request(scope)
-        if not self._limit.behind_proxy and not self._warned and FORWARDED_FOR in request.headers:
+        proxies = self._limit.proxies
+        if not self._warned and FORWARDED_FOR in request.headers and peer_address(request) not in proxies:
             self._warned = True
-            log.warning("requests come through a proxy and count as one client; --behind-proxy distinguishes them")
-        if not self._limit.local and not self._limit.behind_proxy and is_local_request(request):
+            log.warning(UNKNOWN_PROXY, peer_address(request))
+        if not self._limit.local and not proxies and is_local_request(request):
             return 0.0
         if self._exempt(request):
             return 0.0
-        return self._buckets.take(
-            client_address(request, self._limit.behind_proxy), REQUEST_COSTS.get(scope["path"], 1.0)
-        )
+        return self._buckets.take(client_address(request, proxies), REQUEST_COSTS.get(scope["path"], 1.0))

@@ -2,7 +2,7 @@
 
 Promises: every response carries a policy under which only our own style sheet and script are loaded or run (that of the
 SPARQL editor allows one more style, by its hash), no referrer is sent to linked pages, and no content type is guessed;
-only http and https URLs become links. Knows nothing of the content.
+only http and https URLs become links; a redirect stays on this site. Knows nothing of the content.
 """
 
 from starlette.datastructures import MutableHeaders
@@ -46,9 +46,16 @@ class SecurityHeadersMiddleware:
                 if self._secure:
                     headers[HSTS_HEADER] = HSTS_VALUE
                 headers.setdefault("Cache-Control", "no-cache")
+                if "Location" in headers:
+                    headers["Location"] = _own_path(headers["Location"])
             await send(message)
 
         await self._app(scope, receive, shielded)
+
+
+def _own_path(location: str) -> str:
+    """A redirect without scheme and host: Starlette repeats the Host header, in which a client may write any name."""
+    return location if location[:1] == "/" else "/" + location.partition("://")[2].partition("/")[2].lstrip("/\\")
 
 
 def safe_href(url: str) -> str:

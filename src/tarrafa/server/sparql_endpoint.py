@@ -7,11 +7,11 @@
 
 Also `default-graph-uri` and `named-graph-uri` (any number), `format` instead of an `Accept`, `limit`, and `part` of a
 store in several parts. Promises: nothing can be changed through it; an error is one sentence in plain text, with its
-status; the work for a client that disconnects is stopped.
+status; the work for a client that disconnects is stopped; an address has its share of the processes that answer.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
@@ -79,8 +79,10 @@ UTF8_MEDIA_TYPES = ("text/csv", "text/tab-separated-values", "text/turtle")
 class SparqlEndpoint:
     """The endpoint and its editor."""
 
-    def __init__(self, data: DataDirectory, responses: PageResponses, pool: SparqlPool) -> None:
-        self._data, self._responses, self._pool = data, responses, pool
+    def __init__(
+        self, data: DataDirectory, responses: PageResponses, pool: SparqlPool, client_of: Callable[[Request], str]
+    ) -> None:
+        self._data, self._responses, self._pool, self._client_of = data, responses, pool, client_of
 
     def routes(self) -> list[Route]:
         return [Route("/sparql", self.sparql, methods=list(METHODS))]
@@ -110,7 +112,9 @@ class SparqlEndpoint:
             return await self._editor_or_description(request, given)
         accept = request.headers.get("accept", "")
         question, media_types = _sparql_request(text, accept, given, self._pool.limits.results)
-        return _response(await _until_disconnected(request, self._pool.ask(question)), media_types)
+        return _response(
+            await _until_disconnected(request, self._pool.ask(question, self._client_of(request))), media_types
+        )
 
     async def _editor_or_description(self, request: Request, given: QueryParams) -> Response:
         accept, form = request.headers.get("accept", ""), _format_name(given)

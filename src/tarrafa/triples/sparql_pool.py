@@ -3,10 +3,12 @@
 Promises: no query takes more than a named time, memory or number of results, and the caller never blocks: one of a few
 processes (`sparql_process`) answers it, and is killed and replaced when the time is over, when it needs too much
 memory, or when the caller has gone. More queries than processes wait for a short time, in a bounded number; further
-ones are refused with a request to retry. Knows nothing of HTTP.
+ones are refused with a request to retry. No client has all processes or all waiting places, and waiting clients have
+their turns one after the other. Knows nothing of HTTP.
 """
 
 import asyncio
+from collections import Counter
 
 import msgspec
 
@@ -20,6 +22,7 @@ PROCESSES = 2
 TIME_MAX_S = 10.0
 RESULTS_MAX = 10_000
 WAITING_MAX = 16
+WAITING_SHARE = 0.25
 WAIT_MAX_S = 3.0
 PROCESS_MODULE = "tarrafa.triples.sparql_process"
 ENVELOPE_BYTES = 4_096  # around the body of a response
@@ -39,27 +42,87 @@ class NoAcceptableFormat(QueryError):
     """The result has no format that the client accepts."""
 
 
+class ProcessQueue:
+    """Decides whose query gets the next process. Each process but one may work for the same client, and each client may
+    have WAITING_SHARE of the waiting places. Nobody waits who could have a process: each release hands it on at once.
+    """
+
+    def __init__(self, limits: SparqlLimits) -> None:
+        self._limits = limits
+        self._running = Counter[str]()
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}  # clients in the order of their turns
+
+    async def acquire(self, client: str, wait_s: float) -> None:
+        if self._may_run(client):
+            self._running[client] += 1
+            return
+        self._check_room(client)
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(client, []).append(turn)
+        try:
+            async with asyncio.timeout(wait_s):
+                await turn
+        except BaseException as error:
+            if not turn.cancelled():  # its turn came in the same moment
+                self.release(client)
+            if isinstance(error, TimeoutError):
+                raise Busy("other queries are being answered; try again in some seconds") from None
+            raise
+        finally:
+            self._waiting[client].remove(turn)
+            if not self._waiting[client]:
+                del self._waiting[client]
+
+    def release(self, client: str) -> None:
+        self._running -= Counter((client,))
+        self._move_back(client)
+        for one in filter(self._may_run, self._waiting):
+            turn = next((turn for turn in self._waiting[one] if not turn.done()), None)
+            if turn is not None:
+                self._running[one] += 1
+                turn.set_result(None)
+                self._move_back(one)
+                return
+
+    def _move_back(self, client: str) -> None:
+        """The other clients come first."""
+        if client in self._waiting:
+            self._waiting[client] = self._waiting.pop(client)
+
+    def _may_run(self, client: str) -> bool:
+        processes = self._limits.processes
+        return self._running.total() < processes and self._running[client] < max(1, processes - 1)
+
+    def _check_room(self, client: str) -> None:
+        count, own = sum(map(len, self._waiting.values())), len(self._waiting.get(client, ()))
+        if own >= max(1, self._limits.waiting * WAITING_SHARE):
+            raise Busy(f"{own} of your queries are waiting already; try again in some seconds")
+        if count >= self._limits.waiting:
+            raise Busy(f"{count} queries are waiting already; try again in some seconds")
+
+
 class SparqlPool:
     """Queries the store of a data directory. One per server process; must be closed at the end."""
 
     def __init__(self, data: DataDirectory, limits: SparqlLimits | None = None) -> None:
         self._data, self.limits = data, limits or SparqlLimits()
-        self._places = asyncio.Semaphore(self.limits.processes)
-        self._waiting = 0
+        self._queue = ProcessQueue(self.limits)
         self._is_closed = False
         self._idle: list[SandboxProcess] = []
         self._all: list[SandboxProcess] = []
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(SparqlResponse)
 
-    async def ask(self, request: SparqlRequest) -> SparqlResponse:
-        """The response; its errors are raised. `results_max` of the request can only lower the limit."""
+    async def ask(self, request: SparqlRequest, client: str = "") -> SparqlResponse:
+        """The response; its errors are raised. `results_max` of the request can only lower the limit; `client` is the
+        address that the query counts for.
+        """
         most = max(0, min(request.results_max, self.limits.results))
         try:
             content = self._encode(msgspec.structs.replace(request, results_max=most))
         except UnicodeEncodeError:
             raise QueryError("the query is not valid UTF-8") from None
-        await self._wait_for_slot()
+        await self._queue.acquire(client, self.limits.wait_s)
         try:
             self._check_open()
             process = self._idle.pop() if self._idle else self._another()
@@ -68,7 +131,7 @@ class SparqlPool:
             finally:
                 self._idle.append(process)
         finally:
-            self._places.release()
+            self._queue.release(client)
 
     async def _answered(self, process: SandboxProcess, content: bytes) -> SparqlResponse:
         try:
@@ -93,18 +156,6 @@ class SparqlPool:
         except BaseException:  # the caller has gone
             process.kill()
             raise
-
-    async def _wait_for_slot(self) -> None:
-        if self._waiting >= self.limits.waiting and self._places.locked():
-            raise Busy(f"{self._waiting} queries are waiting already; try again in some seconds")
-        self._waiting += 1
-        try:
-            async with asyncio.timeout(self.limits.wait_s):
-                await self._places.acquire()
-        except TimeoutError:
-            raise Busy("other queries are being answered; try again in some seconds") from None
-        finally:
-            self._waiting -= 1
 
     def _another(self) -> SandboxProcess:
         process = SandboxProcess(PROCESS_MODULE, RESULT_BYTES_MAX + ENVELOPE_BYTES, quiet=True, data=self._data)

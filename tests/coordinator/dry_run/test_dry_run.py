@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarrafa.coordinator.dry_run.dry_run import NOT_A_URL, URLS_MAX, check_urls, unknown_before_crawl
+from tarrafa.coordinator.dry_run.dry_run import ADDRESS_REFUSED, NOT_A_URL, URLS_MAX, check_urls, unknown_before_crawl
 from tarrafa.crawl.scope.collection_loader import complete_collection
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import PORTUGUESE
@@ -56,3 +56,17 @@ def test_ten_thousand_lines_are_judged_and_one_more_is_refused():
     assert len(check_urls(COLLECTION, lines)) == URLS_MAX
     with pytest.raises(ConfigError, match="check them in parts"):
         check_urls(COLLECTION, [*lines, "www.a.br"])
+
+
+@pytest.mark.parametrize(
+    ("network", "inside"),
+    [({}, False), ({"allow_private": True}, True), ({"connect_to": {"*": "127.0.0.1:80"}}, True)],
+)
+def test_an_address_that_will_certainly_be_refused_is_out(network, inside):
+    roots = ["http://127.0.0.1:8000/", "http://localhost/", "http://a.localhost/", "http://[::1]/", "http://10.0.0.1/"]
+    table = {"name": "a", "roots": [*roots, "http://8.8.8.8/", "www.a.br"], "network": network}
+    found = check_urls(complete_collection(table, "test"), [*roots, "http://8.8.8.8/", "www.a.br"])
+    assert [one.inside for one in found] == [inside] * 5 + [True, True]
+    if not inside:
+        assert {one.rule for one in found[:5]} == {ADDRESS_REFUSED}
+        assert "[network] allow_private = true" in str(found[0].sentence)

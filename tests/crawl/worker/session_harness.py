@@ -11,7 +11,7 @@ from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.worker.collection_state import CollectionInForce
-from tarrafa.crawl.worker.fetcher import HostResolver
+from tarrafa.crawl.worker.host_resolver import HostResolver
 from tarrafa.crawl.worker.host_session import HostSession
 from tarrafa.crawl.worker.outcome import FinishedVisit
 from tarrafa.crawl.worker.parser import DecodedBody, ParseJobResult

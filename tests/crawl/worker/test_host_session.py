@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
-from tarrafa.crawl.worker.fetcher import HostResolver, ResolvedHost
+from tarrafa.crawl.worker.host_resolver import HostResolver, ResolvedHost
 from tarrafa.frontier.messages import Lease
 from tarrafa.model import HostId, Status, Visit
 from tarrafa.parse.url import host_id, host_key, url_id

@@ -1,4 +1,4 @@
-"""The URL server's door on TCP, against those who do not mean well: real sockets on loopback."""
+"""The frontier server's door on TCP, against those who do not mean well: real sockets on loopback."""
 
 import asyncio
 import socket
@@ -24,7 +24,7 @@ WAIT_S = 60.0
 
 @dataclass
 class UrlServer:
-    """A URL server that listens."""
+    """A frontier server that listens."""
 
     host: str
     port: int
@@ -255,9 +255,9 @@ async def test_a_server_that_is_none_of_ours_is_told_apart():
         server = await asyncio.start_server(impostor, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         expected = AccessRefused if said else Unreachable
-        with pytest.raises(expected, match=r"not a URL server of Tarrafa|closed the connection|reset"):
+        with pytest.raises(expected, match=r"not a frontier server of Tarrafa|closed the connection|reset"):
             await RemoteFrontier.connect_tcp("127.0.0.1", port, TOKEN)
-        with pytest.raises(expected, match=r"not a URL server of Tarrafa|closed the connection|reset"):
+        with pytest.raises(expected, match=r"not a frontier server of Tarrafa|closed the connection|reset"):
             await asyncio.to_thread(SocketClient.connect_tcp, "127.0.0.1", port, TOKEN)
         server.close()
 
@@ -268,9 +268,9 @@ def test_a_server_that_never_answers_is_given_up(monkeypatch):
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         port = silent.getsockname()[1]
-        with pytest.raises(Unreachable, match="no URL server answered within"):
+        with pytest.raises(Unreachable, match="no frontier server answered within"):
             asyncio.run(RemoteFrontier.connect_tcp("127.0.0.1", port, TOKEN))
-        with pytest.raises(Unreachable, match="no URL server answered within"):
+        with pytest.raises(Unreachable, match="no frontier server answered within"):
             SocketClient.connect_tcp("127.0.0.1", port, TOKEN)
 
 

@@ -139,7 +139,7 @@ def test_what_is_no_hello_is_a_stranger_at_both_ends(first):
     assert stranger.value.response == b"", "who does not speak our protocol hears nothing"
     client = client_handshake(OURS, "tcp://a.br:1")
     next(client)
-    with pytest.raises(AccessRefused, match="not a URL server of Tarrafa"):
+    with pytest.raises(AccessRefused, match="not a frontier server of Tarrafa"):
         client.send(first)
 
 

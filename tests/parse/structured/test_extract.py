@@ -4,11 +4,10 @@ import pytest
 from pyoxigraph import RdfFormat
 from pyoxigraph import parse as parse_rdf
 
-from tarrafa.parse import structured
 from tarrafa.parse.page import parse
 from tarrafa.parse.rdf.entity import VOCABULARIES_MAX, collect_entities
 from tarrafa.parse.rdf.nquads import parse_nquads
-from tarrafa.parse.structured import extract
+from tarrafa.parse.structured import extract, extraction
 from tarrafa.testweb.render.schema_org import WRITERS, make_entity
 
 URL = "http://a.br/pasta/x.html"
@@ -109,7 +108,7 @@ def test_vocabularies_are_bounded():
 
 def test_what_is_no_page_states_nothing(monkeypatch):
     assert parse(b"\x00\x01", URL, "image/png").statements == ""
-    monkeypatch.setattr(structured, "BODY_BYTES_MAX", 10)
+    monkeypatch.setattr(extraction, "BODY_BYTES_MAX", 10)
     assert extract(ALL.encode(), URL, HTML) == ""
 
 

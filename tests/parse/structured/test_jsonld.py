@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pyoxigraph import CanonicalizationAlgorithm, Dataset, RdfFormat, parse
 
 from tarrafa.parse.rdf.nquads import IRI_LENGTH_MAX, STATEMENTS_MAX, StatementSet
-from tarrafa.parse.structured import jsonld
 from tarrafa.parse.structured.jsonld import fast_path, known_contexts
+from tarrafa.parse.structured.jsonld import jsonld_extractor as jsonld
 from tarrafa.parse.structured.jsonld.json_repair import decode_lenient
 
 PAGE = "http://h.test/dir/page?q=1"

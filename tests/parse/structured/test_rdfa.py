@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.parse.rdf.nquads import LITERAL_LENGTH_MAX, STATEMENTS_MAX, StatementSet
-from tarrafa.parse.structured import parse_xhtml, rdfa
+from tarrafa.parse.structured.extraction import parse_xhtml
+from tarrafa.parse.structured.rdfa import rdfa_extractor as rdfa
 from tarrafa.parse.structured.rdfa.curie import PREFIXES_MAX, TERMS_MAX
 from tarrafa.parse.structured.rdfa.initial_context import HostLanguage
 from tarrafa.parse.structured.rdfa.literals import NESTED_MAX

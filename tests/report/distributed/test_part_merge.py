@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tarrafa.archive.warc_writer import WarcWriter
-from tarrafa.graph.graph_statistics import GraphStatistics, LinkedUrl
+from tarrafa.graph.link_statistics import GraphStatistics, LinkedUrl
 from tarrafa.i18n import translator
 from tarrafa.model import CollectionNote, DeletedNote, HostNote, VisitRecord
 from tarrafa.report import visit_rows

@@ -1,23 +1,34 @@
 """Who may see and who may change, over real HTTP: strangers, viewers, admins, programs, and pages elsewhere."""
 
 import json
+import sys
 
 import pytest
 from starlette.routing import BaseRoute, Mount, Route
 
-from tarrafa.coordinator.audit import REFUSED_KEPT_MAX, REFUSED_PER_MINUTE_MAX, AuditLog
+from tarrafa.coordinator.audit import (
+    REFUSED_KEPT_MAX,
+    REFUSED_PER_MINUTE_MAX,
+    AuditLine,
+    AuditLog,
+    as_json,
+    as_text,
+    to_stderr,
+)
 from tarrafa.coordinator.store import store_path
 from tarrafa.errors import ConfigError
 from tarrafa.runtime.token import Token
 from tarrafa.server.app import create_app
 from tarrafa.server.auth import passwords
 from tarrafa.server.auth.authentication import AccessLevel, Authenticator
+from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
 from tarrafa.server.auth.role_and_csrf_guard import GuardedRoute, RouteGuard, check_all_guarded, safe_redirect_path
 from tarrafa.server.auth.sessions import IDLE_S
 from tarrafa.server.console.console import Console
 from tests.server.console.example_console import ADMIN, TOKEN, VIEWER, ExampleSite, SteppedClock
 
 BEARER = f"Bearer {TOKEN}"
+PROXY = TrustedProxies.parse(["127.0.0.1"])
 
 
 def gates_of(routes: list[BaseRoute], before: str = "") -> list[tuple[str, RouteGuard]]:
@@ -268,25 +279,24 @@ def test_once_somebody_is_known_those_at_this_machine_sign_in_too(data):
         assert site.client().get("/api/v1/me").code == 200
 
 
-@pytest.mark.parametrize("behind_proxy", [False, True])
-def test_listening_to_other_machines_needs_somebody_who_can_be_known(data, behind_proxy):
-    host = "127.0.0.1" if behind_proxy else "0.0.0.0"
-    entry = Authenticator(data, SteppedClock(), behind_proxy=behind_proxy)
+@pytest.mark.parametrize("proxies", [NO_PROXIES, PROXY])
+def test_listening_to_other_machines_needs_somebody_who_can_be_known(data, proxies):
+    host = "127.0.0.1" if proxies else "0.0.0.0"
+    entry = Authenticator(data, SteppedClock(), proxies=proxies)
     with pytest.raises(
         ConfigError, match=r"an account or token is needed: `tarrafa user add NAME`, or a token"
     ) as raised:
         entry.check_listen_address(host)
     assert "\n" not in str(raised.value)
-    Authenticator(
-        data, SteppedClock(), Token(b"a token of many letters"), behind_proxy=behind_proxy
-    ).check_listen_address(host)
+    token = Token(b"a token of many letters")
+    Authenticator(data, SteppedClock(), token, proxies=proxies).check_listen_address(host)
     Authenticator(data, SteppedClock()).check_listen_address("127.0.0.1")
     entry.accounts.add(*("ana", "admin", "a long password", 1.0))
     entry.check_listen_address(host)
 
 
 def test_behind_a_proxy_nobody_is_at_this_machine(data):
-    with ExampleSite(data, token=TOKEN, behind_proxy=True) as site:
+    with ExampleSite(data, token=TOKEN, proxies=PROXY) as site:
         for path in ("/status.json", "/queries.json", "/metrics"):
             assert site.client().get(path).code in (401, 403), path
         assert site.client().get("/api/v1/me").code == 401
@@ -397,7 +407,7 @@ def test_the_audit_is_read_in_pages_and_narrowed(data):
 
 def test_a_flood_of_refusals_pushes_nothing_out_and_costs_few_lines(data):
     now, told = SteppedClock(), list[str]()
-    audit = AuditLog(data, now, told.append)
+    audit = AuditLog(data, now, lambda line: told.append(as_json(line)))
     audit.record("ana", "act")
     for _ in range(1_000):
         audit.record("nobody", "sign in", refused=True)
@@ -414,10 +424,23 @@ def test_a_flood_of_refusals_pushes_nothing_out_and_costs_few_lines(data):
 
 def test_whatever_a_stranger_types_stays_one_line(data):
     told = list[str]()
-    audit = AuditLog(data, SteppedClock(), told.append)
+    audit = AuditLog(data, SteppedClock(), lambda line: told.append(as_text(line)))
     audit.record("x\n{}", "a\x1b[31m", "y" * 10_000, "\u202e" * 5_000)
     (line,) = audit.read().lines
     assert (line.who, line.action) == ("x\ufffd{}", "a\ufffd[31m")
     assert len(line.subject) == 500
     assert "\n" not in told[0]
     assert store_path(data).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "shown"),
+    [
+        (True, "ana: start, news (refused)\n"),
+        (False, '{"number":7,"at":0.0,"who":"ana","action":"start","subject":"news","detail":"","refused":true}\n'),
+    ],
+)
+def test_a_person_at_a_terminal_reads_a_sentence_and_a_program_json(monkeypatch, capsys, is_terminal, shown):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal, raising=False)
+    to_stderr(AuditLine(7, 0.0, "ana", "start", "news", "", refused=True))
+    assert capsys.readouterr().err.endswith(shown)

@@ -13,9 +13,12 @@ from tarrafa.server.auth.login_throttle import (
     KEPT_MAX,
     LoginThrottle,
 )
-from tarrafa.server.auth.request_origin import client_address, is_cross_site
+from tarrafa.server.auth.request_origin import TrustedProxies, client_address, is_cross_site
 from tarrafa.server.rate_limit import BURST_S, RateLimit, RateLimitMiddleware, TokenBuckets
 from tests.server.console.example_console import TOKEN, ExampleSite, SteppedClock
+
+PROXY = ["192.0.2.1"]
+LOOPBACK = TrustedProxies.parse(["127.0.0.0/8"])
 
 
 def a_connection(client: str = "192.0.2.1", **headers: str) -> HTTPConnection:
@@ -87,28 +90,43 @@ def test_a_rate_that_cannot_be_meant_is_one_sentence(text):
 
 
 @pytest.mark.parametrize(
-    ("client", "forwarded", "behind_proxy", "address"),
+    ("client", "forwarded", "proxies", "address"),
     [
-        ("192.0.2.1", "", False, "192.0.2.1"),
-        ("192.0.2.1", "198.51.100.7", False, "192.0.2.1"),
-        ("192.0.2.1", "198.51.100.7", True, "198.51.100.7"),
-        ("192.0.2.1", "6.6.6.6, 198.51.100.7", True, "198.51.100.7"),
-        ("192.0.2.1", "198.51.100.7:4711", True, "198.51.100.7"),
-        ("192.0.2.1", "[2001:db8:1:2:3::4]:4711", True, "2001:db8:1:2::/64"),
-        ("192.0.2.1", "junk", True, "192.0.2.1"),
-        ("192.0.2.1", "", True, "192.0.2.1"),
-        ("192.0.2.1", "x" * 10_000, True, "192.0.2.1"),
-        ("2001:db8:1:2:aaaa::1", "", False, "2001:db8:1:2::/64"),
-        ("2001:db8:1:2:bbbb::1", "", False, "2001:db8:1:2::/64"),
-        ("::ffff:192.0.2.1", "", False, "192.0.2.1"),
-        ("::1", "", False, "::1"),
-        ("fe80::1%eth0", "", False, "fe80::/64"),
-        ("", "", False, "unknown"),
+        ("192.0.2.1", "", [], "192.0.2.1"),
+        ("192.0.2.1", "198.51.100.7", [], "192.0.2.1"),
+        ("192.0.2.1", "198.51.100.7", PROXY, "198.51.100.7"),
+        ("192.0.2.9", "198.51.100.7", PROXY, "192.0.2.9"),  # not the proxy: a client that went around it
+        ("192.0.2.9", "198.51.100.7", ["192.0.2.0/24"], "198.51.100.7"),
+        ("192.0.2.1", "6.6.6.6, 198.51.100.7", PROXY, "198.51.100.7"),
+        ("192.0.2.1", "6.6.6.6, 198.51.100.7, 10.1.2.3", [*PROXY, "10.0.0.0/8"], "198.51.100.7"),  # two proxies
+        ("192.0.2.1", "6.6.6.6, 198.51.100.7, 10.1.2.3", PROXY, "10.1.2.3"),
+        ("192.0.2.1", "192.0.2.1," * 5_000, PROXY, "192.0.2.1"),
+        ("192.0.2.1", "198.51.100.7:4711", PROXY, "198.51.100.7"),
+        ("192.0.2.1", "[2001:db8:1:2:3::4]:4711", PROXY, "2001:db8:1:2::/64"),
+        ("192.0.2.1", "junk", PROXY, "192.0.2.1"),
+        ("192.0.2.1", "", PROXY, "192.0.2.1"),
+        ("192.0.2.1", "x" * 10_000, PROXY, "192.0.2.1"),
+        ("::ffff:192.0.2.1", "198.51.100.7", PROXY, "198.51.100.7"),
+        ("2001:db8::5", "198.51.100.7", ["2001:db8::5"], "198.51.100.7"),
+        ("2001:db8::6", "198.51.100.7", ["2001:db8::5"], "2001:db8::/64"),
+        ("2001:db8:1:2:aaaa::1", "", [], "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:bbbb::1", "", [], "2001:db8:1:2::/64"),
+        ("::ffff:192.0.2.1", "", [], "192.0.2.1"),
+        ("::1", "", [], "::1"),
+        ("fe80::1%eth0", "", [], "fe80::/64"),
+        ("", "198.51.100.7", PROXY, "unknown"),
     ],
 )
-def test_an_address_is_that_of_the_connection_or_what_the_proxy_wrote_last(client, forwarded, behind_proxy, address):
+def test_an_address_is_that_of_the_connection_or_what_a_named_proxy_wrote_last(client, forwarded, proxies, address):
     headers = {"X_Forwarded_For": forwarded} if forwarded else {}
-    assert client_address(a_connection(client, **headers), behind_proxy) == address
+    assert client_address(a_connection(client, **headers), TrustedProxies.parse(proxies)) == address
+
+
+@pytest.mark.parametrize("name", ["", "proxy.example.br", "10.0.0.5/8", "10.0.0.0/33", "--public-url", "1.2.3"])
+def test_a_proxy_that_is_no_address_is_one_sentence(name):
+    with pytest.raises(ConfigError, match=r"--behind-proxy: .*: name an IP address or a network") as raised:
+        TrustedProxies.parse(["10.0.0.1", name])
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -142,8 +160,8 @@ def test_an_address_that_asks_too_much_is_told_when_to_come_back(data, monkeypat
     monkeypatch.setattr(
         "tarrafa.server.app.RateLimitMiddleware", partial(RateLimitMiddleware, now=SteppedClock())
     )  # however long the answers take
-    rate = RateLimit(1.0, behind_proxy=True)
-    with ExampleSite(data, token=TOKEN, behind_proxy=True, rate=rate) as site:
+    rate = RateLimit(1.0, proxies=LOOPBACK)
+    with ExampleSite(data, token=TOKEN, proxies=LOOPBACK, rate=rate) as site:
         one, other = site.client(X_Forwarded_For="192.0.2.1"), site.client(X_Forwarded_For="192.0.2.2")
         codes = [one.get("/suggest?q=a").code for _ in range(29)] + [one.get("/search.json?q=a").code for _ in range(3)]
         assert codes[-1] == 429
@@ -159,6 +177,24 @@ def test_an_address_that_asks_too_much_is_told_when_to_come_back(data, monkeypat
         assert {one.get("/api/v1/me", Authorization=f"Bearer {TOKEN}").code for _ in range(10)} == {200}
         assert one.get("/api/v1/me", Authorization=f"Bearer {TOKEN}x").code == 429
         assert one.get("/static/style.css").code == 200
+
+
+def test_a_client_that_is_no_named_proxy_gets_no_second_bucket_by_a_header(data, monkeypatch, caplog):
+    monkeypatch.setattr("tarrafa.server.app.RateLimitMiddleware", partial(RateLimitMiddleware, now=SteppedClock()))
+    elsewhere = TrustedProxies.parse(["192.0.2.1"])
+    with ExampleSite(data, token=TOKEN, proxies=elsewhere, rate=RateLimit(0.5, proxies=elsewhere)) as site:
+        codes = [site.client(X_Forwarded_For=f"198.51.100.{n}").get("/api").code for n in range(20)]
+    assert codes[-1] == 429
+    assert [one.getMessage() for one in caplog.records if "X-Forwarded-For of 127.0.0.1 is ignored" in one.getMessage()]
+
+
+def test_a_client_that_is_no_named_proxy_waits_for_its_next_login_whatever_its_header_says(data):
+    with ExampleSite(data, token=TOKEN, proxies=TrustedProxies.parse(["192.0.2.1"])) as site:
+        client = site.client()
+        codes = [
+            client.sign_in(f"ana{n}", "wrong", X_Forwarded_For=f"198.51.100.{n}").code for n in range(FREE_ATTEMPTS + 2)
+        ]
+    assert codes[-1] == 429
 
 
 def test_those_at_this_machine_may_ask_any_amount_unless_somebody_says_otherwise(tmp_path, data, monkeypatch):

@@ -12,7 +12,7 @@ from typing import Any
 
 from tarrafa import credentials
 from tarrafa.clock import Clock
-from tarrafa.coordinator.audit import AuditLog
+from tarrafa.coordinator.audit import AuditLog, as_json
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.coordinator.suggestions import Suggestions
 from tarrafa.crawl.supervisor.frontier_link import LocalFrontierLink
@@ -61,7 +61,10 @@ class CoordinatorSite:
         self.data, self.web, self.told = data, web, list[str]()
         clock = Clock.real()
         self.entry = Authenticator(
-            data, clock.now, Token(TOKEN.encode()), audit=AuditLog(data, clock.now, self.told.append)
+            data,
+            clock.now,
+            Token(TOKEN.encode()),
+            audit=AuditLog(data, clock.now, lambda line: self.told.append(as_json(line))),
         )
         self.console, self.address, self._clock = Console(self.entry), "", clock
         self.home: CoordinatorNode | None = None

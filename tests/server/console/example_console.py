@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import PlainTextResponse, Response
 
-from tarrafa.coordinator.audit import AuditLog
+from tarrafa.coordinator.audit import AuditLog, as_json
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
@@ -19,6 +19,7 @@ from tarrafa.runtime.token import Token
 from tarrafa.server.api.problem_details import RequestRefused
 from tarrafa.server.api.route_registry import ApiRoute
 from tarrafa.server.auth.authentication import AccessLevel, Authenticator
+from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
 from tarrafa.server.console.console import Console
 from tarrafa.server.rate_limit import RateLimit
@@ -171,19 +172,19 @@ class ExampleSite(RunningSite):
         *,
         token: str = "",
         public: str = "",
-        behind_proxy: bool = False,
+        proxies: TrustedProxies = NO_PROXIES,
         rate: RateLimit | None = None,
         broken: bool = False,
     ) -> None:
         self.now, self.told = SteppedClock(), list[str]()
-        self.entry = Authenticator(data, self.now, Token(token.encode()), public, behind_proxy, self._audit(data))
+        self.entry = Authenticator(data, self.now, Token(token.encode()), public, proxies, self._audit(data))
         self.console = example_console(self.entry)
         if broken:
             self.console.api.routes.append(ApiRoute("GET", "/broken", "Fails", AccessLevel.ADMIN, failing_handler))
         super().__init__(data, a_status, public=public, console=self.console, rate=rate)
 
     def _audit(self, data: DataDirectory) -> AuditLog:
-        return AuditLog(data, self.now, self.told.append)
+        return AuditLog(data, self.now, lambda line: self.told.append(as_json(line)))
 
     def client(self, **headers: str) -> ConsoleClient:
         return ConsoleClient(self.address, {name.replace("_", "-"): value for name, value in headers.items()})

@@ -132,3 +132,16 @@ def test_what_helps_names_settings_that_exist(language):
     words = {word.strip(".,;:") for sentence in said for word in sentence.split()}
     named = {word for word in words if "_" in word}
     assert {"size_max", "allow_private"} <= named <= known
+
+
+def test_a_collection_whose_roots_were_all_refused_is_shown_as_failed(furnished):
+    program, table = furnished.program(), a_table(furnished.web, "refused", "http://127.0.0.1:9/", network={})
+    assert program.send("POST", "/api/v1/collections", {"table": table, "start": True}).code == 201
+    furnished.wait_for("refused", "finished")
+    try:
+        for path in ("/console", "/console/c/refused"):
+            page = furnished.signed_in(VIEWER).get(path).text
+            assert '<span class="state failed">failed</span>' in page, path
+            assert "no root could be fetched: -14 address refused" in page
+    finally:
+        assert program.ask("DELETE", "/api/v1/collections/refused").code == 204

@@ -24,7 +24,8 @@ def looked_up(furnished: CoordinatorSite, url: str, language: str) -> str:
         (GONE, "visited, not kept", "visitada, não guardada"),
         (FAR, "no pattern of [scope] hosts matches elsewhere.test",
          "nenhum padrão de [scope] hosts corresponde a elsewhere.test"),
-        (FAR, "no page that was visited links to it", "nenhuma página visitada aponta para ela"),
+        (FAR, "it is out of scope, and links to it are not followed",
+         "está fora do escopo, e links para ela não são seguidos"),
         ("%20ftp:", "This is no URL and no host", "Isto não é URL nem host"),
     ],
 )  # fmt: skip

@@ -408,7 +408,7 @@ async def test_without_a_frontier_everybody_hears_503_in_words_and_in_links_are_
     for what, said in told:
         answer = await api.post(what, **said)
         assert (answer.code, answer.headers["retry-after"]) == (503, "5")
-        assert "URL server" in answer.json["error"]
+        assert "frontier server" in answer.json["error"]
         assert "`tarrafa crawl FILE` starts one" in answer.json["error"]
     assert (await api.post_ok("changes"))["changes"] == []
 

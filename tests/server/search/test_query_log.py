@@ -47,6 +47,14 @@ def test_texts_are_counted_by_the_day_with_what_they_found(data):
     ]
 
 
+def test_only_the_owner_can_read_what_people_ask(data):
+    for _ in range(2):
+        with QueryLog(data, lambda: NOW) as log:
+            log.record("rede", 7)
+        assert data.queries.stat().st_mode & 0o777 == 0o600
+        data.queries.chmod(0o644)  # as older versions made it
+
+
 def test_the_report_tells_the_most_asked_and_what_was_asked_in_vain(data):
     with QueryLog(data, lambda: NOW - DAY) as log:
         for text, hits in (("rede", 5), ("barco", 0), ("agora há", 0)):

@@ -203,12 +203,31 @@ def test_feeds_know_their_own_address_and_the_page_knows_them(site):
     assert "/opensearch.xml" in links(text)
 
 
-def test_a_host_that_cannot_be_one_is_not_repeated(site):
-    for bad in ("evil.test/<x>", 'a"b', "x" * 300):
-        _, text = site.get("/opensearch.xml", headers={"Host": bad})
-        assert "http://localhost/?q={searchTerms}" in text
-    _, text = site.get("/opensearch.xml", headers={"Host": "busca.example.br:81"})
-    assert "http://busca.example.br:81/?q={searchTerms}" in text
+@pytest.mark.parametrize(
+    "host",
+    ["evil.test", "evil.test:81", "192.0.2.1", "evil.test/<x>", 'a"b', "x" * 300, "[::g", "[::::]", "localhost]"],
+)
+def test_a_host_that_is_not_this_machine_is_not_repeated(site, host):
+    for path in ("/opensearch.xml", f"/search.rss?q={WORD}", f"/search.atom?q={WORD}"):
+        _, text = site.get(path, headers={"Host": host})
+        assert f"{site.address}?q=" in text, path
+        assert host not in text, path
+    _, text = site.get("/sparql", headers={"Host": host, "Accept": "text/turtle"})
+    assert f"{site.address}sparql" in text
+    for path in ("/help", "/help/", "/status"):
+        assert site.get(path, headers={"Host": host})[0].status < 500, path
+
+
+@pytest.mark.parametrize("host", ["localhost:81", "127.0.0.1:81", "[::1]:81"])
+def test_a_host_that_is_this_machine_is_repeated(site, host):
+    """A tunnel or a container may listen on another port."""
+    _, text = site.get("/opensearch.xml", headers={"Host": host})
+    assert f"http://{host}/?q={{searchTerms}}" in text
+
+
+def test_a_redirect_names_no_host(site):
+    response, _ = site.get("/help/?hl=pt", headers={"Host": "evil.test"})
+    assert response.headers["location"] == "/help?hl=pt"
 
 
 @pytest.mark.parametrize("path", ["//evil.test/x", "/%5Cevil.test/x", "///evil.test", "/%2F/evil.test"])

@@ -16,15 +16,20 @@ from tarrafa.coordinator.dry_run.estimate_inputs import gather_estimate_inputs
 from tarrafa.crawl.scope.collection_loader import parse_root, url_identity_of
 from tarrafa.crawl.scope.scope_rules import ScopeRules
 from tarrafa.errors import ConfigError
+from tarrafa.fetch.dns import is_refused_by_name
 from tarrafa.frontier.address import Address
 from tarrafa.i18n import Message, message
+from tarrafa.parse.url import host_name
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import CurrentTakedowns
 
 ESTIMATES_AT_ONCE = 2
 URLS_MAX = 10_000
 URL_CHARS_SHOWN = 2_048
-NOT_A_URL = "no url"
+NOT_A_URL, ADDRESS_REFUSED = "no url", "address"
+REFUSED_REASON = message(
+    "its address is not on the public Internet, so it is refused; [network] allow_private = true allows it"
+)
 
 
 class ScopeVerdict(msgspec.Struct, frozen=True):
@@ -78,8 +83,18 @@ def check_urls(
             verdicts.append(ScopeVerdict(shown, "", False, NOT_A_URL, "", message("it is no http(s) URL or host name")))
             continue
         found = rules.decide(url)
+        if found.inside and _is_refused(collection, url):
+            verdicts.append(ScopeVerdict(shown, url, False, ADDRESS_REFUSED, "", REFUSED_REASON))
+            continue
         verdicts.append(ScopeVerdict(shown, url, found.inside, found.rule.value, found.what, found.reason))
     return verdicts
+
+
+def _is_refused(collection: Collection, url: str) -> bool:
+    """Whether the address guard will certainly refuse the URL: that can be told of a literal address only."""
+    name, network = host_name(url), collection.network
+    is_connected = network.allow_private or network.proxy or collection.connect_target(name) is not None
+    return not is_connected and is_refused_by_name(name)
 
 
 def unknown_before_crawl(collection: Collection) -> list[Message | str]:

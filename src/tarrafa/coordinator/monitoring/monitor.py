@@ -32,7 +32,7 @@ from tarrafa.coordinator.node.node_registry import NodeRegistry
 from tarrafa.coordinator.schedule.schedule_executor import ScheduleExecutor
 from tarrafa.coordinator.states import ScheduleStatus
 from tarrafa.coordinator.store import CollectionRun, CollectionSample, CoordinatorStore
-from tarrafa.crawl.supervisor.completion import expected_pages, time_left_s
+from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, time_left_s
 from tarrafa.errors import Unreachable
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.i18n import Message
@@ -193,7 +193,7 @@ class Monitor:
             status.name, status.state, status.reason, states.allowed_actions(status.state, schedule), status, sample,
             count_statuses(status.statuses), expected_pages(status), time_left_s(status, sample.pages_per_s),
             self._runs.last(status.name), next_run, self._problems.of(status.name),
-            standstill if status.state == "running" else None,
+            standstill if status.state == "running" else None, has_failed(status),
         )  # fmt: skip
 
     def detail(self, one: CollectionSnapshot) -> CollectionDetail:

@@ -38,6 +38,7 @@ class CollectionSnapshot(msgspec.Struct, frozen=True):
     next: float | None = None  # when its next run begins
     notes: list[str] = []  # problems, such as notices that cannot be delivered
     standstill: Message | None = None  # why no worker works for it, though it runs
+    has_failed: bool = False  # its last run is over, and got no page
 
 
 class ProcessTotals(msgspec.Struct, frozen=True):

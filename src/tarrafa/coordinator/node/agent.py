@@ -15,8 +15,8 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from tarrafa.coordinator.node.health import NodeHealth
 from tarrafa.coordinator.node.messages import NodeHeartbeat, NodeOrders
+from tarrafa.coordinator.node.process_health import NodeHealth
 from tarrafa.crawl.supervisor.child_processes import ChildProcess
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER, ResourceLimits

@@ -20,7 +20,6 @@ import msgspec
 from tarrafa import __version__
 from tarrafa.clock import Clock, boottime
 from tarrafa.coordinator.node.agent import NodeAgent, search_child, worker_count, worker_limits
-from tarrafa.coordinator.node.health import NodeHealth
 from tarrafa.coordinator.node.messages import (
     NODE_HEARTBEAT_EVERY_S,
     NODE_SILENT_AFTER_S,
@@ -31,6 +30,7 @@ from tarrafa.coordinator.node.messages import (
     NodeOrders,
     decode_message,
 )
+from tarrafa.coordinator.node.process_health import NodeHealth
 from tarrafa.crawl.supervisor.frontier_link import RemoteFrontierLink
 from tarrafa.crawl.supervisor.supervisor import Supervisor
 from tarrafa.credentials import import_bundle

@@ -16,17 +16,18 @@ from tarrafa.config import Collection
 from tarrafa.config.sections import RevisitConfig
 from tarrafa.crawl.explain.freshness import ChangeEstimate, estimate_changes, revisit_reason
 from tarrafa.crawl.explain.frontier_lookup import open_frontier_lookup
+from tarrafa.crawl.explain.graph_lookup import GraphFacts, graph_facts
+from tarrafa.crawl.explain.not_kept import not_kept_reason
 from tarrafa.crawl.scope.collection_loader import HOST_PATTERN, url_identity_of
-from tarrafa.crawl.scope.scope_rules import ScopeRule, ScopeRules
-from tarrafa.crawl.scope.traps import trap_reason
-from tarrafa.crawl.worker.outcome import user_agent
+from tarrafa.crawl.scope.scope_rules import ScopeDecision, ScopeRule, ScopeRules
+from tarrafa.crawl.worker.http_exchange import user_agent
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import CollectionRow, HostCollectionCounts, HostFacts, PastVisit, SiteFacts, UrlFacts
 from tarrafa.frontier.ordering import FRUITLESS_VISITS_MAX, continues_walk
 from tarrafa.i18n import ENGLISH, Message, Translator, message, messages
-from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState, collection_state
+from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState, collection_state, status_name
 from tarrafa.parse.url import canonical, name_and_port
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.searcher import exact_copies
@@ -40,18 +41,18 @@ def _name(state: UrlState) -> str:
     return state.name.lower().replace("_", " ")
 
 
-TAKEN_DOWN_REASON = message("never: it was taken down")
+TAKEN_DOWN_REASON = message("not while it is taken down")
 WHEN_FOUND = message("when a run of the collection finds a way to it again")
-REFUSED = message("never: it was refused without a request (a change of [scope] has it judged again)")
+REFUSED = message("not in this run: it was refused without a request (a change of [scope] has it judged again)")
 REFUSED_REASONS: dict[int, Message] = {
     Status.TAKEN_DOWN: message("when the collection is started again: it was taken down, and lifted since"),
     Status.NOT_FOUND_AGAIN: WHEN_FOUND,
 }
 STATE_REASONS = {
     _name(UrlState.ASIDE): WHEN_FOUND,
-    _name(UrlState.TOO_DEEP): message("never: it lies beyond depth_max"),
-    _name(UrlState.EXCLUDED): message("never: robots.txt forbids it"),
-    _name(UrlState.FAILED): message("when the collection is started again: it failed after its retries"),
+    _name(UrlState.TOO_DEEP): message("when a shorter way to it is found: it lies beyond depth_max"),
+    _name(UrlState.EXCLUDED): message("not in this run: robots.txt forbade it"),
+    _name(UrlState.FAILED): message("when the collection is started again: it failed, and is not tried again before"),
 }
 
 
@@ -76,6 +77,7 @@ class ExplainedVisit(msgspec.Struct, frozen=True):
     meaning: str
     bytes: int
     changed: bool | None
+    worker: str = ""  # the worker or external crawler that made it
 
 
 class UrlExplanation(msgspec.Struct, frozen=True):
@@ -94,7 +96,7 @@ class UrlExplanation(msgspec.Struct, frozen=True):
     rank: float = 0.0
     status: int | None = None
     meaning: str = ""
-    because: str = ""  # why we refused it; also part of `meaning`
+    because: str = ""  # why it is not kept; also part of `meaning`
     type: str = ""
     discovered: str = ""
     announced: str = ""
@@ -106,13 +108,14 @@ class UrlExplanation(msgspec.Struct, frozen=True):
     site: SiteFacts | None = None  # state of its site, if the order is breadth
     delay_s: float = 0.0  # between two requests to its host
     delay_rule: str = ""  # the rule that sets the delay
+    robots_ignored: bool = False  # by the collection's settings
 
 
 class HostExplanation(msgspec.Struct, frozen=True):
     host: str
     site: str
     delay_s: float
-    last_answer: str
+    no_request_since: str  # empty: never visited, or a request may be under way
     may_be_visited: str
     failures: int
     worker: str
@@ -120,6 +123,7 @@ class HostExplanation(msgspec.Struct, frozen=True):
     visited: int
     trouble: str  # why the host is not visited now
     met_by: list[HostCollectionCounts] = []
+    under_way_until: str = ""  # a worker fell silent: its last request may take until then
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -173,20 +177,24 @@ def _explain_in_collection(
     inside, rule, taken_down = ruling.inside, _.render(ruling.reason), ruling.rule == ScopeRule.TAKEN_DOWN
     robots = _robots(described, url, host)
     delay = _delay(described, url, robots, _)
+    graph = GraphFacts() if taken_down else graph_facts(data, url, row.name)
+    ignored = described.politeness.robots == "ignore"
     if known is not None and is_passed_over(known):
         known = msgspec.structs.replace(known, state=PASSED_OVER)
     if known is None:
-        next_visit = TAKEN_DOWN_REASON if taken_down else _unknown_reason(described, inside)
+        reason = TAKEN_DOWN_REASON if taken_down else _unknown_reason(ruling, graph.in_links or 0)
         return UrlExplanation(
-            row.name, url, inside, rule, robots, known=False, next_visit=_.render(next_visit), **delay
-        )
+            row.name, url, inside, rule, robots, known=False, next_visit=_.render(reason), robots_ignored=ignored,
+            **delay,
+        )  # fmt: skip
     next_visit = TAKEN_DOWN_REASON if taken_down else _next_visit(row, described, host, known, now)
     try:
         copies = exact_copies(data, url, row.name, COPIES_SHOWN)
     except DataError:
         copies = []
     believed = estimate_changes(described, known.freshness, now, _) if known.freshness is not None else None
-    because = _.render(_refusal_detail(described, known))
+    because = _.render(not_kept_reason(described, known, graph))
+    meaning = _.render(status_name(known.status)) if known.status is not None else ""
     return UrlExplanation(
         row.name,
         url,
@@ -200,7 +208,7 @@ def _explain_in_collection(
         in_links=known.in_links,
         rank=known.rank,
         status=known.status,
-        meaning=f"{status_meaning(known.status, _)}{because and ': ' + because}",
+        meaning=f"{meaning}{because and ': ' + because}",
         because=because,
         type=known.type or "",
         discovered=format_time(known.discovered),
@@ -211,6 +219,7 @@ def _explain_in_collection(
         next_visit=_.render(next_visit),
         believed=believed,
         site=known.site,
+        robots_ignored=ignored,
         **delay,
     )
 
@@ -240,25 +249,37 @@ def _robots(collection: Collection, url: str, host: HostFacts | None) -> RobotsV
     )
 
 
-def _unknown_reason(described: Collection, inside: bool) -> Message:
-    """Reason for a URL that the frontier does not know."""
-    if described.explores_outside_hosts and not inside:
-        return message("no page that was kept links to it")
-    return message("no page that was visited links to it")
+def _unknown_reason(ruling: ScopeDecision, in_links: int) -> Message:
+    """Reason for a URL that the frontier does not know: links to it are not followed, or no link is known."""
+    if not ruling.inside and ruling.rule != ScopeRule.BEYOND:
+        if not in_links:
+            return message("it is out of scope, and links to it are not followed")
+        return messages(
+            "it is out of scope, so the link of {count} page to it was not followed",
+            "it is out of scope, so the links of {count} pages to it were not followed",
+            in_links,
+        )
+    if not in_links:
+        return message("no link to it is known here")
+    return messages(
+        "{count} page links to it, but this link was not followed",
+        "{count} pages link to it, but none of these links was followed",
+        in_links,
+    )
 
 
 def _next_visit(
     row: CollectionRow, described: Collection, host: HostFacts | None, known: UrlFacts, now: float
 ) -> Message:
-    if known.state == _name(UrlState.HANDED_OUT):
+    if known.state == _name(UrlState.HANDED_OUT) and host is not None and host.worker:
         return message("now: a worker has it")
-    waits, fresh = known.state == _name(UrlState.PENDING), known.freshness
+    waits, fresh = known.state in (_name(UrlState.PENDING), _name(UrlState.HANDED_OUT)), known.freshness
     if not waits and fresh is None:
         return _settled_reason(known, described.revisit)
     if row.state != "running":
         return _not_running_reason(row.state, row.reason)
     if fresh is None:
-        return _turn(host, known, now)
+        return _place_reason(described, known) if known.waits_for_place else _turn(host, known, now)
     return _next_revisit(revisit_reason(described, fresh), fresh.due, host, described.revisit, now)
 
 
@@ -267,6 +288,21 @@ def _not_running_reason(state: str, reason: Message | str) -> Message:
         return message("when the collection runs again (it is {state})", state=collection_state(state))
     return message(
         "when the collection runs again (it is {state}: {reason})", state=collection_state(state), reason=reason
+    )
+
+
+def _place_reason(described: Collection, known: UrlFacts) -> Message:
+    """Reason for a pending URL of a full collection, which takes in only what is better linked than a kept page."""
+    most = described.scope.pages_max or 0
+    if known.role != "page":
+        return message("not while the collection is full (pages_max = {most:,})", most=most)
+    return messages(
+        "when it has more in-links than the least linked page that is kept: the collection is full"
+        " (pages_max = {most:,}), and it has {count} in-link",
+        "when it has more in-links than the least linked page that is kept: the collection is full"
+        " (pages_max = {most:,}), and it has {count} in-links",
+        known.in_links,
+        most=most,
     )
 
 
@@ -280,7 +316,7 @@ def _settled_reason(known: UrlFacts, revisit: RevisitConfig) -> Message:
     if known.state in STATE_REASONS:
         return STATE_REASONS[known.state]
     if revisit.policy != "never":
-        return message("never: it was visited and is not kept, or no longer")
+        return message("not in this run: it was visited and is not kept, or no longer")
     return message("not planned: it was visited, and this collection makes no revisits")
 
 
@@ -294,24 +330,6 @@ def _next_revisit(
     if revisit.rate is None:
         return message("{when}: {why}", when=when, why=why)
     return message("{when}, as far as the {rate:g} revisits a day reach: {why}", when=when, rate=revisit.rate, why=why)
-
-
-def _refusal_detail(collection: Collection, known: UrlFacts) -> Message | str:
-    """Why we refused a URL, where the status alone does not say it."""
-    scope, status = collection.scope, known.status
-    if status == Status.TRAP:
-        return trap_reason(known.url) or message("URLs of the same pattern brought nothing new for a long time")
-    if status == Status.HOST_FULL:
-        return f"host_pages_max = {scope.host_pages_max:,}, site_hosts_max = {scope.site_hosts_max:,}"
-    if status == Status.LANGUAGE_OUTSIDE:
-        return f"[scope] languages = {', '.join(scope.languages)}"
-    if status == Status.COPY:
-        return message(
-            "copies_max = {copies}, alike_max = {alike}: other pages said the same before",
-            copies=scope.copies_max,
-            alike=scope.alike_max,
-        )
-    return ""
 
 
 def _turn(host: HostFacts | None, known: UrlFacts, now: float) -> Message:
@@ -335,16 +353,19 @@ def _turn(host: HostFacts | None, known: UrlFacts, now: float) -> Message:
 
 
 def _host(host: HostFacts, now: float, _: Translator) -> HostExplanation:
+    """`ended_at` is the latest time at which a request may end: in the future, if a worker fell silent."""
     free = _("now") if host.next_at <= now else format_time(host.next_at)
+    since, until = (host.ended_at, None) if host.ended_at <= now else (None, host.ended_at)
     return HostExplanation(
-        host.key, host.site, host.delay_s, format_time(host.ended_at), free, host.failures, host.worker or "",
-        host.waiting, host.visited, host.trouble, host.met_by,
+        host.key, host.site, host.delay_s, format_time(since), free, host.failures, host.worker or "",
+        host.waiting, host.visited, host.trouble, host.met_by, format_time(until),
     )  # fmt: skip
 
 
 def _seen(visit: PastVisit, _: Translator) -> ExplainedVisit:
+    meaning = status_meaning(visit.status, _)
     return ExplainedVisit(
-        visit.number, format_time(visit.at), visit.status, status_meaning(visit.status, _), visit.length, visit.changed
+        visit.number, format_time(visit.at), visit.status, meaning, visit.length, visit.changed, visit.worker
     )
 
 

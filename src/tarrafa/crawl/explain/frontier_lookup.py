@@ -27,11 +27,12 @@ class FrontierLookup:
         self._file, self._frontier = data.frontier, frontier
 
     async def facts(self, url: str) -> UrlLookup:
-        """Facts about a canonical URL and its host."""
+        """Facts about a canonical URL and its host. Where nothing runs, no worker has it, whatever the file says."""
         host, url_key = host_id(host_key(url)), url_id(url)
         if self._frontier is not None:
             return await self._frontier.look_up(host, url_key)
-        return await asyncio.to_thread(read_url_lookup, self._file, host, url_key)
+        found = await asyncio.to_thread(read_url_lookup, self._file, host, url_key)
+        return found if found.host is None else replace(found, host=replace(found.host, worker=None))
 
     async def collections(self, name: str | None = None) -> list[CollectionRow]:
         """All collections, or the named one, with their configurations, which may be large."""

@@ -17,10 +17,10 @@ import msgspec
 from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.archive.warc_reader import read_entry
 from tarrafa.crawl.explain.explain import status_meaning
 from tarrafa.crawl.explain.freshness import ChangeEstimate, estimate_changes
 from tarrafa.crawl.explain.frontier_lookup import FrontierLookup, open_frontier_lookup
+from tarrafa.crawl.explain.graph_lookup import newest_record
 from tarrafa.crawl.scope.collection_loader import HOST_PATTERN, url_identity_of
 from tarrafa.errors import ConfigError, DataError, FrontierError, PageTakenDown
 from tarrafa.frontier.address import Address
@@ -217,7 +217,8 @@ def _page(
 ) -> PageDetails:
     node, facts = (nodes[0] if nodes else None), known.facts
     incoming, in_total, outgoing, out_total, hosts, hosts_total = _links(graph, url, collection, paging)
-    text = _text(data, graph, url, collection)
+    record = newest_record(data, graph, url, collection)
+    text = record.page.text if record is not None and record.page is not None else ""
     words, words_total = count_words(text, WORDS_SHOWN)
     history = [_visited(visit) for visit in facts.history] if facts else []
     versions = [one.at for one in history if one.status == 200 and one.changed is not False]
@@ -262,19 +263,6 @@ def _links(
         *graph.outgoing(url, collection, paging.limit, paging.out_offset),
         *graph.outgoing_hosts(url, collection, paging.limit, paging.hosts_offset),
     )
-
-
-def _text(data: DataDirectory, graph: GraphReader | None, url: str, collection: str | None) -> str:
-    """Newest text in the archive; empty if there is none any more, or if it cannot be read."""
-    where = graph.archive_position(url, collection) if graph is not None else None
-    if where is None:
-        return ""
-    try:
-        entry = read_entry(data.archive, *where)
-    except (DataError, OSError):
-        return ""
-    record = None if entry is None else entry.record
-    return record.page.text if record is not None and record.page is not None and record.url == url else ""
 
 
 def _visited(visit: PastVisit) -> PageVisit:

@@ -31,7 +31,7 @@ from tarrafa.crawl.relay.remote_fetch import (
 )
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
-from tarrafa.crawl.worker.fetcher import HostResolver
+from tarrafa.crawl.worker.host_resolver import HostResolver
 from tarrafa.crawl.worker.host_session import SessionTable
 from tarrafa.crawl.worker.parser import SandboxedParser
 from tarrafa.crawl.worker.resource_limits import OverloadControl

@@ -67,7 +67,7 @@ class Admission:
         return not self._host(url)[2] and url not in self._collection.root_set
 
     def refusal_status(self, url: str) -> int:
-        """Why a URL in scope is not requested, by its shape, its extension or a take-down; 0 if it may be requested."""
+        """Why a URL in scope is not requested, by its shape, its extension or a takedown; 0 if it may be requested."""
         if self.is_taken_down(url):
             return Status.TAKEN_DOWN
         types = mime_types_of(url)

@@ -18,13 +18,17 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from tarrafa.clock import boottime
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
-from tarrafa.i18n import Message, message, messages
+from tarrafa.i18n import Message, joined, message, messages
+from tarrafa.model import GIVEN_UP, Status, status_name
 
 SETTLE_S = 5.0  # followers of other machines deliver their weights every second
 SWEPT_AT_ONCE, SWEEPS_AT_ONCE = 2_000, 10  # pages per call, and calls per check
+ROOT_FAILURES = GIVEN_UP | {Status.NAME_UNKNOWN, Status.ROBOTS, Status.REDIRECTS_EXCEEDED}
 CaughtUp = Callable[[], bool]  # whether all that was archived until some moment has reached the followers; blocks
 
 
@@ -100,7 +104,30 @@ def _is_request_limit_reached(status: CollectionStatus) -> bool:
     return status.requests_max is not None and status.requests - status.requests_before >= status.requests_max
 
 
+def has_failed(status: CollectionStatus) -> bool:
+    """Whether a finished collection has failed: its last run has visited everything that it knew, and got no page.
+    Pages that the collection does not want (by type, language, data) are answers, too."""
+    if status.state != "finished" or status.pending or status.fetched > status.earlier:
+        return False
+    return (status.earlier > 0 and not status.keeps_fresh) or _are_all_failures(status)
+
+
+def shown_state(status: CollectionStatus) -> str:
+    """The state for people."""
+    return "failed" if has_failed(status) else status.state
+
+
+def _are_all_failures(status: CollectionStatus) -> bool:
+    """Whether no visit was answered with a page: the roots failed, and what they redirect to."""
+    codes = [int(code) for code in status.statuses]
+    return bool(codes) and all(code in ROOT_FAILURES or code >= 300 for code in codes)
+
+
 def finish_reason(status: CollectionStatus) -> Message:
+    if has_failed(replace(status, state="finished")):
+        counts = sorted(status.statuses.items(), key=lambda item: -item[1])
+        shown = [Message("{code} {meaning}", {"code": code, "meaning": status_name(int(code))}) for code, _ in counts]
+        return message("no root could be fetched: {statuses}", statuses=joined(shown, ", "))
     if not _is_request_limit_reached(status) and not status.pending:
         if not status.sites_chosen:
             return message("everything in reach was visited")

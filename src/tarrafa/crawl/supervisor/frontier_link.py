@@ -7,7 +7,6 @@ When it does not answer, the supervisor waits, prints that once, and prints when
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
@@ -27,17 +26,12 @@ from tarrafa.frontier.address import (
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.revisit_planner import PlannerLauncher
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import print_note
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 
 READY_TIMEOUT_S = 30.0
 RESTART_PAUSE_S = 5.0  # before a failed start is tried again
 LOOK_AGAIN_S = 1.0
-
-
-def print_status_line(line: str) -> None:
-    """Print a line for the person at the terminal."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
 
 
 class FrontierLink(Protocol):
@@ -77,7 +71,7 @@ class LocalFrontierLink:
         clock: Clock,
         listen: tuple[str, int] | None = None,
         token: Token | None = None,
-        print_line: Callable[[str], None] = print_status_line,
+        print_line: Callable[[str], None] = print_note,
         *,
         patient: bool = False,
     ) -> None:
@@ -103,7 +97,7 @@ class LocalFrontierLink:
         self._watcher = asyncio.create_task(self._watch())
         if (server := self.address_for_others) is not None:
             open_to = "" if server.token else "   (without a token: every user of this machine may use it)"
-            self._print_line(f"URL server: {server}{open_to}")
+            self._print_line(f"frontier server: {server}{open_to}")
 
     async def _start(self) -> None:
         settings = child_environment(self.address, self._clock) | {TOKEN_VARIABLE: ""}
@@ -196,7 +190,7 @@ class RemoteFrontierLink:
 
     is_shared = True
 
-    def __init__(self, address: Address, clock: Clock, print_line: Callable[[str], None] = print_status_line) -> None:
+    def __init__(self, address: Address, clock: Clock, print_line: Callable[[str], None] = print_note) -> None:
         self.address = self.address_for_others = address
         self.children: list[ChildProcess] = []
         self.failure: TarrafaError | None = None

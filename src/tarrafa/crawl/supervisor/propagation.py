@@ -1,12 +1,12 @@
-"""Deletes collections, and propagates deletions and take-downs between the frontier and the archive of each machine.
+"""Deletes collections, and propagates deletions and takedowns between the frontier and the archive of each machine.
 
-A frontier on this machine has its take-down log beside its file, and all local processes read that log. A machine that
+A frontier on this machine has its takedown log beside its file, and all local processes read that log. A machine that
 works for a frontier elsewhere has a data directory, and so a log, of its own. `TakedownSync` keeps both logs equal: new
 entries of the frontier are written here, new entries from here are sent to the frontier, and other machines get them
 from there. Deletions go one way only: the frontier notes them, and `DeletionSync` writes them into each archive, also
 into the archive beside the frontier's file.
 
-Promises: a take-down or deletion made on any machine is known on every other within a few seconds, or as soon as the
+Promises: a takedown or deletion made on any machine is known on every other within a few seconds, or as soon as the
 frontier answers. When `DeletionSync.sync_once` returns, all deletions that the frontier had noted are in the archive,
 durably, and once, however many processes ask; so a process that syncs before it archives the first record of a
 collection leaves no record of it before the deletion of its namesake. Repeating is harmless, and so is being killed in
@@ -86,7 +86,7 @@ async def _wait_for_running_visits(frontier: Frontier, name: str) -> None:
 
 
 class TakedownSync:
-    """Keeps two take-down logs equal: this data directory's and the frontier's."""
+    """Keeps two takedown logs equal: this data directory's and the frontier's."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
@@ -129,7 +129,7 @@ async def run_propagation(
             takedowns.reset()
             deletions.reset()
             if not isinstance(error, Unreachable) and str(error) != last_error:  # the supervisor waits for it
-                log.error("take-downs and deletions cannot be exchanged with the frontier: %s", error)
+                log.error("takedowns and deletions cannot be exchanged with the frontier: %s", error)
                 last_error = str(error)
         await asyncio.sleep(PROPAGATE_EVERY_S)
 

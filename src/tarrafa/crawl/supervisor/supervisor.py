@@ -22,7 +22,7 @@ from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.supervisor.child_processes import TICK_S, ChildProcess, ChildProcesses, ChildProcessState
 from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
 from tarrafa.crawl.supervisor.followers import Followers
-from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink, print_status_line
+from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink
 from tarrafa.crawl.supervisor.node_limits import NodeLimits
 from tarrafa.crawl.supervisor.propagation import run_propagation
 from tarrafa.crawl.worker.resource_limits import UNLIMITED, ResourceLimits
@@ -34,6 +34,7 @@ from tarrafa.frontier.messages import CollectionRow, DiscoveredUrl, FrontierOver
 from tarrafa.i18n import Message, message
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.terminal import print_note
 
 STOPPED_REASON = message("stopped; `tarrafa crawl FILE`, or `tarrafa resume` beside a node, goes on where it was")
 PAUSE_TIMEOUT_S = 5.0
@@ -64,7 +65,7 @@ class Supervisor:
         divided: ShardLayout | None = None,
         patient: bool = False,
         limits: ResourceLimits = UNLIMITED,
-        print_line: Callable[[str], None] = print_status_line,
+        print_line: Callable[[str], None] = print_note,
     ) -> None:
         clock = clock or Clock.from_environment()
         self.data, self.name = data, name  # prefix of our workers' names

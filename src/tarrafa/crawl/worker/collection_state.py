@@ -1,4 +1,4 @@
-"""Collections of a worker: configuration, state and take-downs, as last received from the frontier.
+"""Collections of a worker: configuration, state and takedowns, as last received from the frontier.
 
 The states come from a thread or from the event loop, and are checked before each request is sent. A state that was read
 before a session began is not applied to that session: its host may have been leased because the state changed.

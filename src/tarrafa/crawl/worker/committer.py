@@ -24,8 +24,9 @@ from tarrafa.config import encode_collection
 from tarrafa.config.sections import redact_for_archive
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.host_session import HostSession
+from tarrafa.crawl.worker.http_exchange import build_exchange
 from tarrafa.crawl.worker.lease_fence import LeaseHolder
-from tarrafa.crawl.worker.outcome import FinishedVisit, build_exchange, refuse_visit
+from tarrafa.crawl.worker.outcome import FinishedVisit, refuse_visit
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.errors import LeaseLost
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
@@ -33,8 +34,8 @@ from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import DiscoveredUrl, HostReport, NextVisits, VisitReport
 from tarrafa.model import CollectionNote, HostId, HostNote, ListingNote, Status, UrlId
 
-COMMIT_EVERY_S = 0.2  # a visit that ends later after the last commit is committed at once
-COMMIT_PAUSE_S = 0.03  # sooner when a session waits, but never without a pause
+COMMIT_EVERY_S = 0.2  # a visit waits at most so long; if the last commit is longer ago, it does not wait
+COMMIT_PAUSE_S = 0.03  # between two commits, also when a session has nothing left to visit and waits for the next one
 COMMIT_VISITS_MAX = 500  # or when so many visits wait
 DISCOVERED_PER_CALL_MAX = 20_000
 MESSAGE_BYTES_MAX = 8 << 20

@@ -1,89 +1,30 @@
-"""Fetcher of a worker: the HTTP client with credentials, bandwidth limits and back-pressure; and the host resolver.
+"""Fetcher of a worker: the HTTP client with credentials, bandwidth limits and back-pressure.
 
 Every request passes here: pages, robots.txt and sitemaps. A redirect to another host is a request of its own.
-Promises: an address that is forbidden to a collection is never returned. A request carries the credentials that its
-host may see, and no response shows them; secret ones go out over TLS only, to a server with a valid certificate,
-whatever the collection accepts otherwise, or to this very machine. A collection and this machine stay within their
+Promises: a request carries the credentials that its host may see, and no response shows them; secret ones are sent only
+over TLS to a server with a valid certificate, or to this machine. A collection and this machine stay within their
 bandwidth; when too many bytes wait to be parsed, nothing more is fetched.
 Knows nothing of delays, robots.txt or visits.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from ipaddress import ip_address
 
 from tarrafa.config import Collection
-from tarrafa.config.formats import parse_name_server
 from tarrafa.crawl.worker.resource_limits import ResourceShare
 from tarrafa.crawl.worker.stats import WorkerStats
 from tarrafa.credentials import Credential, CredentialCache, mask_response_head
-from tarrafa.fetch.dns import DnsResolver
 from tarrafa.fetch.http_client import HttpClient
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, parse_head
 from tarrafa.fetch.throttling import BandwidthLimiter
-from tarrafa.model import HostId, Status, Visit
+from tarrafa.model import Visit
 from tarrafa.parse.url import name_and_port
 from tarrafa.runtime.data_dir import DataDirectory
 
 UNPARSED_BYTES_MAX = 128 << 20
-ClaimAddress = Callable[[HostId, str], Awaitable[float]]  # 0: the address is ours; else the time from which it may be
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedHost:
-    """The address to connect to; or the reason why there is none, and the time from which to ask again."""
-
-    connect_to: str | None = None
-    address: str | None = None
-    proxy: str | None = None
-    error: int = 0
-    free_at: float = 0.0
-    why: str = ""
-    unsure: bool = False  # no name server answered: perhaps this machine is offline
-
-    @property
-    def is_known(self) -> bool:
-        return bool(self.connect_to or self.address or self.proxy)
-
-    def apply_to(self, request: FetchRequest) -> None:
-        request.connect_to, request.address, request.proxy = self.connect_to, self.address, self.proxy
-
-
-class HostResolver:
-    """Resolves hosts. Collections with the same name servers share one cache."""
-
-    def __init__(self, claim: ClaimAddress) -> None:
-        self._claim = claim
-        self._resolvers: dict[tuple[str, ...], DnsResolver] = {}
-
-    async def resolve(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> ResolvedHost:
-        """Resolve and claim. `beside` is an address that the caller holds for another host: it needs no claim."""
-        target = collection.connect_target(name)
-        if target is not None:
-            return ResolvedHost(connect_to=target)
-        if collection.network.proxy:
-            return ResolvedHost(proxy=collection.network.proxy)
-        answer = await self._resolver(collection).resolve(name, collection.network.allow_private)
-        if answer.address is None:
-            status = Status.ADDRESS_REFUSED if answer.refused else Status.NAME_UNKNOWN
-            return ResolvedHost(error=status, why=answer.error, unsure=answer.unsure)
-        if collection.politeness.per_ip and answer.address != beside:
-            free_at = await self._claim(host, answer.address)
-            if free_at:
-                return ResolvedHost(free_at=free_at)
-        return ResolvedHost(address=answer.address)
-
-    def _resolver(self, collection: Collection) -> DnsResolver:
-        servers = tuple(filter(None, map(parse_name_server, collection.network.dns)))
-        if servers not in self._resolvers:
-            self._resolvers[servers] = DnsResolver(list(servers) or None)
-        return self._resolvers[servers]
-
-    async def close(self) -> None:
-        for resolver in self._resolvers.values():
-            await resolver.close()
 
 
 class RequestCredentials:

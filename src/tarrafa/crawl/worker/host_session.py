@@ -22,14 +22,9 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.traps import TrapMemory
 from tarrafa.crawl.worker.collection_state import CollectionInForce, WorkerCollections
-from tarrafa.crawl.worker.fetcher import HostResolver
-from tarrafa.crawl.worker.outcome import (
-    FinishedVisit,
-    build_request,
-    conclude,
-    decode_response,
-    refuse_visit,
-)
+from tarrafa.crawl.worker.host_resolver import HostResolver
+from tarrafa.crawl.worker.http_exchange import build_request, decode_response
+from tarrafa.crawl.worker.outcome import FinishedVisit, conclude, refuse_visit
 from tarrafa.crawl.worker.parser import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.politeness import HostPacing, PoliteFetcher, RequestFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
@@ -118,8 +113,7 @@ class VisitQueue:
 
 
 class HostSession:
-    """Session with one leased host. `is_current` says whether nothing newer is known of a collection than at a given
-    time."""
+    """Session with one leased host. `is_current` says whether a collection is unchanged since a given time."""
 
     def __init__(
         self,
@@ -153,7 +147,7 @@ class HostSession:
         self._parser, self._committer, self._resolver, self._overload = parser, committer, resolver, overload
         self.released = False  # the host is no longer ours
 
-    # -- for the worker ----------------------------------------------------------------------------------------
+    # -- for the committer and the session table ----------------------------------------------------------------
 
     @property
     def collection(self) -> Collection:

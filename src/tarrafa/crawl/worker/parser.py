@@ -25,7 +25,7 @@ from tarrafa.model import Listing, Page
 from tarrafa.parse.documents.document import UnreadableDocument
 from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES, parse
 from tarrafa.parse.sitemaps_feeds import parse_sitemap_or_feed
-from tarrafa.parse.structured.jsonld import SandboxRequired
+from tarrafa.parse.structured.jsonld.jsonld_extractor import SandboxRequired
 from tarrafa.parse.url import UrlIdentity
 from tarrafa.runtime.child_process import run_child
 from tarrafa.runtime.sandbox import SandboxProcess, SandboxSocket, limit_memory
@@ -74,7 +74,7 @@ class DecodedBody:
 
 def run_parse_job(job: ParseJob, *, careful: bool = False) -> ParseJobResult:
     """Parse the document, or say why not. Also runs in the worker, for harmless documents; there `careful` raises
-    `Risky` for a document that turns out not to be harmless."""
+    `SandboxRequired` for a document that turns out not to be harmless."""
     try:
         if job.is_listing:
             return ParseJobResult(listing=parse_sitemap_or_feed(job.body, job.url, job.content_type, job.identity))

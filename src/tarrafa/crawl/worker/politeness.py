@@ -18,7 +18,7 @@ from typing import Protocol
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.config.sections import PolitenessConfig
-from tarrafa.crawl.worker.fetcher import ResolvedHost
+from tarrafa.crawl.worker.host_resolver import ResolvedHost
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.messages import Lease
 from tarrafa.model import Status, Visit

@@ -1,8 +1,9 @@
-"""Fetches the robots.txt of a host (RFC 9309), follows redirects, and decides what a missing file means.
+"""Fetches the robots.txt of a host (RFC 9309), and follows its redirects.
 
-RFC 9309: 2xx are rules, 4xx allow everything, anything else forbids everything for now. Redirects are followed, to
-other hosts too: `http://a.br/robots.txt` mostly leads to `https://www.a.br/robots.txt`. The copy that the frontier has
-of that host's file is used, if there is one; else the host is borrowed for one request, within its delay, and returned.
+2xx are rules, 4xx allow everything, anything else forbids everything for now (`fetch.robots`). Redirects are followed,
+to other hosts too: `http://a.br/robots.txt` mostly leads to `https://www.a.br/robots.txt`. The copy that the frontier
+has of that host's file is used, if there is one; else the host is borrowed for one request, within its delay, and
+returned.
 """
 
 from collections.abc import Callable
@@ -10,14 +11,14 @@ from collections.abc import Callable
 from xxhash import xxh3_128_digest
 
 from tarrafa.crawl.scope.traps import TrapMemory
-from tarrafa.crawl.worker.fetcher import HostResolver
+from tarrafa.crawl.worker.host_resolver import HostResolver
+from tarrafa.crawl.worker.http_exchange import build_request, user_agent
 from tarrafa.crawl.worker.lease_fence import LeaseHolder
-from tarrafa.crawl.worker.outcome import build_request, user_agent
 from tarrafa.crawl.worker.politeness import PoliteFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.fetch.content_encoding import UndecodableBody
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, decode_body, retry_after_s
-from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, RobotsTxt
+from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, RobotsTxt, forbids_everything_for_now
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import CachedRobots, HostLoan, HostReport, Lease
@@ -110,7 +111,7 @@ class RobotsFetch:
                 self._overload.note_overload()
                 pacing.postpone(now + STARVED_S)
                 return None
-            if torn or (status < 0 and status != Status.TOO_LARGE) or status >= 500 or status == 429:
+            if torn or forbids_everything_for_now(status):
                 why = f"robots.txt: {int(status)} {answer.tls or answer.error}"  # read by `model.host_trouble`
                 if not self._overload.note_reachability(self._lease.host, status not in UNREACHED):
                     self._requests.back_off(retry_after_s(answer.head, now), why)

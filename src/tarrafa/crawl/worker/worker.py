@@ -18,7 +18,8 @@ from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.clock import Clock
 from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
-from tarrafa.crawl.worker.fetcher import Fetcher, HostResolver, RequestCredentials
+from tarrafa.crawl.worker.fetcher import Fetcher, RequestCredentials
+from tarrafa.crawl.worker.host_resolver import HostResolver
 from tarrafa.crawl.worker.host_session import HostSession, SessionTable
 from tarrafa.crawl.worker.lease_fence import LeaseFence, register, unregister
 from tarrafa.crawl.worker.parser import SandboxedParser

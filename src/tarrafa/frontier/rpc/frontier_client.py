@@ -24,7 +24,7 @@ from tarrafa.runtime.token import Token
 
 CALL_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10.0  # handshake included
-SERVER_GONE = "the URL server went away"
+SERVER_GONE = "the frontier server went away"
 
 
 class RemoteFrontier(Frontier):
@@ -42,7 +42,7 @@ class RemoteFrontier(Frontier):
         try:
             return cls(*await asyncio.open_unix_connection(path))
         except OSError as error:
-            raise Unreachable(f"{path}: no URL server answers here ({error.strerror or error})") from None
+            raise Unreachable(f"{path}: no frontier server answers here ({error.strerror or error})") from None
 
     @classmethod
     async def connect_tcp(cls, host: str, port: int, token: Token) -> "RemoteFrontier":
@@ -76,7 +76,7 @@ class RemoteFrontier(Frontier):
                 except TarrafaError as error:
                     future.set_exception(error)
                 except codec.DECODE_ERRORS:
-                    future.set_exception(FrontierError(f"the URL server's answer to {method} is invalid"))
+                    future.set_exception(FrontierError(f"the frontier server's answer to {method} is invalid"))
         except (asyncio.IncompleteReadError, OSError, *codec.DECODE_ERRORS):
             pass
         finally:
@@ -97,7 +97,7 @@ class RemoteFrontier(Frontier):
             return await asyncio.wait_for(future, CALL_TIMEOUT_S)
         except TimeoutError:
             self._waiting.pop(number, None)
-            raise Unreachable(f"the URL server did not answer {method} within {CALL_TIMEOUT_S:.0f} s") from None
+            raise Unreachable(f"the frontier server did not answer {method} within {CALL_TIMEOUT_S:.0f} s") from None
 
 
 def _remote_call(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
@@ -131,14 +131,14 @@ def _where(host: str, port: int) -> str:
 def _translate_connect_error(error: BaseException, where: str) -> BaseException:
     """The error for the caller: why there is no connection."""
     if isinstance(error, TimeoutError) and not error.errno:
-        return Unreachable(f"{where}: no URL server answered within {CONNECT_TIMEOUT_S:.0f} s")
+        return Unreachable(f"{where}: no frontier server answered within {CONNECT_TIMEOUT_S:.0f} s")
     if isinstance(error, ConnectionError) and not error.errno:  # a frame that our server does not send
         return AccessRefused(f"{where}: {handshake.NOT_A_FRONTIER}")
     if isinstance(error, asyncio.IncompleteReadError | EOFError):
         return Unreachable(f"{where}: the server closed the connection before the first call")
     if isinstance(error, OSError):
         reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror or error
-        return Unreachable(f"{where}: no URL server answers here ({reason})")
+        return Unreachable(f"{where}: no frontier server answers here ({reason})")
     return error
 
 
@@ -156,7 +156,7 @@ class SocketClient:
             connection.connect(path)
         except OSError as error:
             connection.close()
-            raise Unreachable(f"{path}: no URL server answers here ({error.strerror or error})") from None
+            raise Unreachable(f"{path}: no frontier server answers here ({error.strerror or error})") from None
         return cls(connection)
 
     @classmethod

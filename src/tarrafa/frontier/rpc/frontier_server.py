@@ -104,7 +104,7 @@ class RpcSession:
         try:
             method = codec.METHODS.get(request.method)
             if method is None:
-                raise FrontierError(f"the URL server has no call {request.method!r}")
+                raise FrontierError(f"the frontier server has no call {request.method!r}")
             arguments = method.arguments.decode(request.arguments)
             reply = codec.encode_response(request.number, await getattr(self._frontier, request.method)(*arguments))
         except Exception as error:  # every call gets an answer

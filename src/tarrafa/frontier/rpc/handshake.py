@@ -24,7 +24,7 @@ MAGIC = "tarrafa-frontier"
 NONCE_BYTES = 32
 FRAME_BYTES_MAX = 512  # of one message of a handshake
 ROUNDS = 2  # frames that the server receives and answers
-NOT_A_FRONTIER = "this is not a URL server of Tarrafa"
+NOT_A_FRONTIER = "this is not a frontier server of Tarrafa"
 WRONG_TOKEN = f"wrong token: --token-file or {TOKEN_VARIABLE} must be the same on both machines"
 
 Handshake = Generator[bytes, bytes, None]  # yields frames, receives the bodies of frames
@@ -95,7 +95,7 @@ def client_handshake(token: Token, where: str) -> Handshake:
     if verdict.refusal:
         raise AccessRefused(f"{where}: {verdict.refusal[:200]}")
     if not hmac.compare_digest(verdict.proof, _compute_proof(token, "server", hello, challenge)):
-        raise AccessRefused(f"{where}: the URL server does not know our token; {WRONG_TOKEN}")
+        raise AccessRefused(f"{where}: the frontier server does not know our token; {WRONG_TOKEN}")
 
 
 def server_handshake(token: Token) -> Handshake:

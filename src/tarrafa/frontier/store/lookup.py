@@ -123,6 +123,7 @@ class StoreLookup:
         return replace(
             UrlFacts(name, url, _state_name(state), UrlRole(role).name.lower(), *facts),
             place=self._queue_position(key) if state == UrlState.PENDING else None,
+            waits_for_place=state == UrlState.PENDING and self._urls.page_replacement.is_without_place(known, key),
             history=[_past_visit(visit) for visit in reversed(history)],
             freshness=self._urls.revisits.freshness(known, key),
             site=self._urls.breadth.site_facts(known, key[0]),

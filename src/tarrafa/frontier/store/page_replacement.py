@@ -84,6 +84,15 @@ class PageReplacement:
                 self._counters.add(number, Bucket.WAS_FULL)
         return bool(self._counters.value(number, Bucket.WAS_FULL))
 
+    def is_without_place(self, known: LoadedCollection, key: UrlKey) -> bool:
+        """Whether a pending URL waits until it is chosen, because the collection is full. Changes nothing."""
+        if not (known.config.replaces_pages and self._counters.value(known.row.id, Bucket.WAS_FULL)):
+            return False
+        host, number, url = key
+        self._db.prefetch("due", [(host, number, CHOSEN_SHELF, 0.0, url)])
+        chosen = "SELECT 1 FROM due WHERE host = ? AND collection = ? AND shelf = ? AND key = 0 AND id = ?"
+        return self._db.row(chosen, (host, number, CHOSEN_SHELF, url)) is None
+
     def next_candidate(self, known: LoadedCollection) -> tuple[HostId, UrlId, int] | None:
         """The most linked pending URL on a host that answers, if a place is free for it."""
         if not self._collections.free_slots(known) or self._is_busy(known):

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from tarrafa.archive.warc_reader import durable_lengths
 from tarrafa.errors import DataError
-from tarrafa.graph.graph_statistics import GraphStatistics, graph_statistics
+from tarrafa.graph.link_statistics import GraphStatistics, graph_statistics
 from tarrafa.report import local_measurements
 from tarrafa.report.schema import MissingNode, StoragePart
 from tarrafa.report.visit_rows import VisitReader, VisitRows

@@ -14,7 +14,7 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from tarrafa.graph.graph_statistics import GraphStatistics, LinkedUrl
+from tarrafa.graph.link_statistics import GraphStatistics, LinkedUrl
 from tarrafa.report.distributed.local_part import ReportPart
 from tarrafa.report.schema import StoragePart
 from tarrafa.report.visit_rows import (

@@ -22,7 +22,7 @@ import zstandard
 from msgspec import Meta
 
 from tarrafa.fetch.node_client import wire_version
-from tarrafa.graph.graph_statistics import GraphStatistics
+from tarrafa.graph.link_statistics import GraphStatistics
 from tarrafa.report.distributed.local_part import PartRequest, ReportPart
 from tarrafa.report.schema import StoragePart
 from tarrafa.report.visit_rows import (

@@ -30,7 +30,7 @@ from tarrafa.runtime.token import TOKEN_CHARACTERS_MAX, TOKEN_VARIABLE, Token
 from tarrafa.server.auth.accounts import Accounts
 from tarrafa.server.auth.login_throttle import LoginThrottle
 from tarrafa.server.auth.passwords import PasswordVerifier
-from tarrafa.server.auth.request_origin import client_address, is_local_request
+from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies, client_address, is_local_request
 from tarrafa.server.auth.sessions import LoginSession, LoginSessions, csrf_token
 
 COOKIE = "tarrafa"
@@ -89,7 +89,7 @@ class Authenticator:
         now: Callable[[], float],
         token: Token | None = None,
         public: str = "",
-        behind_proxy: bool = False,
+        proxies: TrustedProxies = NO_PROXIES,
         audit: AuditLog | None = None,
         signs_in: bool = True,
     ) -> None:
@@ -98,7 +98,7 @@ class Authenticator:
             LoginSessions(data, now),
             audit or AuditLog(data, now),
         )
-        self.public, self.behind_proxy, self.signs_in = public.rstrip("/"), behind_proxy, signs_in
+        self.public, self.proxies, self.signs_in = public.rstrip("/"), proxies, signs_in
         self._token = token or Token()
         self._delays, self._verifier = LoginThrottle(now), PasswordVerifier()
         self._own = secrets.token_urlsafe()  # key of the CSRF tokens of local users
@@ -126,7 +126,7 @@ class Authenticator:
         if self._token or self.accounts:
             return
         do = f"`tarrafa user add NAME`, or a token: --token-file FILE or the environment variable {TOKEN_VARIABLE}"
-        if self.behind_proxy:
+        if self.proxies:
             raise ConfigError(
                 f"--behind-proxy: others reach the console through the proxy, so an account or token is needed: {do}"
             )
@@ -167,7 +167,7 @@ class Authenticator:
 
     def is_local(self, connection: HTTPConnection) -> bool:
         """Whether the request comes from this machine; behind a proxy none does."""
-        return not self.behind_proxy and is_local_request(connection)
+        return not self.proxies and is_local_request(connection)
 
     def may_be_signed_in(self, connection: HTTPConnection) -> bool:
         """Whether to show a link to the console: the request has a session cookie or similar, which the console itself
@@ -176,7 +176,7 @@ class Authenticator:
         return self.is_local(connection) or self.cookie in connection.cookies
 
     def client_address_of(self, connection: HTTPConnection) -> str:
-        return client_address(connection, self.behind_proxy)
+        return client_address(connection, self.proxies)
 
     async def _session_principal(self, secret: str) -> Principal | None:
         session = await self.sessions.find(secret)

@@ -1,47 +1,93 @@
 """Where a request comes from: client address (X-Forwarded-For), another site (Origin), or this machine.
 
-Promises: the address of a client is the one at the other end of the connection or, behind a configured proxy, the last
-one in its `X-Forwarded-For`, which the proxy wrote itself; entries that a client put before it are ignored. A whole
-IPv6 network of 64 bits is one address: one customer gets that much. A browser says which page sends a form (`Origin`,
-RFC 6454; `Sec-Fetch-Site`, W3C Fetch Metadata); forms of other sites are refused.
+Promises: the address of a client is the one at the other end of the connection. If that is a proxy named by the
+operator, it is the last entry of `X-Forwarded-For` that is no named proxy: the proxies wrote that entry and those after
+it; entries that a client put before it, and the header of any other peer, are ignored. A whole IPv6 network of 64 bits
+is one address: one customer gets that much. A browser says which page sends a form (`Origin`, RFC 6454;
+`Sec-Fetch-Site`, W3C Fetch Metadata); forms of other sites are refused.
 """
 
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
+
+from tarrafa.errors import ConfigError
 
 FORWARDED_FOR = "x-forwarded-for"
 FORWARDED_HEADERS = ("forwarded", FORWARDED_FOR, "x-real-ip", "via")
 SAME_SITE_VALUES = frozenset({"same-origin", "none"})  # none: typed into the address bar
 DEFAULT_PORTS = {"http": 80, "https": 443}
 UNKNOWN_ADDRESS = "unknown"
+HOPS_MAX = 10  # entries of X-Forwarded-For that are read, the last ones
 
 
-def client_address(connection: HTTPConnection, behind_proxy: bool) -> str:
+@dataclass(frozen=True, slots=True)
+class TrustedProxies:
+    """The reverse proxies of the operator: addresses and networks. None: clients connect themselves."""
+
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+
+    @classmethod
+    def parse(cls, names: Iterable[str] | None) -> "TrustedProxies":
+        return cls(tuple(map(_network, names or ())))
+
+    def __contains__(self, address: str) -> bool:
+        found = _address(address) if self.networks else None
+        return found is not None and any(found in network for network in self.networks)
+
+    def __bool__(self) -> bool:
+        return bool(self.networks)
+
+
+NO_PROXIES = TrustedProxies()
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text.strip())
+    except ValueError as error:
+        raise ConfigError(
+            f"--behind-proxy: {text[:60]!r}: name an IP address or a network, such as 10.0.0.5 or 10.0.0.0/8 ({error})"
+        ) from None
+
+
+def peer_address(connection: HTTPConnection) -> str:
+    """The address at the other end of the connection: a client or a proxy."""
+    return connection.client.host if connection.client is not None else ""
+
+
+def client_address(connection: HTTPConnection, proxies: TrustedProxies) -> str:
     """The client's address, as used for limits."""
-    peer = connection.client.host if connection.client is not None else ""
-    said = connection.headers.getlist(FORWARDED_FOR) if behind_proxy else []
-    last = said[-1].rpartition(",")[2] if said else ""
-    return address_key(last) or address_key(peer) or UNKNOWN_ADDRESS
+    address = peer_address(connection)
+    entries = ",".join(connection.headers.getlist(FORWARDED_FOR)).rsplit(",", HOPS_MAX)[-HOPS_MAX:] if proxies else []
+    while entries and address in proxies and address_key(entries[-1]):
+        address = entries.pop()
+    return address_key(address) or UNKNOWN_ADDRESS
 
 
 def address_key(text: str) -> str:
     """An address without port and zone, an IPv6 one as its network."""
+    found = _address(text)
+    if isinstance(found, IPv6Address) and not found.is_loopback:
+        return str(IPv6Network((found, 64), strict=False))
+    return str(found or "")
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    """An address that may have a port, a zone, and quotes around it; an IPv4 one also as IPv6 writes it."""
     text = text.strip().strip('"')[:100]
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:
         text = text.partition(":")[0]
     try:
-        found: IPv4Address | IPv6Address = ip_address(text.partition("%")[0])
+        found = ip_address(text.partition("%")[0])
     except ValueError:
-        return ""
-    if isinstance(found, IPv6Address):
-        if found.ipv4_mapped is None and not found.is_loopback:
-            return str(IPv6Network((found, 64), strict=False))
-        found = found.ipv4_mapped or found
-    return str(found)
+        return None
+    return found.ipv4_mapped or found if isinstance(found, IPv6Address) else found
 
 
 def is_cross_site(connection: HTTPConnection, public: str) -> bool:
@@ -75,8 +121,11 @@ def is_local_request(request: HTTPConnection) -> bool:
     """
     if request.client is None or any(name in request.headers for name in FORWARDED_HEADERS):
         return False
-    named = request.url.hostname or ""
-    return _is_loopback(request.client.host) and (named == "localhost" or _is_loopback(named))
+    return _is_loopback(request.client.host) and is_loopback_name(request.url.hostname or "")
+
+
+def is_loopback_name(name: str) -> bool:
+    return name == "localhost" or _is_loopback(name)
 
 
 def _is_loopback(address: str) -> bool:

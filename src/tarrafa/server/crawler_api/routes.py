@@ -90,7 +90,11 @@ def _describe(error: Exception) -> tuple[int, str] | None:
         return error.code, str(error)
     if isinstance(error, TarrafaError):
         log.warning("%s", error)
-        hint = "; where no URL server runs, `tarrafa crawl FILE` starts one" if isinstance(error, FrontierError) else ""
+        hint = (
+            "; where no frontier server runs, `tarrafa crawl FILE` starts one"
+            if isinstance(error, FrontierError)
+            else ""
+        )
         return 503, f"{error}{hint}"
     return None
 

@@ -112,7 +112,10 @@ class QueryLog:
         if not pending:
             return
         try:
-            with self._writing, _file(self._path).writing(SCHEMA, busy_timeout_ms=BUSY_MS) as connection:
+            with (
+                self._writing,
+                _file(self._path).writing(SCHEMA, owner_only=True, busy_timeout_ms=BUSY_MS) as connection,
+            ):
                 for day, counted in pending.items():
                     _write(connection, day, counted)
                 _delete_old_days(connection, self._now())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarrafa.server.page_responses import choose
+from tarrafa.server.language_negotiation import choose_language
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ from tarrafa.server.page_responses import choose
     ],
 )
 def test_what_was_chosen_counts_before_what_the_browser_says(chosen, remembered, accepted, code):
-    assert choose(chosen, remembered, accepted).code == code
+    assert choose_language(chosen, remembered, accepted).code == code

@@ -1,4 +1,4 @@
-"""Commands `explain`, `page`, `site` and `links`: crawl state, details and links of a URL or a site."""
+"""Commands `page`, `site` and `links`: details and links of a page or a site."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,21 +10,18 @@ from rich.markup import escape
 
 from tarrafa.cli.crawl import frontier_time
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, Json, TokenFile, existing_data
-from tarrafa.cli.output import console, new_table, print_json, print_result
-from tarrafa.crawl.explain.explain import Explanation, HostExplanation, RobotsVerdict, UrlExplanation, format_time
-from tarrafa.crawl.explain.explain import explain as explain_url
-from tarrafa.crawl.explain.freshness import ChangeEstimate
+from tarrafa.cli.output import console, print_field, print_json, print_result
+from tarrafa.crawl.explain.explain import format_time
 from tarrafa.crawl.explain.page_and_site import HostDetails, PageDetails, SiteDetails, describe_page, describe_site
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import from_command_line
 from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.sites import LinkedSite, SitePaging
 from tarrafa.model import InAndOutLinks, LinkedPage, host_trouble
-from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.searcher import Searcher
 
 OFFSET_MAX = 1_000_000_000
-HISTORY_SHOWN, VISITS_SHOWN, WORDS_SHOWN = 20, 10, 20
+VISITS_SHOWN, WORDS_SHOWN = 10, 20
 
 Url = Annotated[str, typer.Argument(help="URL of a crawled or linked page.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Length of each list.")]
@@ -52,26 +49,6 @@ def links(
         print_json(found)
     else:
         _print_neighbours(found, offset, incoming=incoming or both, outgoing=outgoing or both)
-
-
-def explain(
-    url: Annotated[str, typer.Argument(help="URL.")],
-    data: Data = DEFAULT_DATA,
-    collection: CollectionFilter = None,
-    as_json: Json = False,
-    where: FrontierAddress = None,
-    token_file: TokenFile = None,
-) -> None:
-    """Explain a URL: scope rule, robots.txt, visits, next visit.
-
-    It answers the questions of a webmaster: why was this fetched, and when will it be again?
-    """
-    address = from_command_line(where, token_file)
-
-    async def explanation() -> Explanation:
-        return await explain_url(DataDirectory(data), url, collection, await frontier_time(address), address)
-
-    print_result(asyncio.run(explanation()), as_json, print_explanation)
 
 
 def page(
@@ -112,10 +89,6 @@ def site(
     print_result(found, as_json, print_site)
 
 
-def _line(name: str, text: str) -> None:
-    console.print(f"  {name:12} {escape(text)}")
-
-
 def _print_neighbours(shown: InAndOutLinks, offset: int, *, incoming: bool, outgoing: bool) -> None:
     for wanted, title, links, total in (
         (incoming, "link here", shown.incoming, shown.in_total),
@@ -128,104 +101,26 @@ def _print_neighbours(shown: InAndOutLinks, offset: int, *, incoming: bool, outg
         _print_links(links)
 
 
-def print_explanation(found: Explanation) -> None:
-    console.print(f"[bold]{escape(found.url)}[/]")
-    if found.host is not None:
-        _print_host(found.host)
-    if not found.collections:
-        console.print("No collection yet.")
-    for url in found.collections:
-        console.print(f"\n[bold]in collection {escape(url.collection)}[/]")
-        _print_url(url, found.host.trouble if found.host is not None else "")
-
-
-def _print_host(host: HostExplanation) -> None:
-    holder = f", now with worker {host.worker}" if host.worker else ""
-    _line("host", f"{host.host} of {host.site}{holder}")
-    _line("", f"{host.visited:,} visits made, {host.waiting:,} URLs waiting; {host.failures} failures in a row")
-    if host.trouble:
-        _line("trouble", str(host_trouble(host.trouble)))
-    last = f"last visited {host.last_answer}" if host.last_answer else "never visited"
-    _line("politeness", f"{last}; next visit allowed: {host.may_be_visited}; delay {host.delay_s:g} s")
-
-
-def _print_url(url: UrlExplanation, trouble: str) -> None:
-    _line("canonical", url.canonical)
-    _line("in scope" if url.in_scope else "out of scope", url.rule)
-    _line("robots.txt", _robots(url.robots, trouble))
-    if url.robots is not None:
-        for hint in url.robots.hints:
-            _line("", hint)
-        for sitemap in url.robots.sitemaps:
-            _line("", f"Sitemap: {sitemap}")
-    _line("delay", f"{url.delay_s:g} s by {url.delay_rule}")
-    if not url.known:
-        _line("state", f"unknown: {url.next_visit}")
-        return
-    status = f", last status {url.status} {url.meaning}".rstrip() if url.status is not None else ""
-    _line("state", f"{url.state}{status}{', ' + url.type if url.type else ''}")
-    role = "" if url.role == "page" else f", a {url.role}"
-    rank = f", rank {url.rank:.3g}" if url.rank else ""
-    _line("known", f"since {url.discovered}, depth {url.depth}, {url.in_links:,} in-links{rank}{role}")
-    if url.announced:
-        _line("", f"changed according to its sitemap or feed: {url.announced}")
-    if url.site is not None:
-        site = url.site
-        _line("site", f"{site.name}: {site.stage}, {site.mentions:,} mentions, {site.walked:,} pages walked")
-    for copy in url.copies:
-        _line("same text as", copy)
-    if url.believed is not None:
-        _change_estimate(url.believed)
-    _line("next visit", url.next_visit)
-    if url.history:
-        _history(url)
-
-
-def _change_estimate(page: ChangeEstimate) -> None:
-    seen = f"{page.changes:,} changes seen in {page.visits:,} visits; {page.dates}"
-    _line("changes", f"{page.changes_per_day:.3g} a day, probably {page.low:.3g} to {page.high:.3g} ({seen})")
-    _line("fresh", f"{page.fresh:.0%} probably; weight {page.weight:.3g}")
-
-
-def _robots(robots: RobotsVerdict | None, trouble: str) -> str:
-    if robots is None:
-        return "not reachable" if trouble else "not fetched yet"
-    verdict = "allowed" if robots.allowed else "forbidden"
-    line = f" by {robots.line}" if robots.line else ", no line matches it"
-    delay = f"; Crawl-delay {robots.crawl_delay_s:g} s" if robots.crawl_delay_s is not None else ""
-    return f"{verdict}{line} (status {robots.status}, valid until {robots.expires}{delay})"
-
-
-def _history(url: UrlExplanation) -> None:
-    headings = ("visit", "when", "status", "bytes", "changed")
-    table = new_table(*headings, left=("when", "status", "changed"), padding=(0, 2))
-    changed = {True: "yes", False: "no", None: ""}
-    for seen in url.history[-HISTORY_SHOWN:]:
-        meaning = f"{seen.status} {seen.meaning}".strip()
-        table.add_row(str(seen.number), seen.at, meaning, f"{seen.bytes:,}", changed[seen.changed])
-    console.print(table)
-
-
 def print_page(found: PageDetails) -> None:
     console.print(f"[bold]{escape(found.title or found.url)}[/]")
-    _line("url", found.url)
-    _line("collection", ", ".join(found.collections))
+    print_field("url", found.url)
+    print_field("collection", ", ".join(found.collections))
     if found.status is not None:
-        _line("status", f"{found.status} {found.meaning}".rstrip())
-    _line("rank", f"{found.rank:.3g} times the mean; {found.in_total:,} pages link here")
+        print_field("status", f"{found.status} {found.meaning}".rstrip())
+    print_field("rank", f"{found.rank:.3g} times the mean; {found.in_total:,} pages link here")
     for name, at in (
         ("known since", found.first_seen_at),
         ("visited", found.visited_at),
         ("changed", found.changed_at),
     ):
         if at:
-            _line(name, format_time(at))
+            print_field(name, format_time(at))
     _changes(found)
     if found.frontier:
-        _line("frontier", found.frontier)
+        print_field("frontier", found.frontier)
     if found.words:
         words = ", ".join(f"{one.word} {one.count}" for one in found.words[:WORDS_SHOWN])
-        _line("words", f"{words} ({found.words_total:,} different words)")
+        print_field("words", f"{words} ({found.words_total:,} different words)")
     _neighbours("link here", found.incoming, found.in_total)
     _neighbours("are linked from here", found.outgoing, found.out_total)
     _related("hosts are linked from here", found.out_hosts, found.out_hosts_total)
@@ -234,12 +129,12 @@ def print_page(found: PageDetails) -> None:
 def _changes(found: PageDetails) -> None:
     for visit in found.history[-VISITS_SHOWN:]:
         seen = {True: ", changed", False: ", unchanged", None: ""}[visit.changed]
-        _line(f"visit {visit.number}", f"{format_time(visit.at)}  {visit.status} {visit.meaning}".rstrip() + seen)
+        print_field(f"visit {visit.number}", f"{format_time(visit.at)}  {visit.status} {visit.meaning}".rstrip() + seen)
     if found.versions:
-        _line("versions", f"{len(found.versions):,} in the last {len(found.history):,} visits")
+        print_field("versions", f"{len(found.versions):,} in the last {len(found.history):,} visits")
     if found.changes is not None:
         page = found.changes
-        _line("changes", f"{page.changes_per_day:.3g} a day, probably {page.low:.3g} to {page.high:.3g}")
+        print_field("changes", f"{page.changes_per_day:.3g} a day, probably {page.low:.3g} to {page.high:.3g}")
 
 
 def _neighbours(what: str, some: Sequence[LinkedPage], total: int) -> None:
@@ -267,17 +162,17 @@ def _head(what: str, shown: int, total: int) -> None:
 def print_site(found: SiteDetails) -> None:
     console.print(f"[bold]{escape(found.name)}[/]  ({found.kind}, as of {format_time(found.as_of)})")
     others = [name for name in found.collections if name != found.collection]
-    _line("collection", found.collection + (f" (also in {', '.join(others)})" if others else ""))
-    _line(
+    print_field("collection", found.collection + (f" (also in {', '.join(others)})" if others else ""))
+    print_field(
         "pages", f"{found.known:,} known, {found.visited:,} visited, {found.fetched:,} fetched, {found.errors:,} errors"
     )
     if found.indexed is not None:
-        _line("", f"{found.indexed:,} indexed")
-    _line("rank", f"{found.rank:,.3g} in all, {found.rank / max(1, found.known):.3g} times the mean")
+        print_field("", f"{found.indexed:,} indexed")
+    print_field("rank", f"{found.rank:,.3g} in all, {found.rank / max(1, found.known):.3g} times the mean")
     for one in found.statuses:
-        _line("", f"{one.urls:>9,}  {one.status} {one.meaning}".rstrip())
+        print_field("", f"{one.urls:>9,}  {one.status} {one.meaning}".rstrip())
     if found.frontier:
-        _line("frontier", found.frontier)
+        print_field("frontier", found.frontier)
     _head("hosts of the site" if found.kind == "site" else "hosts of its site", len(found.hosts), found.hosts_total)
     for host in found.hosts:
         console.print(f"  [green]{escape(host.host)}[/]  {host.known:,} known, {host.visited:,} visited")
@@ -290,15 +185,17 @@ def print_site(found: SiteDetails) -> None:
 
 def _print_host_state(state: HostDetails) -> None:
     console.print(f"[bold]{escape(state.host)}[/]")
-    _line("politeness", f"delay {state.delay_s:g} s; {state.visits:,} visits made, {state.waiting:,} URLs waiting")
+    print_field(
+        "politeness", f"delay {state.delay_s:g} s; {state.visits:,} visits made, {state.waiting:,} URLs waiting"
+    )
     if state.trouble or state.failures:
-        _line("trouble", f"{host_trouble(state.trouble)} ({state.failures} failures in a row)")
+        print_field("trouble", f"{host_trouble(state.trouble)} ({state.failures} failures in a row)")
     if state.robots_status is None:
-        _line("robots.txt", "not fetched yet")
+        print_field("robots.txt", "not fetched yet")
         return
     lines = state.robots.strip().splitlines()
-    _line("robots.txt", f"status {state.robots_status}, valid until {format_time(state.robots_expires_at)}")
+    print_field("robots.txt", f"status {state.robots_status}, valid until {format_time(state.robots_expires_at)}")
     for line in lines[:VISITS_SHOWN]:
-        _line("", line[:120])
+        print_field("", line[:120])
     if len(lines) > VISITS_SHOWN:
-        _line("", f"… {len(lines) - VISITS_SHOWN:,} more lines")
+        print_field("", f"… {len(lines) - VISITS_SHOWN:,} more lines")

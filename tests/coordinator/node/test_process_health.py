@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from tarrafa.clock import boottime
-from tarrafa.coordinator.node import health
-from tarrafa.coordinator.node.health import NodeHealth
+from tarrafa.coordinator.node import process_health
 from tarrafa.coordinator.node.messages import NodeHeartbeat, decode_message
+from tarrafa.coordinator.node.process_health import NodeHealth
 from tarrafa.crawl.supervisor.child_processes import ChildProcessState
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import ProcessHeartbeat
@@ -21,7 +21,7 @@ from tarrafa.runtime.heartbeat import ProcessHeartbeat
 def clock(monkeypatch):
     """Boot time, moved by hand."""
     now = [boottime()]
-    monkeypatch.setattr(health, "boottime", lambda: now[0])
+    monkeypatch.setattr(process_health, "boottime", lambda: now[0])
     return now
 
 

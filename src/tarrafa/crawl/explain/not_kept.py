@@ -1,0 +1,60 @@
+"""Says why a URL that was visited or refused is not kept, or is kept and not in the search index.
+
+Promises: pure; every state without a page has a reason, by the meaning of its status or by a sentence here.
+"""
+
+from tarrafa.config import Collection
+from tarrafa.crawl.explain.graph_lookup import GraphFacts
+from tarrafa.crawl.scope.traps import trap_reason
+from tarrafa.frontier.messages import UrlFacts
+from tarrafa.i18n import Message, message
+from tarrafa.model import REDIRECTS, Status
+
+
+def not_kept_reason(collection: Collection, known: UrlFacts, graph: GraphFacts) -> Message | str:
+    """The reason, where the status alone does not say it; empty where there is nothing to say."""
+    if known.state == "fetched":
+        return message("kept, but not in the search index: the page says noindex") if graph.noindex else ""
+    if known.status is None:
+        return ""
+    if known.status < 0:
+        return _refusal(collection, known)
+    if known.state != "dropped":
+        return ""
+    return _response(known.status, known.role, graph.redirect)
+
+
+def _response(status: int, role: str, target: str) -> Message:
+    """Why a response with an HTTP status is not kept."""
+    if status in REDIRECTS:
+        return message("it redirects to {target}", target=target) if target else message("it redirects elsewhere")
+    if status != 200:
+        return message("only a response with status 200 is kept")
+    if role != "page":
+        return message("a sitemap or feed: its URLs are read, and it is not kept as a page")
+    if target:
+        return message("the page sends its readers on to {target} (meta refresh)", target=target)
+    return message("the page sends its readers on (meta refresh)")
+
+
+def _refusal(collection: Collection, known: UrlFacts) -> Message | str:
+    """The setting behind one of our own statuses."""
+    scope, status = collection.scope, known.status
+    if status == Status.TRAP:
+        return trap_reason(known.url) or message("URLs of the same pattern brought nothing new for a long time")
+    if status == Status.COPY:
+        return message(
+            "copies_max = {copies}, alike_max = {alike}: other pages said the same before",
+            copies=scope.copies_max,
+            alike=scope.alike_max,
+        )
+    if status in (Status.LANGUAGE_OUTSIDE, Status.LANGUAGE_NOT_WANTED):
+        return f"[scope] languages = {', '.join(scope.languages)}"
+    settings = {
+        Status.HOST_FULL: f"host_pages_max = {scope.host_pages_max:,}, site_hosts_max = {scope.site_hosts_max:,}",
+        Status.TYPE_NOT_WANTED: f"[scope] types = {', '.join(scope.types)}",
+        Status.TOO_LARGE: f"[scope] size_max = {scope.size_max:,}",
+        Status.NOT_STRUCTURED: f"[scope] keep = {scope.keep} {', '.join(scope.vocabularies)}".rstrip(),
+        Status.REDIRECTS_EXCEEDED: f"[fetch] redirects_max = {collection.fetch.redirects_max}",
+    }
+    return settings.get(Status(status), "") if status in set(Status) else ""

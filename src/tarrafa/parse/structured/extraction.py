@@ -1,0 +1,130 @@
+"""Extracts the structured data of a page (RDFa, JSON-LD, microdata) as N-Quads: the public `extract`.
+
+Promises: RDFa, JSON-LD and microdata give one set of statements. Any bytes give valid N-Quads, bounded (see
+`parse.rdf.nquads`), and the same bytes give the same statements. Nothing is ever fetched. The three syntaxes never
+share a blank node. XHTML is read as XML where it is well-formed; everything else is read as HTML.
+Knows nothing of links, text or visits.
+"""
+
+import re
+from html import escape
+from html.entities import html5
+from typing import Literal, NamedTuple
+
+from turbohtml import Document, HTMLParseError, parse_xml
+from turbohtml import parse as parse_html
+
+from tarrafa.parse import charset
+from tarrafa.parse.rdf.entity import collect_entities, vocabularies
+from tarrafa.parse.rdf.nquads import StatementSet
+from tarrafa.parse.structured import microdata
+from tarrafa.parse.structured.iri_resolution import BaseIri
+from tarrafa.parse.structured.jsonld import jsonld_extractor
+from tarrafa.parse.structured.rdfa import rdfa_extractor
+from tarrafa.parse.structured.rdfa.initial_context import HostLanguage
+
+BODY_BYTES_MAX = 16 << 20  # bytes beyond it are not read
+XHTML_TYPES = frozenset({"application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
+
+_entity = re.compile(r"&([A-Za-z][A-Za-z0-9]*;)")
+_CDATA, _CDATA_END = "<![CDATA[", "]]>"
+_XML_NAMES = frozenset({"amp;", "lt;", "gt;", "quot;", "apos;"})
+
+Syntax = Literal["rdfa", "jsonld", "microdata"]
+
+
+class StructuredData(NamedTuple):
+    """The statements of a page, their vocabularies, and the number of unreadable JSON-LD blocks."""
+
+    statements: str = ""
+    vocabularies: tuple[str, ...] = ()
+    unread: int = 0
+
+
+NO_STRUCTURED_DATA = StructuredData()
+
+
+def extract(body: bytes, url: str, content_type: str, *, only: Syntax | None = None) -> str:
+    """The statements of a page, as N-Quads; `only` restricts them to one syntax. A URL whose fragment names a block of
+    JSON-LD selects that block; with JSON-LD `only`, a fragment that names no block gives nothing (JSON-LD 1.1 §7.3).
+    """
+    markup, _ = charset.decode(body[:BODY_BYTES_MAX], content_type, "")
+    document = parse_xhtml(markup) if is_xhtml(content_type) else None
+    host: HostLanguage = "html" if document is None else "xhtml"
+    if document is None:
+        document = parse_html(markup, positions=False)
+    element = document.select_one("base[href]")
+    base = (element.attr("href") or "") if element is not None else ""
+    url, _, fragment = url.partition("#")
+    named = only == "jsonld" or any(script.attr("id") == fragment for script in document.select("script[id]"))
+    return _extract_statements(document, url, base, host, only, target=fragment if named else "")[0].to_nquads()
+
+
+def extract_from_tree(
+    document: Document, markup: str, url: str, base: str, content_type: str, *, careful: bool = False
+) -> StructuredData:
+    """Like `extract`, for a page that is already parsed, with the other facts that a crawl needs. `base` is the href of
+    the base element, if there is one. `careful`: raise `SandboxRequired` for a block that needs the JSON-LD parser,
+    which may end the process.
+    """
+    tree = parse_xhtml(markup) if is_xhtml(content_type) else None
+    host: HostLanguage = "html" if tree is None else "xhtml"
+    statements, unread = _extract_statements(tree or document, url, base, host, careful=careful)
+    if not len(statements):
+        return StructuredData(unread=unread) if unread else NO_STRUCTURED_DATA
+    return StructuredData(statements.to_nquads(), vocabularies(collect_entities(statements)), unread)
+
+
+def _extract_statements(
+    document: Document,
+    url: str,
+    base: str,
+    host: HostLanguage,
+    only: Syntax | None = None,
+    *,
+    target: str = "",
+    careful: bool = False,
+) -> tuple[StatementSet, int]:
+    statements, unread = StatementSet(), 0
+    seen_from = BaseIri(url).resolve(base.strip()) if base else url
+    if only in (None, "rdfa"):
+        rdfa_extractor.extract(document, seen_from, statements, host, location=url)
+    if only in (None, "microdata"):
+        microdata.extract(document, seen_from, statements)
+    if only in (None, "jsonld"):
+        unread = jsonld_extractor.extract(document, seen_from, statements, target=target, careful=careful)
+    return statements, unread
+
+
+def is_xhtml(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() in XHTML_TYPES
+
+
+def parse_xhtml(markup: str) -> Document | None:
+    """The document read as XML; None if it is not well-formed: browsers show an error, we read it as HTML. HTML's named
+    characters are known without a DTD. Other declarations of a doctype are ignored, so no entity can expand.
+    """
+    markup = _without_cdata(markup.removeprefix("\ufeff"))
+    if "&" in markup:
+        markup = _entity.sub(_numbered, markup)
+    try:
+        return parse_xml(markup)
+    except (HTMLParseError, ValueError):
+        return None
+
+
+def _without_cdata(markup: str) -> str:
+    """The markup with CDATA sections as text. (A regular expression would be quadratic in unclosed sections.)"""
+    parts: list[str] = []
+    place = 0
+    while (start := markup.find(_CDATA, place)) >= 0 and (end := markup.find(_CDATA_END, start)) >= 0:
+        parts += markup[place:start], escape(markup[start + len(_CDATA) : end], quote=False)
+        place = end + len(_CDATA_END)
+    return "".join((*parts, markup[place:])) if parts else markup
+
+
+def _numbered(found: re.Match[str]) -> str:
+    characters = html5.get(found[1])
+    if characters is None or found[1] in _XML_NAMES:
+        return found[0]
+    return "".join(f"&#{ord(character)};" for character in characters)
