@@ -81,11 +81,13 @@ def join_url_id(high: int, low: int) -> UrlId:
 
 
 class LinkStanding(NamedTuple):
-    """Anchors, in-links and rank of a page, as known when it is indexed. `rank`: PageRank times the number of pages."""
+    """Anchors, in-links and rank of a page, as known when it is indexed. `rank`: PageRank times the number of pages;
+    a page that the graph does not know has the mean.
+    """
 
     anchors: Sequence[str] = ()
     in_links: int = 0
-    rank: float = 0.0
+    rank: float = 1.0
 
 
 NO_STANDING = LinkStanding()
