@@ -26,7 +26,7 @@ from tarrafa.simulate.collection_forecast import CollectionForecast, forecast, r
 from tarrafa.simulate.learning_cost import measure_learning_cost
 from tarrafa.simulate.matplotlib_plots import Series, check_can_plot, draw_bars, draw_classic, draw_lines
 from tarrafa.simulate.periodic_crawl import draw_curves, periodic_freshness
-from tarrafa.simulate.process_comparison import compare_processes, comparison_table
+from tarrafa.simulate.policy_comparison import compare_processes, comparison_table
 from tarrafa.simulate.scenario import read_scenario
 from tarrafa.simulate.steady_state import compare_steady
 

@@ -19,8 +19,8 @@ from tarrafa.errors import DataError, TarrafaError, Unreachable
 from tarrafa.frontier.address import Address, connect, local_address
 from tarrafa.frontier.messages import FIRST_HOST, CollectionRow, CollectionStatus, RevisitPage
 from tarrafa.frontier.store.sqlite_frontier import for_each_revisit_page, read_collections, read_overview
-from tarrafa.report.histograms import distribution
 from tarrafa.report.schema import FreshnessSummary
+from tarrafa.report.tables import distribution
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -86,11 +86,11 @@ async def read_frontier_facts(data: DataDirectory, name: str, address: Address |
             if found.status is None or not found.status.keeps_fresh:
                 return found
             number = next(row.id for row in rows if row.name == name)
-            beliefs, host, url = FreshnessAccumulator(now), FIRST_HOST, b""
+            accumulator, host, url = FreshnessAccumulator(now), FIRST_HOST, b""
             while some := await frontier.revisit_pages(number, host, url, PAGES_PER_CALL):
-                beliefs.add_pages(some)
+                accumulator.add_pages(some)
                 host, url = some[-1].host, some[-1].id
-            return ReportFrontierFacts(now, found.status, found.config, beliefs.summary(), found.others)
+            return ReportFrontierFacts(now, found.status, found.config, accumulator.summary(), found.others)
         finally:
             await frontier.close()
     except TarrafaError as error:
@@ -105,9 +105,9 @@ def _read_offline(data: DataDirectory, name: str, now: float) -> ReportFrontierF
     found = _facts_of(name, now, statuses, read_collections(data.frontier))
     if found.status is None or not found.status.keeps_fresh:
         return found
-    beliefs = FreshnessAccumulator(now)
-    for_each_revisit_page(data.frontier, name, beliefs.add_pages)
-    return ReportFrontierFacts(now, found.status, found.config, beliefs.summary(), found.others)
+    accumulator = FreshnessAccumulator(now)
+    for_each_revisit_page(data.frontier, name, accumulator.add_pages)
+    return ReportFrontierFacts(now, found.status, found.config, accumulator.summary(), found.others)
 
 
 def _facts_of(
