@@ -356,8 +356,9 @@ class LocalShard:
             # Stable: a match that was not read would stand behind its equals.
             best = sorted(range(len(ids)), key=scores.__getitem__, reverse=True)[:limit]
             if matches.total <= reading or reading >= RERANKED_MAX or scores[best[-1]] >= last * gain_max:
-                chosen = [[values[place] for place in best] for values in (scores, ids, standings)]
-                return matches.total, _candidates(matches.at(best), *chosen)
+                chosen, own = matches.at(best), [scores[place] for place in best]
+                keys, known_of = [ids[place] for place in best], [standings[place] for place in best]
+                return matches.total, _candidates(chosen, own, keys, known_of)
             reading = min(RERANKED_TIMES * reading, RERANKED_MAX)
 
     def _scores(
