@@ -22,7 +22,16 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, IndexShards, Listen, NodeName, TokenFile
+from tarrafa.cli.options import (
+    DEFAULT_DATA,
+    Data,
+    FrontierAddress,
+    IndexShards,
+    Listen,
+    NodeName,
+    TokenFile,
+    existing_data,
+)
 from tarrafa.cli.output import PLAIN_EVERY_S, CleanConsole
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
@@ -42,12 +51,13 @@ from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.frontier.rpc.frontier_server import parse_listen_address
+from tarrafa.frontier.store.clock_reset import reset_clock
 from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.i18n import ENGLISH, Message, message
 from tarrafa.index import shards
 from tarrafa.model import STATUS_MEANING, Status, host_trouble
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.terminal import print_note
+from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.runtime.token import load_token
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -61,7 +71,7 @@ HINTS = {
     Status.ADDRESS_REFUSED: "private addresses were refused; [network] allow_private = true allows them",
 }
 
-frontier_app = typer.Typer(no_args_is_help=True, help="Serve the frontier to workers on other machines.")
+frontier_app = typer.Typer(no_args_is_help=True, help="Serve the frontier to workers elsewhere; reset its clock.")
 
 
 def crawl(
@@ -128,6 +138,24 @@ def serve_frontier(
             ) from None
 
     raise typer.Exit(run_until_interrupted(until_interrupted))
+
+
+@frontier_app.command("reset-clock")
+def reset_frontier_clock(data: Data = DEFAULT_DATA) -> None:
+    """Set the frontier's clock back to this machine's, if it was ahead.
+
+    Use it after this machine's clock was wrong, with nothing running on the frontier. All times that lie in the future
+    move back by the difference; delays are kept. Dates of archived records stay.
+    """
+    reset = reset_clock(existing_data(data).frontier, Clock.from_environment())
+    said = f"frontier: its clock was set back by {reset.moved_s:,.0f} s"
+    if not reset.moved_s:
+        said = "frontier: its clock was not set back"
+    if reset.still_ahead_s:
+        said += f"; it is {reset.still_ahead_s:,.0f} s ahead of this machine's: a collection was deleted at that time"
+    elif not reset.moved_s:
+        said += ": it is not ahead of this machine's"
+    print_line(said)
 
 
 def worker(
