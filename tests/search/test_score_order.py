@@ -38,7 +38,7 @@ def linked_pages() -> list[VisitRecord]:
 
 
 @pytest.fixture(scope="module")
-def searchers(tmp_path_factory) -> Iterator[dict[str, Searcher]]:
+def searchers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Searcher]]:
     root = tmp_path_factory.mktemp("order")
     whole, four = divided(root / "whole", "1", linked_pages()), divided(root / "four", "4", linked_pages())
     halves = [divided(root / f"half{n}", f"{n}/2", linked_pages()) for n in (1, 2)]
