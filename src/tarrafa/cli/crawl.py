@@ -37,6 +37,7 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.config.sections import ScheduleConfig
 from tarrafa.coordinator.store import store_path
+from tarrafa.crawl.explain.frontier_lookup import silence_notice
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, shown_state
 from tarrafa.crawl.supervisor.frontier_link import (
@@ -45,8 +46,16 @@ from tarrafa.crawl.supervisor.frontier_link import (
     RemoteFrontierLink,
 )
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
+from tarrafa.crawl.supervisor.watchdog import silent_processes
 from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
-from tarrafa.frontier.address import FRONTIER_VARIABLE, Address, UnixSocket, connect, from_command_line, local_address
+from tarrafa.frontier.address import (
+    FRONTIER_VARIABLE,
+    Address,
+    UnixSocket,
+    connect,
+    connect_reader,
+    from_command_line,
+)
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
@@ -57,6 +66,7 @@ from tarrafa.i18n import ENGLISH, Message, message
 from tarrafa.index import shards
 from tarrafa.model import STATUS_MEANING, Status, host_trouble
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.heartbeat import is_supervised
 from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.runtime.token import load_token
 
@@ -65,6 +75,7 @@ WATCH_EVERY_S = 0.5
 START_TIMEOUT_S = 10.0  # the process that owns the directory may still be starting
 UNFINISHED_STATES = ("running", "paused")  # a paused collection may be resumed
 INTERRUPTED = 130
+FRONTIER_STARTS = "the frontier server is being started: this is the state of its file"
 ROOTS_SHOWN = 10
 HINTS = {
     Status.HOST_GIVEN_UP: "hosts that did not answer were given up; the same command tries them again",
@@ -389,7 +400,7 @@ async def _watch_other_process(
             try:
                 overview = await link.frontier.overview()
             except Unreachable:
-                if not is_remote:
+                if not is_remote and not is_supervised(supervisor.data):
                     yield await fetch_overview(supervisor.data)
                     return
                 await link.wait_until_reachable()
@@ -443,19 +454,29 @@ async def print_roots(data: DataDirectory, collection: Collection, address: Addr
 
 
 async def fetch_overview(data: DataDirectory, address: Address | None = None) -> FrontierOverview:
-    """Overview of the frontier at that address; else of the running local frontier, else of its file."""
+    """Overview of the frontier at that address; else of the running local frontier, else of its file. Its notes name
+    the processes of this data directory that are silent."""
     if address is None:
         data.check_version()
     try:
-        frontier = await connect(address or local_address(data))
+        frontier = await connect_reader(data, address)
     except Unreachable:
         if address is not None:
             raise
-        return _mark_interrupted(data, read_overview(data.frontier))
+        overview = read_overview(data.frontier)
+        if is_supervised(data):
+            return msgspec.structs.replace(overview, notes=[FRONTIER_STARTS])
+        return _mark_interrupted(data, overview)
     try:
-        return await frontier.overview()
+        overview = await frontier.overview()
+        notices = [str(one.message) for one in silent_processes(data)]
+    except Unreachable as error:
+        if address is not None:
+            raise
+        overview, notices = read_overview(data.frontier), [str(silence_notice(data, error))]
     finally:
         await frontier.close()
+    return msgspec.structs.replace(overview, notes=[*overview.notes, *notices])
 
 
 async def set_collection_state(
@@ -478,7 +499,7 @@ def resume_command(data: DataDirectory) -> str:
 
 
 def _mark_interrupted(data: DataDirectory, overview: FrontierOverview) -> FrontierOverview:
-    """No process owns the file, so nothing runs: a collection that was running when its owner died is paused."""
+    """No supervisor lives, so nothing runs: a collection that was running when its owner died is paused."""
     reason = message("interrupted; {command} goes on where it was", command=resume_command(data))
     collections = [
         msgspec.structs.replace(one, state="paused", reason=reason) if one.state == "running" else one
