@@ -1,6 +1,5 @@
 """Commands `tarrafa simulate`: simulations of revisit policies."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -142,7 +141,7 @@ def simulate(
         typer.echo(context.get_help())
         raise typer.Exit
     _check_plot(plot)
-    described, pages = asyncio.run(read_collection_pages(DataDirectory(data), collection))
+    described, pages = read_collection_pages(DataDirectory(data), collection)
     with StepProgress("simulate") as steps:
         found = forecast(described, pages, Clock.from_environment().now(), policy, rate, steps.show)
     if plot is not None:
