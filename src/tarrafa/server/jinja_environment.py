@@ -45,7 +45,7 @@ BADGES = {
     "application/vnd.oasis.opendocument.presentation": "ODP",
 }  # fmt: skip
 BADGE_CHARS_MAX = 8
-FACTOR_KINDS = frozenset({"links", "recent", "curated"})  # kinds of parts of a score
+FACTOR_KINDS = frozenset({"links", "recent", "curated", "site"})  # kinds of parts of a score
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class ScoreExplanation:
 
     @property
     def score(self) -> float:
-        return self.sum * prod(part.value for part in self.factors)
+        return (self.sum if self.parts else 1.0) * prod(part.value for part in self.factors)  # 1: only conditions
 
 
 def results_pager(page: int, total: int) -> Pager:
