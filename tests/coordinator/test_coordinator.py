@@ -11,7 +11,7 @@ from tarrafa.coordinator.definitions.versions import BY_COMMAND_LINE
 from tarrafa.crawl.supervisor.supervisor import ROOTS_PER_CALL, submit_collection
 from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER
 from tarrafa.errors import ConfigError, EditConflict, FrontierError, Unreachable
-from tarrafa.frontier.messages import CollectionRow
+from tarrafa.frontier.messages import CollectionRow, FrontierOverview
 from tarrafa.i18n import PORTUGUESE, Message
 from tests.coordinator.coordinator_harness import (
     HOUR,
@@ -79,6 +79,32 @@ async def test_one_that_came_by_another_way_is_taken_up_as_it_is(harness: Coordi
     assert [run.number for run in harness.ledger.runs("news")] == [1]
     await harness.coordinator.actions.act("news", "pause", "ana")
     assert (await harness.state())[0] == "paused"
+
+
+async def test_a_run_made_before_there_was_a_coordinator_has_its_numbers_and_its_own_end(
+    harness: CoordinatorHarness,
+) -> None:
+    await submit_collection(harness.frontier, a_collection())
+    assert len(await visit(harness, 2)) == 2
+    await harness.frontier.set_state("news", "finished", "everything in reach was visited")
+    (status,) = (await harness.frontier.overview()).collections
+    await harness.look(START + 3 * HOUR)
+    (run,) = harness.coordinator.runs.all_of("news")
+    assert (run.pages, run.requests, run.visits) == (status.fetched, status.requests, status.visits)
+    assert (run.pages, run.ended) == (2, START)
+
+
+async def test_a_collection_that_does_not_run_has_no_rates(harness: CoordinatorHarness) -> None:
+    """Visits that end after a pause bring bytes."""
+    await harness.coordinator.actions.create(a_collection(), "ana", start=True)
+    await harness.look()
+    await harness.coordinator.actions.act("news", "pause", "ana")
+    (status,) = (await harness.frontier.overview()).collections
+    harness.clock.moment[0] += 1.0
+    late = replace(status, bytes=status.bytes + 1_000_000, visits=status.visits + 2)
+    await harness.coordinator.tick(FrontierOverview([late], []))
+    sample = harness.coordinator.monitor.snapshot().collection("news").sample
+    assert (sample.bytes, sample.pages_per_s, sample.bytes_per_s) == (1_000_000, 0.0, 0.0)
 
 
 async def test_it_starts_at_its_date_and_not_before(harness: CoordinatorHarness) -> None:

@@ -307,7 +307,7 @@ def test_many_rows_lie_in_a_file_and_add_up_to_the_same(tmp_path, monkeypatch):
 
 
 def test_what_the_web_makes_up_without_end_is_one_row(tmp_path, monkeypatch):
-    monkeypatch.setattr(visit_rows.NameInterner.__init__, "__defaults__", (10,))
+    monkeypatch.setattr(visit_rows, "NAMES_MAX", 10)
     found = report_of(tmp_path, *(a_visit(f"{A}/{n}", n, type=f"text/x-{n}") for n in range(30)))
     assert counted(found.types)[visit_rows.OTHER] == 20
     assert len(found.types) == 11

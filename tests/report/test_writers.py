@@ -12,7 +12,6 @@ from tarrafa.i18n import ENGLISH, PORTUGUESE
 from tarrafa.model import status_name
 from tarrafa.report import plots, writers
 from tarrafa.report.comparison import compare_reports
-from tarrafa.report.histograms import distribution
 from tarrafa.report.layout import language_label, lay_out
 from tarrafa.report.report_builder import build_report
 from tarrafa.report.schema import (
@@ -24,6 +23,7 @@ from tarrafa.report.schema import (
     SearchTime,
     StoragePart,
 )
+from tarrafa.report.tables import distribution
 from tests.report.sample_archives import NAME, T, a_visit, an_archive
 
 EVIL = "<script>alert(1)</script>|x|\n# \"'&amp;`$\\frac{1}{"

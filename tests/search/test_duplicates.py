@@ -249,7 +249,7 @@ def a_candidate(
     headline: int,
     length: int,
 ) -> Candidate:
-    return Candidate(score, key, in_links, (0, place), content, near, headline, length, 0, score)
+    return Candidate(score, key, in_links, (0, place), content, near, headline, length, 0)
 
 
 def _pages(simhashes: list[int | None], drawn: list[tuple[int | None, int, int, int, float]]) -> list[RankedCandidate]:

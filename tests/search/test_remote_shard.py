@@ -48,7 +48,7 @@ def a_shard(url: str, limit_s: float = PATIENCE_S, token: Token = TOKEN) -> Remo
     return RemoteShard(url, token, limit_s, pause_s=NEVER_S)
 
 
-GOOD = Candidate(1.0, b"i" * 16, 0, (0, 0), None, None, None, 1, 1, 1.0)
+GOOD = Candidate(1.0, b"i" * 16, 0, (0, 0), None, None, None, 1, 1)
 BETTER = msgspec.structs.replace
 GARBAGE = {
     "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n",
@@ -64,7 +64,6 @@ GARBAGE = {
     "no id": packed((1, 1, [BETTER(GOOD, id=b"short")])),
     "no place": packed((1, 1, [BETTER(GOOD, place=(-1, 0))])),
     "no score": packed((1, 1, [BETTER(GOOD, score=math.nan)])),
-    "no order": packed((1, 1, [BETTER(GOOD, order=math.inf)])),
     "more than asked for": packed((1, 9, [GOOD] * 9)),
     "trouble": reply(msgspec.msgpack.encode("it\nhurts " * 500), 500),
     "no sentence": reply(msgspec.msgpack.encode(7), 500),

@@ -345,9 +345,8 @@ def test_a_shard_that_is_known_to_be_away_is_named_whatever_it_is_asked(halves):
 # -- merging ----------------------------------------------------------------------------------------------------------
 
 
-def a_candidate(number: int, order: float, score: float | None = None) -> Candidate:
-    rank = order if score is None else score
-    return Candidate(rank, number.to_bytes(16), 0, (0, number), None, None, None, 9, 0, order)
+def a_candidate(number: int, score: float) -> Candidate:
+    return Candidate(score, number.to_bytes(16), 0, (0, number), None, None, None, 9, 0)
 
 
 def a_block(*candidates: Candidate) -> CandidateBlock:
@@ -361,11 +360,11 @@ def test_less_of_a_merged_answer_is_the_beginning_of_more(orders, limit):
     whole = merge_blocks(blocks, 1000)
     few = merge_blocks([CandidateBlock(1, block.total, block.candidates[:limit]) for block in blocks], limit)
     assert few == whole[:limit]
-    assert [one.candidate.order for one in whole] == sorted((n for some in orders for n in some), reverse=True)
+    assert [one.candidate.score for one in whole] == sorted((n for some in orders for n in some), reverse=True)
 
 
 def test_within_a_block_scores_rank_and_ids_break_ties():
-    block = [RankedCandidate(a_candidate(number, 1.0, score), 0) for number, score in ((3, 1.0), (1, 1.0), (2, 5.0))]
+    block = [RankedCandidate(a_candidate(number, score), 0) for number, score in ((3, 1.0), (1, 1.0), (2, 5.0))]
     assert [int.from_bytes(one.candidate.id) for one in rank_block(block)] == [2, 1, 3]
 
 

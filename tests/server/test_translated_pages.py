@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tarrafa.crawl.supervisor.supervisor import STOPPED_REASON
 from tarrafa.errors import QueryError
+from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.i18n import PORTUGUESE, Message
 from tarrafa.model import STATUS_MEANING, Status, host_trouble
 from tarrafa.search.query_parser import parse
@@ -18,6 +20,7 @@ from tarrafa.server.entities.params import OPERATORS
 from tarrafa.server.search.params import SORT_NAMES, SWITCH_PARAMS, SWITCH_TEXTS, TIME_NAMES, TIME_RANGE_DAYS
 from tarrafa.triples.entity_query import EntityQuery
 from tarrafa.triples.entity_reader import EntityReader
+from tests.server.conftest import RunningSite
 
 SOURCE = Path(__file__).parents[2] / "src" / "tarrafa"
 ERRORS_FOR_READERS = {"QueryError", "ShardUnavailable", "UnknownResource", "Forbidden"}
@@ -85,3 +88,14 @@ def test_no_template_has_words_outside_the_translator():
         said = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", "", path.read_text(), flags=re.DOTALL)
         text = re.sub(r"<[^>]*>", "", said)
         assert [word for word in text.split() if not allowed.fullmatch(word)] == [], path.name
+
+
+def test_the_state_of_a_crawl_and_its_reason_are_in_the_language_of_the_reader(small):
+    async def paused() -> FrontierOverview:
+        return FrontierOverview([CollectionStatus("small", "paused", STOPPED_REASON, 1, 1, 1, 0, 1, 0.0)], [])
+
+    with RunningSite(small, paused) as site:
+        text = site.get("/status?hl=pt")[1]
+    assert "pausada" in text
+    assert PORTUGUESE.render(STOPPED_REASON).partition(";")[0] in text
+    assert "paused" not in text

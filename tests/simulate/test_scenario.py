@@ -11,11 +11,12 @@ from tarrafa.simulate.policy_comparison import (
     HEADINGS,
     ScenarioReport,
     build_web,
+    compare_processes,
+    comparison_table,
     markdown_table,
     report_rows,
     run_scenario,
 )
-from tarrafa.simulate.process_comparison import compare_processes, comparison_table
 from tarrafa.simulate.scenario import read_scenario
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "simulate" / "example.toml"

@@ -81,7 +81,9 @@ COMMANDS = {
     "takedown": Command(OPERATE, "takedown:app", "Take down a URL, host or site from crawl and search."),
     "curation": Command(OPERATE, "search:curation_app", "Check the search curation file (synonyms, pinned sites)."),
     "worker": Command(SEVERAL_MACHINES, "crawl:worker", "Run workers here for a frontier on another machine."),
-    "frontier": Command(SEVERAL_MACHINES, "crawl:frontier_app", "Serve the frontier to workers on other machines."),
+    "frontier": Command(
+        SEVERAL_MACHINES, "crawl:frontier_app", "Serve the frontier to workers elsewhere; reset its clock."
+    ),
     "report": Command(SCIENCE, "report:report", "Write the report of a collection: tables and plots."),
     "testweb": Command(SCIENCE, "demo:testweb", "Serve a synthetic Web, for tests and benchmarks."),
     "simulate": Command(SCIENCE, "simulate:app", "Simulate revisit policies."),

@@ -29,6 +29,7 @@ from tarrafa.frontier.address import Address, from_command_line, local_address
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.i18n import Message, Translator, message, translator
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.heartbeat import is_supervised
 from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.takedown import CurrentTakedowns
 
@@ -186,7 +187,7 @@ def add(
     try:
         state, reason = asyncio.run(submit())
     except Unreachable:
-        if address is not None:
+        if address is not None or is_supervised(directory):
             raise
         raise Unreachable(f"{directory.root}: nothing runs here; start `tarrafa node` first") from None
     print_line(f"{collection.name}: added; {_next_step_text(collection, state, reason)}")
@@ -263,7 +264,7 @@ async def control_collection(
             address or local_address(data), name, STATE_AFTER[action], reason, again=action == "start"
         )
     except Unreachable:
-        if address is not None:
+        if address is not None or is_supervised(data):
             raise
         raise Unreachable(f"{data.root}: nothing runs here; {resume_command(data)} goes on where it was") from None
     return STATE_AFTER[action]

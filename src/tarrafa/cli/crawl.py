@@ -22,12 +22,22 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, IndexShards, Listen, NodeName, TokenFile
+from tarrafa.cli.options import (
+    DEFAULT_DATA,
+    Data,
+    FrontierAddress,
+    IndexShards,
+    Listen,
+    NodeName,
+    TokenFile,
+    existing_data,
+)
 from tarrafa.cli.output import PLAIN_EVERY_S, CleanConsole, counted
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.config.sections import ScheduleConfig
 from tarrafa.coordinator.store import store_path
+from tarrafa.crawl.explain.frontier_lookup import silence_notice
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, shown_state
 from tarrafa.crawl.supervisor.frontier_link import (
@@ -36,18 +46,28 @@ from tarrafa.crawl.supervisor.frontier_link import (
     RemoteFrontierLink,
 )
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
+from tarrafa.crawl.supervisor.watchdog import silent_processes
 from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
-from tarrafa.frontier.address import FRONTIER_VARIABLE, Address, UnixSocket, connect, from_command_line, local_address
+from tarrafa.frontier.address import (
+    FRONTIER_VARIABLE,
+    Address,
+    UnixSocket,
+    connect,
+    connect_reader,
+    from_command_line,
+)
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.frontier.rpc.frontier_server import parse_listen_address
+from tarrafa.frontier.store.clock_reset import reset_clock
 from tarrafa.frontier.store.sqlite_frontier import read_overview
 from tarrafa.i18n import ENGLISH, Message, message
 from tarrafa.index import shards
 from tarrafa.model import STATUS_MEANING, Status, host_trouble
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.terminal import print_note
+from tarrafa.runtime.heartbeat import is_supervised
+from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.runtime.token import load_token
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -55,13 +75,14 @@ WATCH_EVERY_S = 0.5
 START_TIMEOUT_S = 10.0  # the process that owns the directory may still be starting
 UNFINISHED_STATES = ("running", "paused")  # a paused collection may be resumed
 INTERRUPTED = 130
+FRONTIER_STARTS = "the frontier server is being started: this is the state of its file"
 ROOTS_SHOWN = 10
 HINTS = {
     Status.HOST_GIVEN_UP: "hosts that did not answer were given up; the same command tries them again",
     Status.ADDRESS_REFUSED: "private addresses were refused; [network] allow_private = true allows them",
 }
 
-frontier_app = typer.Typer(no_args_is_help=True, help="Serve the frontier to workers on other machines.")
+frontier_app = typer.Typer(no_args_is_help=True, help="Serve the frontier to workers elsewhere; reset its clock.")
 
 
 def crawl(
@@ -128,6 +149,24 @@ def serve_frontier(
             ) from None
 
     raise typer.Exit(run_until_interrupted(until_interrupted))
+
+
+@frontier_app.command("reset-clock")
+def reset_frontier_clock(data: Data = DEFAULT_DATA) -> None:
+    """Set the frontier's clock back to this machine's, if it was ahead.
+
+    Use it after this machine's clock was wrong, with nothing running on the frontier. All times that lie in the future
+    move back by the difference; delays are kept. Dates of archived records stay.
+    """
+    reset = reset_clock(existing_data(data).frontier, Clock.from_environment())
+    said = f"frontier: its clock was set back by {reset.moved_s:,.0f} s"
+    if not reset.moved_s:
+        said = "frontier: its clock was not set back"
+    if reset.still_ahead_s:
+        said += f"; it is {reset.still_ahead_s:,.0f} s ahead of this machine's: a collection was deleted at that time"
+    elif not reset.moved_s:
+        said += ": it is not ahead of this machine's"
+    print_line(said)
 
 
 def worker(
@@ -361,7 +400,7 @@ async def _watch_other_process(
             try:
                 overview = await link.frontier.overview()
             except Unreachable:
-                if not is_remote:
+                if not is_remote and not is_supervised(supervisor.data):
                     yield await fetch_overview(supervisor.data)
                     return
                 await link.wait_until_reachable()
@@ -415,19 +454,29 @@ async def print_roots(data: DataDirectory, collection: Collection, address: Addr
 
 
 async def fetch_overview(data: DataDirectory, address: Address | None = None) -> FrontierOverview:
-    """Overview of the frontier at that address; else of the running local frontier, else of its file."""
+    """Overview of the frontier at that address; else of the running local frontier, else of its file. Its notes name
+    the processes of this data directory that are silent."""
     if address is None:
         data.check_version()
     try:
-        frontier = await connect(address or local_address(data))
+        frontier = await connect_reader(data, address)
     except Unreachable:
         if address is not None:
             raise
-        return _mark_interrupted(data, read_overview(data.frontier))
+        overview = read_overview(data.frontier)
+        if is_supervised(data):
+            return msgspec.structs.replace(overview, notes=[FRONTIER_STARTS])
+        return _mark_interrupted(data, overview)
     try:
-        return await frontier.overview()
+        overview = await frontier.overview()
+        notices = [str(one.message) for one in silent_processes(data)]
+    except Unreachable as error:
+        if address is not None:
+            raise
+        overview, notices = read_overview(data.frontier), [str(silence_notice(data, error))]
     finally:
         await frontier.close()
+    return msgspec.structs.replace(overview, notes=[*overview.notes, *notices])
 
 
 async def set_collection_state(
@@ -450,7 +499,7 @@ def resume_command(data: DataDirectory) -> str:
 
 
 def _mark_interrupted(data: DataDirectory, overview: FrontierOverview) -> FrontierOverview:
-    """No process owns the file, so nothing runs: a collection that was running when its owner died is paused."""
+    """No supervisor lives, so nothing runs: a collection that was running when its owner died is paused."""
     reason = message("interrupted; {command} goes on where it was", command=resume_command(data))
     collections = [
         msgspec.structs.replace(one, state="paused", reason=reason) if one.state == "running" else one

@@ -136,9 +136,8 @@ def testweb(
         print_line("Ctrl-C stops.")
 
     clock = Clock.scaled(speed) if speed != 1.0 else Clock.from_environment()
-    stats = run_web_server(
-        world, port=port, addresses=addresses, log_path=log, clock=clock, latency_s=latency, ready=ready
-    )
+    server = WebServer(world, port=port, addresses=addresses, log_path=log, clock=clock, latency_s=latency)
+    stats = run_web_server(server, ready)
     print_note(f"{stats.sentence()}")
 
 

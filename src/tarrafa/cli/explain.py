@@ -41,6 +41,8 @@ def explain(
 
 def print_explanation(found: Explanation) -> None:
     console.print(f"[bold]{escape(found.url)}[/]")
+    if found.notice:
+        print_field("frontier", found.notice)
     if found.host is not None:
         _print_host(found.host)
     if not found.collections:

@@ -16,8 +16,7 @@ from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import from_command_line
 from tarrafa.i18n import LANGUAGES, translator
 from tarrafa.report import comparison, plots, writers
-from tarrafa.report.distributed.part_requests import RemoteNodes
-from tarrafa.report.distributed.participants import ReportNode, find_participants
+from tarrafa.report.distributed.part_requests import RemoteNodes, ReportNode, find_participants
 from tarrafa.report.layout import missing_node_sentence
 from tarrafa.report.report_builder import build_report
 from tarrafa.runtime.data_dir import DataDirectory

@@ -1,6 +1,5 @@
 """Commands `tarrafa simulate`: simulations of revisit policies."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -26,7 +25,7 @@ from tarrafa.simulate.collection_forecast import CollectionForecast, forecast, r
 from tarrafa.simulate.learning_cost import measure_learning_cost
 from tarrafa.simulate.matplotlib_plots import Series, check_can_plot, draw_bars, draw_classic, draw_lines
 from tarrafa.simulate.periodic_crawl import draw_curves, periodic_freshness
-from tarrafa.simulate.process_comparison import compare_processes, comparison_table
+from tarrafa.simulate.policy_comparison import compare_processes, comparison_table
 from tarrafa.simulate.scenario import read_scenario
 from tarrafa.simulate.steady_state import compare_steady
 
@@ -141,7 +140,7 @@ def simulate(
         typer.echo(context.get_help())
         raise typer.Exit
     _check_plot(plot)
-    described, pages = asyncio.run(read_collection_pages(DataDirectory(data), collection))
+    described, pages = read_collection_pages(DataDirectory(data), collection)
     with StepProgress("simulate") as steps:
         found = forecast(described, pages, Clock.from_environment().now(), policy, rate, steps.show)
     if plot is not None:

@@ -129,7 +129,9 @@ class CollectionRuns:
         last, status = self.last(name), self._overview.status(name)
         if last is None or last.ended is not None:
             return
-        ended = replace(last, ended=self._clock.now(), state=state, reason=reason, cut=cut)
+        now = self._clock.now()
+        at = status.ended if status is not None and status.state == state and status.ended > last.began else now
+        ended = replace(last, ended=min(at, now), state=state, reason=reason, cut=cut)
         self._store.put_run(name, ended if status is None else _with_counts(ended, status))
 
     def record_changes(self, status: CollectionStatus, now: float) -> None:
@@ -147,8 +149,9 @@ class CollectionRuns:
                 self.notify(event, status.name, status.reason, (last.began, status.visits))
             self.record_end(status.name, status.state, status.reason)
         elif status.state in ENDED_STATES and last is None:  # crawled before there was a coordinator
-            began = status.started or status.created
-            self._store.put_run(status.name, CollectionRun(status.run, began, now, status.state, status.reason))
+            began, ended = status.started or status.created, status.ended or now
+            run = CollectionRun(status.run, began, ended, status.state, status.reason)
+            self._store.put_run(status.name, _with_counts(run, status))
 
     def notify(self, event: str, name: str, reason: Message | str, occasion: object) -> None:
         """Send a notice to the addresses in the collection's configuration."""
@@ -191,6 +194,6 @@ class CollectionRuns:
 def _with_counts(run: CollectionRun, status: CollectionStatus) -> CollectionRun:
     """The run with the frontier's numbers since its start."""
     return replace(
-        run, pages=status.fetched - status.earlier, known=status.known, visits=status.visits,
-        requests=status.requests - status.requests_before, failed=status.failed,
+        run, pages=status.fetched - status.earlier, known=status.known, failed=status.failed,
+        visits=status.visits - status.visits_before, requests=status.requests - status.requests_before,
     )  # fmt: skip

@@ -36,8 +36,9 @@ async def pages(
     described = collection if isinstance(collection, Collection) else load_collection(Path(collection))
     directory = DataDirectory(Path(data))
     async with AsyncExitStack() as stack:
-        running = asyncio.create_task(_crawl(directory, described, workers, started := asyncio.Event()))
-        stack.push_async_callback(_stop, running)
+        started, stopping = asyncio.Event(), asyncio.Event()
+        running = asyncio.create_task(_crawl(directory, described, workers, started, stopping))
+        stack.push_async_callback(_stop, running, stopping)
         waiting = asyncio.create_task(started.wait())
         await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
@@ -74,19 +75,22 @@ class _PageCursor:
         return bytes_behind(self._archive, self._cursor) == 0
 
 
-async def _crawl(data: DataDirectory, collection: Collection, workers: int, started: asyncio.Event) -> None:
+async def _crawl(
+    data: DataDirectory, collection: Collection, workers: int, started: asyncio.Event, stopping: asyncio.Event
+) -> None:
     """Run the crawl as supervisor, or submit it to the supervisor that runs already."""
     try:
         async with Supervisor(data, workers) as supervisor:
             await submit_collection(supervisor.frontier, collection)
             started.set()
             async for _ in supervisor.overviews():
-                pass
+                if stopping.is_set():
+                    return
     except Locked:
         frontier = await connect(local_address(data))
         await submit_collection(frontier, collection)
         started.set()
-        while await _is_running(frontier, collection.name):  # noqa: ASYNC110 (the event is in another process)
+        while not stopping.is_set() and await _is_running(frontier, collection.name):  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
         await frontier.close()
 
@@ -96,6 +100,8 @@ async def _is_running(frontier: Frontier, name: str) -> bool:
     return any(one.name == name and one.state == "running" for one in overview.collections)
 
 
-async def _stop(running: "asyncio.Task[None]") -> None:
-    running.cancel()
+async def _stop(running: "asyncio.Task[None]", stopping: asyncio.Event) -> None:
+    """Let the crawl end by itself. A cancellation could be lost: `asyncio.wait_for` of Python 3.11 drops one that comes
+    together with its result."""
+    stopping.set()
     await asyncio.gather(running, return_exceptions=True)

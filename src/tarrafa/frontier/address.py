@@ -6,7 +6,8 @@
 
 Promises: an address never shows its secrets, in no message and in no list of processes: children get it through their
 environment.
-`connect` opens the `Frontier` API for coroutines, `connect_blocking` the same calls for a thread.
+`connect` opens the `Frontier` API for coroutines, `connect_reader` for a person who waits, `connect_blocking` the same
+calls for a thread.
 """
 
 import asyncio
@@ -22,12 +23,14 @@ from urllib.parse import parse_qsl, urlsplit
 from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.errors import ConfigError, FrontierError
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.rpc.frontier_client import RemoteFrontier, SocketClient
+from tarrafa.frontier.rpc.frontier_client import CALL_TIMEOUT_S, RemoteFrontier, SocketClient
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import TOKEN_ON_COMMAND_LINE, TOKEN_VARIABLE, Token, load_token
 
 FRONTIER_VARIABLE = "TARRAFA_FRONTIER"
 ADDRESSES_MAX, TEXT_MAX = 64, 2_000
+READ_TIMEOUT_S = 3.0  # of one question to a local server; then its file is read
+REMOTE_READ_TIMEOUT_S = 10.0
 SCHEMES = ("unix:", "tcp://", "postgresql://", "postgres://")
 ADDRESS_SEPARATOR = re.compile(rf"[,\s]+(?={'|'.join(map(re.escape, SCHEMES))})")  # a DSN may have commas of its own
 SECRET_KEYS = frozenset({"password", "sslpassword"})
@@ -224,18 +227,31 @@ def child_environment(address: Address, clock: Clock) -> dict[str, str]:
 
 
 async def connect(
-    address: Address, clock: Clock | None = None, outbox: Path | None = None, suffixes: str | None = None
+    address: Address,
+    clock: Clock | None = None,
+    outbox: Path | None = None,
+    suffixes: str | None = None,
+    timeout_s: float = CALL_TIMEOUT_S,
 ) -> OpenFrontier:
     """Open the frontier. `outbox` is where links wait for an unreachable PostgreSQL server; `suffixes` is the public
-    suffix list that empty databases are created with, if it is not the usual one."""
+    suffix list that empty databases are created with, if it is not the usual one; `timeout_s` limits each call to a
+    frontier server."""
     if isinstance(address, UnixSocket):
-        return await RemoteFrontier.connect(address.path)
+        return await RemoteFrontier.connect(address.path, timeout_s)
     if isinstance(address, TcpServer):
-        return await RemoteFrontier.connect_tcp(address.host, address.port, address.token)
+        return await RemoteFrontier.connect_tcp(address.host, address.port, address.token, timeout_s)
     cluster = import_postgres_module("postgres_frontier")
     own = clock or Clock.from_environment()
     body: OpenFrontier = await cluster.open_postgres_frontier(list(address.dsns), own, outbox, suffixes)
     return body
+
+
+async def connect_reader(data: DataDirectory, address: Address | None) -> OpenFrontier:
+    """Open the frontier for a person who waits: at that address, or that of the data directory. A silent server is
+    waited for only some seconds."""
+    if address is None:
+        return await connect(local_address(data), timeout_s=READ_TIMEOUT_S)
+    return await connect(address, timeout_s=REMOTE_READ_TIMEOUT_S)
 
 
 def import_postgres_module(name: str) -> Any:

@@ -16,6 +16,7 @@ from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import ClockReading
 
 SAMPLES = 3
+RESET_HINT = ", or, if the frontier's is wrong, stop it and run `tarrafa frontier reset-clock` beside its file"
 SKEW_NOTICE_S = 2.0  # reported to the operator
 CLOCK_SKEW_S_MAX = 1.0  # beyond this a worker begins anew with the frontier's clock
 
@@ -31,15 +32,16 @@ class ClockAgreement:
         """Text for people; empty if the clocks agree."""
         if abs(self.ahead_s) < SKEW_NOTICE_S:
             return ""
-        way = "ahead of" if self.ahead_s > 0 else "behind"
-        return f"this machine's clock is {abs(self.ahead_s):,.0f} s {way} the frontier's, which counts; set it right"
+        way, remedy = ("ahead of", "") if self.ahead_s > 0 else ("behind", RESET_HINT)
+        apart = f"{abs(self.ahead_s):,.0f} s {way}"
+        return f"this machine's clock is {apart} the frontier's, which counts; set it right{remedy}"
 
 
 def resume_clock(own: Clock, last_seen: float) -> ClockAgreement:
     """The clock of a frontier that is opened again: it never goes back, or all hosts would wait until it had caught up.
 
     If this machine's clock was set back, a notice says so; from then on the frontier's times are ahead of it by that
-    much.
+    much, until a person resets them (store/clock_reset.py).
     """
     behind_s = (last_seen - own.now()) / own.scale
     if behind_s <= 0:

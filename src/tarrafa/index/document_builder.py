@@ -91,7 +91,7 @@ class DocumentBuilder:
         if graph is None:
             return NO_STANDING
         try:
-            in_links, rank = graph.standings([identity], collection).get(identity, (0, 0.0))
+            in_links, rank = graph.standings([identity], collection).get(identity, (0, NO_STANDING.rank))
             return LinkStanding(graph.anchors(url, collection) if in_links else [], in_links, rank)
         except DataError:
             self._graph = None

@@ -81,11 +81,13 @@ def join_url_id(high: int, low: int) -> UrlId:
 
 
 class LinkStanding(NamedTuple):
-    """Anchors, in-links and rank of a page, as known when it is indexed. `rank`: PageRank times the number of pages."""
+    """Anchors, in-links and rank of a page, as known when it is indexed. `rank`: PageRank times the number of pages;
+    a page that the graph does not know has the mean.
+    """
 
     anchors: Sequence[str] = ()
     in_links: int = 0
-    rank: float = 0.0
+    rank: float = 1.0
 
 
 NO_STANDING = LinkStanding()
@@ -159,6 +161,11 @@ def fill_document(
 
 
 LINKS_SHARE = 0.1
+# A page whose in-links or link factor have changed so many times is indexed again; until then search counts no more.
+IN_LINKS_RATIO = 2.0
+LINK_FACTOR_RATIO = 1.05
+# A new page counts with the mean rank, and most pages fall below it: that alone (1.07) does not index them again.
+LOWER_LINK_FACTOR_RATIO = 1.1
 
 
 def link_factor(rank: float) -> float:

@@ -35,7 +35,16 @@ from tarrafa.errors import DataError
 from tarrafa.graph.reader import GraphReader
 from tarrafa.index import index_state, schema, shards
 from tarrafa.index.document_builder import DocumentBuilder, DocumentBuilderPool, PreparedDocument, PrepareDocument
-from tarrafa.index.document_fields import IndexAction, document_key, index_action, link_factor, split_url_id
+from tarrafa.index.document_fields import (
+    IN_LINKS_RATIO,
+    LINK_FACTOR_RATIO,
+    LOWER_LINK_FACTOR_RATIO,
+    IndexAction,
+    document_key,
+    index_action,
+    link_factor,
+    split_url_id,
+)
 from tarrafa.index.index_state import FIRST, IndexedPage, IndexedStanding, IndexedVisits, PageKey, read_links_version
 from tarrafa.index.reader import IndexReader
 from tarrafa.model import VisitRecord
@@ -48,8 +57,6 @@ REFRESH_STEP_S, REFRESH_STEP_BUSY_S = 0.1, 0.03  # maximum delay of new pages by
 WRITER_HEAP_BYTES = 64 << 20
 WRITER_THREADS = 1
 PAGES_PER_READ = 500  # pages per query of a sweep
-IN_LINKS_RATIO = 2  # times
-LINK_FACTOR_RATIO = 1.1  # times, of the link factor of a score
 PAUSE_S_MIN, PAUSE_TIMES = 0.5, 9.0  # between two sweeps: a multiple of the duration of the last one
 
 
@@ -224,8 +231,9 @@ def _lock(data: DataDirectory, *, wait: bool = False) -> IO[bytes]:
 def is_stale(then: IndexedStanding, now: IndexedStanding) -> bool:
     """Whether in-links or rank of a page have clearly changed."""
     few, many = sorted((then.in_links, now.in_links))
-    weak, strong = sorted((link_factor(then.rank), link_factor(now.rank)))
-    return (many > 0 and many >= IN_LINKS_RATIO * few) or strong >= LINK_FACTOR_RATIO * weak
+    before, after = link_factor(then.rank), link_factor(now.rank)
+    ranked = after >= LINK_FACTOR_RATIO * before or before >= LOWER_LINK_FACTOR_RATIO * after
+    return ranked or (many > 0 and many >= IN_LINKS_RATIO * few)
 
 
 class AnchorRefresher:

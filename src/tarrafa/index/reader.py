@@ -61,11 +61,15 @@ class IndexMatches:
     def first(self, limit: int) -> "IndexMatches":
         return IndexMatches(self._path, self._searcher, self._addresses[:limit], self.scores[:limit], self.total)
 
+    def at(self, places: list[int]) -> "IndexMatches":
+        """Some of the matches, in this order."""
+        addresses, scores = [self._addresses[place] for place in places], [self.scores[place] for place in places]
+        return IndexMatches(self._path, self._searcher, addresses, scores, self.total)
+
     def with_scores(self, scores: list[float]) -> "IndexMatches":
         """The same matches with other scores, sorted by them."""
         order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
-        addresses = [self._addresses[place] for place in order]
-        return IndexMatches(self._path, self._searcher, addresses, [scores[place] for place in order], self.total)
+        return IndexMatches(self._path, self._searcher, self._addresses, scores, self.total).at(order)
 
 
 class IndexSnapshot:

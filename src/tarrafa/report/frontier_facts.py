@@ -16,11 +16,11 @@ from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.errors import DataError, TarrafaError, Unreachable
-from tarrafa.frontier.address import Address, connect, local_address
+from tarrafa.frontier.address import Address, connect_reader
 from tarrafa.frontier.messages import FIRST_HOST, CollectionRow, CollectionStatus, RevisitPage
 from tarrafa.frontier.store.sqlite_frontier import for_each_revisit_page, read_collections, read_overview
-from tarrafa.report.histograms import distribution
 from tarrafa.report.schema import FreshnessSummary
+from tarrafa.report.tables import distribution
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.runtime.data_dir import DataDirectory
 
@@ -71,43 +71,47 @@ class ReportFrontierFacts:
 
 
 async def read_frontier_facts(data: DataDirectory, name: str, address: Address | None = None) -> ReportFrontierFacts:
+    """The facts, from the server; where no local server runs, or it does not answer, from the file."""
     now = Clock.from_environment().now()
     try:
         try:
-            frontier = await connect(address or local_address(data))
+            return await _read_from_server(data, name, address)
         except Unreachable:
             if address is not None:
                 raise
-            return await asyncio.to_thread(_read_offline, data, name, now)
-        try:
-            now = (await frontier.time()).now
-            statuses, rows = (await frontier.overview()).collections, await frontier.collections()
-            found = _facts_of(name, now, statuses, rows)
-            if found.status is None or not found.status.keeps_fresh:
-                return found
-            number = next(row.id for row in rows if row.name == name)
-            beliefs, host, url = FreshnessAccumulator(now), FIRST_HOST, b""
-            while some := await frontier.revisit_pages(number, host, url, PAGES_PER_CALL):
-                beliefs.add_pages(some)
-                host, url = some[-1].host, some[-1].id
-            return ReportFrontierFacts(now, found.status, found.config, beliefs.summary(), found.others)
-        finally:
-            await frontier.close()
+            return await asyncio.to_thread(_read_from_file, data, name, now)
     except TarrafaError as error:
         return ReportFrontierFacts(now, trouble=str(error))
 
 
-def _read_offline(data: DataDirectory, name: str, now: float) -> ReportFrontierFacts:
-    """Read the file while no process owns it."""
+async def _read_from_server(data: DataDirectory, name: str, address: Address | None) -> ReportFrontierFacts:
+    frontier = await connect_reader(data, address)
+    try:
+        now = (await frontier.time()).now
+        statuses, rows = (await frontier.overview()).collections, await frontier.collections()
+        found = _facts_of(name, now, statuses, rows)
+        if found.status is None or not found.status.keeps_fresh:
+            return found
+        number = next(row.id for row in rows if row.name == name)
+        accumulator, host, url = FreshnessAccumulator(now), FIRST_HOST, b""
+        while some := await frontier.revisit_pages(number, host, url, PAGES_PER_CALL):
+            accumulator.add_pages(some)
+            host, url = some[-1].host, some[-1].id
+        return ReportFrontierFacts(now, found.status, found.config, accumulator.summary(), found.others)
+    finally:
+        await frontier.close()
+
+
+def _read_from_file(data: DataDirectory, name: str, now: float) -> ReportFrontierFacts:
     if not data.frontier.exists():
         raise DataError(f"{data.frontier}: is not there")
     statuses = read_overview(data.frontier).collections
     found = _facts_of(name, now, statuses, read_collections(data.frontier))
     if found.status is None or not found.status.keeps_fresh:
         return found
-    beliefs = FreshnessAccumulator(now)
-    for_each_revisit_page(data.frontier, name, beliefs.add_pages)
-    return ReportFrontierFacts(now, found.status, found.config, beliefs.summary(), found.others)
+    accumulator = FreshnessAccumulator(now)
+    for_each_revisit_page(data.frontier, name, accumulator.add_pages)
+    return ReportFrontierFacts(now, found.status, found.config, accumulator.summary(), found.others)
 
 
 def _facts_of(

@@ -1,11 +1,12 @@
-"""The layout of a report in one language: sections with sentences, tables and plot names.
+"""The layout of a report in one language: sections with sentences, tables of texts and names of plots.
 
-Pure: turns a `CollectionReport` into sections with sentences, tables of texts, and the names of figures, in one
-language. HTML and Markdown are two ways of writing the same sections. Everything is plain text.
+Pure. HTML and Markdown are two ways of writing the same sections. Everything is plain text.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from tarrafa.i18n import Translator, message
 from tarrafa.model import collection_state, status_name
@@ -16,7 +17,6 @@ from tarrafa.report.schema import (
     MachineUsage,
     MissingNode,
     NamedCount,
-    ReportComparison,
 )
 
 ROWS_SHOWN, TYPES_SHOWN, CYCLES_SHOWN, MISSING_SHOWN = 15, 10, 40, 20
@@ -39,19 +39,23 @@ PLOT_TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """`figures`: the columns with numbers; the first column names its row."""
+    """The first column names its row; the columns that are not `text_columns` hold numbers."""
 
     caption: str
     columns: Sequence[str]
-    rows: list[Sequence[str]]
-    figures: Sequence[bool]
+    rows: Sequence[Sequence[str]]
+    text_columns: Collection[int] = (0,)
+
+    @property
+    def figures(self) -> list[bool]:
+        return [number not in self.text_columns for number in range(len(self.columns))]
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSection:
     name: str
     title: str
-    says: list[str] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
     tables: list[ReportTable] = field(default_factory=list)
     plots: Sequence[str] = ()  # names of the figures of this section, if they were drawn
 
@@ -60,37 +64,25 @@ class ReportSection:
 class ReportLayout:
     title: str
     subtitle: str
-    says: list[str]
+    sentences: list[str]
     sections: list[ReportSection]
 
 
 def lay_out(report: CollectionReport, _: Translator) -> ReportLayout:
-    made = _("Made on {when} by Tarrafa {version}.", when=_.moment(report.made_at), version=report.version)
-    period = [
-        _(
-            "Only visits from {since} to {until} are counted.",
-            since=_moment(report.since, _),
-            until=_moment(report.until, _),
-        )
-    ]
-    state = [_("The collection is {state}.", state=collection_state(report.state))]
-    says = [made, *(state if report.state else []), *(period if (report.since, report.until) != (None, None) else [])]
-    says += _notes(report, _)
-    sections = [
-        _work(report, _), _machines(report, _), _links(report, _), _responses(report, _), _types(report, _),
-        _servers(report, _), _documents(report, _), _named(report, _), _software(report, _), _robots(report, _),
-        _dead(report, _), _redirects(report, _), _time(report, _), _waits(report, _), _linked(report, _),
-        *([_breadth(report, _)] if report.cycles else []), _storage(report, _),
-        *([_search(report, _)] if report.search else []), *([_freshness(report, _)] if report.freshness else []),
-        *([_compared(report.comparison, _)] if report.comparison is not None else []),
-    ]  # fmt: skip
+    sentences = [_("Made on {when} by Tarrafa {version}.", when=_.moment(report.made_at), version=report.version)]
     if report.run is not None:
-        says.insert(1, _("Only run {run} is counted.", run=str(report.run)))
+        sentences.append(_("Only run {run} is counted.", run=str(report.run)))
+    if report.state:
+        sentences.append(_("The collection is {state}.", state=collection_state(report.state)))
+    if (report.since, report.until) != (None, None):
+        since, until = ("…" if at is None else _.moment(at) for at in (report.since, report.until))
+        sentences.append(_("Only visits from {since} to {until} are counted.", since=since, until=until))
+    sections = [section(report, _) for section in SECTIONS]
     return ReportLayout(
         _("The Web of {name}", name=report.collection),
         _("What was collected, how, and what it looks like"),
-        says,
-        sections,
+        [*sentences, *_notes(report, _)],
+        [section for section in sections if section is not None],
     )
 
 
@@ -123,19 +115,16 @@ def _notes(report: CollectionReport, _: Translator) -> list[str]:
             machines=len(report.storage_by_machine),
         ),
     }
-    said = []
+    sentences = []
     for name in report.notes:
         if name == "without":
-            said += [missing_node_sentence(one, _) for one in report.missing[:MISSING_SHOWN]]
+            sentences += [missing_node_sentence(one, _) for one in report.missing[:MISSING_SHOWN]]
             more = len(report.missing) - MISSING_SHOWN
-            said += (
-                [_.ngettext("And without {count} more node.", "And without {count} more nodes.", more)]
-                if more > 0
-                else []
-            )
+            if more > 0:
+                sentences.append(_.ngettext("And without {count} more node.", "And without {count} more nodes.", more))
         elif name in notes:
-            said.append(notes[name])
-    return said
+            sentences.append(notes[name])
+    return sentences
 
 
 def missing_node_sentence(missing: MissingNode, _: Translator) -> str:
@@ -157,10 +146,6 @@ def missing_node_sentence(missing: MissingNode, _: Translator) -> str:
     )
 
 
-def _moment(at: float | None, _: Translator) -> str:
-    return "…" if at is None else _.moment(at)
-
-
 def language_label(code: str, _: Translator) -> str:
     name = _.language_name(code)
     return f"{name} ({code})" if name else code or _("(none)")
@@ -180,21 +165,14 @@ def display_server(key: str) -> str:
     return shorten_text(key)
 
 
-def _pairs(caption: str, rows: Iterable[tuple[str, str]], _: Translator) -> ReportTable:
-    return ReportTable(caption, (_("Figure"), _("Value")), list(rows), (False, True))
+def _pairs(caption: str, rows: Sequence[tuple[str, str]], _: Translator) -> ReportTable:
+    return ReportTable(caption, (_("Figure"), _("Value")), rows)
 
 
 def _ranked(
-    caption: str,
-    name: str,
-    counts: Sequence[NamedCount],
-    _: Translator,
-    *,
-    shown: int = ROWS_SHOWN,
-    servers: bool = False,
+    caption: str, name: str, counts: Sequence[NamedCount], _: Translator, *, of: str = "", shown: int = ROWS_SHOWN
 ) -> ReportTable:
-    """The first rows, and the rest as one row."""
-    what = _("Servers") if servers else _("Documents")
+    """The first rows, and the rest as one row. `of` names what is counted: documents by default."""
     with_servers = any(one.servers for one in counts)
     rows: list[Sequence[str]] = []
     for one in counts[:shown]:
@@ -202,11 +180,11 @@ def _ranked(
         rows.append([*row, _.number(one.servers)] if with_servers else row)
     rest = counts[shown:]
     if rest:
-        row = [_.ngettext("{count} other", "{count} others", len(rest)), _.number(sum(one.count for one in rest)),
-               _.percent(sum(one.share for one in rest))]  # fmt: skip
+        others, count, share = len(rest), sum(one.count for one in rest), sum(one.share for one in rest)
+        row = [_.ngettext("{count} other", "{count} others", others), _.number(count), _.percent(share)]
         rows.append([*row, ""] if with_servers else row)
-    columns = [name, what, _("Share"), *([_("Servers")] if with_servers else [])]
-    return ReportTable(caption, columns, rows, (False, *[True] * (len(columns) - 1)))
+    columns = [name, of or _("Documents"), _("Share"), *([_("Servers")] if with_servers else [])]
+    return ReportTable(caption, columns, rows)
 
 
 def _work(report: CollectionReport, _: Translator) -> ReportSection:
@@ -230,19 +208,13 @@ def _work(report: CollectionReport, _: Translator) -> ReportSection:
             (_.moment(one.since), _.moment(one.until), _.span(one.until - one.since)) for one in work.pauses_longest
         ]
         caption = _.ngettext("{count} pause", "{count} pauses; the longest", work.pauses)
-        tables.append(ReportTable(caption, (_("Began"), _("Ended"), _("Duration")), list(pauses), (False, False, True)))
-    return ReportSection(
-        "work",
-        _("Duration and yield"),
-        [
-            _(
-                "A document is a URL whose page is kept. Active time leaves out pauses: stretches of more than ten "
-                "minutes without any visit. Rates are over the active time; sizes are bytes of bodies as they came "
-                "over the wire."
-            )
-        ],
-        tables,
+        tables.append(ReportTable(caption, (_("Began"), _("Ended"), _("Duration")), pauses, text_columns=(0, 1)))
+    sentence = _(
+        "A document is a URL whose page is kept. Active time leaves out pauses: stretches of more than ten "
+        "minutes without any visit. Rates are over the active time; sizes are bytes of bodies as they came "
+        "over the wire."
     )
+    return ReportSection("work", _("Duration and yield"), [sentence], tables)
 
 
 def _machines(report: CollectionReport, _: Translator) -> ReportSection:
@@ -260,9 +232,7 @@ def _machines(report: CollectionReport, _: Translator) -> ReportSection:
         )
 
     columns = (_("Machine"), _("Processor"), _("Cores"), "MHz", _("Memory"), _("Busy"))
-    table = ReportTable(
-        _("Machines"), columns, [row(one) for one in report.machines], (False, False, True, True, True, True)
-    )
+    table = ReportTable(_("Machines"), columns, [row(one) for one in report.machines], text_columns=(0, 1))
     return ReportSection("machines", _("Machines"), [], [table])
 
 
@@ -297,15 +267,15 @@ def _responses(report: CollectionReport, _: Translator) -> ReportSection:
         (str(one.status), _.render(status_name(one.status)), _.number(one.count), _.percent(one.share, 2))
         for one in report.responses
     ]
-    tables = [ReportTable(_("Responses by status"), columns, list(rows), (False, False, True, True))]
+    tables = [ReportTable(_("Responses by status"), columns, rows, text_columns=(0, 1))]
     if report.unvisited:
         more = [(str(one.status), _.render(status_name(one.status)), _.number(one.count)) for one in report.unvisited]
         tables.append(
             ReportTable(
                 _("Refused by the form of the URL, without a visit"),
                 (_("Status code"), _("Meaning"), _("URLs")),
-                list(more),
-                (False, False, True),
+                more,
+                text_columns=(0, 1),
             )
         )
     return ReportSection(
@@ -322,16 +292,13 @@ def _types(report: CollectionReport, _: Translator) -> ReportSection:
         "{count} different types, over all answers, errors included. The ten most frequent:",
         count=report.types_distinct,
     )
-    table = _ranked(_("MIME types"), _("Type"), report.types, _, shown=TYPES_SHOWN)
-    columns = (table.columns[0], _("Answers"), *table.columns[2:])
-    return ReportSection(
-        "types", _("MIME types"), [said], [ReportTable(table.caption, columns, table.rows, table.figures)]
-    )
+    table = _ranked(_("MIME types"), _("Type"), report.types, _, of=_("Answers"), shown=TYPES_SHOWN)
+    return ReportSection("types", _("MIME types"), [said], [table])
 
 
 def _servers(report: CollectionReport, _: Translator) -> ReportSection:
     servers = report.servers
-    says = [
+    sentences = [
         _(
             "{visited} servers were visited; {servers} of them, of {sites} sites, hold documents.",
             visited=servers.visited,
@@ -351,13 +318,7 @@ def _servers(report: CollectionReport, _: Translator) -> ReportSection:
     ]
     columns = (_("Server"), _("Documents"), _("Share"), _("Bytes received"))
     caption = _("The {count} servers with most documents", count=len(rows))
-    return ReportSection(
-        "servers",
-        _("Servers"),
-        says,
-        [ReportTable(caption, columns, list(rows), (False, True, True, True))],
-        ("servers",),
-    )
+    return ReportSection("servers", _("Servers"), sentences, [ReportTable(caption, columns, rows)], ("servers",))
 
 
 def _spread_rows(found: Distribution, write: Callable[[float], str], _: Translator) -> list[tuple[str, str]]:
@@ -384,32 +345,22 @@ def _two_distributions(
 def _documents(report: CollectionReport, _: Translator) -> ReportSection:
     sizes = _pairs(_("Size of documents"), _spread_rows(report.sizes, _.size, _), _)
     depths = _ranked(_("Documents by depth"), _("Depth"), report.depths, _)
-    return ReportSection(
-        "documents",
-        _("Sizes and depth"),
-        [
-            _(
-                "Sizes are those of bodies as they came over the wire, compressed where the server did so. Depth "
-                "counts hops from a root."
-            )
-        ],
-        [sizes, depths],
-        ("sizes", "depths"),
+    sentence = _(
+        "Sizes are those of bodies as they came over the wire, compressed where the server did so. Depth "
+        "counts hops from a root."
     )
+    return ReportSection("documents", _("Sizes and depth"), [sentence], [sizes, depths], ("sizes", "depths"))
 
 
 def _named(report: CollectionReport, _: Translator) -> ReportSection:
-    def spoken(rows: list[NamedCount]) -> list[NamedCount]:
-        return [NamedCount(language_label(one.name, _), one.count, one.share, one.servers) for one in rows]
+    languages = [replace(one, name=language_label(one.name, _)) for one in report.languages]
 
-    domains = [
-        NamedCount(
-            _("(an address, no name)") if one.name == "(address)" else f".{one.name}", one.count, one.share, one.servers
-        )
-        for one in report.domains
-    ]
+    def domain_label(name: str) -> str:
+        return _("(an address, no name)") if name == "(address)" else f".{name}"
+
+    domains = [replace(one, name=domain_label(one.name)) for one in report.domains]
     return ReportSection("languages", _("Languages, domains, charsets"), [], [
-        _ranked(_("Documents by language"), _("Language"), spoken(report.languages), _),
+        _ranked(_("Documents by language"), _("Language"), languages, _),
         _ranked(_("Documents by domain"), _("Domain"), domains, _),
         _ranked(_("Documents by charset"), _("Charset"), report.charsets, _),
     ])  # fmt: skip
@@ -417,19 +368,17 @@ def _named(report: CollectionReport, _: Translator) -> ReportSection:
 
 def _software(report: CollectionReport, _: Translator) -> ReportSection:
     software = report.software
-    says = [
-        _(
-            "{told} servers say in the Server header what they run; {silent} do not, or were visited before that "
-            "was noted.",
-            told=software.told,
-            silent=software.silent,
-        )
-    ]
+    sentence = _(
+        "{told} servers say in the Server header what they run; {silent} do not, or were visited before that "
+        "was noted.",
+        told=software.told,
+        silent=software.silent,
+    )
     tables = [
-        _ranked(_("By product"), _("Software"), software.products, _, servers=True),
-        _ranked(_("By product and version"), _("Software"), software.versions, _, servers=True),
+        _ranked(_("By product"), _("Software"), software.products, _, of=_("Servers")),
+        _ranked(_("By product and version"), _("Software"), software.versions, _, of=_("Servers")),
     ]
-    return ReportSection("software", _("Servers' software"), says, tables if software.told else [])
+    return ReportSection("software", _("Servers' software"), [sentence], tables if software.told else [])
 
 
 def _robots(report: CollectionReport, _: Translator) -> ReportSection:
@@ -457,39 +406,34 @@ def _dead(report: CollectionReport, _: Translator) -> ReportSection:
     dead = report.dead
     if dead is None:
         return ReportSection(
-            "dead",
-            _("Dead links"),
-            [_("There is no link graph yet: links to pages and dead links are left out.")],
+            "dead", _("Dead links"), [_("There is no link graph yet: links to pages and dead links are left out.")]
         )
-    says = [
-        _(
-            "{links} links lead to {urls} URLs that are gone (404, 410) or whose server has no address: {share} "
-            "of the links to URLs that were visited.",
-            urls=dead.urls,
-            links=dead.links,
-            share=_.percent(dead.share, 2),
-        )
-    ]
+    sentence = _(
+        "{links} links lead to {urls} URLs that are gone (404, 410) or whose server has no address: {share} "
+        "of the links to URLs that were visited.",
+        urls=dead.urls,
+        links=dead.links,
+        share=_.percent(dead.share, 2),
+    )
     wanted = [(shorten_text(one.url), str(one.status), _.number(one.links)) for one in dead.most_wanted]
     worst = [(shorten_text(one.url), _.number(one.links)) for one in dead.pages_worst]
     tables = [
-        ReportTable(
-            _("Dead URLs that most pages link to"),
-            ("URL", _("Status code"), _("Links to it")),
-            list(wanted),
-            (False, True, True),
-        ),
-        ReportTable(_("Pages with most dead links"), ("URL", _("Dead links")), list(worst), (False, True)),
+        ReportTable(_("Dead URLs that most pages link to"), ("URL", _("Status code"), _("Links to it")), wanted),
+        ReportTable(_("Pages with most dead links"), ("URL", _("Dead links")), worst),
     ]
-    return ReportSection("dead", _("Dead links"), says, [table for table in tables if table.rows])
+    return ReportSection("dead", _("Dead links"), [sentence], [table for table in tables if table.rows])
 
 
 def _redirects(report: CollectionReport, _: Translator) -> ReportSection:
     found = report.redirects
-    says = [
-        _("{urls} URLs lead elsewhere. There are {loops} loops, of {within} URLs; {exceeded} visits met a chain "
-        "that was too long.", urls=found.urls, loops=found.loops, within=found.loop_urls, exceeded=found.exceeded)
-    ]  # fmt: skip
+    sentence = _(
+        "{urls} URLs lead elsewhere. There are {loops} loops, of {within} URLs; {exceeded} visits met a chain "
+        "that was too long.",
+        urls=found.urls,
+        loops=found.loops,
+        within=found.loop_urls,
+        exceeded=found.exceeded,
+    )
     codes = [
         (
             str(one.status),
@@ -508,13 +452,11 @@ def _redirects(report: CollectionReport, _: Translator) -> ReportSection:
     }
     ends = [(end_names[one.name], _.number(one.count), _.percent(one.share)) for one in found.ends]
     tables = [
-        ReportTable(
-            _("By code"), (_("Status code"), _("Meaning"), "URLs", _("Share")), list(codes), (False, False, True, True)
-        ),
-        ReportTable(_("Chains by length"), (_("Redirects in a row"), _("Chains")), list(chains), (False, True)),
-        ReportTable(_("Where chains end"), (_("End"), _("Chains"), _("Share")), list(ends), (False, True, True)),
+        ReportTable(_("By code"), (_("Status code"), _("Meaning"), "URLs", _("Share")), codes, text_columns=(0, 1)),
+        ReportTable(_("Chains by length"), (_("Redirects in a row"), _("Chains")), chains),
+        ReportTable(_("Where chains end"), (_("End"), _("Chains"), _("Share")), ends),
     ]
-    return ReportSection("redirects", _("Redirects"), says, [table for table in tables if table.rows])
+    return ReportSection("redirects", _("Redirects"), [sentence], [table for table in tables if table.rows])
 
 
 def _time(report: CollectionReport, _: Translator) -> ReportSection:
@@ -523,7 +465,7 @@ def _time(report: CollectionReport, _: Translator) -> ReportSection:
          _.moment(one.last)) for one in report.collectors
     ]  # fmt: skip
     columns = (_("Collector"), _("Requests"), _("Documents"), _("Began"), _("Ended"))
-    table = ReportTable(_("Collectors"), columns, list(rows), (False, True, True, False, False))
+    table = ReportTable(_("Collectors"), columns, rows, text_columns=(0, 3, 4))
     return ReportSection(
         "time",
         _("Documents over time"),
@@ -535,26 +477,17 @@ def _time(report: CollectionReport, _: Translator) -> ReportSection:
 
 def _waits(report: CollectionReport, _: Translator) -> ReportSection:
     rows = _two_distributions(report.waits, report.answers, _.span, _)
-    table = ReportTable(_("Waiting time per page"), (_("Figure"), _("Wait"), _("Answer")), rows, (False, True, True))
-    return ReportSection(
-        "waits",
-        _("Waiting time per page"),
-        [
-            _(
-                "The wait is the time from the end of an answer to the next request to the same server: politeness, "
-                "and that other servers came first. The answer is the time from a request to its last byte."
-            )
-        ],
-        [table] if rows else [],
-        ("waits",),
+    table = ReportTable(_("Waiting time per page"), (_("Figure"), _("Wait"), _("Answer")), rows)
+    sentence = _(
+        "The wait is the time from the end of an answer to the next request to the same server: politeness, "
+        "and that other servers came first. The answer is the time from a request to its last byte."
     )
+    return ReportSection("waits", _("Waiting time per page"), [sentence], [table] if rows else [], ("waits",))
 
 
 def _linked(report: CollectionReport, _: Translator) -> ReportSection:
     rows = _two_distributions(report.internal_links, report.outgoing_links, _.precise, _)
-    table = ReportTable(
-        _("Links per page"), (_("Figure"), _("Internal links"), _("All links")), rows, (False, True, True)
-    )
+    table = ReportTable(_("Links per page"), (_("Figure"), _("Internal links"), _("All links")), rows)
     return ReportSection(
         "linked",
         _("Links per page"),
@@ -564,25 +497,20 @@ def _linked(report: CollectionReport, _: Translator) -> ReportSection:
     )
 
 
-def _breadth(report: CollectionReport, _: Translator) -> ReportSection:
+def _breadth(report: CollectionReport, _: Translator) -> ReportSection | None:
+    if not report.cycles:
+        return None
     rows = [
         (_.number(one.number), _.number(one.sites), _.number(one.pages), _.number(one.passed), _.number(one.failed))
         for one in report.cycles[:CYCLES_SHOWN]
     ]
     columns = (_("Cycle"), _("Sites"), _("Pages"), _("Passed the rule"), _("Failed the rule"))
-    table = ReportTable(_("The breadth rule, by cycle"), columns, list(rows), (False, True, True, True, True))
-    return ReportSection(
-        "breadth",
-        _("The breadth rule, by cycle"),
-        [
-            _(
-                "The i-th page of a site passes if at least 2^i different links on it lead to other sites: then the "
-                "walk through the site goes on. Cycles are counted by the order in which sites were entered."
-            )
-        ],
-        [table],
-        ("breadth",),
+    table = ReportTable(_("The breadth rule, by cycle"), columns, rows)
+    sentence = _(
+        "The i-th page of a site passes if at least 2^i different links on it lead to other sites: then the "
+        "walk through the site goes on. Cycles are counted by the order in which sites were entered."
     )
+    return ReportSection("breadth", _("The breadth rule, by cycle"), [sentence], [table], ("breadth",))
 
 
 def _storage(report: CollectionReport, _: Translator) -> ReportSection:
@@ -596,7 +524,7 @@ def _storage(report: CollectionReport, _: Translator) -> ReportSection:
         size = sum(part.bytes for part in report.storage if part.kind == kind)
         rows.append((name, "", _.size(size), _.percent(size / total)))
     columns = (_("Part of the storage"), _("Kind"), _("Size"), _("Share"))
-    tables = [ReportTable(_("Storage"), columns, list(rows), (False, False, True, True))]
+    tables = [ReportTable(_("Storage"), columns, rows, text_columns=(0, 1))]
     if report.storage_by_machine:
         tables.append(_storage_by_machine(report, _))
     return ReportSection("storage", _("Storage"), [], tables, ("storage",))
@@ -621,57 +549,46 @@ def _storage_by_machine(report: CollectionReport, _: Translator) -> ReportTable:
         sizes = [sum(part.bytes for part in one.parts if part.kind == kind) for kind in ("data", "index", "other")]
         rows.append((shorten_text(one.name) or _("this one"), *map(_.size, (*sizes, sum(sizes)))))
     columns = (_("Machine"), _("data"), _("index"), _("other"), _("together"))
-    return ReportTable(_("By machine"), columns, list(rows), (False, True, True, True, True))
+    return ReportTable(_("By machine"), columns, rows)
 
 
-def _search(report: CollectionReport, _: Translator) -> ReportSection:
+def _search(report: CollectionReport, _: Translator) -> ReportSection | None:
+    if not report.search:
+        return None
     kinds = {"word": _("one word"), "pair": _("two words"), "phrase": _("a phrase")}
     rows = [
         (kinds[one.kind], _.number(one.questions), _.span(one.first_s_median), _.span(one.first_s_most),
          _.span(one.again_s_median), _.span(one.again_s_most)) for one in report.search
     ]  # fmt: skip
-    columns = (
-        _("Questions"),
-        _("Count"),
-        _("First: median"),
-        _("First: slowest"),
-        _("Second: median"),
-        _("Second: slowest"),
+    first, second = (_("First: median"), _("First: slowest")), (_("Second: median"), _("Second: slowest"))
+    columns = (_("Questions"), _("Count"), *first, *second)
+    table = ReportTable(_("Search times"), columns, rows)
+    sentence = _(
+        "Questions of the collection's own words, each asked twice in a row, on this machine, when this "
+        "report was made."
     )
-    table = ReportTable(_("Search times"), columns, list(rows), (False, True, True, True, True, True))
-    return ReportSection(
-        "search",
-        _("Search times"),
-        [
-            _(
-                "Questions of the collection's own words, each asked twice in a row, on this machine, when this "
-                "report was made."
-            )
-        ],
-        [table],
-    )
+    return ReportSection("search", _("Search times"), [sentence], [table])
 
 
-def _freshness(report: CollectionReport, _: Translator) -> ReportSection:
+def _freshness(report: CollectionReport, _: Translator) -> ReportSection | None:
     found = report.freshness
-    assert found is not None
+    if found is None:
+        return None
     share = found.visits_changed / max(found.visits - found.pages, 1)
-    says = [
-        _(
-            "{pages} pages are kept fresh; {fresh} of the copies are probably what the page says now. They were "
-            "visited {visits} times, and found changed {changed} times: {share} of the visits after the first.",
-            pages=found.pages,
-            fresh=_.percent(found.fresh),
-            visits=found.visits,
-            changed=found.visits_changed,
-            share=_.percent(share),
-        )
-    ]
+    sentence = _(
+        "{pages} pages are kept fresh; {fresh} of the copies are probably what the page says now. They were "
+        "visited {visits} times, and found changed {changed} times: {share} of the visits after the first.",
+        pages=found.pages,
+        fresh=_.percent(found.fresh),
+        visits=found.visits,
+        changed=found.visits_changed,
+        share=_.percent(share),
+    )
     rows = _spread_rows(found.changes_per_day, _.precise, _)
     return ReportSection(
         "freshness",
         _("Changes and freshness"),
-        says,
+        [sentence],
         [_pairs(_("Changes per day, as estimated for each page"), rows, _)],
         ("changes",),
     )
@@ -705,31 +622,24 @@ def _compared_figures(_: Translator) -> dict[str, tuple[str, Callable[[float], s
     }
 
 
-def _compared(found: ReportComparison, _: Translator) -> ReportSection:
+def _compared(report: CollectionReport, _: Translator) -> ReportSection | None:
+    found = report.comparison
+    if found is None:
+        return None
     figures, rows = _compared_figures(_), []
     for one in found.figures:
         name, write = figures[one.name]
         rows.append((name, write(one.before), write(one.now), _change(one.before, one.now, _)))
-    tables = [
-        ReportTable(
-            _("Compared with an earlier report"),
-            (_("Figure"), _("Then"), _("Now"), _("Change")),
-            list(rows),
-            (False, True, True, True),
-        )
-    ]
-    for one_list in found.lists:
-        tables.append(_moves(one_list, _))
-    says = [
-        _(
-            "The earlier report was made on {when}, of visits from {first} to {last}.",
-            when=_.moment(found.made_at),
-            first=_.moment(found.first),
-            last=_.moment(found.last),
-        )
-    ]
+    tables = [ReportTable(_("Compared with an earlier report"), (_("Figure"), _("Then"), _("Now"), _("Change")), rows)]
+    tables += [_moves(one, _) for one in found.lists]
+    sentence = _(
+        "The earlier report was made on {when}, of visits from {first} to {last}.",
+        when=_.moment(found.made_at),
+        first=_.moment(found.first),
+        last=_.moment(found.last),
+    )
     return ReportSection(
-        "compared", _("Compared with an earlier report"), says, [table for table in tables if table.rows]
+        "compared", _("Compared with an earlier report"), [sentence], [table for table in tables if table.rows]
     )
 
 
@@ -761,9 +671,7 @@ def _moves(found: ListDifference, _: Translator) -> ReportTable:
         appeared=found.appeared_total,
         vanished=found.vanished_total,
     )
-    return ReportTable(
-        caption, ("", _("Name"), _("Then"), _("Now"), _("Change")), list(rows), (False, False, True, True, True)
-    )
+    return ReportTable(caption, ("", _("Name"), _("Then"), _("Now"), _("Change")), rows, text_columns=(0, 1))
 
 
 def _change(before: float, now: float, _: Translator) -> str:
@@ -771,3 +679,9 @@ def _change(before: float, now: float, _: Translator) -> str:
         return "" if not now else _("new")
     change = now / before - 1
     return f"{'+' if change > 0 else ''}{_.percent(change)}"
+
+
+SECTIONS: tuple[Callable[[CollectionReport, Translator], ReportSection | None], ...] = (
+    _work, _machines, _links, _responses, _types, _servers, _documents, _named, _software, _robots, _dead, _redirects,
+    _time, _waits, _linked, _breadth, _storage, _search, _freshness, _compared,
+)  # fmt: skip

@@ -52,9 +52,9 @@ def _processor() -> tuple[str, float]:
         lines = CPU_INFO.read_text(errors="replace").splitlines()
     except OSError:
         lines = []
-    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
-    speed = told.get("cpu MHz", "")
-    model = told.get("model name") or platform.processor()
+    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
+    speed = fields.get("cpu MHz", "")
+    model = fields.get("model name") or platform.processor()
     return model[:MODEL_CHARS_MAX], float(speed) if speed.replace(".", "", 1).isdigit() else 0.0
 
 

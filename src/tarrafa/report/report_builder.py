@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
+
+from msgspec.structs import replace
 
 from tarrafa import __version__, config
 from tarrafa.config import Collection
@@ -34,7 +36,6 @@ from tarrafa.report.distributed.local_part import (
 )
 from tarrafa.report.distributed.part_merge import merge_parts
 from tarrafa.report.frontier_facts import ReportFrontierFacts, read_frontier_facts
-from tarrafa.report.redirect_summary import summarize_redirects
 from tarrafa.report.schema import (
     REPORT_FORMAT,
     CollectionReport,
@@ -45,7 +46,7 @@ from tarrafa.report.schema import (
     ResponseStatusCount,
     UrlCounts,
 )
-from tarrafa.report.tables import ReportTables
+from tarrafa.report.tables import ReportTables, summarize_redirects
 from tarrafa.report.visit_rows import VisitRows
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX
@@ -77,69 +78,52 @@ def build_report(
     data.check_version()
     if since is not None and until is not None and until <= since:
         raise ConfigError("the period ends before it begins: --until must be later than --since")
-    known = asyncio.run(read_frontier_facts(data, name, address))
-    agent = user_agent(known.config) if known.config is not None else PolitenessConfig().user_agent
-    asked = PartRequest(name, agent[:TEXT_CHARS_MAX], _not_negative(since), _not_negative(until), run)
-    own, elsewhere = _gather(data, asked, others, progress)
-    portions = {"": own, **elsewhere.portions}
-    by_machine = [MachineStorage(node, one.storage) for node, one in portions.items()] if len(portions) > 1 else []
-    several_graphs = sum(one.graph is not None for one in portions.values()) > 1
-    whole = merge_parts(list(portions.values()))
-    visits, graph = whole.visits, whole.graph
-    _check(name, known, visits, run)
-    settings = known.config or _archived_config(visits.config[1]) or Collection(name=name)
-    site = _suffixes(tuple(settings.network.suffixes)).site
-    counting = ReportTables(visits, lambda key: site(key.partition("://")[2].rpartition(":")[0]))
-    astray = _visits_elsewhere(known, visits, asked)
-    responses, (types, distinct) = counting.responses(), counting.types()
-    status = known.status
-    report = CollectionReport(
-        REPORT_FORMAT,
-        name,
-        known.now,
-        __version__,
-        since,
-        until,
-        run,
-        status.state if status is not None else "",
-        str(status.reason) if status is not None else "",
-        settings.strategy.order,
-        list(machines) if machines is not None else [MachineUsage("", local_measurements.this_machine(data))],
-        counting.work(),
-        _links(known, counting, None if several_graphs else graph, whole.indexed),
-        responses,
-        [] if asked.is_limited or astray else _unvisited(known, responses),
-        types,
-        distinct,
-        counting.servers(),
-        counting.sizes(),
-        counting.depths(),
-        counting.languages(),
-        counting.domains(settings),
-        counting.charsets(),
-        counting.software(),
-        counting.robots(),
-        _dead(graph),
-        summarize_redirects(visits, counting.documents),
-        counting.collectors(),
-        counting.timeline(),
-        counting.waits(),
-        counting.answers(),
-        counting.internal_links(),
-        counting.outgoing_links(),
-        counting.degrees(graph.in_links if graph is not None else []),
-        counting.cycles(settings.strategy.cycle) if settings.strategy.order == "breadth" else [],
-        whole.storage,
-        len({*known.others, *visits.collections()} - {name}),
-        local_measurements.search_times(data, name) if search and own.indexed else [],
-        known.freshness,
-        whole.statements,
-        storage_by_machine=by_machine,
-        missing=elsewhere.missing,
-        visits_elsewhere=astray,
+    facts = asyncio.run(read_frontier_facts(data, name, address))
+    agent = user_agent(facts.config) if facts.config is not None else PolitenessConfig().user_agent
+    request = PartRequest(name, agent[:TEXT_CHARS_MAX], _not_negative(since), _not_negative(until), run)
+    own, remote = _gather(data, request, others, progress)
+    parts = {"": own, **remote.parts}
+    report = _count(request, facts, parts)
+    report = replace(
+        report,
+        since=since,
+        until=until,
+        machines=list(machines) if machines is not None else [MachineUsage("", local_measurements.this_machine(data))],
+        search=local_measurements.search_times(data, name) if search and own.indexed else [],
+        storage_by_machine=[MachineStorage(node, one.storage) for node, one in parts.items()] if remote.parts else [],
+        missing=remote.missing,
     )
     report.notes.extend(_notes(report))
-    return report if earlier is None else _compared(report, earlier)
+    return report if earlier is None else replace(report, comparison=compare_reports(earlier, report))
+
+
+def _count(request: PartRequest, facts: ReportFrontierFacts, parts: dict[str, ReportPart]) -> CollectionReport:
+    """The report of the parts; without the machines, their storage and search times."""
+    whole, name, status = merge_parts(list(parts.values())), request.name, facts.status
+    visits, graph = whole.visits, whole.graph
+    _check(name, facts, visits, request.run)
+    settings = facts.config or _archived_config(visits.config[1]) or Collection(name=name)
+    site = _suffixes(tuple(settings.network.suffixes)).site
+    tables = ReportTables(visits, lambda key: site(key.partition("://")[2].rpartition(":")[0]))
+    visits_elsewhere = _visits_elsewhere(facts, visits, request)
+    several_graphs = sum(one.graph is not None for one in parts.values()) > 1
+    responses, (types, types_distinct) = tables.responses(), tables.types()
+    return CollectionReport(
+        REPORT_FORMAT, name, facts.now, __version__, run=request.run, state=status.state if status is not None else "",
+        reason=str(status.reason) if status is not None else "", order=settings.strategy.order, work=tables.work(),
+        links=_links(facts, tables, None if several_graphs else graph, whole.indexed), responses=responses,
+        unvisited=[] if request.is_limited or visits_elsewhere else _unvisited(facts, responses), types=types,
+        types_distinct=types_distinct, servers=tables.servers(), sizes=tables.sizes(), depths=tables.depths(),
+        languages=tables.languages(), domains=tables.domains(settings), charsets=tables.charsets(),
+        software=tables.software(), robots=tables.robots(), dead=_dead(graph),
+        redirects=summarize_redirects(visits, tables.documents), collectors=tables.collectors(),
+        timeline=tables.timeline(), waits=tables.waits(), answers=tables.answers(),
+        internal_links=tables.internal_links(), outgoing_links=tables.outgoing_links(),
+        degrees=tables.degrees(graph.in_links if graph is not None else []),
+        cycles=tables.cycles(settings.strategy.cycle) if settings.strategy.order == "breadth" else [],
+        storage=whole.storage, shared_with=len({*facts.others, *visits.collections()} - {name}),
+        freshness=facts.freshness, statements=whole.statements, visits_elsewhere=visits_elsewhere,
+    )  # fmt: skip
 
 
 def _not_negative(moment: float | None) -> float | None:
@@ -151,42 +135,29 @@ def _suffixes(extra: tuple[str, ...]) -> PublicSuffixes:
     return PublicSuffixes(bundled_suffix_list(), extra)
 
 
-def _compared(report: CollectionReport, earlier: CollectionReport) -> CollectionReport:
-    from msgspec.structs import replace
-
-    return replace(report, comparison=compare_reports(earlier, report))
-
-
 def _gather(
-    data: DataDirectory, asked: PartRequest, others: RequestRemoteParts | None, progress: Progress
+    data: DataDirectory, request: PartRequest, others: RequestRemoteParts | None, progress: Progress
 ) -> tuple[ReportPart, RemoteParts]:
     """The part of this machine and, in parallel, those of others."""
     if others is None:
-        return gather_local_part(data, asked, progress), RemoteParts()
-    read = _BothProgress(progress)
-    asking = others(asked, lambda done, total: read.tell(1, done, total))
+        return gather_local_part(data, request, progress), RemoteParts()
+    bytes_read, lock = {"here": (0, 0), "elsewhere": (0, 0)}, threading.Lock()
+
+    def add_progress(where: str, done: int, total: int) -> None:
+        with lock:
+            bytes_read[where] = (done, total)
+            progress(sum(done for done, _ in bytes_read.values()), sum(total for _, total in bytes_read.values()))
+
+    pending = others(request, partial(add_progress, "elsewhere"))
     try:
-        return gather_local_part(data, asked, lambda done, total: read.tell(0, done, total)), asking.wait()
+        return gather_local_part(data, request, partial(add_progress, "here")), pending.wait()
     finally:
-        asking.stop()
+        pending.stop()
 
 
-class _BothProgress:
-    """The joint progress of both."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress, self._lock = progress, threading.Lock()
-        self._parts = [(0, 0), (0, 0)]  # here, elsewhere
-
-    def tell(self, which: int, done: int, total: int) -> None:
-        with self._lock:
-            self._parts[which] = (done, total)
-            self._progress(sum(part[0] for part in self._parts), sum(part[1] for part in self._parts))
-
-
-def _check(name: str, known: ReportFrontierFacts, visits: VisitRows, run: int | None) -> None:
-    if known.status is None and name not in visits.collections():
-        others = ", ".join(sorted({*known.others, *visits.collections()})) or "none"
+def _check(name: str, facts: ReportFrontierFacts, visits: VisitRows, run: int | None) -> None:
+    if facts.status is None and name not in visits.collections():
+        others = ", ".join(sorted({*facts.others, *visits.collections()})) or "none"
         raise ConfigError(f"no collection is named {name!r} (there are: {others})")
     if run is not None and run not in visits.runs_made():
         runs = ", ".join(map(str, sorted(visits.runs_made()))) or "none"
@@ -201,35 +172,35 @@ def _archived_config(content: bytes) -> Collection | None:
 
 
 def _links(
-    known: ReportFrontierFacts, counting: ReportTables, graph: GraphStatistics | None, indexed: int | None
+    facts: ReportFrontierFacts, tables: ReportTables, graph: GraphStatistics | None, indexed: int | None
 ) -> UrlCounts:
-    status = known.status
     found = UrlCounts(
-        graph.urls if graph is not None else None, None, counting.accessed(), len(counting.documents), indexed
+        graph.urls if graph is not None else None, None, tables.accessed(), len(tables.documents), indexed
     )
+    status = facts.status
     if status is None:
         return found
-    return UrlCounts(
-        found.mentioned, status.known, found.accessed, found.kept, indexed, status.pending + status.handed_out,
-        status.failed, status.excluded, status.too_deep, status.passed_over,
+    return replace(
+        found, discovered=status.known, pending=status.pending + status.handed_out, failed=status.failed,
+        excluded=status.excluded, too_deep=status.too_deep, passed_over=status.passed_over,
     )  # fmt: skip
 
 
-def _visits_elsewhere(known: ReportFrontierFacts, visits: VisitRows, asked: PartRequest) -> int:
+def _visits_elsewhere(facts: ReportFrontierFacts, visits: VisitRows, request: PartRequest) -> int:
     """A lower bound of the visits that the frontier knows of and that are in no archive that was read. The frontier is
     asked first, and a visit is archived before it is finished.
     """
-    if known.status is None or (asked.is_limited and visits.deleted > -inf):
+    if facts.status is None or (request.is_limited and visits.deleted > -inf):
         return 0  # unknown
     read = visits.recorded if visits.deleted == -inf else len(visits.rows)
-    return max(0, known.status.visits - read)
+    return max(0, facts.status.visits - read)
 
 
-def _unvisited(known: ReportFrontierFacts, responses: list[ResponseStatusCount]) -> list[ResponseStatusCount]:
+def _unvisited(facts: ReportFrontierFacts, responses: list[ResponseStatusCount]) -> list[ResponseStatusCount]:
     """URLs that the frontier has settled without a record in the archive. The frontier is asked first, so a visit made
     meanwhile does not count here.
     """
-    statuses = {int(code): count for code, count in (known.status.statuses if known.status is not None else {}).items()}
+    statuses = {int(code): count for code, count in (facts.status.statuses if facts.status is not None else {}).items()}
     visited = {one.status: one.count for one in responses}
     more = {code: count - visited.get(code, 0) for code, count in statuses.items()}
     total = sum(count for count in more.values() if count > 0) or 1
@@ -250,11 +221,11 @@ def _dead(graph: GraphStatistics | None) -> DeadLinks | None:
 
 def _notes(report: CollectionReport) -> list[str]:
     limited = (report.since, report.until, report.run) != (None, None, None)
-    told = (
+    notes = (
         (NO_FRONTIER, report.links.discovered is None), (WITHOUT, bool(report.missing)),
         (ELSEWHERE, report.visits_elsewhere > 0), (SEVERAL, bool(report.storage_by_machine)),
         (NO_GRAPH, report.dead is None), (NO_INDEX, report.links.indexed is None),
         (NO_BUSY, all(one.busy is None for one in report.machines)), (GRAPH_IS_NOW, limited),
         (SHARED, report.shared_with > 0), (CUT_REDIRECTS, not report.redirects.whole),
     )  # fmt: skip
-    return [name for name, holds in told if holds]
+    return [name for name, holds in notes if holds]

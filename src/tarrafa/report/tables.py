@@ -1,15 +1,17 @@
-"""Counts the visit rows into the tables of a report.
+"""Counts the visit rows into the tables of a report: counts, distributions, redirect chains.
 
-Pure: takes the rows of `visit_rows` and returns the tables of the report that need nothing else.
+Pure: takes the rows of `visit_rows` and returns the tables of the report that need nothing else. Percentiles are exact.
 
 A *document* is a URL that is kept: its newest conclusive visit (not a 304, not a temporary failure) was kept. Sizes,
 depths, languages and charsets are those of that visit; sizes are bytes of the body as received, compressed where the
 server did so. A *server* is scheme, host and port.
 """
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +19,8 @@ from numpy.typing import NDArray
 from tarrafa.config import Collection
 from tarrafa.frontier.ordering import continues_walk
 from tarrafa.model import Status, is_inconclusive
-from tarrafa.report.histograms import distribution, rank_counts, value_counts
 from tarrafa.report.schema import (
+    Bin,
     BreadthCycle,
     Collector,
     CrawlPause,
@@ -26,6 +28,7 @@ from tarrafa.report.schema import (
     Distribution,
     LinkDegrees,
     NamedCount,
+    RedirectSummary,
     ResponseStatusCount,
     RobotsUse,
     ServerDocuments,
@@ -33,7 +36,7 @@ from tarrafa.report.schema import (
     SoftwareUse,
     Timeline,
 )
-from tarrafa.report.visit_rows import GRACE, KEPT, READ, REQUESTED, Rows, VisitRows, count_names
+from tarrafa.report.visit_rows import GRACE, KEPT, REQUESTED, LatestRedirect, Rows, VisitRows, count_names
 
 PAUSE_S = 600.0  # a longer silence is a pause of the crawl
 PAUSES_LISTED = 10
@@ -44,28 +47,9 @@ HOSTS_COMPARED_MAX = 10_000
 LISTED_MAX = 1_000  # rows of any table in the JSON
 STEPS_MAX = 120
 STEPS_S = (
-    0.1,
-    0.2,
-    0.5,
-    1,
-    2,
-    5,
-    10,
-    30,
-    60,
-    120,
-    300,
-    600,
-    1800,
-    3600,
-    7200,
-    21_600,
-    43_200,
-    86_400,
-    172_800,
-    604_800,
+    0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 172_800, 604_800,
     2_592_000,
-)
+)  # fmt: skip
 CYCLES_MAX = 1_000
 PAGE_NUMBER_MAX = 32  # 2 to that power is more links than a page can have
 
@@ -89,11 +73,13 @@ class ReportTables:
     def documents(self) -> Rows:
         """The newest row of each URL that is kept."""
         statuses = self.rows["status"]
-        weather = np.array(
+        inconclusive = np.array(
             [status for status in np.unique(statuses).tolist() if is_inconclusive(status)], statuses.dtype
         )
-        said = np.flatnonzero(~np.isin(statuses, weather) & ((self.rows["flags"] & GRACE) == 0))
-        last = said[_last_of_each(self.rows["url"][said], self.rows["visit"][said], self.rows["at"][said])]
+        conclusive = np.flatnonzero(~np.isin(statuses, inconclusive) & ((self.rows["flags"] & GRACE) == 0))
+        last = conclusive[
+            _last_of_each(self.rows["url"][conclusive], self.rows["visit"][conclusive], self.rows["at"][conclusive])
+        ]
         return self.rows[last[(self.rows["flags"][last] & KEPT) > 0]]
 
     @cached_property
@@ -202,11 +188,11 @@ class ReportTables:
 
     def software(self) -> SoftwareUse:
         asked = np.unique(self.rows["host"][self.requested]).tolist()
-        told = [self.visits.software[host].text for host in asked if host in self.visits.software]
+        headers = [self.visits.software[host].text for host in asked if host in self.visits.software]
         return SoftwareUse(
-            len(told), len(asked) - len(told),
-            rank_counts(_counted(product_name(text) for text in told), limit=LISTED_MAX),
-            rank_counts(_counted(told), limit=LISTED_MAX),
+            len(headers), len(asked) - len(headers),
+            rank_counts(Counter(product_name(text) for text in headers), limit=LISTED_MAX),
+            rank_counts(Counter(headers), limit=LISTED_MAX),
         )  # fmt: skip
 
     def robots(self) -> RobotsUse:
@@ -304,22 +290,11 @@ class ReportTables:
             for n, (sites, pages, ok) in enumerate(zip(held.tolist(), total.tolist(), good.tolist(), strict=True))
         ][:CYCLES_MAX]  # fmt: skip
 
-    @property
-    def pages_read(self) -> int:
-        return int(((self.rows["flags"] & READ) > 0).sum())
-
 
 def _last_of_each(urls: NDArray[np.uint64], visits: NDArray[np.uint32], at: NDArray[np.float64]) -> NDArray[np.int64]:
     """The index of the newest row of each URL."""
     order = np.lexsort((at, visits, urls))
     return order[np.flatnonzero(np.append(urls[order][1:] != urls[order][:-1], [True] * bool(len(order))))]
-
-
-def _counted(names: Iterable[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for name in names:
-        found[name] = found.get(name, 0) + 1
-    return found
 
 
 def product_name(server: str) -> str:
@@ -345,3 +320,120 @@ def domain_of(key: str, named: list[str]) -> str:
     if name.startswith("[") or last.isdigit():
         return "(address)"
     return next((end for end in named if name == end or name.endswith(f".{end}")), last)
+
+
+DOCUMENT, OTHER_ANSWER, UNVISITED, LOOP = "document", "other", "unvisited", "loop"
+
+
+def summarize_redirects(visits: VisitRows, documents: Rows) -> RedirectSummary:
+    """Chains of the newest redirect of each URL. A page with an immediate meta refresh is a redirect with code 200."""
+    moved = visits.moved
+    if visits.deleted > -np.inf:  # redirects of a deleted collection of the same name are left out
+        ours = set(visits.rows["url"].tolist())
+        moved = {url: one for url, one in moved.items() if url in ours}
+    codes = Counter(one.code for one in moved.values())
+    total = sum(codes.values()) or 1
+    loops, looping = _loops(moved)
+    targets = {one.target for one in moved.values()}
+    lengths: Counter[int] = Counter()
+    ends: list[int] = []
+    loop_chains = 0
+    for begin in moved:
+        if begin not in targets:
+            length, end = _follow_chain(begin, moved, looping)
+            lengths[length] += 1
+            if end is None:
+                loop_chains += 1
+            else:
+                ends.append(end)
+    return RedirectSummary(
+        len(moved),
+        [
+            ResponseStatusCount(code, count, count / total)
+            for code, count in sorted(codes.items(), key=lambda item: (-item[1], item[0]))
+        ],
+        [Bin(length, length + 1, lengths[length]) for length in sorted(lengths)],
+        rank_counts(
+            {name: count for name, count in (*_chain_ends(ends, visits, documents), (LOOP, loop_chains)) if count}
+        ),
+        loops,
+        len(looping),
+        int((visits.rows["status"] == Status.REDIRECTS_EXCEEDED).sum()),
+        visits.moved_whole,
+    )
+
+
+def _loops(moved: dict[int, LatestRedirect]) -> tuple[int, set[int]]:
+    """The number of loops, and the URLs in them."""
+    loops, looping = 0, set[int]()
+    seen: dict[int, int] = {}  # URL -> the walk that met it
+    for number, begin in enumerate(moved):
+        at, path = begin, []
+        while at in moved and at not in seen:
+            seen[at] = number
+            path.append(at)
+            at = moved[at].target
+        if seen.get(at) == number and path:
+            loops += 1
+            looping.update(path[path.index(at) :])
+    return loops, looping
+
+
+def _follow_chain(begin: int, moved: dict[int, LatestRedirect], looping: set[int]) -> tuple[int, int | None]:
+    """The number of redirects from there, and the end of the chain; None: a loop."""
+    length, at = 0, begin
+    while at in moved:
+        if at in looping:
+            return length, None
+        length, at = length + 1, moved[at].target
+    return length, at
+
+
+def _chain_ends(ends: list[int], visits: VisitRows, documents: Rows) -> list[tuple[str, int]]:
+    found = np.array(ends, np.uint64)
+    kept = np.isin(found, documents["url"])
+    seen = np.isin(found, visits.rows["url"])
+    return [
+        (DOCUMENT, int(kept.sum())), (OTHER_ANSWER, int((seen & ~kept).sum())), (UNVISITED, int((~seen).sum())),
+    ]  # fmt: skip
+
+
+PERCENTILES = (10, 50, 90, 99)
+BINS_MAX = 48
+
+
+def power_edges(values: NDArray[Any], base: float, least: float) -> NDArray[np.float64]:
+    """Edges 0, least, least × base, … up to beyond the largest."""
+    most = float(values.max()) if len(values) else 0.0
+    steps = 1 if most < least else int(np.floor(np.log(most / least) / np.log(base) + 1e-9)) + 2
+    return np.concatenate(([0.0], least * base ** np.arange(min(steps, BINS_MAX))))
+
+
+def distribution(values: NDArray[Any], base: float = 2.0, least: float = 1.0) -> Distribution:
+    """The distribution of numbers that are 0 or more; empty, if there are none."""
+    if not len(values):
+        return Distribution()
+    edges = power_edges(values, base, least)
+    edges[-1] = max(float(edges[-1]), float(values.max()) * (1 + 1e-9) + 1e-12)
+    counts, _ = np.histogram(values, edges)
+    bins = zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
+    p10, median, p90, p99 = np.percentile(values, PERCENTILES).tolist()
+    return Distribution(
+        len(values), float(values.mean(dtype=np.float64)), float(values.min()), p10, median, p90, p99,
+        float(values.max()), [Bin(*row) for row in bins],
+    )  # fmt: skip
+
+
+def value_counts(values: NDArray[Any]) -> list[tuple[int, int]]:
+    """Each different number and its count."""
+    found, counts = np.unique(values, return_counts=True)
+    return list(zip(found.tolist(), counts.tolist(), strict=True))
+
+
+def rank_counts(
+    counts: dict[str, int], servers: dict[str, int] | None = None, limit: int | None = None
+) -> list[NamedCount]:
+    """The most frequent first; shares are of all, those beyond the limit included."""
+    total = sum(counts.values()) or 1
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:limit]
+    return [NamedCount(name, count, count / total, (servers or {}).get(name, 0)) for name, count in ordered]

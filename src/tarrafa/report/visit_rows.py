@@ -32,6 +32,7 @@ ROWS_IN_MEMORY = 1 << 20  # some 60 MB
 NAMES_MAX = 60_000  # different types, languages, charsets or collectors; the others are counted as one
 OTHER = "(other)"
 REDIRECTS_MAX = 1_000_000
+HOSTS_MAX = 1 << 31
 RULES_CACHED_MAX = 10_000
 NAME_CHARS_MAX = 100
 SMALL_MAX = (1 << 16) - 1
@@ -43,15 +44,23 @@ ROW = np.dtype([
     ("external", "u4"), ("status", "i2"), ("depth", "u2"), ("type", "u2"), ("language", "u2"), ("charset", "u2"),
     ("collector", "u2"), ("internal", "u2"), ("links", "u2"), ("flags", "u1"),
 ])  # fmt: skip
+# The columns of a row that hold numbers of names, and the tables of these names.
+NAME_TABLES = {
+    "host": "hosts",
+    "type": "types",
+    "language": "languages",
+    "charset": "charsets",
+    "collector": "collectors",
+}
 Rows = NDArray[np.void]
 OnBytesRead = Callable[[int], None]
 
 
 class NameInterner:
-    """Texts as small numbers, in the order of their first use."""
+    """Numbers names in the order of their first use, and appends new ones to `names`."""
 
-    def __init__(self, names_max: int = NAMES_MAX) -> None:
-        self.names: list[str] = []
+    def __init__(self, names: list[str], names_max: int) -> None:
+        self.names = names
         self._numbers: dict[str, int] = {}
         self._most = names_max
 
@@ -145,23 +154,37 @@ _decode_note: Callable[[bytes], _Note] = msgspec.json.Decoder(_Note).decode
 class VisitRows:
     """All visits of a collection, and the notes beside them."""
 
-    rows: Rows
-    hosts: list[str]
-    types: list[str]
-    languages: list[str]
-    charsets: list[str]
-    collectors: list[str]
-    software: dict[int, ServerHeader]  # by host
-    rules: dict[str, RobotsSummary]  # by host key
-    sitemaps: set[str]  # host keys with sitemaps
-    moved: dict[int, LatestRedirect]
-    moved_whole: bool
-    config: tuple[int, bytes]  # of the collection, as last noted, and its revision; empty: never
-    names: dict[str, float]  # collections in the archive, and the time of the last record of each, in any period
-    runs: dict[int, float]  # of the collection, with the time of the last record of each
-    deletions: dict[str, float]  # the last deletion of each collection, as far as the archive records it
-    deleted: float  # the same for this collection: earlier visits are not counted
-    recorded: int  # visits of the collection, in the period or not, deleted or not
+    rows: Rows = field(default_factory=lambda: np.empty(0, ROW))
+    hosts: list[str] = field(default_factory=list)
+    types: list[str] = field(default_factory=list)
+    languages: list[str] = field(default_factory=list)
+    charsets: list[str] = field(default_factory=list)
+    collectors: list[str] = field(default_factory=list)
+    software: dict[int, ServerHeader] = field(default_factory=dict)  # by host
+    rules: dict[str, RobotsSummary] = field(default_factory=dict)  # by host key
+    sitemaps: set[str] = field(default_factory=set)  # host keys with sitemaps
+    moved: dict[int, LatestRedirect] = field(default_factory=dict)
+    moved_whole: bool = True
+    config: tuple[int, bytes] = (-1, b"")  # of the collection, as last noted, and its revision; empty: never
+    names: dict[str, float] = field(default_factory=dict)  # collections in the archive, and their last record's time
+    runs: dict[int, float] = field(default_factory=dict)  # of the collection, with the time of the last record of each
+    deletions: dict[str, float] = field(default_factory=dict)  # the last recorded deletion of each collection
+    deleted: float = -np.inf  # the same for this collection: earlier visits are not counted
+    recorded: int = 0  # visits of the collection, in the period or not, deleted or not
+
+    def interners(self) -> dict[str, NameInterner]:
+        """Number the names of each column of ROW that refers to a table of names."""
+        return {
+            column: NameInterner(getattr(self, table), HOSTS_MAX if column == "host" else NAMES_MAX)
+            for column, table in NAME_TABLES.items()
+        }
+
+    def add_redirect(self, url: int, redirect: LatestRedirect) -> None:
+        before = self.moved.get(url)
+        if before is None and len(self.moved) >= REDIRECTS_MAX:
+            self.moved_whole = False
+        elif before is None or before.visit < redirect.visit:
+            self.moved[url] = redirect
 
     def collections(self) -> set[str]:
         """The collections that still exist."""
@@ -180,36 +203,23 @@ class VisitReader:
     since: float = -np.inf
     until: float = np.inf
     run: int | None = None
-    _hosts: NameInterner = field(default_factory=lambda: NameInterner(1 << 31))
-    _types: NameInterner = field(default_factory=NameInterner)
-    _languages: NameInterner = field(default_factory=NameInterner)
-    _charsets: NameInterner = field(default_factory=NameInterner)
-    _collectors: NameInterner = field(default_factory=NameInterner)
+    _found: VisitRows = field(default_factory=VisitRows)
+    _interners: dict[str, NameInterner] = field(init=False)
     _origins: dict[str, int] = field(default_factory=dict)
-    _software: dict[int, ServerHeader] = field(default_factory=dict)
-    _rules: dict[str, RobotsSummary] = field(default_factory=dict)
-    _sitemaps: set[str] = field(default_factory=set)
     _judged: dict[bytes, RobotsSummary] = field(default_factory=dict)
-    _moved: dict[int, LatestRedirect] = field(default_factory=dict)
-    _moved_whole: bool = True
-    _config: tuple[int, bytes] = (-1, b"")
-    _names: dict[str, float] = field(default_factory=dict)
-    _runs: dict[int, float] = field(default_factory=dict)
     _now_run: int = 1  # the run of the present file
-    _deletions: dict[str, float] = field(default_factory=dict)
-    _recorded: int = 0
+
+    def __post_init__(self) -> None:
+        self._interners = self._found.interners()
 
     def read(self, directory: Path, tell: OnBytesRead = lambda size: None) -> VisitRows:
+        found = self._found
         with RowStore() as store:
             for file, length in durable_lengths(directory).items():
                 self._read_file(directory / f"{file}.meta.warc.gz", worker_of(file), length, store, tell)
-            rows, deleted = store.all(), self._deletions.get(self.name, -np.inf)
-            rows = rows if deleted == -np.inf else rows[rows["at"] > deleted]
-            return VisitRows(
-                rows, self._hosts.names, self._types.names, self._languages.names, self._charsets.names,
-                self._collectors.names, self._software, self._rules, self._sitemaps, self._moved, self._moved_whole,
-                self._config, self._names, self._runs, self._deletions, deleted, self._recorded,
-            )  # fmt: skip
+            rows, found.deleted = store.all(), found.deletions.get(self.name, -np.inf)
+            found.rows = rows if found.deleted == -np.inf else rows[rows["at"] > found.deleted]
+        return found
 
     def _read_file(self, path: Path, worker: str, length: int, store: "RowStore", tell: OnBytesRead) -> None:
         read, self._now_run = 0, 1
@@ -224,10 +234,10 @@ class VisitReader:
             except msgspec.MsgspecError as error:
                 raise DataError(f"{path}: the record at {position} cannot be read: {error}") from None
             at = seen.outcome.at
-            keep_latest(self._names, seen.collection, at)
+            keep_latest(self._found.names, seen.collection, at)
             if seen.collection == self.name:
-                keep_latest(self._runs, self._now_run, at)
-                self._recorded += 1
+                keep_latest(self._found.runs, self._now_run, at)
+                self._found.recorded += 1
                 if self.since <= at < self.until and self.run in (None, self._now_run):
                     store.add(self._row(seen, worker))
         tell(length - read)
@@ -237,52 +247,47 @@ class VisitReader:
         origin = url[: url.index("/", 8) + 1]
         host = self._origins.get(origin)
         if host is None:
-            host = self._origins[origin] = self._hosts.number(host_key(url))
+            host = self._origins[origin] = self._interners["host"].number(host_key(url))
         key = xxhash.xxh3_64_intdigest(url.encode())
         if outcome.server:
-            keep_newest(self._software, host, ServerHeader(outcome.at, outcome.server[:NAME_CHARS_MAX]))
+            keep_newest(self._found.software, host, ServerHeader(outcome.at, outcome.server[:NAME_CHARS_MAX]))
         if outcome.location:
-            self._note_redirect(key, seen)
+            target = xxhash.xxh3_64_intdigest(outcome.location.encode())
+            self._found.add_redirect(key, LatestRedirect(seen.visit, outcome.status, target))
         internal = links = 0
         if page is not None and page.links:
             urls = {link.url for link in page.links}
             urls.discard(url)
             links, internal = len(urls), sum(one.startswith(origin) for one in urls)
+        number = self._number
         flags = KEPT * outcome.kept | REQUESTED * outcome.requested | GRACE * outcome.grace | READ * (page is not None)
         return (
             key, outcome.at, seen.visit, outcome.elapsed_s, min(outcome.length, 0xFFFFFFFF), host,
             min(outcome.external, 0xFFFFFFFF), outcome.status, min(seen.depth, SMALL_MAX),
-            self._types.number(outcome.type[:NAME_CHARS_MAX]),
-            self._languages.number(page.language[:NAME_CHARS_MAX] if page is not None else ""),
-            self._charsets.number(page.charset[:NAME_CHARS_MAX].lower() if page is not None else ""),
-            self._collectors.number((seen.worker or worker)[:NAME_CHARS_MAX]),
-            min(internal, SMALL_MAX), min(links, SMALL_MAX), flags,
+            number("type", outcome.type), number("language", page.language if page is not None else ""),
+            number("charset", page.charset.lower() if page is not None else ""),
+            number("collector", seen.worker or worker), min(internal, SMALL_MAX), min(links, SMALL_MAX), flags,
         )  # fmt: skip
 
-    def _note_redirect(self, key: int, seen: _VisitMetadata) -> None:
-        before = self._moved.get(key)
-        if before is None and len(self._moved) >= REDIRECTS_MAX:
-            self._moved_whole = False
-        elif before is None or before.visit < seen.visit:
-            target = xxhash.xxh3_64_intdigest(seen.outcome.location.encode())
-            self._moved[key] = LatestRedirect(seen.visit, seen.outcome.status, target)
+    def _number(self, column: str, name: str) -> int:
+        return self._interners[column].number(name[:NAME_CHARS_MAX])
 
     def _read_note(self, note: _Note, noted: datetime | None) -> None:
         """A robots.txt belongs to the host, whichever collection fetched it."""
         at = noted.timestamp() if noted is not None else 0.0
         if isinstance(note, HostNote):
             if note.status:
-                keep_newest(self._rules, note.host, self._robots_summary(note)._replace(at=at))
+                keep_newest(self._found.rules, note.host, self._robots_summary(note)._replace(at=at))
             if note.sitemaps:
-                self._sitemaps.add(note.host)
+                self._found.sitemaps.add(note.host)
         elif isinstance(note, _RunConfigured):
-            keep_latest(self._names, note.collection, at)
+            keep_latest(self._found.names, note.collection, at)
             if note.collection == self.name:
                 self._now_run = note.run
-                if note.revision > self._config[0]:
-                    self._config = (note.revision, bytes(note.config))
+                if note.revision > self._found.config[0]:
+                    self._found.config = (note.revision, bytes(note.config))
         elif isinstance(note, _CollectionDeleted):
-            keep_latest(self._deletions, note.collection, note.at)
+            keep_latest(self._found.deletions, note.collection, note.at)
 
     def _robots_summary(self, note: HostNote) -> RobotsSummary:
         if note.status != 200:
@@ -360,11 +365,11 @@ Key = TypeVar("Key", str, int)
 Noted = TypeVar("Noted", RobotsSummary, ServerHeader)
 
 
-def keep_newest(found: dict[Key, Noted], key: Key, told: Noted) -> None:
+def keep_newest(found: dict[Key, Noted], key: Key, note: Noted) -> None:
     """The newest note holds, in whichever order they are read."""
     before = found.get(key)
-    if before is None or before.at <= told.at:
-        found[key] = told
+    if before is None or before.at <= note.at:
+        found[key] = note
 
 
 def keep_latest(found: dict[Key, float], key: Key, at: float) -> None:

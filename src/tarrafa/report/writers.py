@@ -54,7 +54,7 @@ def report_html(
     return (
         _templates()
         .get_template("report.html")
-        .render(story=lay_out(report, _), _=_, plot_titles=PLOT_TITLES, drawn=drawn, style=style, plots=plots)
+        .render(layout=lay_out(report, _), _=_, plot_titles=PLOT_TITLES, drawn=drawn, style=style, plots=plots)
     )
 
 
@@ -65,28 +65,28 @@ def report_article(
     return (
         _templates()
         .get_template("article.html")
-        .render(story=lay_out(report, _), _=_, plot_titles=PLOT_TITLES, drawn=drawn, plots=plots)
+        .render(layout=lay_out(report, _), _=_, plot_titles=PLOT_TITLES, drawn=drawn, plots=plots)
     )
 
 
 def report_markdown(
     report: CollectionReport, _: Translator, drawn: Sequence[str] = (), *, plots: str = f"{FOLDER}/"
 ) -> str:
-    story = lay_out(report, _)
-    parts = [*_head(story, _)]
-    for section in story.sections:
+    layout = lay_out(report, _)
+    parts = [*_head(layout, _)]
+    for section in layout.sections:
         parts += _section(section, _, drawn, plots)
     return "\n".join(parts) + "\n"
 
 
-def _head(story: ReportLayout, _: Translator) -> list[str]:
-    said = [line for sentence in story.says for line in (escape_markdown(sentence), "")]
-    return [f"# {escape_markdown(story.title)}", "", escape_markdown(story.subtitle), "", *said]
+def _head(layout: ReportLayout, _: Translator) -> list[str]:
+    said = [line for sentence in layout.sentences for line in (escape_markdown(sentence), "")]
+    return [f"# {escape_markdown(layout.title)}", "", escape_markdown(layout.subtitle), "", *said]
 
 
 def _section(section: ReportSection, _: Translator, drawn: Sequence[str], plots: str) -> list[str]:
     parts = [f"## {escape_markdown(section.title)}", ""]
-    for sentence in section.says:
+    for sentence in section.sentences:
         parts += [escape_markdown(sentence), ""]
     for name in section.plots:
         if name in drawn:

@@ -14,11 +14,10 @@ A page that changes much faster than it is visited has changed at every visit: w
 from any faster one, and only the prior limits it. Dates keep it identifiable.
 
 All rates are per second and all times in seconds here, but nothing depends on the unit. Plain functions of floats,
-which numba compiles as they are. The classical estimators are at the end, for comparison.
+which numba compiles as they are.
 """
 
 import math
-from collections.abc import Sequence
 
 DAY_S = 86_400.0
 PRIOR_ALPHA, PRIOR_BETA = 0.5, 0.5 * 10 * DAY_S  # once in ten days on average, with wide uncertainty
@@ -93,31 +92,3 @@ def rate_bounds(alpha: float, beta: float, z: float = 1.645) -> tuple[float, flo
     spread = z / (3.0 * math.sqrt(alpha))
     centre = 1.0 - 1.0 / (9.0 * alpha)
     return alpha / beta * max(0.0, centre - spread) ** 3, alpha / beta * (centre + spread) ** 3
-
-
-def naive_rate(changes: int, observed: float) -> float:
-    """Changes seen divided by time observed: too low for pages that change more than once between visits."""
-    return changes / observed if observed > 0 else 0.0
-
-
-def cho_garcia_molina_rate(changes: int, visits: int, interval: float) -> float:
-    """Cho and Garcia-Molina (2003): -log((n - X + 0.5) / (n + 0.5)) / interval, for visits at one regular interval."""
-    return -math.log((visits - changes + 0.5) / (visits + 0.5)) / interval
-
-
-def maximum_likelihood_rate(gaps: Sequence[float], flags: Sequence[bool]) -> float:
-    """The maximum-likelihood rate of visits at irregular intervals; infinite if every one saw a change."""
-    quiet = sum(gap for gap, flag in zip(gaps, flags, strict=True) if not flag)
-    busy = [gap for gap, flag in zip(gaps, flags, strict=True) if flag]
-    if not busy:
-        return 0.0
-    if quiet <= 0:
-        return math.inf
-    low, high = 0.0, len(busy) / quiet  # gap / (e^(rate gap) - 1) < 1 / rate
-    for _ in range(200):
-        rate = (low + high) / 2
-        if sum(gap / math.expm1(min(rate * gap, 700.0)) for gap in busy) > quiet:
-            low = rate
-        else:
-            high = rate
-    return (low + high) / 2

@@ -6,7 +6,8 @@ module of its own. A new one
 1. has a `main` whose parameters are its arguments, and `if __name__ == "__main__": run_child(main)` at its end;
 2. is started by `child_command(MODULE, name=value ...)`; secrets go through the environment, never through arguments;
 3. calls `on_sigterm` if it has anything to finish before it ends;
-4. sends heartbeats, if it belongs to a node (`heartbeat.send_heartbeats`, `heartbeat.send_from_thread`);
+4. sends heartbeats, if a supervisor keeps it running, which kills it without them (`heartbeat.send_heartbeats`,
+   `heartbeat.send_from_thread`); what makes them must not wait for the disk;
 5. is kept running by `crawl/supervisor/child_processes.py` if it must always run; by its parent if it ends by itself;
    or as a `SandboxProcess` if it answers messages, and may be killed for what they contain.
 

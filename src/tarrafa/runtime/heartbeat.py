@@ -1,7 +1,8 @@
-"""Process heartbeats: each process of a node sends one a second, as a datagram, to its supervisor (`DATA/run/pulse`).
+"""Process heartbeats: each child process sends one a second, as a datagram, to its supervisor (`DATA/run/pulse`).
 
-No process waits for it: a supervisor that is stopped or busy misses the heartbeat, and nothing else happens. The
-supervisor measures processor, memory and disk by itself; a heartbeat holds what only the process knows.
+The supervisor's watchdog kills a child without heartbeats; a node shows what is in them. No process waits for them: a
+supervisor that is stopped or busy misses a heartbeat, and nothing else happens. The supervisor measures processor,
+memory and disk by itself; a heartbeat holds what only the process knows.
 
 Promises: sending never waits and never fails. A received heartbeat is bounded, of the right types, and free of
 characters that a terminal or a page would obey. Any other datagram is ignored.
@@ -70,6 +71,16 @@ class ProcessHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def heartbeat_socket_path(data: DataDirectory) -> Path:
     return data.run / "pulse"
+
+
+def is_supervised(data: DataDirectory) -> bool:
+    """Whether a supervisor of this data directory lives: it listens for heartbeats."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+        try:
+            sender.connect(str(heartbeat_socket_path(data)))
+        except OSError:
+            return False
+        return True
 
 
 def printable_text(text: str, chars_max: int = TEXT_CHARS_MAX) -> str:

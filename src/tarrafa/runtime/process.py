@@ -21,14 +21,26 @@ class ProcessId(msgspec.Struct, frozen=True):
     space: str = ""  # the namespace of its pid
 
 
-def start_ticks(pid: int) -> int | None:
-    """Field 22 of /proc/PID/stat, or None if there is no such process (a zombie counts as gone)."""
+def _stat_fields(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat from the state on, or None if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    fields = stat.rpartition(")")[2].split()  # the name may hold spaces and brackets
-    return None if fields[0] in "ZX" else int(fields[19])
+    return stat.rpartition(")")[2].split()  # the name may hold spaces and brackets
+
+
+def start_ticks(pid: int) -> int | None:
+    """When the process was started, or None if there is no such process (a zombie counts as gone)."""
+    fields = _stat_fields(pid)
+    return None if fields is None or fields[0] in "ZX" else int(fields[19])
+
+
+def is_waiting_for_disk(pid: int) -> bool:
+    """Whether the main thread of the process is in uninterruptible sleep: it waits for a disk, and no signal reaches
+    it."""
+    fields = _stat_fields(pid)
+    return fields is not None and fields[0] == "D"
 
 
 def current_process() -> ProcessId:

@@ -1,11 +1,15 @@
 """LocalShard: searches one tantivy index on this disk and scores its matches.
 
 Promises: requests are answered from the newest commit; the snapshots of the last few responses are kept, so that their
-hits can be shown after the next commit. The score of a match is its text score times the *present* link factor: tantivy
-orders by the link factor at indexing time (`order`), and this module corrects for the quotient. Known weakness: scores
-rank within a block of BLOCK_MATCHES matches only, so a page at position 101 cannot enter the first block, however many
-in-links it has gained since; the follower indexes such pages again in time. Knows nothing of other shards, HTML or
-HTTP.
+hits can be shown after the next commit. Matches come in the order of their scores, and fewer matches are the beginning
+of more. Knows nothing of other shards, HTML or HTTP.
+
+The score of a match is its text score times its *present* link factor. tantivy knows the factor at indexing time, and
+returns the best matches by that one. The present factor counts as at most LINK_FACTOR_RATIO times the indexed one (the
+follower indexes a page again when its factor has changed so much), so a match that tantivy has not returned scores at
+most that ratio times the last one returned. Matches above that bound are in their final order; if they are too few,
+more are read (`_ranked`), up to RERANKED_MAX. Known weakness: where that many matches have nearly the same score
+(`lang:pt`), the order is that of the first RERANKED_MAX by indexed score.
 """
 
 import contextlib
@@ -16,17 +20,16 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from functools import partial
 from math import exp2, log2
-from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from tantivy import Occur
 from tantivy import Query as TantivyQuery
 
 from tarrafa.errors import DataError, QueryError
-from tarrafa.graph.reader import GraphReader
+from tarrafa.graph.reader import GraphReader, NodeStanding
 from tarrafa.i18n import message
 from tarrafa.index import schema
-from tarrafa.index.document_fields import link_factor, split_url_id
+from tarrafa.index.document_fields import IN_LINKS_RATIO, LINK_FACTOR_RATIO, link_factor, split_url_id
 from tarrafa.index.index_state import is_applied
 from tarrafa.index.reader import IndexMatches, IndexReader, IndexSnapshot
 from tarrafa.model import UrlId
@@ -50,6 +53,8 @@ from tarrafa.search.query_expansion import TERM_FREQUENCY_WEIGHT, feedback_terms
 from tarrafa.search.query_parser import QueryGroup, parse, with_filters
 from tarrafa.search.request import (
     BLOCK_MATCHES,
+    MATCHES_MAX,
+    URLS_MAX,
     Candidate,
     CandidateBlock,
     DocumentAddress,
@@ -66,6 +71,9 @@ from tarrafa.takedown import NO_TAKEDOWNS, CurrentTakedowns, TakedownSet
 
 LOCAL_SHARD_NAME = "here"
 SNAPSHOTS_KEPT_MAX = 8
+RERANKED_SHARE = 2  # matches read at first for each one wanted: of 50,000 pages, enough for nine queries in ten
+RERANKED_MAX = RERANKED_SHARE * MATCHES_MAX  # matches of one shard whose present scores are computed: 10 ms
+RERANKED_TIMES = 3  # how many times as many matches are read when the first ones do not suffice
 LINKING_MAX = 10_000  # results of `link:`
 VOCABULARY_WAIT_S = 0.05  # for a vocabulary that is still being read
 RECENT_SHARE = 0.2  # gain of a page of today where new pages are preferred
@@ -164,15 +172,8 @@ class LocalShard:
 
     def top_matches(self, request: SearchRequest, overall: ShardStatistics, limit: int) -> CandidateBlock:
         context, query = self._query_in_context(request, overall)
-        order = SORT_FIELDS.get(request.sort)
-        matches = context.snapshot.top_matches(query, limit, weight=schema.STATIC, order=order)
-        if order is None:
-            matches = self._renormalized(matches, context, request, overall)
-        return CandidateBlock(
-            self._number_of(context.snapshot),
-            matches.total,
-            self._scored(context, matches, request),
-        )
+        total, candidates = self._ranked(context, query, request, limit, overall)
+        return CandidateBlock(self._number_of(context.snapshot), total, candidates)
 
     def show(self, request: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
         snapshot = self._snapshots.get(moment)
@@ -191,16 +192,15 @@ class LocalShard:
         key, snapshot = url_id(url), context.snapshot
         page = TantivyQuery.const_score_query(page_query(key, request.collection), 0.0)
         matches = snapshot.top_matches(
-            TantivyQuery.boolean_query([(Occur.Must, query), (Occur.Must, page)]), BLOCK_MATCHES, schema.STATIC
+            TantivyQuery.boolean_query([(Occur.Must, query), (Occur.Must, page)]), URLS_MAX, schema.STATIC
         )
         ids = matches.ids()
         if key not in ids:
             return []
         at = ids.index(key)
-        place, length, updated = (
-            matches.addresses()[at],
-            matches.field_values(schema.LENGTH)[at],
-            matches.field_values(schema.UPDATED)[at],
+        place = matches.addresses()[at]
+        length, updated, static = (
+            matches.field_values(name)[at] for name in (schema.LENGTH, schema.UPDATED, schema.STATIC)
         )
         matching = self._query_builder(request, context.rules, snapshot, overall)
         leaves = matching.score_components(_parsed_query(request), request.natural, request.extras)
@@ -210,7 +210,8 @@ class LocalShard:
             for leaf in leaves
         ]
         _, rank = self._standings([key], request.collection).get(key, DEFAULT_STANDING)
-        factors = [ScorePart("links", "", link_factor(rank))]
+        indexed = log2(2.0 + static)
+        factors = [ScorePart("links", "", indexed * _link_gain(rank, indexed))]
         if request.recent:
             factors.append(ScorePart("recent", "", self._recency(updated)))
         lowered = self._lowered(context, [key])
@@ -227,12 +228,11 @@ class LocalShard:
         parts = [(Occur.Must, urls_query(ids)), *context.excluded]
         if request.collection is not None:
             parts.append((Occur.Must, filter_query(schema.COLLECTION, request.collection)))
-        matches = context.snapshot.top_matches(TantivyQuery.boolean_query(parts), BLOCK_MATCHES)
+        matches = context.snapshot.top_matches(TantivyQuery.boolean_query(parts), URLS_MAX)
         keys, updated = matches.ids(), matches.field_values(schema.UPDATED)
         known = self._standings(keys, request.collection)
-        candidates = _candidates(
-            matches, [0.0] * len(keys), keys, [known.get(key, DEFAULT_STANDING)[0] for key in keys]
-        )
+        standings = [known.get(key, DEFAULT_STANDING) for key in keys]
+        candidates = _candidates(matches, [0.0] * len(keys), keys, standings)
         newest = {candidates[at].id: candidates[at] for at in sorted(range(len(keys)), key=updated.__getitem__)}
         return [newest[key] for key in ids if key in newest]
 
@@ -258,15 +258,16 @@ class LocalShard:
             candidates = self._found(context, request, [url_id(request.related)])
         else:
             context, query = self._query_in_context(request, overall)
-            candidates = self._first(context, query, request)[:pages]
+            candidates = self._first(context, query, request, overall)[:pages]
         often, snapshot = 1.0 if request.related else TERM_FREQUENCY_WEIGHT, context.snapshot
         return feedback_terms([snapshot.stored_document(one.place) for one in candidates], snapshot, limit, often)
 
-    def _first(self, context: _SearchContext, query: TantivyQuery, request: SearchRequest) -> list[Candidate]:
+    def _first(
+        self, context: _SearchContext, query: TantivyQuery, request: SearchRequest, overall: ShardStatistics
+    ) -> list[Candidate]:
         """The best candidates, without exact copies."""
-        matches = context.snapshot.top_matches(query, BLOCK_MATCHES, weight=schema.STATIC)
         found: dict[object, Candidate] = {}
-        for one in sorted(self._scored(context, matches, request), key=attrgetter("score"), reverse=True):
+        for one in self._ranked(context, query, request, BLOCK_MATCHES, overall)[1]:
             found.setdefault(one.id if one.content is None else one.content, one)
         return list(found.values())
 
@@ -323,34 +324,64 @@ class LocalShard:
             both = TantivyQuery.boolean_query(
                 [(Occur.Must, leaf.query), (Occur.Must, TantivyQuery.const_score_query(these, 0.0))]
             )
-            for place, score in snapshot.scores(both, len(first) + BLOCK_MATCHES).items() if leaf.most else ():
+            for place, score in snapshot.scores(both, len(first) + URLS_MAX).items() if leaf.most else ():
                 if place in stretched:
                     gained[place] += global_score(score, leaf.most, stretched[place]) - score
         several = zip(first.scores, first.field_values(schema.STATIC), places, strict=True)
         measured = [score + log2(2 + static) * gained[place] for score, static, place in several]
         return matches.with_scores([*measured, *matches.scores[RENORMALIZED_MATCHES:]])
 
-    def _scored(self, context: _SearchContext, matches: IndexMatches, request: SearchRequest) -> list[Candidate]:
-        """The matches in the order of the index, each with its score within its block."""
-        ids = matches.ids()
-        known = self._standings(ids, request.collection)
-        standings = [known.get(key, DEFAULT_STANDING) for key in ids]
-        if request.sort is Sort.RELEVANCE:
-            # tantivy has multiplied by the link factor at indexing time.
-            several = zip(matches.scores, matches.field_values(schema.STATIC), standings, strict=True)
-            scores = [score * link_factor(rank) / log2(2.0 + static) for score, static, (_, rank) in several]
-            if request.recent:
-                aged = zip(scores, matches.field_values(schema.UPDATED), strict=True)
-                scores = [score * self._recency(updated) for score, updated in aged]
-            lowered = self._lowered(context, ids)
-            if lowered:
-                scores = [score * lowered.get(key, 1.0) for score, key in zip(scores, ids, strict=True)]
-        elif request.sort is Sort.LINKS:
-            scores = [float(in_links) for in_links, _ in standings]
-        else:
-            scores = [float(updated) for updated in matches.field_values(schema.UPDATED)]
-        in_links = [in_links for in_links, _ in standings]
-        return _candidates(matches, scores, ids, in_links)
+    def _ranked(
+        self,
+        context: _SearchContext,
+        query: TantivyQuery,
+        request: SearchRequest,
+        limit: int,
+        overall: ShardStatistics,
+    ) -> tuple[int, list[Candidate]]:
+        """The number of all matches, and the first ones in the order of their scores."""
+        order, gain_max = SORT_FIELDS.get(request.sort), _gain_max(request)
+        reading = RERANKED_SHARE * limit if gain_max > 1 else limit
+        while True:
+            matches = context.snapshot.top_matches(query, reading, weight=schema.STATIC, order=order)
+            if not matches:
+                return matches.total, []
+            last = matches.scores[-1]
+            if order is None:
+                matches = self._renormalized(matches, context, request, overall)
+            ids = matches.ids()
+            known = self._standings(ids, request.collection)
+            standings = [known.get(key, DEFAULT_STANDING) for key in ids]
+            scores = self._scores(context, matches, request, ids, standings)
+            # Stable: a match that was not read would stand behind its equals.
+            best = sorted(range(len(ids)), key=scores.__getitem__, reverse=True)[:limit]
+            if matches.total <= reading or reading >= RERANKED_MAX or scores[best[-1]] >= last * gain_max:
+                chosen, own = matches.at(best), [scores[place] for place in best]
+                keys, known_of = [ids[place] for place in best], [standings[place] for place in best]
+                return matches.total, _candidates(chosen, own, keys, known_of)
+            reading = min(RERANKED_TIMES * reading, RERANKED_MAX)
+
+    def _scores(
+        self,
+        context: _SearchContext,
+        matches: IndexMatches,
+        request: SearchRequest,
+        ids: list[UrlId],
+        standings: list[NodeStanding],
+    ) -> list[float]:
+        """The present scores of matches: at most `_gain_max` times those of the index."""
+        if request.sort is Sort.DATE:
+            return matches.scores
+        if request.sort is Sort.LINKS:
+            several = zip(standings, matches.scores, strict=True)
+            return [min(float(in_links), IN_LINKS_RATIO * then) for (in_links, _), then in several]
+        indexed = zip(matches.scores, matches.field_values(schema.STATIC), standings, strict=True)
+        scores = [score * _link_gain(rank, log2(2.0 + static)) for score, static, (_, rank) in indexed]
+        if request.recent:
+            aged = zip(scores, matches.field_values(schema.UPDATED), strict=True)
+            scores = [score * self._recency(updated) for score, updated in aged]
+        lowered = self._lowered(context, ids)
+        return [score * lowered.get(key, 1.0) for score, key in zip(scores, ids, strict=True)] if lowered else scores
 
     def _lowered(self, context: _SearchContext, ids: list[UrlId]) -> dict[UrlId, float]:
         """The factors for the scores of these pages, where their site is demoted."""
@@ -359,7 +390,7 @@ class LocalShard:
             return {}
         lowered = TantivyQuery.term_set_query(schema.SCHEMA, schema.SITE, list(rules.lowered))
         both = TantivyQuery.boolean_query([(Occur.Must, lowered), (Occur.Must, urls_query(ids))])
-        found = snapshot.top_matches(both, len(ids) + BLOCK_MATCHES)
+        found = snapshot.top_matches(both, len(ids) + URLS_MAX)
         hosts = (host_name(snapshot.stored_document(place).url) for place in found.addresses())
         return dict(zip(found.ids(), map(rules.factor, hosts), strict=True))
 
@@ -389,10 +420,24 @@ class LocalShard:
         return self._graph
 
 
-def _candidates(matches: IndexMatches, scores: list[float], ids: list[UrlId], in_links: list[int]) -> list[Candidate]:
+def _candidates(
+    matches: IndexMatches, scores: list[float], ids: list[UrlId], standings: list[NodeStanding]
+) -> list[Candidate]:
     copied = (schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH, schema.SITE_ID)
-    facts = map(matches.field_values, copied)
-    return list(map(Candidate, scores, ids, in_links, matches.addresses(), *facts, matches.scores))
+    in_links = [in_links for in_links, _ in standings]
+    return list(map(Candidate, scores, ids, in_links, matches.addresses(), *map(matches.field_values, copied)))
+
+
+def _link_gain(rank: float, indexed: float) -> float:
+    """The quotient of a page's present link factor and the indexed one, within its bound."""
+    return min(link_factor(rank) / indexed, LINK_FACTOR_RATIO)
+
+
+def _gain_max(request: SearchRequest) -> float:
+    """How many times the score of the index a score can be."""
+    if request.sort is Sort.RELEVANCE:
+        return LINK_FACTOR_RATIO * (1 + RECENT_SHARE if request.recent else 1.0)
+    return IN_LINKS_RATIO if request.sort is Sort.LINKS else 1.0
 
 
 def _means(snapshot: IndexSnapshot, overall: ShardStatistics) -> MeanLengths:

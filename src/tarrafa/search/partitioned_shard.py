@@ -157,7 +157,7 @@ class PartitionedShard:
             return msgspec.structs.replace(blocks[0], moment=moment)
         found = [
             msgspec.structs.replace(one, place=(one.place[0] * len(parts) + number, one.place[1]))
-            for one, number in merge_blocks(blocks, limit)
+            for one, number, _ in merge_blocks(blocks, limit)
         ]
         return CandidateBlock(moment, sum(block.total for block in blocks), found)
 

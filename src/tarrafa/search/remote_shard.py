@@ -216,8 +216,7 @@ class RemoteShard:
             raise ShardUnavailable(UNREADABLE_RESPONSE)
 
     def _check_block(self, found: CandidateBlock, limit: int) -> None:
-        numbers = (number for one in found.candidates for number in (one.score, one.order))
-        self._check_response(len(found.candidates) <= limit and all(map(isfinite, numbers)))
+        self._check_response(len(found.candidates) <= limit and all(isfinite(one.score) for one in found.candidates))
 
     def _mark_unavailable(self, reason: Message | str) -> None:
         with self._lock:

@@ -20,7 +20,8 @@ from tarrafa.model import DeclaredEntity, UrlId
 
 HITS_MAX = 100  # per response
 RESULT_DEPTH_MAX = 1_000
-BLOCK_MATCHES = 100  # matches that are ranked together
+BLOCK_MATCHES = 50  # matches among which copies find their place and sites are spread
+URLS_MAX = 100  # URLs that are looked up at once
 MATCHES_MAX = 2_000  # matches, however few hits they make: 40 ms
 EXPANSION_TERMS_MAX = 100
 SHARD_WORDS_MAX = 100  # words that a shard reports at once
@@ -29,7 +30,7 @@ BEFORE_CHARS_MAX = 1_000
 Count = Annotated[int, Meta(ge=0)]
 DocumentAddress = tuple[Annotated[int, Meta(ge=0, lt=1 << 32)], Annotated[int, Meta(ge=0, lt=1 << 32)]]
 DocumentAddresses = Annotated[list[DocumentAddress], Meta(max_length=HITS_MAX)]
-Ids = Annotated[list[Annotated[UrlId, Meta(min_length=16, max_length=16)]], Meta(max_length=BLOCK_MATCHES)]
+Ids = Annotated[list[Annotated[UrlId, Meta(min_length=16, max_length=16)]], Meta(max_length=URLS_MAX)]
 Limit = Annotated[int, Meta(ge=1, le=MATCHES_MAX)]
 Word = Annotated[str, Meta(max_length=100)]
 PrecedingText = Annotated[str, Meta(max_length=BEFORE_CHARS_MAX)]
@@ -127,9 +128,8 @@ def sum_statistics(several: Iterable[ShardStatistics]) -> ShardStatistics:
 
 
 class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A document that matches. `score` ranks it within its block; `order` is the index's own score, and decides its
-    block. `place` is its address in the snapshot of the block; for the fields that identify copies, see
-    `index/schema.py`.
+    """A document that matches. `place` is its address in the snapshot of the block; for the fields that identify
+    copies, see `index/schema.py`.
     """
 
     score: float
@@ -141,11 +141,10 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     headline: int | None
     url_length: int
     site: int
-    order: float
 
 
 class CandidateBlock(msgspec.Struct, frozen=True, array_like=True):
-    """Matches of a shard, highest `order` first, with the `total` of all matches; `moment` is the snapshot number that
+    """Matches of a shard, highest score first, with the `total` of all matches; `moment` is the snapshot number that
     `show` needs.
     """
 
@@ -170,7 +169,7 @@ class HitDetails(msgspec.Struct, frozen=True, array_like=True):
 class ScorePart(msgspec.Struct, frozen=True, array_like=True):
     """One part of a score: of a word in the text, in the title, of a pair of words; or a factor of the sum.
 
-    `kind` is text, title, pair, added, links, recent or curated.
+    `kind` is text, title, pair, added, links, recent, curated or site.
     """
 
     kind: str
@@ -194,7 +193,7 @@ class Shard(Protocol):
         """The statistics that must be summed over all shards so that they score as one index."""
 
     def top_matches(self, request: SearchRequest, overall: ShardStatistics, limit: Limit) -> CandidateBlock:
-        """The first `limit` matches."""
+        """The first `limit` matches, in the order of their scores. Fewer are the beginning of more."""
 
     def show(self, request: SearchRequest, moment: int, places: DocumentAddresses) -> list[HitDetails]:
         """The displayed fields of these matches."""

@@ -2,12 +2,13 @@
 
 Promises: a shard that does not answer is named and asked no more, and the others answer without it; if no shard
 answers, that is an error. The result has the same candidates, in the same blocks, as one index with all documents, up
-to the last digits of scores. Every shard returns its matches in the order of its index (`order`). They are merged by
-that order, the first shard's first among equals, and cut into blocks of BLOCK_MATCHES (`merge_blocks`). Within a block,
-`score` ranks, copies are grouped (`Deduplicator`), and a site's third page and those after it move behind the pages of
-other sites (`demote_crowded_sites`): no page is hidden, and the first page of results shows several sites. Further
-blocks follow for later pages of results, or when grouping left too few hits. A longer result of the same shards begins
-with the shorter one: pages of results are consistent.
+to the last digits of scores. Every shard returns its matches in the order of their scores. They are merged, the first
+shard's first among equals, and cut into blocks of BLOCK_MATCHES (`merge_blocks`). Copies are grouped (`Deduplicator`).
+Within a block, a site's third page and those after it move behind the pages of other sites, and score no more
+than those (`demote_crowded_sites`): no page is hidden, the first page of results shows several sites, and hits are in
+the order of their scores on every page of results (pinned pages precede them). Further blocks follow for
+later pages of results, or when grouping left too few hits. A longer result of the same shards begins with the shorter
+one: pages of results are consistent.
 
 The order among equals must be that of the shards, and not of ids: a shard that is asked for a hundred matches returns
 any hundred of a thousand equal ones, always the same, but not those with the smallest ids.
@@ -39,6 +40,7 @@ from tarrafa.search.query_parser import parse
 from tarrafa.search.request import (
     BLOCK_MATCHES,
     MATCHES_MAX,
+    URLS_MAX,
     Candidate,
     CandidateBlock,
     HitDetails,
@@ -60,10 +62,11 @@ Answer = TypeVar("Answer")
 
 
 class RankedCandidate(NamedTuple):
-    """A candidate, and the response that it came in."""
+    """A candidate, the response that it came in, and the factor of its score where its site has better pages."""
 
     candidate: Candidate
     answer: int
+    site_factor: float = 1.0
 
 
 DuplicateGroup = list[RankedCandidate]  # copies of one page: the representative first, with the best score of the group
@@ -137,7 +140,7 @@ class ScatterGather:
         groups = Deduplicator(apart=self.request.copies and not self.request.like and not self.request.related)
         if pinned:
             answers = self.ask_each(lambda shard: shard.find_urls(self.request, pinned))
-            found = {one.candidate.id: one for one in self._merged(answers, BLOCK_MATCHES)}
+            found = {one.candidate.id: one for one in self._merged(answers, URLS_MAX)}
             block = [found[key] for key in pinned if key in found]
             groups.add(block)
             groups.looked -= len(block)  # those that match are met again
@@ -183,6 +186,10 @@ class ScatterGather:
             len(group) - 1, shown.type, shown.site, best.id in self._pinned, shown.declared,
         )  # fmt: skip
 
+    def site_factor(self, key: UrlId) -> float:
+        """The factor of a hit's score where its site has better pages."""
+        return next((group[0].site_factor for group in self.found if group[0].candidate.id == key), 1.0)
+
     def shard_reports(self) -> list[ShardReport]:
         """The shards that were asked, with the reason of each failure; empty if there is only one shard."""
         if self._pool is None:
@@ -201,8 +208,10 @@ class ScatterGather:
             found = self._merged(answers, limit)
             total = sum(block.total for block in answers.values())
             for start in range(looked, limit, BLOCK_MATCHES):
-                block = rank_block(found[start : start + BLOCK_MATCHES])
-                groups.add(demote_crowded_sites(block) if self._is_crowded() else block)
+                before = len(groups.all)
+                groups.add(rank_block(found[start : start + BLOCK_MATCHES]))
+                if self._is_crowded():
+                    groups.all[before:] = demote_crowded_sites(groups.all[before:])
                 if len(groups.all) >= enough:
                     return total - groups.looked + len(groups.all), groups
             if limit >= min(total, MATCHES_MAX):
@@ -252,19 +261,24 @@ class ScatterGather:
         return Message("; ".join(f"{{name{number}}}: {{why{number}}}" for number in away), values)
 
 
-def demote_crowded_sites(block: list[RankedCandidate]) -> list[RankedCandidate]:
-    """Move the third page of a site and those after it behind the rest of the block."""
+def demote_crowded_sites(groups: list[DuplicateGroup]) -> list[DuplicateGroup]:
+    """The groups of a block: the third one of a site and those after it behind the others, with a score that is no
+    higher than that of the last one before them.
+    """
     seen: Counter[int] = Counter()
-    first: list[RankedCandidate] = []
-    later: list[RankedCandidate] = []
-    for one in block:
-        site = one.candidate.site
+    first: list[DuplicateGroup] = []
+    later: list[DuplicateGroup] = []
+    for group in groups:
+        site = group[0].candidate.site
         seen[site] += 1
-        (first if seen[site] <= HITS_PER_SITE else later).append(one)
+        (first if seen[site] <= HITS_PER_SITE else later).append(group)
+    for group in later:
+        (best, answer, _), least = group[0], first[-1][0].candidate.score
+        if best.score > least:
+            group[0] = RankedCandidate(msgspec.structs.replace(best, score=least), answer, least / best.score)
     return first + later
 
 
-_order = attrgetter("candidate.order")
 _score, _id = attrgetter("candidate.score"), attrgetter("candidate.id")
 
 
@@ -272,12 +286,12 @@ def merge_blocks(blocks: Sequence[CandidateBlock], limit: int, first: int = 0) -
     """The matches of all shards, up to the limit, each with its block number, counted from `first`."""
     found = [RankedCandidate(one, number) for number, block in enumerate(blocks, first) for one in block.candidates]
     if len(blocks) > 1:
-        found.sort(key=_order, reverse=True)  # stable
+        found.sort(key=_score, reverse=True)  # stable
     return found[:limit]
 
 
 def rank_block(block: list[RankedCandidate]) -> list[RankedCandidate]:
-    """A block, best first; ids break ties, so that the order does not depend on segments or shards."""
+    """A block, best first; ids break ties within it, so that the order does not depend on segments or shards."""
     block.sort(key=_id)
     block.sort(key=_score, reverse=True)  # stable: two sorts by one key take half the time of one by two
     return block

@@ -33,10 +33,12 @@ from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.query_builder import contents_query, document_frequency, page_query, query_terms, terms_of_texts
 from tarrafa.search.query_parser import parse
 from tarrafa.search.request import (
-    BLOCK_MATCHES,
     EXPANSION_TERMS_MAX,
+    HITS_MAX,
     MATCHES_MAX,
+    RESULT_DEPTH_MAX,
     SHARD_WORDS_MAX,
+    URLS_MAX,
     ExpansionTerm,
     ScorePart,
     SearchRequest,
@@ -148,7 +150,13 @@ class Searcher:
         effective = request
         if request.expand or request.related or not self._count(request):
             effective = self._answer(request).gathered.request
-        return self._scatter(effective).explain_score(canonical(url) or url)
+        address = canonical(url) or url
+        parts = self._scatter(effective).explain_score(address)
+        if not parts or request.crowded or request.sort is not Sort.RELEVANCE:
+            return parts
+        deep = self._find(replace(effective, n=HITS_MAX, offset=RESULT_DEPTH_MAX - HITS_MAX))
+        factor = deep.site_factor(url_id(address))
+        return [*parts, ScorePart("site", "", factor)] if factor < 1 else parts
 
     # -- expansion, spelling and fallbacks -------------------------------------------------------------------------
 
@@ -265,8 +273,8 @@ class Searcher:
         return gathered
 
     def _count(self, request: SearchRequest, before: ScatterGather | None = None) -> int:
-        """How many pages match."""
-        return self._scatter(request, before).count_matches()
+        """How many pages match. By date, no scores are computed."""
+        return self._scatter(replace(request, sort=Sort.DATE), before).count_matches()
 
 
 def _may_answer(data: DataDirectory) -> bool:
@@ -310,7 +318,7 @@ def exact_copies(data: DataDirectory, url: str, collection: str | None, limit: i
     snapshots = [IndexReader(part).snapshot() for part in parts if schema.exists(part)]
     contents, others = set[int](), dict[UrlId, tuple[int, IndexSnapshot, DocumentAddress]]()
     for snapshot in snapshots:
-        own = snapshot.top_matches(exclude(page_query(identity, collection), excluded), BLOCK_MATCHES)
+        own = snapshot.top_matches(exclude(page_query(identity, collection), excluded), URLS_MAX)
         pairs = zip(own.ids(), own.field_values(schema.CONTENT), strict=True)
         contents |= {content for key, content in pairs if key == identity and content is not None}
     for snapshot in snapshots:

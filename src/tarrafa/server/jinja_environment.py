@@ -17,8 +17,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
-from tarrafa.i18n import Translator
-from tarrafa.model import STATUS_MEANING, Hit, SearchResult, host_trouble
+from tarrafa.i18n import Message, Translator
+from tarrafa.model import STATUS_MEANING, Hit, SearchResult, collection_state, host_trouble
 from tarrafa.parse.rdf.prefixes import shorten_iri
 from tarrafa.parse.url import canonical, host_name
 from tarrafa.search.request import RESULT_DEPTH_MAX, ScorePart
@@ -45,7 +45,7 @@ BADGES = {
     "application/vnd.oasis.opendocument.presentation": "ODP",
 }  # fmt: skip
 BADGE_CHARS_MAX = 8
-FACTOR_KINDS = frozenset({"links", "recent", "curated"})  # kinds of parts of a score
+FACTOR_KINDS = frozenset({"links", "recent", "curated", "site"})  # kinds of parts of a score
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class ScoreExplanation:
 
     @property
     def score(self) -> float:
-        return self.sum * prod(part.value for part in self.factors)
+        return (self.sum if self.parts else 1.0) * prod(part.value for part in self.factors)  # 1: only conditions
 
 
 def results_pager(page: int, total: int) -> Pager:
@@ -223,7 +223,9 @@ _constant_sentences = re.compile(r'\{\{ _\("([^"\\]+)"\) \}\}').sub
 
 
 class TemplateRenderer:
-    """The templates, in one language: `_` and `ngettext` are the reader's translator."""
+    """The templates, in one language: `_` and `ngettext` are the reader's translator. A message that a template shows
+    is in that language, too.
+    """
 
     def __init__(self, _: Translator) -> None:
         self._environment = Environment(
@@ -234,6 +236,7 @@ class TemplateRenderer:
             trim_blocks=True,
             lstrip_blocks=True,
             extensions=[ConstantSentences],
+            finalize=lambda value: _.render(value) if isinstance(value, Message) else value,
         )
         self._environment.filters |= {
             "href": safe_href,
@@ -253,7 +256,8 @@ class TemplateRenderer:
             "rate": lambda value: _.number(value, 1),
             "status": lambda status: status_text(status, _),
             "utc": lambda text: _iso(r"\1 \2 UTC", text),
-            "trouble": lambda trouble: _.render(host_trouble(trouble)),
+            "trouble": host_trouble,
+            "state": collection_state,
             "language": lambda code: language_name(code, _),
             "term": lambda name: term_name(name, _),
             "of_kind": type_query,

@@ -23,10 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tarrafa.config import Collection, decode_collection
-from tarrafa.errors import DataError, FrontierError
-from tarrafa.frontier.address import connect, local_address
+from tarrafa.errors import DataError
 from tarrafa.frontier.messages import RevisitPage
-from tarrafa.frontier.revisit_planner import fetch_revisit_pages as all_pages
 from tarrafa.frontier.store.sqlite_frontier import read_revisit_pages
 from tarrafa.revisit import optimal_frequency
 from tarrafa.revisit.change_rate import DAY_S
@@ -114,22 +112,11 @@ class PageArrays:
         return np.minimum(1.0 / self.pauses, often)
 
 
-async def read_collection_pages(data: DataDirectory, name: str) -> tuple[Collection, list[RevisitPage]]:
-    """The collection and its learned pages: from the process that owns the frontier, else from its file."""
+def read_collection_pages(data: DataDirectory, name: str) -> tuple[Collection, list[RevisitPage]]:
+    """The collection and its learned pages, from the frontier's file: no running server is asked."""
     data.check_version()
-    try:
-        frontier = await connect(local_address(data))
-    except FrontierError:
-        row, pages = read_revisit_pages(data.frontier, name)
-        return decode_collection(row.config), pages
-    try:
-        rows = await frontier.collections()
-        found = next((row for row in rows if row.name == name), None)
-        if found is None:
-            raise DataError(f"no collection is named {name!r} (there are: {', '.join(row.name for row in rows)})")
-        return decode_collection(found.config), await all_pages(frontier, found.id)
-    finally:
-        await frontier.close()
+    row, pages = read_revisit_pages(data.frontier, name)
+    return decode_collection(row.config), pages
 
 
 def forecast(

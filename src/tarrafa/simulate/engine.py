@@ -30,25 +30,28 @@ import heapq
 import math
 from array import array
 from collections import deque
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 import numpy as np
 
 from tarrafa.errors import ConfigError
-from tarrafa.revisit.change_rate import DAY_S
+from tarrafa.revisit import change_rate, date_trust, policy
+from tarrafa.revisit.change_rate import AGE_MAX_S, ALPHA_MAX, DAY_S
 from tarrafa.revisit.policy import EXPLORE_EVERY, PageHistory, choose_shelf
-from tarrafa.simulate import freshness_metrics, web_model
-from tarrafa.simulate.change_process import ChangeTimes, Floats
-from tarrafa.simulate.crawler_knowledge import CrawlerKnowledge, LearnedKnowledge, TrueKnowledge
+from tarrafa.simulate import freshness_metrics
+from tarrafa.simulate.change_process import Floats
 from tarrafa.simulate.freshness_metrics import FreshnessGauge, IntervalMeans, SimulationSummary, VisitLog
 from tarrafa.simulate.policy_controllers import PolicyController, SimulationSettings, interval_stretch, make_controller
 from tarrafa.simulate.scheduler import BudgetBucket, CachedPolicy, ServerShelves, WaitingServers
-from tarrafa.simulate.web_model import SimulatedCrawler, SimulatedDocument, SimulatedServer, WebModel
+from tarrafa.simulate.web_model import WebModel
 
 RENEW, TOKEN = -2, -1  # in place of a server's number
 ONCE = 1  # a statistic that is not repeated
+RATE_LEAST = policy.RATE_CHANGES_MIN / policy.RATE_DAYS_MAX  # rateupdate keeps its rates between these, per day
+RATE_MOST = policy.RATE_CHANGES_MAX / policy.RATE_DAYS_MIN
 
 
 class EventKind(enum.IntEnum):
@@ -59,6 +62,81 @@ class EventKind(enum.IntEnum):
     END = 2
     FREE = 3
     READY = 4
+
+
+class CrawlerKnowledge(Protocol):
+    """Knowledge of all documents; None for a document that was never visited."""
+
+    pages: list[PageHistory | None]
+
+    def record_visit(self, document: int, at_s: float, changed: bool, modified_s: float) -> PageHistory:
+        """Record a visit that found a version made at `modified_s`."""
+
+
+class LearnedKnowledge:
+    """Rates learned from visits, by the code of the live crawl, from the prior of the document's server on.
+
+    Servers that are `dated` send a truthful Last-Modified. As in the live crawl it is trusted after it was right a few
+    times; a visit that finds no change is a 304 and proves nothing.
+    """
+
+    def __init__(self, web: WebModel) -> None:
+        self.pages: list[PageHistory | None] = [None] * len(web.documents)
+        self._web = web
+        self._dates_s = [0.0] * len(web.documents)  # as given by the last visit
+        self._records = [date_trust.DateTrust()] * len(web.servers)
+        self._counts = [0] * len(web.servers)
+        self._means = [0.0] * len(web.servers)  # sums over the pages of a server, for `change_rate.site_prior`
+        self._squares = [0.0] * len(web.servers)
+
+    def record_visit(self, document: int, at_s: float, changed: bool, modified_s: float) -> PageHistory:
+        page, server = self.pages[document], self._web.documents[document].server
+        claimed_s = max(modified_s, -AGE_MAX_S) if self._web.servers[server].dated else 0.0
+        if page is None:
+            alpha, beta = change_rate.site_prior(self._counts[server], self._means[server], self._squares[server])
+            seen = policy.record_first_visit(at_s, alpha, beta, self._web.documents[document].weight, claimed_s)
+            self._counts[server] += 1
+        else:
+            if changed:
+                verdict = date_trust.check_last_modified(True, self._dates_s[document], claimed_s, page.last, at_s)
+                self._records[server] = self._records[server].updated(verdict)
+            believed = bool(claimed_s) and self._records[server].is_trusted
+            seen = policy.record_visit(page, at_s, changed, claimed_s if believed else None, believed)
+            self._means[server] -= page.estimate
+            self._squares[server] -= change_rate.second_moment(page.alpha, page.beta)
+        self._means[server] += seen.estimate
+        self._squares[server] += change_rate.second_moment(seen.alpha, seen.beta)
+        self._dates_s[document] = claimed_s
+        self.pages[document] = seen
+        return seen
+
+
+class TrueKnowledge:
+    """The true rates, as page histories from which every policy reads them.
+
+    `stretch` is for `proportional`, which has no budget of its own: it sees this multiple of the true intervals.
+    """
+
+    def __init__(self, web: WebModel, stretch: float = 1.0) -> None:
+        self.pages: list[PageHistory | None] = [None] * len(web.documents)
+        self._patterns = [
+            PageHistory(
+                first=-stretch / one.rate if one.rate > 0.0 else -math.inf,
+                last=0.0,
+                alpha=ALPHA_MAX,
+                beta=ALPHA_MAX / one.rate if one.rate > 0.0 else math.inf,
+                weight=one.weight,
+                changes=1,
+                rate=min(max(one.rate * DAY_S, RATE_LEAST), RATE_MOST),
+            )
+            for one in web.documents
+        ]
+
+    def record_visit(self, document: int, at_s: float, changed: bool, modified_s: float) -> PageHistory:
+        pattern = self._patterns[document]
+        page = msgspec.structs.replace(pattern, first=pattern.first + at_s, last=at_s)
+        self.pages[document] = page
+        return page
 
 
 @dataclass(slots=True, frozen=True)
@@ -291,26 +369,6 @@ class _Simulation:
             np.array(self._ends, np.float64),
             np.array(self._changed, np.bool_),
         )
-
-
-def predict_crawl(
-    pages: Sequence[SimulatedDocument],
-    hosts: int,
-    delay_s: float,
-    days: float,
-    settings: SimulationSettings,
-    *,
-    dated: Collection[int] = (),
-    seed: int = 0,
-    lives: list[ChangeTimes] | None = None,
-) -> SimulationResult:
-    """Predict a live crawl of some hosts: one request at a time to each, `delay_s` from the end of a response to the
-    next request, responses that take no time, a crawler for every host. `dated` hosts send a truthful Last-Modified;
-    `lives` are the changes of each page if they are known beforehand.
-    """
-    servers = [SimulatedServer(delay_s, pause_from="end", dated=host in dated) for host in range(hosts)]
-    web = web_model.make_web_model([SimulatedCrawler()] * hosts, servers, pages, days * DAY_S, seed)
-    return run(web if lives is None else replace(web, lives=lives), settings)
 
 
 def _page(knowledge: CrawlerKnowledge, document: int) -> PageHistory:

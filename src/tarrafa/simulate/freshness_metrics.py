@@ -1,4 +1,4 @@
-"""Measures freshness, staleness and age over simulated time, counted and in closed form.
+"""Measures freshness, staleness and age over simulated time, counted and in closed form, and their bounds.
 
 Promises: freshness is the share of all documents, by importance, whose copy equals the document on the Web; staleness
 is the rest; age is the time since the first change that a copy does not have (0 for a fresh one), over the documents
@@ -21,8 +21,10 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from tarrafa.revisit import optimal_frequency
+from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.simulate.change_process import Floats
-from tarrafa.simulate.web_model import SimulatedServer, WebModel
+from tarrafa.simulate.web_model import SimulatedServer, WebModel, server_intervals_s
 
 SLACK_S = 1e-6  # of the politeness check alone: seconds of a month are kept to some 1e-9 s
 SMALL = 1e-2  # expected changes below which differences of exponentials lose digits
@@ -64,11 +66,6 @@ class VisitLog:
     starts_s: Floats
     ends_s: Floats
     changed: np.ndarray[tuple[int], np.dtype[np.bool_]]
-
-    def visits_of(self, document: int) -> Floats:
-        """The visit times of a document."""
-        found: Floats = self.starts_s[self.documents == document]
-        return found
 
 
 class FreshnessGauge:
@@ -179,3 +176,28 @@ def count_violations(servers: tuple[SimulatedServer, ...], server_of: Floats, lo
     together = start_s[1:] < end_s[:-1] - SLACK_S
     hasty = start_s[1:] - np.where(from_end, end_s[:-1], start_s[:-1]) < pause_s - SLACK_S
     return int(np.count_nonzero(same & (together | hasty)))
+
+
+class FreshnessBounds(msgspec.Struct, frozen=True):
+    """The least mean staleness of Poisson documents with known rates in the long run: `wp` under politeness and the
+    budget, `non_polite` under the budget alone; None where there is no bound. A run that starts with fresh copies of
+    everything is below them at first: leave its beginning out of the means.
+    """
+
+    non_polite: float | None = None
+    wp: float | None = None
+
+
+def freshness_bounds(web: WebModel, budget: float | None) -> FreshnessBounds:
+    """The bounds for a budget in visits per day; without a budget only politeness limits the visits."""
+    if not web.is_poisson:
+        return FreshnessBounds()
+    rates = np.array([document.rate for document in web.documents])
+    weights = np.array([document.weight for document in web.documents])
+    servers = np.array([document.server for document in web.documents])
+    caps = 1.0 / np.array(server_intervals_s(web))
+    budget_per_s = None if budget is None else budget / DAY_S
+    wp = optimal_frequency.solve(rates, weights, servers, caps, budget_per_s).staleness
+    if budget_per_s is None:
+        return FreshnessBounds(wp=wp)
+    return FreshnessBounds(optimal_frequency.solve(rates, weights, servers, None, budget_per_s).staleness, wp)

@@ -77,10 +77,6 @@ class LearningCurve(msgspec.Struct, frozen=True):
     curve: tuple[tuple[int, float], ...]  # mean visits, excess in percent
     errors: tuple[float, ...]  # standard error of each, over the seeds; empty for one seed
 
-    def excess_after(self, visits: int) -> float:
-        """The excess in percent, after this many mean visits."""
-        return dict(self.curve)[visits]
-
 
 def measure_learning_cost(
     pages: int = 20_000,

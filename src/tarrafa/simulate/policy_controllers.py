@@ -38,7 +38,7 @@ from tarrafa.revisit.policy import (
     UniformPolicy,
     class_of,
 )
-from tarrafa.simulate.web_model import WebModel
+from tarrafa.simulate.web_model import WebModel, server_intervals_s
 
 RENEW_EVERY_S = 3600.0  # prices and scales; the live frontier renews six times as often, which costs more than it shows
 EXPERIENCE_MIN = 10.0  # expected revisits before the actual spending is meaningful
@@ -113,19 +113,6 @@ def make_controller(web: WebModel, settings: SimulationSettings) -> PolicyContro
 def interval_stretch(web: WebModel, settings: SimulationSettings) -> float:
     """The factor for proportional's true intervals at which they spend the budget."""
     return math.fsum(one.rate for one in web.documents) / settings.budget_per_s if settings.budget else 1.0
-
-
-def server_intervals_s(web: WebModel) -> list[float]:
-    """The shortest time between two visits of each server, start to start, on average over its documents."""
-    fastest = max(crawler.speed for crawler in web.crawlers)
-    sizes, counts = [0.0] * len(web.servers), [0] * len(web.servers)
-    for one in web.documents:
-        sizes[one.server] += one.size
-        counts[one.server] += 1
-    return [
-        server.shortest_interval_s(size / max(count, 1) / min(fastest, server.speed))
-        for server, size, count in zip(web.servers, sizes, counts, strict=True)
-    ]
 
 
 class IntervalController:

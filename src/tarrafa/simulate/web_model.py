@@ -70,6 +70,19 @@ class WebModel:
         return all(document.process is ChangeProcess.POISSON for document in self.documents)
 
 
+def server_intervals_s(web: WebModel) -> list[float]:
+    """The shortest time between two visits of each server, start to start, on average over its documents."""
+    fastest = max(crawler.speed for crawler in web.crawlers)
+    sizes, counts = [0.0] * len(web.servers), [0] * len(web.servers)
+    for one in web.documents:
+        sizes[one.server] += one.size
+        counts[one.server] += 1
+    return [
+        server.shortest_interval_s(size / max(count, 1) / min(fastest, server.speed))
+        for server, size, count in zip(web.servers, sizes, counts, strict=True)
+    ]
+
+
 def make_web_model(
     crawlers: Sequence[SimulatedCrawler],
     servers: Sequence[SimulatedServer],

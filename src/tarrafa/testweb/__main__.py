@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
             changes=options.changes,
             hostile=options.hostile,
         )
-        stats = run_web_server(
+        server = WebServer(
             world,
             options.host,
             options.port,
@@ -44,8 +44,8 @@ def main(arguments: list[str]) -> int:
             log_path=options.log,
             clock=Clock.from_environment(),
             latency_s=options.latency,
-            ready=_announce,
         )
+        stats = run_web_server(server, _announce)
     except TarrafaError as error:
         _print_json({"error": str(error)})
         return 2
@@ -74,8 +74,8 @@ def _parser() -> argparse.ArgumentParser:
 def _announce(server: WebServer) -> None:
     world = server.world
     place = {"port": server.port, "host": server.host, "connections": server.connections, "left_out": server.left_out}
-    place |= {"pid": os.getpid()}
-    _print_json(place | {"seed": world.seed, "hosts": world.hosts, "pages": world.pages})
+    about = {"pid": os.getpid(), "seed": world.seed, "hosts": world.hosts, "pages": world.pages}
+    _print_json(place | about)
 
 
 def _print_json(value: object) -> None:

@@ -23,7 +23,6 @@ from tarrafa.report.distributed.part_merge import merge_parts
 from tarrafa.report.distributed.part_wire import PartReader, encode_part
 from tarrafa.report.report_builder import build_report
 from tarrafa.report.schema import CollectionReport, MissingNode, StoragePart
-from tarrafa.report.visit_rows import NameInterner
 from tarrafa.report.writers import report_html, report_markdown
 from tarrafa.report.writers import report_json as as_json
 from tarrafa.runtime.data_dir import DataDirectory
@@ -44,8 +43,8 @@ def carried(portion: ReportPart, sizes: random.Random | None = None) -> ReportPa
             size = sizes.randint(1, 4000) if sizes is not None else len(content)
             opening.feed(content[:size])
             content = content[size:]
-        assert opening.portion is not None
-        return opening.portion
+        assert opening.part is not None
+        return opening.part
 
 
 class OtherMachines:
@@ -209,7 +208,7 @@ def test_many_rows_travel_in_parts_lie_in_files_and_add_up_to_the_same(tmp_path,
 
 
 def test_names_beyond_what_a_table_holds_are_one_row_wherever_they_were_met(tmp_path, monkeypatch):
-    monkeypatch.setattr(NameInterner.__init__, "__defaults__", (10,))
+    monkeypatch.setattr(visit_rows, "NAMES_MAX", 10)
     parts = [
         a_portion(tmp_path / str(m), *(a_visit(f"{HOSTS[m]}/{n}", n, type=f"x/{m}-{n}") for n in range(8)))
         for m in (0, 2)

@@ -1,7 +1,7 @@
 """Whatever comes in the place of a portion is noticed, and bounded."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def rest(count: int = 1, **more: Any) -> part_wire.PartEnd:
 
 NAMED: list[part_wire.PartMessage] = [
     part_wire.PartHosts(["http://a.br:80"]),
-    *(part_wire.PartNames(table, [""]) for table in part_wire.NUMBERED.values()),
+    *(part_wire.PartNames(table, [""]) for table in get_args(part_wire.NameTable)),
 ]
 HOSTILE: dict[str, bytes] = {
     "no frame": b"<html>no</html>" * 9,
@@ -92,8 +92,8 @@ def test_what_only_looks_so_is_taken():
                 )
             )
         )
-        assert opening.portion is not None
-        assert (opening.read, len(opening.portion.visits.rows)) == ((3, 9), 1)
+        assert opening.part is not None
+        assert (opening.read, len(opening.part.visits.rows)) == ((3, 9), 1)
 
 
 def test_no_table_grows_without_end(monkeypatch):
@@ -130,4 +130,4 @@ def test_a_portion_with_a_byte_changed_is_taken_or_refused_and_nothing_else(data
         except ValueError:
             pass
         else:
-            assert opening.portion is None or len(opening.portion.visits.rows) == 1
+            assert opening.part is None or len(opening.part.visits.rows) == 1

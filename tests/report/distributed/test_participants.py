@@ -2,7 +2,7 @@
 
 from tarrafa.coordinator.monitoring.utilization import CpuUsage, UsageDuringRuns
 from tarrafa.coordinator.node.messages import Machine
-from tarrafa.report.distributed.participants import ReportNode, find_participants
+from tarrafa.report.distributed.part_requests import ReportNode, find_participants
 
 MACHINE = Machine(2, 3000.0, 0.9, 1.0, 1 << 30, 1 << 29, 1 << 40, 1 << 39)
 HOME = ReportNode("home", MACHINE, is_own=True)

@@ -99,7 +99,7 @@ def test_what_arrives_is_what_is_there(data):
     with serving(data) as url:
         found = begin(url).wait()
     assert not found.missing
-    assert list(encode_part(found.portions["there"])) == list(encode_part(gather_local_part(data, ASKED)))
+    assert list(encode_part(found.parts["there"])) == list(encode_part(gather_local_part(data, ASKED)))
 
 
 def test_one_is_counted_at_a_time_those_in_line_hear_that_we_live_and_it_ends_with_its_question(tmp_path):

@@ -18,10 +18,10 @@ from tarrafa.testweb import HOSTILE_HOSTS
 from tarrafa.testweb.hostile import (
     broken_sitemaps,
     charsets_links,
-    compression_bombs,
+    content_codings,
     expensive_markup,
-    office_documents,
     tls_failures,
+    unwanted_types,
 )
 from tarrafa.testweb.hostile.unwanted_types import OFFERED_BYTES
 from tarrafa.testweb.http.web_response import http_date
@@ -181,21 +181,21 @@ def bombs_are_small_and_become_large(base):
         url: request_hostile_url(url).data.partition(b"\r\n\r\n")[2]
         for url in HOSTILE_HOSTS["bombs.corner.test"].expects.statuses
     }
-    assert all(len(data) < compression_bombs.PACKED_BYTES_MAX for data in packed.values())
-    assert compression_bombs.BOMB_BYTES > 1e9
+    assert all(len(data) < content_codings.PACKED_BYTES_MAX for data in packed.values())
+    assert content_codings.BOMB_BYTES > 1e9
     assert gzip.decompress(packed[f"{base}/gzip-gzip.html"]) == packed[f"{base}/gzip.html"]
     inflater, rest, size = zlib.decompressobj(31), packed[f"{base}/gzip.html"], 0
     while rest or not inflater.eof:
         size += len(inflater.decompress(rest, 1 << 18))
         rest = inflater.unconsumed_tail
-    assert size == compression_bombs.BOMB_BYTES
+    assert size == content_codings.BOMB_BYTES
     reader = zstandard.ZstdDecompressor().read_to_iter(packed[f"{base}/zstd.html"], write_size=1 << 20)
-    assert sum(map(len, reader)) == compression_bombs.BOMB_BYTES
+    assert sum(map(len, reader)) == content_codings.BOMB_BYTES
     unpacker = brotli.Decompressor()
     size = len(unpacker.process(packed[f"{base}/br.html"], output_buffer_limit=1 << 18))
     while not unpacker.is_finished():
         size += len(unpacker.process(b"", output_buffer_limit=1 << 18))
-    assert size == compression_bombs.BOMB_BYTES
+    assert size == content_codings.BOMB_BYTES
 
 
 # --- hardly HTTP
@@ -461,7 +461,7 @@ def listed(base):
     if base.endswith("//sitemap.corner.test"):
         assert f"{base}/sitemap-index.xml" in list(rules(request_hostile_url(f"{base}/robots.txt")).sitemaps)
         assert b"orphan-gz" in gzip.decompress(request_hostile_url(f"{base}/pages.xml.gz").body)
-        assert request_hostile_url(f"{base}/bomb.xml.gz").body == compression_bombs.gzip_bomb()
+        assert request_hostile_url(f"{base}/bomb.xml.gz").body == content_codings.gzip_bomb()
         assert b"<!ENTITY" in request_hostile_url(f"{base}/laughs.xml").body
         assert b"/loop.xml" in request_hostile_url(f"{base}/loop-back.xml").body
     elif "big" in base:
@@ -482,9 +482,9 @@ def listed(base):
 def documents_open(base):
     for name in ("docx", "xlsx", "pptx", "odt"):
         whole = b"".join(_members(request_hostile_url(f"{base}/report.{name}").body).values()).decode()
-        assert office_documents.TEXT in whole, name
+        assert unwanted_types.TEXT in whole, name
         assert f"{base}/from-{name}.html" in whole, name
-        assert request_hostile_url(f"{base}/download?id={name}").type == office_documents.DOCUMENTS[name][0]
+        assert request_hostile_url(f"{base}/download?id={name}").type == unwanted_types.DOCUMENTS[name][0]
     page = pypdfium2.PdfDocument(request_hostile_url(f"{base}/report.pdf").body)[0]
     assert "pesca artesanal" in page.get_textpage().get_text_bounded()
     assert f"({base}/from-pdf.html)".encode() in request_hostile_url(f"{base}/report.pdf").body
@@ -493,7 +493,7 @@ def documents_open(base):
             pypdfium2.PdfDocument(request_hostile_url(f"{base}/{name}.pdf").body)
     bomb = zipfile.ZipFile(io.BytesIO(request_hostile_url(f"{base}/bomb.docx").body))
     member = bomb.getinfo("word/document.xml")
-    assert member.file_size > compression_bombs.BOMB_BYTES > 1000 * member.compress_size
+    assert member.file_size > content_codings.BOMB_BYTES > 1000 * member.compress_size
     assert bomb.open(member).read(1000) == b" " * 1000
 
 

@@ -97,11 +97,12 @@ class CollectionSampler:
         counts, name, last = await self._hosts(status, now), status.name, self._timeseries.last(status.name)
         if last is not None and status.state != "running" and last.is_idle and last.visits == status.visits:
             return
+        is_running = status.state == "running"
+        bytes_per_s = self._timeseries.rate(name, now, status.bytes, lambda one: one.bytes) if is_running else 0.0
         self._timeseries.add(name, CollectionSample(
             now, status.fetched, status.known, status.pending + status.handed_out, status.failed, status.visits,
             status.revisits, status.bytes,
-            pages_per_s=status.pages_per_s if status.state == "running" else 0.0,
-            bytes_per_s=round(self._timeseries.rate(name, now, status.bytes, lambda one: one.bytes), 1),
+            pages_per_s=status.pages_per_s if is_running else 0.0, bytes_per_s=round(bytes_per_s, 1),
             fresh=await self._fresh(status, now),
             active=counts.active, waiting=counts.waiting, backed_off=counts.backed_off,
         ))  # fmt: skip

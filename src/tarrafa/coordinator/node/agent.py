@@ -23,7 +23,7 @@ from tarrafa.crawl.worker.resource_limits import PAUSED_BY_ORDER, ResourceLimits
 from tarrafa.errors import TarrafaError
 from tarrafa.i18n import joined
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, HeartbeatListener, printable_text
+from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, printable_text
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 
 RETRY_ORDERS_S = 5.0  # pause before orders that failed are applied again
@@ -64,11 +64,12 @@ class NodeAgent:
         self._orders = self._applied = orders
         self._share = 1.0
         self._make_search_process, self._search_processes = make_search_process, list[ChildProcess]()
-        self._listener: HeartbeatListener | None = None
+        self._is_open = False
         self._change_task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "NodeAgent":
-        self._listener = HeartbeatListener(self._supervisor.data, self._health.receive)
+        self._is_open = True
+        self._supervisor.watchdog.on_heartbeat = self._health.receive
         self._apply_limits()
         self._start_applying()
         return self
@@ -77,9 +78,7 @@ class NodeAgent:
         if self._change_task is not None:
             self._change_task.cancel()
             await asyncio.gather(self._change_task, return_exceptions=True)
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        self._is_open = False
 
     @property
     def credentials_mark(self) -> str:
@@ -112,13 +111,13 @@ class NodeAgent:
         self._start_applying()
 
     def _apply_limits(self) -> None:
-        if self._listener is None:  # another process may still own the data directory
+        if not self._is_open:  # another process may still own the data directory
             return
         workers = max(1, worker_count(self._orders, self._workers))
         self._supervisor.set_limits(worker_limits(self._orders, workers, self._share))
 
     def _start_applying(self) -> None:
-        if self._listener is not None and (self._change_task is None or self._change_task.done()):
+        if self._is_open and (self._change_task is None or self._change_task.done()):
             self._change_task = asyncio.create_task(self._apply_latest_orders())
 
     async def _apply_latest_orders(self) -> None:

@@ -27,7 +27,6 @@ from tarrafa.runtime.process import current_process
 PROCESS_SILENT_AFTER_S = 5.0  # without a heartbeat, a running process is shown as silent
 SUSPENDED_AFTER_S = 3.0  # between two heartbeats: then this process itself was suspended
 STARTING_S = 20.0  # a process may take so long until its first heartbeat
-ROLES_WITHOUT_HEARTBEAT = frozenset({"search"})
 
 
 class ReceivedHeartbeat(NamedTuple):
@@ -165,8 +164,6 @@ def _state_name(child: ChildProcessState, silent_s: float | None, now: float) ->
         return "dead" if child.died_at else "starting"
     if child.leaves:
         return "leaving"
-    if child.role in ROLES_WITHOUT_HEARTBEAT:
-        return "running"
     if silent_s is None:
         return "starting" if now - child.started_at < STARTING_S else "silent"
     return "running" if silent_s <= PROCESS_SILENT_AFTER_S else "silent"

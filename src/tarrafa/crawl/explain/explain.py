@@ -132,6 +132,7 @@ class Explanation(msgspec.Struct, frozen=True):
     url: str
     host: HostExplanation | None
     collections: list[UrlExplanation]
+    notice: str = ""  # why this may be old: the frontier does not answer
 
 
 async def explain(
@@ -160,7 +161,8 @@ async def explain(
             known = next((one for one in facts.urls if one.collection == row.name), None)
             arguments = (data, own, row, described, facts.host, known, now, _)
             explained.append(await asyncio.to_thread(_explain_in_collection, *arguments))
-    return Explanation(plain, None if host is None else _host(host, now, _), explained)
+        notice = _.render(lookup.notice)
+    return Explanation(plain, None if host is None else _host(host, now, _), explained, notice)
 
 
 def _explain_in_collection(

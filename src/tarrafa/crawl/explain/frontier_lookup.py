@@ -1,59 +1,88 @@
-"""Looks up a URL in the frontier, through its socket or, while nothing runs, in its file.
+"""Looks up a URL in the frontier, through its socket or, while no server answers, in its file.
 
 Promises: the lookup asks the frontier at the given address; without an address, the frontier server of this data
-directory; while no server runs, it reads the frontier's file. Any number of lookups share one connection. No other
-machine is contacted.
+directory; where no server runs, or the server does not answer within seconds, it reads the frontier's file, and says
+so. Any number of lookups share one connection. No other machine is contacted.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
 
 from msgspec.structs import replace
 
+from tarrafa.crawl.supervisor.watchdog import silent_processes
 from tarrafa.errors import Unreachable
-from tarrafa.frontier.address import Address, connect, local_address
+from tarrafa.frontier.address import Address, connect_reader
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import CollectionRow, FrontierOverview, UrlLookup
 from tarrafa.frontier.store.sqlite_frontier import read_collections, read_overview, read_url_lookup
+from tarrafa.i18n import Message, joined, message
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.heartbeat import is_supervised
+
+T = TypeVar("T")
 
 
 class FrontierLookup:
-    """Read-only questions: to an open frontier or, where there is none, to the frontier's file."""
+    """Read-only questions: to an open frontier or, where `file` is given and no frontier answers, to that file.
+    `notice`: why the answers are from the file of a frontier that runs."""
 
-    def __init__(self, data: DataDirectory, frontier: Frontier | None) -> None:
-        self._file, self._frontier = data.frontier, frontier
+    def __init__(self, data: DataDirectory, frontier: Frontier | None, file: Path | None) -> None:
+        self._data, self._frontier, self._file = data, frontier, file
+        self._is_running = frontier is not None or is_supervised(data)
+        self.notice: Message | str = ""
 
     async def facts(self, url: str) -> UrlLookup:
         """Facts about a canonical URL and its host. Where nothing runs, no worker has it, whatever the file says."""
         host, url_key = host_id(host_key(url)), url_id(url)
-        if self._frontier is not None:
-            return await self._frontier.look_up(host, url_key)
-        found = await asyncio.to_thread(read_url_lookup, self._file, host, url_key)
-        return found if found.host is None else replace(found, host=replace(found.host, worker=None))
+        found = await self._ask(
+            lambda frontier: frontier.look_up(host, url_key), lambda file: read_url_lookup(file, host, url_key)
+        )
+        if self._is_running or found.host is None:
+            return found
+        return replace(found, host=replace(found.host, worker=None))
 
     async def collections(self, name: str | None = None) -> list[CollectionRow]:
         """All collections, or the named one, with their configurations, which may be large."""
-        if self._frontier is None:
-            rows = await asyncio.to_thread(read_collections, self._file)
-            stopped = [replace(row, state="not running") if row.state == "running" else row for row in rows]
-            return [row for row in stopped if name in (None, row.name)]
-        if name is None:
-            return await self._frontier.collections()
-        row = await self._frontier.collection(name)
-        return [] if row is None else [row]
+
+        async def ask(frontier: Frontier) -> list[CollectionRow]:
+            if name is None:
+                return await frontier.collections()
+            row = await frontier.collection(name)
+            return [] if row is None else [row]
+
+        rows = await self._ask(ask, read_collections)
+        if not self._is_running:
+            rows = [replace(row, state="not running") if row.state == "running" else row for row in rows]
+        return [row for row in rows if name in (None, row.name)]
 
     async def overview(self) -> FrontierOverview:
         """The counts of all collections."""
-        if self._frontier is not None:
-            return await self._frontier.overview()
-        return await asyncio.to_thread(read_overview, self._file)
+        return await self._ask(lambda frontier: frontier.overview(), read_overview)
 
     async def names(self) -> list[str]:
-        rows = await (self.collections() if self._frontier is None else self._frontier.collection_states())
-        return [row.name for row in rows]
+        return [row.name for row in await self.collections()]
+
+    async def _ask(self, ask: Callable[[Frontier], Awaitable[T]], read: Callable[[Path], T]) -> T:
+        if self._frontier is not None:
+            try:
+                return await ask(self._frontier)
+            except Unreachable as error:
+                if self._file is None:
+                    raise
+                self._frontier, self.notice = None, silence_notice(self._data, error)
+        assert self._file is not None
+        return await asyncio.to_thread(read, self._file)
+
+
+def silence_notice(data: DataDirectory, error: Unreachable) -> Message | str:
+    """Why the file of a running frontier is read, and which processes are silent."""
+    why = message("{reason}: this is the state of the frontier's file", reason=str(error))
+    return joined([*(one.message for one in silent_processes(data)), why])
 
 
 @asynccontextmanager
@@ -61,13 +90,13 @@ async def open_frontier_lookup(data: DataDirectory, address: Address | None = No
     if address is None:
         data.check_version()
     try:
-        frontier = await connect(address or local_address(data))
+        frontier = await connect_reader(data, address)
     except Unreachable:  # no frontier server runs, so the file may be read
         if address is not None:
             raise
-        yield FrontierLookup(data, None)
+        yield FrontierLookup(data, None, data.frontier)
         return
     try:
-        yield FrontierLookup(data, frontier)
+        yield FrontierLookup(data, frontier, data.frontier if address is None else None)
     finally:
         await frontier.close()

@@ -87,7 +87,7 @@ class PageDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoi
     words: list[WordCount]  # the most frequent of its newest archived text
     words_total: int  # number of different words
     text_chars: int
-    frontier: str  # why the frontier did not answer; empty: it did
+    frontier: str  # why the frontier did not answer, or only its file was read; empty: it did
 
 
 class HostDetails(msgspec.Struct, frozen=True):
@@ -183,7 +183,8 @@ async def _known(
 ) -> _UrlInFrontier:
     try:
         async with open_frontier_lookup(data, address) as lookup:
-            return await _look_up(lookup, url, collection, now)
+            found = await _look_up(lookup, url, collection, now)
+            return replace(found, frontier_error=str(lookup.notice))
     except (DataError, FrontierError) as error:
         return _UrlInFrontier(frontier_error=str(error))
 
@@ -331,9 +332,9 @@ async def _states(data: DataDirectory, hosts: list[str], address: Address | None
     try:
         async with open_frontier_lookup(data, address) as lookup:
             facts = [(await lookup.facts(f"{host}/")).host for host in hosts]
+            return [_state(host) for host in facts if host is not None], str(lookup.notice)
     except (DataError, FrontierError) as error:
         return [], str(error)
-    return [_state(host) for host in facts if host is not None], ""
 
 
 def _state(host: HostFacts) -> HostDetails:

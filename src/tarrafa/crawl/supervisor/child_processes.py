@@ -25,6 +25,8 @@ RESTART_PAUSE_S = 30.0  # before a patient supervisor starts a failed child agai
 TICK_S = 0.25
 STOP_TIMEOUT_S = 20.0
 RESTARTS_MAX, RESTARTS_WINDOW_S = 5, 60.0
+HANG_PAUSE_S, HANG_PAUSE_S_MAX = 1.0, 300.0  # before the restart of a hung child; doubles with each hang in a row
+HANGS_FORGOTTEN_S = 900.0  # a child that ran for so long before it hung again begins a new row
 LOG_TAIL_BYTES = 16 << 10  # the end of a log, in which its last line is looked for
 
 
@@ -59,6 +61,8 @@ class ChildProcess:
     started_at: float = 0.0
     died_at: float = 0.0
     cause: str = ""
+    hung_cause: str = ""  # it was killed because it was silent
+    hangs: int = 0  # in a row
 
     @classmethod
     def for_module(
@@ -84,7 +88,9 @@ class ChildProcess:
     def note_exit(self, code: int) -> None:
         """Remember the time and cause of an exit."""
         self.died_at = boottime()
-        if code < 0:
+        if self.is_hung:
+            self.cause = self.hung_cause
+        elif code < 0:
             with contextlib.suppress(ValueError):
                 self.cause = f"killed by signal {-code} ({signal.Signals(-code).name})"
                 return
@@ -96,10 +102,31 @@ class ChildProcess:
     def is_running(self) -> bool:
         return self.process is not None and self.process.returncode is None
 
+    @property
+    def is_hung(self) -> bool:
+        """Whether it was killed for its silence, and has not been started since."""
+        return bool(self.hung_cause)
+
+    def kill_hung(self, silent_s: float) -> None:
+        """Kill a process that has hung for so long. It may take a while until the process is gone."""
+        assert self.process is not None
+        if boottime() - self.started_at > HANGS_FORGOTTEN_S:
+            self.hangs = 0
+        self.hangs += 1
+        self.hung_cause = f"hung: no heartbeat for {silent_s:.0f} s; killed"
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+
+    @property
+    def restart_pause_s(self) -> float:
+        """The pause before its restart: the more often in a row it hung, the longer."""
+        return min(HANG_PAUSE_S_MAX, HANG_PAUSE_S * 2.0 ** (self.hangs - 1)) if self.is_hung else 0.0
+
     async def start(self, settings: Mapping[str, str], stdout: int | None = None) -> asyncio.subprocess.Process:
         """Start the process; `settings` are added to our environment."""
         self.launches, self.started_at = self.launches + 1, boottime()
         self.starts.append(self.started_at)
+        self.hung_cause = ""
         try:
             with self.log.open("ab") as log:
                 self.process = await asyncio.create_subprocess_exec(
@@ -134,15 +161,18 @@ class ChildProcess:
 async def terminate(children: Iterable[ChildProcess]) -> None:
     """Send SIGTERM; kill after a while."""
     running = [child.process for child in children if child.process is not None and child.is_running]
-    for process in running:
+    await asyncio.gather(*map(_terminate, running))
+
+
+async def _terminate(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), STOP_TIMEOUT_S)
+    except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-    for process in running:
-        try:
-            await asyncio.wait_for(process.wait(), STOP_TIMEOUT_S)
-        except TimeoutError:
             process.kill()
-            await process.wait()
+        await process.wait()
 
 
 class ChildProcesses:
@@ -171,8 +201,8 @@ class ChildProcesses:
         return list(self._problems.values())
 
     @property
-    def states(self) -> list[ChildProcessState]:
-        return [child.state for child in self._children]
+    def children(self) -> list[ChildProcess]:
+        return list(self._children)
 
     async def start(self, child: ChildProcess) -> None:
         """Start a child, and restart it when it dies, until it is dismissed."""
@@ -240,6 +270,7 @@ class ChildProcesses:
 
     async def _wait_until_restartable(self, child: ChildProcess, code: int) -> None:
         """Return when the child may be started again; raise the reason if it may not."""
+        await asyncio.sleep(child.restart_pause_s)
         if code == EXIT_UNAVAILABLE:  # the frontier is unreachable: not the child's fault, however often
             await self._wait_for_frontier()
             child.starts.clear()

@@ -5,8 +5,10 @@ sent to the frontier. `Followers` and `FollowerCatchUp` are for the supervisor: 
 caught up with the archive.
 """
 
+import contextlib
 import os
 import threading
+import time
 
 from tarrafa.archive import warc_reader as archive
 from tarrafa.archive.warc_reader import visit_lengths
@@ -23,7 +25,7 @@ from tarrafa.index.follower import is_settled
 from tarrafa.index.shards import ShardLayout
 from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.heartbeat import ProcessHeartbeat, send_from_thread
+from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, ProcessHeartbeat, send_from_thread
 from tarrafa.triples import follower as triples
 from tarrafa.triples import status as triples_status
 from tarrafa.triples import storage
@@ -137,18 +139,24 @@ def _follow(data: DataDirectory, projection: str, stop: threading.Event) -> None
 
 
 class FollowerHeartbeat:
-    """How far one follower is behind, for its heartbeat; another thread does the following."""
+    """How far one follower is behind, for its heartbeat. The measuring has a thread of its own: a heartbeat never waits
+    for the disk. Another thread does the following."""
 
     def __init__(self, data: DataDirectory, projection: str) -> None:
         self._data, self._cursor = data, CURSORS[projection]
         self._name = f"{projection}-{data.part}" if data.part else projection
-        self._behind, self._look_at = 0, 0.0
+        self._behind_bytes = 0
+        threading.Thread(target=self._measure, name="backlog", daemon=True).start()
+
+    def _measure(self) -> None:
+        while True:
+            began = boottime()
+            with contextlib.suppress(Exception):  # the follower itself reports what is wrong
+                self._behind_bytes = archive.bytes_behind(self._data.archive, self._cursor(self._data))
+            time.sleep(max(PROCESS_HEARTBEAT_EVERY_S, (boottime() - began) / PROGRESS_TIME_SHARE))
 
     def heartbeat(self) -> ProcessHeartbeat:
-        if (began := boottime()) >= self._look_at:
-            self._behind = archive.bytes_behind(self._data.archive, self._cursor(self._data))
-            self._look_at = boottime() + (boottime() - began) / PROGRESS_TIME_SHARE
-        return ProcessHeartbeat(self._name, os.getpid(), behind_bytes=self._behind)
+        return ProcessHeartbeat(self._name, os.getpid(), behind_bytes=self._behind_bytes)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,6 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.terminal import print_note
 from tarrafa.runtime.token import TOKEN_VARIABLE, Token
 
-READY_TIMEOUT_S = 30.0
 RESTART_PAUSE_S = 5.0  # before a failed start is tried again
 LOOK_AGAIN_S = 1.0
 
@@ -106,18 +105,13 @@ class LocalFrontierLink:
             settings[TOKEN_VARIABLE] = server.token.secret.decode()
         process = await self._child.start(settings, asyncio.subprocess.PIPE)
         assert process.stdout is not None
-        try:
-            line = await asyncio.wait_for(process.stdout.readline(), READY_TIMEOUT_S)
-        except TimeoutError:
-            raise DataError(f"the frontier is not ready after {READY_TIMEOUT_S:.0f} s; see {self._child.log}") from None
-        words = line.split()
+        words = (await process.stdout.readline()).split()  # the watchdog kills a server that is never ready
         if not words or words[0] != b"ready":
             code = await process.wait()
             self._child.note_exit(code)
             if code >= 0 or self._ending:
                 raise DataError(self._child.last_error())
-            self._child.check_restartable(code)
-            await self._start()  # it was killed before it was ready
+            await self._start_again(code)  # it was killed before it was ready
             return
         if server is not None:  # after a restart it listens on the same port
             self.address_for_others = replace(server, port=int(words[1]))
@@ -125,6 +119,11 @@ class LocalFrontierLink:
             await self._body.close()
         self._body = await connect(self.address, self._clock)
         self._up.set()
+
+    async def _start_again(self, code: int) -> None:
+        await asyncio.sleep(self._child.restart_pause_s)
+        self._child.check_restartable(code)
+        await self._start()
 
     async def _watch(self) -> None:
         """Restart the frontier server. Other children end by themselves without it, and are started again when it is
@@ -141,8 +140,7 @@ class LocalFrontierLink:
                 return
             self._child.note_exit(code)
             try:
-                self._child.check_restartable(code)
-                await self._start()
+                await self._start_again(code)
             except TarrafaError as error:
                 if self._patient:
                     await self._try_again(error)

@@ -25,6 +25,7 @@ from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink
 from tarrafa.crawl.supervisor.node_limits import NodeLimits
 from tarrafa.crawl.supervisor.propagation import run_propagation
+from tarrafa.crawl.supervisor.watchdog import SilenceLimits, Watchdog
 from tarrafa.crawl.worker.resource_limits import UNLIMITED, ResourceLimits
 from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unreachable
 from tarrafa.frontier.address import OpenFrontier, child_environment
@@ -49,7 +50,7 @@ class Supervisor:
     `lasting`: the frontier outlives the supervisor, or continues when the supervisor starts again; running collections
     are not paused at its end. `follows`: there will be an archive to follow, of our workers or of external crawlers.
     `divided`: the parts of a new index. `patient`: whatever happens to a child or to the disk, continue and report it
-    (`troubles`).
+    (`troubles`). `silence`: how long a child may send no heartbeat before it is killed and started again.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Supervisor:
         divided: ShardLayout | None = None,
         patient: bool = False,
         limits: ResourceLimits = UNLIMITED,
+        silence: SilenceLimits = SilenceLimits(),  # noqa: B008 (immutable)
         print_line: Callable[[str], None] = print_note,
     ) -> None:
         clock = clock or Clock.from_environment()
@@ -82,10 +84,12 @@ class Supervisor:
             patient=patient,
             may_restart=lambda: not self._limits.trouble,
         )
+        self.watchdog = Watchdog(data, self._all_children, print_line, silence)
         self._followers = Followers(data, divided)
         self._workers = [self._worker(number, workers) for number in range(1, workers + 1)]
         self._completion = CompletionCheck(self._followers.catch_up_of, self._settle_s())
         self._lock: IO[bytes] | None = None
+        self._closing = contextlib.ExitStack()
 
     def _settle_s(self) -> float:
         """How long a collection must be exhausted. A process that only serves leaves finishing to the machines that
@@ -106,6 +110,7 @@ class Supervisor:
         try:
             self._check()
             self._limits.write()
+            self._closing.enter_context(self.watchdog)
             recover_archive(self.data.archive)
             self._followers.prepare()
             await self.frontier_link.open()
@@ -147,6 +152,7 @@ class Supervisor:
     async def _shut_down(self) -> None:
         """Stop workers, which return their hosts, and followers; the frontier server last."""
         self._processes.stop_restarts()
+        self._closing.close()
         if not self._lasting:
             with contextlib.suppress(FrontierError, TimeoutError):
                 await asyncio.wait_for(self._pause_running_collections(), PAUSE_TIMEOUT_S)
@@ -212,7 +218,10 @@ class Supervisor:
     @property
     def children(self) -> list[ChildProcessState]:
         """The child processes at this moment, for monitoring."""
-        return [*(child.state for child in self.frontier_link.children), *self._processes.states]
+        return [child.state for child in self._all_children()]
+
+    def _all_children(self) -> list[ChildProcess]:
+        return [*self.frontier_link.children, *self._processes.children]
 
     @property
     def troubles(self) -> list[Message | str]:

@@ -30,29 +30,33 @@ SERVER_GONE = "the frontier server went away"
 class RemoteFrontier(Frontier):
     """The Protocol over a socket. Its calls are derived from the Protocol, below."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, timeout_s: float = CALL_TIMEOUT_S
+    ) -> None:
+        self._writer, self._timeout_s = writer, timeout_s
         self._numbers = itertools.count()
         self._waiting: dict[int, tuple[str, asyncio.Future[Any]]] = {}  # method and result, by number of the call
         self._gone = False
         self._listener = asyncio.create_task(self._listen(reader))
 
     @classmethod
-    async def connect(cls, path: str) -> "RemoteFrontier":
+    async def connect(cls, path: str, timeout_s: float = CALL_TIMEOUT_S) -> "RemoteFrontier":
         try:
-            return cls(*await asyncio.open_unix_connection(path))
+            return cls(*await asyncio.open_unix_connection(path), timeout_s)
         except OSError as error:
             raise Unreachable(f"{path}: no frontier server answers here ({error.strerror or error})") from None
 
     @classmethod
-    async def connect_tcp(cls, host: str, port: int, token: Token) -> "RemoteFrontier":
+    async def connect_tcp(
+        cls, host: str, port: int, token: Token, timeout_s: float = CALL_TIMEOUT_S
+    ) -> "RemoteFrontier":
         where, writer = _where(host, port), None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 reader, writer = await asyncio.open_connection(host, port)
                 keep_alive(writer.get_extra_info("socket"))
                 await _run_handshake(reader, writer, token, where)
-                return cls(reader, writer)
+                return cls(reader, writer, timeout_s)
         except BaseException as error:
             if writer is not None:
                 writer.close()
@@ -94,10 +98,10 @@ class RemoteFrontier(Frontier):
         self._waiting[number] = (method, future)
         self._writer.write(codec.encode_request(number, method, arguments))
         try:
-            return await asyncio.wait_for(future, CALL_TIMEOUT_S)
+            return await asyncio.wait_for(future, self._timeout_s)
         except TimeoutError:
             self._waiting.pop(number, None)
-            raise Unreachable(f"the frontier server did not answer {method} within {CALL_TIMEOUT_S:.0f} s") from None
+            raise Unreachable(f"the frontier server did not answer {method} within {self._timeout_s:.0f} s") from None
 
 
 def _remote_call(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:

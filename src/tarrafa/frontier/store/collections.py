@@ -293,7 +293,11 @@ class Collections:
         self.write_state(known, state, reason)
 
     def write_state(self, known: LoadedCollection, state: str, reason: Message | str) -> None:
-        """Set the state. A collection that runs for the first time has started now."""
+        """Set the state. A collection that runs for the first time has started now; one that runs no more has ended."""
+        if known.row.state == "running" != state:
+            number = known.row.id
+            ended = int(self._clock.now()) - self._counters.value(number, Bucket.ENDED)
+            self._counters.add(number, Bucket.ENDED, ended)
         started = known.run_progress.started or (self._clock.now() if state == "running" else 0.0)
         self._db.run(
             "UPDATE collection SET state = ?, reason = ?, started = ? WHERE id = ?",
@@ -315,6 +319,7 @@ class Collections:
             (Bucket.OLD_PAGES, self._counters.state(number, UrlState.FETCHED)),
             (Bucket.LEFT_OVER, self._counters.state(number, UrlState.PENDING)),
             (Bucket.REQUESTS_BEFORE, value(number, Bucket.REQUESTS)),
+            (Bucket.VISITS_BEFORE, value(number, Bucket.VISITS)),
         ):
             self._counters.add(number, bucket, now - value(number, bucket))
 
@@ -491,6 +496,8 @@ class Collections:
             revision=known.row.revision,
             earlier=shown + value(Bucket.OLD_PAGES),
             requests_before=value(Bucket.REQUESTS_BEFORE),
+            visits_before=value(Bucket.VISITS_BEFORE),
+            ended=float(value(Bucket.ENDED)),
             aside=state(UrlState.ASIDE) + left_over,
             to_sweep=known.has_runs and known.run > 1 and known.run_progress.phase != SWEPT_OUT,
             sweeping=known.has_runs and known.run_progress.phase == SWEEPING,

@@ -72,6 +72,16 @@ class ReadyQueue:
         self._db.run("DELETE FROM ready WHERE collection = ? AND kind IN (?, ?)", (number, NEW, FAVOURED))
         self._db.run(f"INSERT {NEW_ROWS} AND collection = ?", (number,))
 
+    def rebuild(self) -> None:
+        """Called when the times of all hosts have changed. Scans them."""
+        self._db.run("DELETE FROM ready")
+        self._db.run(f"INSERT {NEW_ROWS}")
+        self._db.run(
+            "INSERT INTO ready SELECT collection, ?, max(next_at, due), host FROM work JOIN host ON host.id = work.host"
+            " WHERE worker IS NULL AND due IS NOT NULL",
+            (OLD,),
+        )
+
     def set_due(self, number: int, host: HostId, due: float | None) -> None:
         """Set the time from which one of the host's pages is worth a revisit; None: none is."""
         before, next_at, worker = self._db.required_row(

@@ -5,6 +5,7 @@ report is made of the parts of all nodes (`part_merge`). Promises: nothing is ch
 Blocks while the archive is read. Knows nothing of frontiers, and of how a part is sent.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
@@ -21,7 +22,7 @@ from tarrafa.report.schema import MissingNode, StoragePart
 from tarrafa.report.visit_rows import VisitReader, VisitRows
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, Amount, Count
-from tarrafa.triples.status import triples_status as statements_of
+from tarrafa.triples.status import triples_status
 
 Progress = Callable[[int, int], None]  # bytes of the archive read, and in all
 
@@ -45,7 +46,7 @@ class ReportPart:
     """The counts of one machine. `storage`, `statements`: of all collections together."""
 
     visits: VisitRows
-    storage: list[StoragePart]
+    storage: list[StoragePart] = field(default_factory=list)
     indexed: int | None = None
     statements: int | None = None
     graph: GraphStatistics | None = None
@@ -55,7 +56,7 @@ class ReportPart:
 class RemoteParts:
     """The parts of other machines, by the names of their nodes; and the nodes without one."""
 
-    portions: dict[str, ReportPart] = field(default_factory=dict)
+    parts: dict[str, ReportPart] = field(default_factory=dict)
     missing: list[MissingNode] = field(default_factory=list)
 
 
@@ -73,35 +74,23 @@ RequestRemoteParts = Callable[[PartRequest, Progress], PendingParts]
 
 
 def gather_local_part(
-    data: DataDirectory, asked: PartRequest, progress: Progress = lambda done, total: None
+    data: DataDirectory, request: PartRequest, progress: Progress = lambda done, total: None
 ) -> ReportPart:
     """The part of this machine."""
-    reader = VisitReader(
-        asked.name, asked.agent, -inf if asked.since is None else asked.since,
-        inf if asked.until is None else asked.until, asked.run,
-    )  # fmt: skip
+    since, until = (-inf if request.since is None else request.since), (inf if request.until is None else request.until)
+    reader = VisitReader(request.name, request.agent, since, until, request.run)
     total, done = sum(durable_lengths(data.archive).values()), 0
 
-    def tell(size: int) -> None:
+    def add_progress(size: int) -> None:
         nonlocal done
         done += size
         progress(done, total)
 
-    visits, indexed, graph = reader.read(data.archive, tell), _indexed(data, asked.name), _graph(data, asked.name)
-    statements = statements_of(data)
-    told = statements.statements if statements is not None else None
-    return ReportPart(visits, local_measurements.storage_sizes(data), indexed, told, graph)
-
-
-def _indexed(data: DataDirectory, name: str) -> int | None:
-    try:
-        return local_measurements.count_indexed(data, name)
-    except DataError:
-        return None
-
-
-def _graph(data: DataDirectory, name: str) -> GraphStatistics | None:
-    try:
-        return graph_statistics(data, name)
-    except DataError:
-        return None
+    visits, triples = reader.read(data.archive, add_progress), triples_status(data)
+    part = ReportPart(visits, statements=triples.statements if triples is not None else None)
+    with contextlib.suppress(DataError):
+        part.indexed = local_measurements.count_indexed(data, request.name)
+    with contextlib.suppress(DataError):
+        part.graph = graph_statistics(data, request.name)
+    part.storage = local_measurements.storage_sizes(data)  # at last: reading a store may add files beside it
+    return part

@@ -22,19 +22,19 @@ PROGRESS_EVERY_S = 0.25
 WHY_CHARS_MAX = 300
 
 
-def _send_part(data: DataDirectory, asked: PartRequest) -> None:
-    out, told_at = sys.stdout.buffer, 0.0
+def _send_part(data: DataDirectory, request: PartRequest) -> None:
+    out, sent_at = sys.stdout.buffer, 0.0
 
-    def tell(done: int, total: int) -> None:
-        nonlocal told_at
-        if boottime() - told_at >= PROGRESS_EVERY_S:
-            told_at = boottime()
+    def send_progress(done: int, total: int) -> None:
+        nonlocal sent_at
+        if boottime() - sent_at >= PROGRESS_EVERY_S:
+            sent_at = boottime()
             out.write(encode_frame(PartProgress(done, total)))
             out.flush()
 
     try:
         data.check_version()
-        for one in encode_part(gather_local_part(data, asked, tell)):
+        for one in encode_part(gather_local_part(data, request, send_progress)):
             out.write(one)
     except (TarrafaError, OSError) as error:
         out.write(encode_frame(PartFailed(str(error)[:WHY_CHARS_MAX])))
@@ -43,8 +43,8 @@ def _send_part(data: DataDirectory, asked: PartRequest) -> None:
 
 def main(data: DataDirectory) -> None:
     os.nice(NICE)
-    asked = msgspec.msgpack.decode(sys.stdin.buffer.read(REQUEST_BYTES_MAX), type=PartRequest)
-    _send_part(data, asked)
+    request = msgspec.msgpack.decode(sys.stdin.buffer.read(REQUEST_BYTES_MAX), type=PartRequest)
+    _send_part(data, request)
 
 
 if __name__ == "__main__":

@@ -9,18 +9,21 @@ is followed, no proxy is used, certificates are verified, and without TLS it is 
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 import pycurl
 
 from tarrafa.clock import boottime
+from tarrafa.coordinator.monitoring.utilization import CpuUsage, UsageDuringRuns
+from tarrafa.coordinator.node.messages import Machine
 from tarrafa.fetch.node_client import may_send_secret, new_post_handle
 from tarrafa.report.distributed.local_part import PartRequest, Progress, RemoteParts, ReportPart
 from tarrafa.report.distributed.part_wire import CONTENT_TYPE, PATH, VERSION, PartReader
-from tarrafa.report.schema import MissingNode
+from tarrafa.report.schema import MachineUsage, MissingNode
 from tarrafa.runtime.heartbeat import printable_text
 from tarrafa.runtime.token import Token
 
@@ -43,6 +46,37 @@ class PartUnavailable(Exception):
         self.why = why
 
 
+class ReportNode(NamedTuple):
+    """A node as the coordinator knows it. `address`: where its part is requested; empty: it does not answer."""
+
+    name: str
+    machine: Machine | None  # None: reported by another version
+    address: str = ""
+    is_own: bool = False
+
+
+class Participants(NamedTuple):
+    machines: list[MachineUsage]
+    others: list[tuple[str, str]]  # nodes to ask, and their addresses
+
+
+def find_participants(nodes: Iterable[ReportNode], meanwhile: UsageDuringRuns | None) -> Participants:
+    """With complete samples of the time of the collection's runs: the nodes that were active then. Where samples are
+    incomplete, every known node is request: a node too many is better than missing visits without a notice.
+    """
+    sampled = meanwhile.nodes if meanwhile is not None else dict[str, CpuUsage]()
+    is_sure = meanwhile is not None and meanwhile.whole
+    machines, others = list[MachineUsage](), list[tuple[str, str]]()
+    for node in nodes:
+        used = sampled.get(node.name)
+        if node.machine is not None and (used is not None or not sampled):
+            mean, most = (used.mean, used.most) if used is not None else (None, None)
+            machines.append(MachineUsage(node.name, node.machine, mean, most or None))
+        if not node.is_own and (node.address or used is not None or not is_sure):
+            others.append((node.name, node.address))
+    return Participants(machines, others)
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteNodes:
     """The nodes that a report asks: their names and addresses; an empty address: the node does not answer."""
@@ -53,23 +87,23 @@ class RemoteNodes:
     stall_s: float = STALL_S
     limit_s: int = LIMIT_S
 
-    def __call__(self, asked: PartRequest, progress: Progress) -> "PartRequests":
-        return PartRequests(self, asked, progress)
+    def __call__(self, request: PartRequest, progress: Progress) -> "PartRequests":
+        return PartRequests(self, request, progress)
 
-    def fetch_part(self, url: str, asked: PartRequest, tell: Progress, stop: threading.Event) -> ReportPart:
+    def fetch_part(self, url: str, request: PartRequest, tell: Progress, stop: threading.Event) -> ReportPart:
         """The part of one node. Raises `PartUnavailable`."""
         if not url:
             raise PartUnavailable(UNASKED, "it does not answer others")
         if not self.token:
             raise PartUnavailable(REFUSED, "there is no token to ask it with")
-        with PartReader() as opening:
-            curl = self._curl(f"{url}{PATH}/{VERSION}", msgspec.msgpack.encode(asked))
-            _PartTransfer(opening, tell, stop, self.stall_s).perform(curl, url)
-            if opening.portion is None:
+        with PartReader() as reader:
+            curl = self._curl(f"{url}{PATH}/{VERSION}", msgspec.msgpack.encode(request))
+            _PartTransfer(reader, tell, stop, self.stall_s).perform(curl, url)
+            if reader.part is None:
                 raise PartUnavailable(
-                    *((TROUBLE, opening.failed) if opening.failed else (BROKEN, "it ends in the middle"))
+                    *((TROUBLE, reader.failed) if reader.failed else (BROKEN, "it ends in the middle"))
                 )
-            return opening.portion
+            return reader.part
 
     def _curl(self, url: str, body: bytes) -> pycurl.Curl:
         curl = new_post_handle(CONTENT_TYPE, self.token.secret)
@@ -85,9 +119,9 @@ class RemoteNodes:
 class PartRequests:
     """Requests to all nodes, in daemon threads that do not keep the process alive."""
 
-    def __init__(self, neighbours: RemoteNodes, asked: PartRequest, progress: Progress) -> None:
-        self._neighbours, self._asked, self._progress = neighbours, asked, progress
-        self._nodes = list(neighbours.nodes)
+    def __init__(self, remote: RemoteNodes, request: PartRequest, progress: Progress) -> None:
+        self._remote, self._request, self._progress = remote, request, progress
+        self._nodes = list(remote.nodes)
         self._read: dict[str, tuple[int, int]] = {}
         self._found: dict[str, ReportPart | MissingNode] = {}
         self._lock, self._stop = threading.Lock(), threading.Event()
@@ -105,7 +139,7 @@ class PartRequests:
             if isinstance(found, MissingNode):
                 gathered.missing.append(found)
             else:
-                gathered.portions[name] = found
+                gathered.parts[name] = found
         return gathered
 
     def stop(self) -> None:
@@ -118,12 +152,12 @@ class PartRequests:
             if not name:
                 return
             try:
-                self._found[name] = self._neighbours.fetch_part(
-                    url, self._asked, partial(self._update_progress, name), self._stop
+                self._found[name] = self._remote.fetch_part(
+                    url, self._request, partial(self._update_progress, name), self._stop
                 )
-            except PartUnavailable as lacking:
-                log.warning("a report without node %s: %s", name, printable_text(str(lacking)))
-                self._found[name] = MissingNode(name, lacking.why)
+            except PartUnavailable as unavailable:
+                log.warning("a report without node %s: %s", name, printable_text(str(unavailable)))
+                self._found[name] = MissingNode(name, unavailable.why)
             except Exception:  # our own error, which costs only that node
                 log.exception("a report without node %s", name)
 
@@ -137,38 +171,38 @@ class PartRequests:
 class _PartTransfer:
     """One response, as it arrives."""
 
-    opening: PartReader
+    reader: PartReader
     tell: Progress
     stop: threading.Event
     stall_s: float
     news_at: float = field(default_factory=boottime)
     code: int = 0
     kind: str = ""
-    lacking: PartUnavailable | None = None
+    error: PartUnavailable | None = None
 
     def perform(self, curl: pycurl.Curl, url: str) -> None:
         curl.setopt(pycurl.HEADERFUNCTION, self._head)
         curl.setopt(pycurl.WRITEFUNCTION, self._take)
         curl.setopt(pycurl.NOPROGRESS, 0)
-        curl.setopt(pycurl.XFERINFOFUNCTION, self._goes_on)
-        curl.setopt(pycurl.PREREQFUNCTION, lambda connected, *_: self._may_speak(connected, url))
+        curl.setopt(pycurl.XFERINFOFUNCTION, self._continues)
+        curl.setopt(pycurl.PREREQFUNCTION, lambda connected, *_: self._may_send(connected, url))
         try:
             curl.perform()
         except pycurl.error as error:
-            raise self.lacking or PartUnavailable(AWAY, str((*error.args, "")[1])) from None
+            raise self.error or PartUnavailable(AWAY, str((*error.args, "")[1])) from None
         finally:
             curl.close()
-        if self.lacking is not None or self.code != 200:
-            raise self.lacking or self._refused()
+        if self.error is not None or self.code != 200:
+            raise self.error or self._refused()
 
-    def _goes_on(self, *_: object) -> int:
+    def _continues(self, *_: object) -> int:
         """Called about once a second; any value but 0 ends the transfer."""
         return int(self.stop.is_set() or boottime() - self.news_at > self.stall_s)
 
-    def _may_speak(self, connected: str, url: str) -> int:
+    def _may_send(self, connected: str, url: str) -> int:
         """The connection is open, and nothing has been sent yet."""
         if not may_send_secret(url, str(connected)):
-            self.lacking = PartUnavailable(UNASKED, "without TLS a token is sent to no public address")
+            self.error = PartUnavailable(UNASKED, "without TLS a token is sent to no public address")
             return int(pycurl.PREREQFUNC_ABORT)
         return int(pycurl.PREREQFUNC_OK)
 
@@ -188,14 +222,14 @@ class _PartTransfer:
                 raise self._refused()
             if self.kind != CONTENT_TYPE:
                 raise PartUnavailable(BROKEN, "what answers there is no node of Tarrafa")
-            heard = self.opening.heard
-            self.opening.feed(content)
-            self.tell(*self.opening.read)
-            self.news_at = boottime() if self.opening.heard > heard else self.news_at
+            heard = self.reader.heard
+            self.reader.feed(content)
+            self.tell(*self.reader.read)
+            self.news_at = boottime() if self.reader.heard > heard else self.news_at
         except ValueError as error:
-            self.lacking = PartUnavailable(BROKEN, str(error))
+            self.error = PartUnavailable(BROKEN, str(error))
         except OSError as error:
-            self.lacking = PartUnavailable(TROUBLE, f"there is no room for it here ({error.strerror})")
-        except PartUnavailable as lacking:
-            self.lacking = lacking
-        return len(content) if self.lacking is None else -1
+            self.error = PartUnavailable(TROUBLE, f"there is no room for it here ({error.strerror})")
+        except PartUnavailable as unavailable:
+            self.error = unavailable
+        return len(content) if self.error is None else -1

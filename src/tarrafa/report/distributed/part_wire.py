@@ -14,7 +14,7 @@ number points beyond its table. Knows nothing of sockets.
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -27,6 +27,7 @@ from tarrafa.report.distributed.local_part import PartRequest, ReportPart
 from tarrafa.report.schema import StoragePart
 from tarrafa.report.visit_rows import (
     NAME_CHARS_MAX,
+    NAME_TABLES,
     NAMES_MAX,
     REDIRECTS_MAX,
     ROW,
@@ -56,18 +57,10 @@ FLAGS = 16
 
 HostKey = Annotated[str, Meta(pattern=HOST_KEY, max_length=TEXT_CHARS_MAX)]
 Short = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
-NameTable = Literal["types", "languages", "charsets", "collectors"]
+NameTable = Literal["types", "languages", "charsets", "collectors"]  # NAME_TABLES without hosts
 PartName = Literal["archive", "metadata", "frontier", "index", "graph", "triples", "other"]
 Kind = Literal["data", "index", "other"]
 REDIRECT_ROW = np.dtype([("url", "u8"), ("target", "u8"), ("visit", "u4"), ("code", "i2")])
-NUMBERED: dict[str, NameTable] = {
-    "type": "types",
-    "language": "languages",
-    "charset": "charsets",
-    "collector": "collectors",
-}
-
-
 CollectionTimes = Annotated[
     list[tuple[Annotated[str, Meta(max_length=TEXT_CHARS_MAX)], Amount]], Meta(max_length=COLLECTIONS_MAX)
 ]  # and the last time of an event
@@ -102,13 +95,13 @@ class PartNames(PartMessage, frozen=True):
 class PartServers(PartMessage, frozen=True):
     """The Server headers of hosts, by number."""
 
-    told: Annotated[list[tuple[Count, ServerHeader]], Meta(max_length=NAMES_PER_FRAME)]
+    headers: Annotated[list[tuple[Count, ServerHeader]], Meta(max_length=NAMES_PER_FRAME)]
 
 
 class PartRobots(PartMessage, frozen=True):
     """The robots.txt rules of hosts."""
 
-    told: Annotated[list[tuple[HostKey, RobotsSummary]], Meta(max_length=NAMES_PER_FRAME)]
+    rules: Annotated[list[tuple[HostKey, RobotsSummary]], Meta(max_length=NAMES_PER_FRAME)]
 
 
 class PartSitemaps(PartMessage, frozen=True):
@@ -118,7 +111,7 @@ class PartSitemaps(PartMessage, frozen=True):
 
 
 class PartRedirects(PartMessage, frozen=True):
-    """Redirects, in the layout of MOVE."""
+    """Redirects, in the layout of REDIRECT_ROW."""
 
     content: bytes
 
@@ -182,12 +175,12 @@ def encode_frame(message: PartMessage) -> bytes:
     return len(content).to_bytes(LENGTH_BYTES, "big") + content
 
 
-def encode_part(portion: ReportPart) -> Iterator[bytes]:
+def encode_part(part: ReportPart) -> Iterator[bytes]:
     """The frames of a part, up to the last."""
-    visits = portion.visits
+    visits = part.visits
     for keys in _batches(visits.hosts):
         yield encode_frame(PartHosts(list(keys)))
-    for table in NUMBERED.values():
+    for table in get_args(NameTable):
         for names in _batches(getattr(visits, table)):
             yield encode_frame(PartNames(table, list(names)))
     for servers in _batches(list(visits.software.items())):
@@ -201,22 +194,22 @@ def encode_part(portion: ReportPart) -> Iterator[bytes]:
         yield encode_frame(PartRedirects(_columns_to_bytes(moves[begin : begin + ROWS_PER_FRAME])))
     for begin in range(0, len(visits.rows), ROWS_PER_FRAME):
         yield encode_frame(PartRows(_columns_to_bytes(visits.rows[begin : begin + ROWS_PER_FRAME])))
-    yield encode_frame(_part_end(portion))
+    yield encode_frame(_part_end(part))
 
 
-def _part_end(portion: ReportPart) -> PartEnd:
-    visits, (revision, config) = portion.visits, portion.visits.config
+def _part_end(part: ReportPart) -> PartEnd:
+    visits, (revision, config) = part.visits, part.visits.config
     return PartEnd(
         len(visits.rows), visits.recorded, visits.deleted if visits.deleted > -inf else None, revision,
         config if len(config) <= CONFIG_BYTES_MAX else b"", _newest(visits.names),
         sorted(visits.runs.items())[-RUNS_MAX:], _newest(visits.deletions), visits.moved_whole,
-        [(part.name, part.kind, part.bytes) for part in portion.storage],  # type: ignore[misc]
-        portion.indexed, portion.statements, portion.graph,
+        [(one.name, one.kind, one.bytes) for one in part.storage],  # type: ignore[misc]
+        part.indexed, part.statements, part.graph,
     )  # fmt: skip
 
 
-def _newest(told: dict[str, float]) -> list[tuple[str, float]]:
-    return sorted(told.items(), key=lambda one: (-one[1], one[0]))[:COLLECTIONS_MAX]
+def _newest(times: dict[str, float]) -> list[tuple[str, float]]:
+    return sorted(times.items(), key=lambda one: (-one[1], one[0]))[:COLLECTIONS_MAX]
 
 
 def _batches(items: Sequence[T]) -> Iterable[Sequence[T]]:
@@ -258,23 +251,18 @@ def decode_frame(content: bytes) -> Frame:
 
 
 class PartReader:
-    """Takes the bytes as they arrive. Use it in a `with`; `portion` is set after the last frame."""
+    """Takes the bytes as they arrive. Use it in a `with`; `part` is set after the last frame."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
         self._store = RowStore(PARTS_AT_ONCE)
         self._rows = 0
-        self._hosts: list[str] = []
-        self._tables: dict[str, list[str]] = {table: [] for table in NUMBERED.values()}
-        self._most = dict.fromkeys(("host", *NUMBERED), -1)  # the largest number in each column
-        self._software: dict[int, ServerHeader] = {}
-        self._rules: dict[str, RobotsSummary] = {}
-        self._sitemaps: set[str] = set()
-        self._moved: dict[int, LatestRedirect] = {}
+        self._visits = VisitRows()
+        self._most = dict.fromkeys(NAME_TABLES, -1)  # the largest number in each column
         self.heard = 0  # messages with progress or data
         self.read = (0, 0)  # bytes of the archive read there, and in all
         self.failed = ""
-        self.portion: ReportPart | None = None
+        self.part: ReportPart | None = None
 
     def __enter__(self) -> "PartReader":
         return self
@@ -293,11 +281,12 @@ class PartReader:
                 return
             message = decode_frame(bytes(self._waiting[LENGTH_BYTES:end]))
             del self._waiting[:end]
-            if (self.portion is not None or self.failed) and not isinstance(message, PartKeepAlive):
+            if (self.part is not None or self.failed) and not isinstance(message, PartKeepAlive):
                 raise ValueError("more comes after the end")
             self._handle(message)
 
     def _handle(self, message: Frame) -> None:
+        visits = self._visits
         self.heard += not isinstance(message, PartKeepAlive)
         match message:
             case PartKeepAlive():
@@ -305,24 +294,25 @@ class PartReader:
             case PartProgress(done, total):
                 self.read = (min(done, total), total)
             case PartHosts(keys):
-                self._hosts += keys
-                _require(len(self._hosts) <= HOSTS_MAX, "hosts")
+                visits.hosts += keys
+                _require(len(visits.hosts) <= HOSTS_MAX, "hosts")
             case PartNames(table, names):
-                self._tables[table] += names
-                _require(len(self._tables[table]) <= NAMES_MAX + 1, table)
-            case PartServers(told):
-                self._software.update(told)
-                _require(len(self._software) <= HOSTS_MAX, "servers")
+                known = getattr(visits, table)
+                known += names
+                _require(len(known) <= NAMES_MAX + 1, table)
+            case PartServers(headers):
+                visits.software.update(headers)
+                _require(len(visits.software) <= HOSTS_MAX, "servers")
             case PartRobots(rules):
-                self._rules.update(rules)
-                _require(len(self._rules) <= HOSTS_MAX, "robots.txt")
+                visits.rules.update(rules)
+                _require(len(visits.rules) <= HOSTS_MAX, "robots.txt")
             case PartSitemaps(keys):
-                self._sitemaps.update(keys)
-                _require(len(self._sitemaps) <= HOSTS_MAX, "sitemaps")
+                visits.sitemaps.update(keys)
+                _require(len(visits.sitemaps) <= HOSTS_MAX, "sitemaps")
             case PartRedirects(content):
                 for url, target, visit, code in _rows_from_bytes(content, REDIRECT_ROW).tolist():
-                    self._moved[url] = LatestRedirect(visit, code, target)
-                _require(len(self._moved) <= REDIRECTS_MAX, "redirects")
+                    visits.moved[url] = LatestRedirect(visit, code, target)
+                _require(len(visits.moved) <= REDIRECTS_MAX, "redirects")
             case PartRows(content):
                 self._take_rows(_rows_from_bytes(content, ROW))
             case PartEnd():
@@ -344,19 +334,15 @@ class PartReader:
         self._store.add_rows(rows)
 
     def _end(self, rest: PartEnd) -> None:
-        tables = {"host": self._hosts} | {column: self._tables[table] for column, table in NUMBERED.items()}
-        numbers = (most < len(tables[column]) for column, most in self._most.items())
-        if rest.rows != self._rows or not all(numbers) or max(self._software, default=-1) >= len(self._hosts):
+        visits = self._visits
+        numbers = (most < len(getattr(visits, NAME_TABLES[column])) for column, most in self._most.items())
+        if rest.rows != self._rows or not all(numbers) or max(visits.software, default=-1) >= len(visits.hosts):
             raise ValueError("what came does not hold together")
-        visits = VisitRows(
-            self._store.all(), self._hosts, tables["type"], tables["language"], tables["charset"],
-            tables["collector"], self._software, self._rules, self._sitemaps, self._moved, rest.moved_whole,
-            (rest.revision, rest.config), dict(rest.names), dict(rest.runs), dict(rest.deletions),
-            -inf if rest.deleted is None else rest.deleted, rest.recorded,
-        )  # fmt: skip
-        self.portion = ReportPart(
-            visits, [StoragePart(*part) for part in rest.storage], rest.indexed, rest.statements, rest.graph
-        )
+        visits.rows, visits.recorded, visits.moved_whole = self._store.all(), rest.recorded, rest.moved_whole
+        visits.config, visits.deleted = (rest.revision, rest.config), -inf if rest.deleted is None else rest.deleted
+        visits.names, visits.runs, visits.deletions = dict(rest.names), dict(rest.runs), dict(rest.deletions)
+        storage = [StoragePart(*part) for part in rest.storage]
+        self.part = ReportPart(visits, storage, rest.indexed, rest.statements, rest.graph)
 
 
 def _require(fits: bool, what: str) -> None:

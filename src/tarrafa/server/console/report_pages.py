@@ -17,8 +17,7 @@ from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.node.search_peers import PeerAddress, peer_addresses
 from tarrafa.i18n import translator
 from tarrafa.report import writers
-from tarrafa.report.distributed.part_requests import RemoteNodes
-from tarrafa.report.distributed.participants import ReportNode, find_participants
+from tarrafa.report.distributed.part_requests import RemoteNodes, ReportNode, find_participants
 from tarrafa.report.report_store import ReportStore
 from tarrafa.report.schema import CollectionReport
 from tarrafa.runtime.token import Token

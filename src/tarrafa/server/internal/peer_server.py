@@ -8,6 +8,7 @@ anything is indexed it finds nothing.
 
 import asyncio
 import contextlib
+import os
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -17,6 +18,7 @@ from tarrafa.errors import ConfigError
 from tarrafa.report.distributed import part_wire
 from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
+from tarrafa.runtime.heartbeat import ProcessHeartbeat, send_heartbeats
 from tarrafa.runtime.token import TOKEN_VARIABLE, load_token
 from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.remote_shard import PATH
@@ -43,9 +45,11 @@ async def _serve_peers(data: DataDirectory, host: str, port: int, address_file: 
     def ready(address: str) -> None:
         write_atomically(address_file, address.rstrip("/").encode(), durable=False)
 
+    heartbeats = asyncio.create_task(send_heartbeats(data, lambda: ProcessHeartbeat("search", os.getpid())))
     try:
         await run_app(app, host, listening, stop, ready, counter.close)
     finally:
+        heartbeats.cancel()
         with contextlib.suppress(OSError):
             address_file.unlink(missing_ok=True)
 

@@ -7,7 +7,7 @@ Knows nothing of when a crawler requests them.
 
 import gzip
 
-from tarrafa.testweb.hostile import compression_bombs
+from tarrafa.testweb.hostile import content_codings
 from tarrafa.testweb.hostile.expensive_markup import laughs
 from tarrafa.testweb.hostile.response_builders import Responder, flood, kept, lazily, page, register_site
 from tarrafa.testweb.http.web_response import HTML, PLAIN, WebResponse, typed
@@ -74,7 +74,7 @@ _LISTINGS: dict[str, Responder] = {
     "/news.xml": typed(200, "text/xml", _news()),
     "/broken.xml": typed(200, XML, _broken()),
     "/laughs.xml": lazily(lambda: _laughing(_MAPS), XML),
-    "/bomb.xml.gz": lazily(compression_bombs.gzip_bomb, "application/gzip", remember=True),
+    "/bomb.xml.gz": lazily(content_codings.gzip_bomb, "application/gzip", remember=True),
     "/empty.xml": typed(200, XML, b""),
     "/loop.xml": typed(200, XML, index(f"{_MAPS}/sitemap-index.xml", f"{_MAPS}/loop.xml", f"{_MAPS}/loop-back.xml")),
     "/loop-back.xml": typed(200, XML, index(f"{_MAPS}/loop.xml")),

@@ -151,4 +151,4 @@ def hostile_host_of(host: str) -> HostileHost | None:
 
 def hostile_roots() -> list[str]:
     """The roots of a crawl of all hostile hosts."""
-    return [root for corner in HOSTILE_HOSTS.values() for root in corner.roots]
+    return [root for host in HOSTILE_HOSTS.values() for root in host.roots]

@@ -1,4 +1,4 @@
-"""Hostile hosts with redirect chains, loops, redirects into private networks, and meta refresh.
+"""Hostile hosts with redirect chains, loops, redirects into private networks, meta refresh; private addresses.
 
 Promises: every kind of redirect: good ones to pages that must be kept (once, however many redirects lead there), and
 bad ones that lead to nothing, to themselves, into the crawler's own network, or on without end.
@@ -20,6 +20,34 @@ INSIDE = (
     "http://169.254.169.254/latest/meta-data/", "http://127.0.0.1:9/", "http://[::ffff:127.0.0.1]/",
     "http://2130706433/", "http://0.0.0.0/", "http://10.0.0.1/", "http://localhost:9/",
 )  # fmt: skip
+
+# Roots at private and reserved addresses, served by nobody: a crawl with its address guard on refuses each of them
+# (ADDRESS_REFUSED) without a connection.
+FORBIDDEN_ROOTS: tuple[str, ...] = (
+    "http://127.0.0.1:1/",
+    "http://127.1:1/",
+    "http://0x7f000001/",
+    "http://2130706433/",
+    "http://017700000001/",
+    "http://0.0.0.0/",
+    "http://10.0.0.1/",
+    "http://172.16.0.1/",
+    "http://192.168.0.1/",
+    "http://100.64.0.1/",  # carrier-grade NAT, RFC 6598
+    "http://169.254.169.254/latest/meta-data/",
+    "http://192.0.2.1/",  # documentation
+    "http://224.0.0.1/",
+    "http://255.255.255.255/",
+    "http://[::1]:1/",
+    "http://[::]/",
+    "http://[::ffff:10.0.0.1]/",
+    "http://[::ffff:127.0.0.1]:1/",
+    "http://[64:ff9b::7f00:1]/",  # 127.0.0.1 by NAT64
+    "http://[2002:7f00:1::]/",  # 127.0.0.1 by 6to4
+    "http://[fe80::1]/",
+    "http://[fd00::1]/",
+    "http://[ff02::1]/",
+)
 
 _NUMBER = re.compile(r"(/[a-z]+/)(\d{1,9})$").match
 

@@ -20,6 +20,7 @@ from tarrafa.testweb.http.web_response import PLAIN, WebRequest, WebResponse, ty
 
 HEAD_BYTES_MAX = 64 * 1024
 PIPELINE_MAX = 64
+REQUEST_HEADERS = (b"host", b"user-agent", b"if-none-match", b"if-modified-since", b"accept-encoding", b"cookie")
 
 
 class RequestHandler(Protocol):
@@ -39,8 +40,8 @@ class RequestHandler(Protocol):
 
 
 class WebConnection(asyncio.Protocol):
-    def __init__(self, desk: RequestHandler, scheme: str = "http") -> None:
-        self._handler = desk
+    def __init__(self, handler: RequestHandler, scheme: str = "http") -> None:
+        self._handler = handler
         self._scheme = scheme
         self._parser = httptools.HttpRequestParser(self)
         self._queue: deque[tuple[WebRequest, float]] = deque()
@@ -55,7 +56,7 @@ class WebConnection(asyncio.Protocol):
 
     def _reset_request(self) -> None:
         self._url = b""
-        self._authority = self._agent = self._match = self._since = self._codings = self._cookie = ""
+        self._headers: dict[bytes, str] = {}
 
     @property
     def under_way(self) -> int:
@@ -120,28 +121,20 @@ class WebConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         key = name.lower()
-        if key == b"host":
-            self._authority = value.decode("latin-1")
-        elif key == b"user-agent":
-            self._agent = value.decode("latin-1")
-        elif key == b"if-none-match":
-            self._match = value.decode("latin-1")
-        elif key == b"if-modified-since":
-            self._since = value.decode("latin-1")
-        elif key == b"accept-encoding":
-            self._codings = value.decode("latin-1")
-        elif key == b"cookie":
-            self._cookie = value.decode("latin-1")
+        if key in REQUEST_HEADERS:
+            self._headers[key] = value.decode("latin-1")
 
     def on_message_complete(self) -> None:
         self._unparsed = 0
-        target, authority = self._url.decode("latin-1"), self._authority
+        target, headers = self._url.decode("latin-1"), [self._headers.get(name, "") for name in REQUEST_HEADERS]
+        authority, agent, match, since, codings, cookie = headers
         if target.startswith("http://"):  # absolute form, as sent to proxies
             authority, slash, rest = target[7:].partition("/")
             target = slash + rest or "/"
-        request = WebRequest(self._parser.get_method().decode(), target, authority or self.address, self._agent,
-                          self._match, self._since, self._parser.should_keep_alive(), self._codings,
-                          self._cookie)  # fmt: skip
+        request = WebRequest(
+            self._parser.get_method().decode(), target, authority or self.address, agent, match, since,
+            self._parser.should_keep_alive(), codings, cookie,
+        )  # fmt: skip
         self._reset_request()
         self._queue.append((request, self._start))
 
@@ -153,10 +146,10 @@ class WebConnection(asyncio.Protocol):
             self._current = self._queue.popleft()
             request = self._current[0]
             self._written = False
-            corner = self._handler.hostile_host_for(request)
-            if corner is not None:
+            hostile = self._handler.hostile_host_for(request)
+            if hostile is not None:
                 self._logged, self._bytes = True, 0
-                self._hostile_task = asyncio.get_running_loop().create_task(self._run_hostile_host(corner, request))
+                self._hostile_task = asyncio.get_running_loop().create_task(self._run_hostile_host(hostile, request))
                 return
             now = self._handler.clock.now()
             answer, delay_s, self._logged = self._handler.respond(request, now)
@@ -198,27 +191,16 @@ class WebConnection(asyncio.Protocol):
         end = boottime()
         sent = self._sent if self._written else end
         clock = self._handler.clock
-        shift = clock.epoch - clock.scale * clock.anchor
+        shift, scale = clock.epoch - clock.scale * clock.anchor, clock.scale
         self._handler.log_request(
             LoggedRequest(
-                _host(request.authority, self._scheme),
-                request.target,
-                self._status,
-                self._bytes,
-                start,
-                sent,
-                end,
-                shift + clock.scale * start,
-                shift + clock.scale * sent,
-                shift + clock.scale * end,
-                request.agent,
-                self._number,
-                self.address,
-                self._scheme,
+                _host(request.authority, self._scheme), request.target, self._status, self._bytes, start, sent, end,
+                shift + scale * start, shift + scale * sent, shift + scale * end, request.agent, self._number,
+                self.address, self._scheme,
             )
-        )
+        )  # fmt: skip
 
-    async def _run_hostile_host(self, corner: HostileHost, request: WebRequest) -> None:
+    async def _run_hostile_host(self, host: HostileHost, request: WebRequest) -> None:
         """Let a hostile host write its response."""
 
         def write(data: bytes) -> None:
@@ -231,7 +213,7 @@ class WebConnection(asyncio.Protocol):
         exchange = HostileExchange(request, self._handler.clock, write, self.transport.close, abort=self._reset,
                             drain=self._drain, request_counts=self._handler.request_counts)  # fmt: skip
         try:
-            await corner.handler(exchange)
+            await host.handler(exchange)
         except Exception:
             self.transport.abort()  # an error of ours: let it be seen, and do not keep the client waiting
             raise

@@ -20,7 +20,7 @@ from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.errors import ListenError
 from tarrafa.runtime.child_process import module_command
 from tarrafa.testweb.hostile import HOSTILE_HOSTS, HostileHost
-from tarrafa.testweb.http.web_server import WebServerStats
+from tarrafa.testweb.http.web_server import WebServerStats, format_authority
 from tarrafa.testweb.world.world import UrlForm, World
 
 STOP_S_MAX = 60.0  # longer than any of our servers takes, however busy the machine
@@ -36,23 +36,28 @@ class _WebProcessMessage(msgspec.Struct):
     stats: WebServerStats | None = None
 
 
+def _decode_message(line: bytes, without: str) -> _WebProcessMessage:
+    """The message; `without` is its error if the process printed nothing."""
+    return msgspec.json.decode(line, type=_WebProcessMessage) if line else _WebProcessMessage(error=without)
+
+
 class WebProcess:
     """A synthetic Web in another process; a context manager that stops it at the end."""
 
-    def __init__(self, process: subprocess.Popen[bytes], world: World, host: str, said: _WebProcessMessage) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], world: World, host: str, message: _WebProcessMessage) -> None:
         self.process = process
         self.world = world  # the same world in this process, for the oracle
         self.host = host
-        self.port = said.port
-        self.connections = said.connections  # for `[network] connect_to`: the first matching pattern counts
-        self.left_out = said.left_out  # hostile hosts that this machine cannot serve
+        self.port = message.port
+        self.connections = message.connections  # for `[network] connect_to`: the first matching pattern counts
+        self.left_out = message.left_out  # hostile hosts that this machine cannot serve
 
     @property
     def connect_to(self) -> str:
         """Where a crawler must send the connections of `*.test`; with hostile hosts, `connections` is the whole
         mapping.
         """
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return format_authority(self.host, self.port)
 
     @property
     def hostile_hosts(self) -> dict[str, HostileHost]:
@@ -74,14 +79,10 @@ class WebProcess:
         """Ask the process to stop, wait, and return its statistics."""
         self.process.terminate()
         output, _ = self.process.communicate(timeout=STOP_S_MAX)
-        line = (
-            msgspec.json.decode(output.splitlines()[-1], type=_WebProcessMessage)
-            if output
-            else _WebProcessMessage(error="it was killed")
-        )
-        if line.stats is None:
-            raise ListenError(f"synthetic web on port {self.port}: {line.error}")
-        return line.stats
+        message = _decode_message(output.splitlines()[-1] if output else b"", "it was killed")
+        if message.stats is None:
+            raise ListenError(f"synthetic web on port {self.port}: {message.error}")
+        return message.stats
 
     def _get(self, path: str) -> bytes:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -116,7 +117,7 @@ def start_process(
     clock: Clock | None = None,
     latency_s: float = 0.0,
 ) -> WebProcess:
-    """Serve `world` from a child process; the arguments are those of `tarrafa.testweb.run`."""
+    """Serve `world` from a child process; the arguments are those of `WebServer`."""
     if world.epoch != World.epoch:
         raise ValueError("a world with another epoch can only be served in process")
     options: dict[str, object] = {
@@ -130,14 +131,9 @@ def start_process(
     environment = os.environ | ({CLOCK_VARIABLE: clock.to_environment()} if clock is not None else {})
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
     assert process.stdout is not None
-    first = process.stdout.readline()
-    line = (
-        msgspec.json.decode(first, type=_WebProcessMessage)
-        if first
-        else _WebProcessMessage(error="it ended before it listened")
-    )
-    if line.error:
+    message = _decode_message(process.stdout.readline(), "it ended before it listened")
+    if message.error:
         process.wait()
         process.stdout.close()
-        raise ListenError(line.error)
-    return WebProcess(process, world, host, line)
+        raise ListenError(message.error)
+    return WebProcess(process, world, host, message)

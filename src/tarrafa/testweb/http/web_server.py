@@ -116,10 +116,10 @@ class WebServer:
         """
         found = {}
         if self._tls_listener is not None:
-            found[f"*{TLS_SUFFIX}"] = _authority(self.host, self._tls_listener.port)
+            found[f"*{TLS_SUFFIX}"] = format_authority(self.host, self._tls_listener.port)
         if self._ipv6_port:
-            found[f"*{IPV6_SUFFIX}"] = _authority(IPV6_ADDRESS, self._ipv6_port)
-        return found | {"*.test": _authority(self.host, self.port)}
+            found[f"*{IPV6_SUFFIX}"] = format_authority(IPV6_ADDRESS, self._ipv6_port)
+        return found | {"*.test": format_authority(self.host, self.port)}
 
     async def start(self) -> None:
         self._started, self._cpu = boottime(), time.process_time()
@@ -228,14 +228,14 @@ class WebServer:
         if parts.path == "/__log__/flush":
             self._log.flush()
             return _json({"flushed": self._count})
-        asked = parse_qs(parts.query).get("host", [request.authority])[0]
-        route = self._route(asked)
+        authority = parse_qs(parts.query).get("host", [request.authority])[0]
+        route = self._route(authority)
         if parts.path == "/__truth__/hosts":
             return _json(list(oracle.describe_hosts(self.world, self.port, route[1] if route else UrlForm())))
         if parts.path == "/__truth__" and route is not None:
             pages = list(oracle.describe_host(self.world, route[0], now, route[1]))
             return _json({"host": self.world.authority(*route), "now": now, "pages": pages})
-        return typed(404, PLAIN, f"{asked}{parts.path}: no such door or host\n".encode())
+        return typed(404, PLAIN, f"{authority}{parts.path}: no such endpoint or host\n".encode())
 
     def _tick(self) -> None:
         try:
@@ -279,29 +279,17 @@ class WebServer:
         return [six]
 
 
-def run_web_server(
-    world: World,
-    host: str = "127.0.0.1",
-    port: int = 8090,
-    *,
-    addresses: bool = False,
-    log_path: Path | None = None,
-    clock: Clock | None = None,
-    latency_s: float = 0.0,
-    ready: Callable[[WebServer], None] | None = None,
-) -> WebServerStats:
+def run_web_server(server: WebServer, ready: Callable[[WebServer], None]) -> WebServerStats:
     """Serve until SIGINT or SIGTERM; `ready` is called once the sockets listen. Returns the statistics."""
 
     async def serve() -> WebServerStats:
-        server = WebServer(world, host, port, addresses=addresses, log_path=log_path, clock=clock, latency_s=latency_s)
         await server.start()
         gc.freeze()  # the text lives as long as the process, and requests make no reference cycles
         gc.set_threshold(100_000, 50, 100)
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) is not signal.SIG_IGN:  # a child leaves Ctrl-C to its parent
                 asyncio.get_running_loop().add_signal_handler(number, server.stopping.set)
-        if ready is not None:
-            ready(server)
+        ready(server)
         await server.stopping.wait()
         stats = await server.stop()
         if server.failure is not None:
@@ -318,7 +306,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _authority(address: str, port: int) -> str:
+def format_authority(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 

@@ -21,7 +21,7 @@ from tarrafa.model import HostId
 SUMMED_FIELDS = (
     "known", "fetched", "pending", "failed", "hosts", "pages_per_s", "handed_out", "dropped", "excluded", "too_deep",
     "visits", "requests", "bytes", "revisits", "changes", "passed_over", "table", "sites_chosen",
-    "earlier", "requests_before", "aside",
+    "earlier", "requests_before", "visits_before", "aside",
 )  # fmt: skip
 
 
@@ -44,6 +44,7 @@ def _sum_statuses(one: CollectionStatus, other: CollectionStatus) -> CollectionS
     numbers: dict[str, Any] = {name: getattr(one, name) + getattr(other, name) for name in SUMMED_FIELDS}
     for name in ("to_sweep", "sweeping"):
         numbers[name] = getattr(one, name) or getattr(other, name)
+    numbers["ended"] = max(one.ended, other.ended)
     for name in ("statuses", "types"):
         both = defaultdict(int, getattr(one, name))
         for key, value in getattr(other, name).items():
