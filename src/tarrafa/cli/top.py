@@ -35,6 +35,7 @@ from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, Worker
 from tarrafa.graph.follower import behind as graph_behind
 from tarrafa.i18n import ENGLISH
 from tarrafa.index.follower import IndexStatus, index_status
+from tarrafa.parse.rdf.nquads import STATEMENTS_MAX
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.triples.status import TriplesStatus, triples_status
 
@@ -118,7 +119,9 @@ def _print_triples_state(shown: TriplesStatus | None) -> None:
     behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
     where = f"{counted(shown.pages, 'page')}, of {counted(shown.things, 'entity', 'entities')}"
     what = f"{counted(shown.statements, 'statement')}{inferred} on {where}"
-    console.print(f"triple store: {what}{behind}")
+    has = "1 page has" if shown.full == 1 else f"{shown.full:,} pages have"
+    full = f"; {has} {STATEMENTS_MAX:,}, the rest is left out" if shown.full else ""
+    console.print(f"triple store: {what}{behind}{full}")
 
 
 def top(
