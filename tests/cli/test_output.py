@@ -3,13 +3,15 @@
 import io
 import re
 
+from rich.table import Table
+
 from tarrafa.cli import output
 from tarrafa.cli.output import CleanConsole, counted, new_table, print_table
 
 NUMBERS = [f"{number}.12345" for number in range(20)]
 
 
-def a_table() -> output.Table:
+def a_table() -> Table:
     table = new_table(*(f"column{number}" for number in range(20)), padding=(0, 1))
     table.add_row(*NUMBERS)
     return table
