@@ -344,15 +344,6 @@ async def test_a_full_collection_never_gives_up_its_roots(frontier):
     assert len(held) == 10
 
 
-async def test_the_budget_of_an_hour_is_not_spent_at_once(frontier):
-    pages = [f"http://h{n}.br/" for n in range(300)]
-    _, worker = await opened(frontier, *pages, revisit={"policy": "uniform", "rate": DAY_S, "interval_min": 0})
-    advance(300)  # all of them are due, at one a second
-    assert len(await visit_all(frontier, worker, lambda visit: kept())) <= 62, "a minute's, and the first two"
-    advance(60)
-    assert 55 <= len(await visit_all(frontier, worker, lambda visit: kept())) <= 65
-
-
 async def test_no_more_revisits_are_made_than_the_rate_allows(frontier):
     pages = [f"http://h{n}.br/" for n in range(200)]
     revisit = {"policy": "uniform", "rate": 48, "interval_min": 0}
