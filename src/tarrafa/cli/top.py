@@ -118,6 +118,11 @@ def _print_triples_state(shown: TriplesStatus | None) -> None:
     behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
     what = f"{shown.statements:,} statements{inferred} on {shown.pages:,} pages, of {shown.things:,} entities"
     console.print(f"triple store: {what}{behind}")
+    if shown.outdated:
+        console.print(
+            f"the ontology has changed: {shown.outdated:,} of {shown.pages:,} pages are still to be processed again"
+            " (a running `tarrafa crawl` or `tarrafa node` does so)"
+        )
 
 
 def top(
