@@ -20,7 +20,7 @@ def html(text: str, code: int = 200, **headers: str) -> ScriptedResponse:
 
 
 NAMES = [
-    "kept", "hidden", "refresh", "moved", "gone", "shut", "english", "plain", "picture", "large", "feed.xml",
+    "kept", "hidden", "refresh", "moved", "gone", "shut", "english", "plain", "picture", "large", "rich", "feed.xml",
 ]  # fmt: skip
 FEED = '<link rel=alternate type="application/rss+xml" href="/feed.xml">'
 WEB = {
@@ -36,6 +36,7 @@ WEB = {
     f"{A}plain": html(PORTUGUESE + "plain"),
     f"{A}picture": ScriptedResponse(b"GIF89a", headers={"Content-Type": "image/gif"}),
     f"{A}large": html("x" * 100_000),
+    f"{A}rich": html(PORTUGUESE + SHOP.replace('"x"', str(list(range(10_000, 20_000))))),
     f"{A}feed.xml": ScriptedResponse(
         b'<rss version="2.0"><channel><title>x</title></channel></rss>', headers={"Content-Type": "application/rss+xml"}
     ),
@@ -46,7 +47,7 @@ WEB = {
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("explain")
     with scripted_web(lambda url, _: WEB.get(url)) as web:
-        scope = 'languages = ["pt"]\nbeyond = false\nkeep = "structured"\nsize_max = "50 kB"'
+        scope = 'languages = ["pt"]\nbeyond = false\nkeep = "structured"\nsize_max = "90 kB"'
         done = tarrafa("crawl", web.collection(folder, [A], scope=scope), "--data", folder / "data", "--quiet")
         assert done.returncode == 0, done.stderr
     return folder / "data"
@@ -62,6 +63,12 @@ def explained(data: Path, url: str) -> dict[str, Any]:
     [
         ("kept", "fetched", "OK"),
         ("hidden", "fetched", "OK: kept, but not in the search index: the page says noindex"),
+        (
+            "rich",
+            "fetched",
+            "OK: kept, but not all of its structured data: at most 10,000 statements and 2,000,000 characters of a "
+            "page are kept",
+        ),
         ("refresh", "dropped", f"OK: the page sends its readers on to {A}kept (meta refresh)"),
         ("moved", "dropped", f"Moved Permanently: it redirects to {A}kept"),
         ("gone", "dropped", "Not Found: only a response with status 200 is kept"),
@@ -69,13 +76,18 @@ def explained(data: Path, url: str) -> dict[str, Any]:
         ("english", "dropped", "language not wanted: [scope] languages = pt"),
         ("plain", "dropped", "no structured data: [scope] keep = structured"),
         ("picture", "dropped", "type not wanted: [scope] types = text/html, application/xhtml+xml, text/plain"),
-        ("large", "dropped", "too large: [scope] size_max = 50,000"),
+        ("large", "dropped", "too large: [scope] size_max = 90,000"),
         ("feed.xml", "dropped", "OK: a sitemap or feed: its URLs are read, and it is not kept as a page"),
     ],
 )
 def test_what_is_fetched_and_not_kept_says_why(crawled, name, state, meaning):
     found = explained(crawled, A + name)
     assert (found["state"], found["meaning"]) == (state, meaning)
+
+
+def test_pages_with_more_statements_than_are_kept_are_counted(crawled):
+    assert run_json("status", "--data", crawled)["triples"]["full"] == 1
+    assert "; 1 page has 10,000, the rest is left out" in tarrafa("status", "--data", crawled).stdout.replace("\n", " ")
 
 
 def test_links_to_a_url_that_is_out_of_scope_are_counted_and_not_denied(crawled):

@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarrafa.errors import ConfigError
-from tarrafa.simulate.classic_policies import ClassicResult
+from tarrafa.simulate.classic_policies import ClassicResult, draw_classic
 from tarrafa.simulate.matplotlib_plots import (
     COLOURS,
     Series,
     check_can_plot,
     draw_bars,
-    draw_classic,
     draw_lines,
     spread_labels,
 )

@@ -17,13 +17,14 @@ from tarrafa.simulate.classic_policies import (
     ClassicExperiment,
     ClassicResult,
     ClassicSetting,
+    draw_classic,
     m_wolf_excess,
     make_experiment,
     run_experiment,
 )
 from tarrafa.simulate.collection_forecast import CollectionForecast, forecast, read_collection_pages
 from tarrafa.simulate.learning_cost import measure_learning_cost
-from tarrafa.simulate.matplotlib_plots import Series, check_can_plot, draw_bars, draw_classic, draw_lines
+from tarrafa.simulate.matplotlib_plots import Series, check_can_plot, draw_bars, draw_lines
 from tarrafa.simulate.periodic_crawl import draw_curves, periodic_freshness
 from tarrafa.simulate.policy_comparison import compare_processes, comparison_table
 from tarrafa.simulate.scenario import read_scenario

@@ -35,6 +35,7 @@ from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, Worker
 from tarrafa.graph.follower import behind as graph_behind
 from tarrafa.i18n import ENGLISH
 from tarrafa.index.follower import IndexStatus, index_status
+from tarrafa.parse.rdf.nquads import STATEMENTS_MAX
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.triples.status import TriplesStatus, triples_status
 
@@ -117,7 +118,9 @@ def _print_triples_state(shown: TriplesStatus | None) -> None:
     inferred = f" and {shown.inferred:,} inferred" if shown.inferred else ""
     behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
     what = f"{shown.statements:,} statements{inferred} on {shown.pages:,} pages, of {shown.things:,} entities"
-    console.print(f"triple store: {what}{behind}")
+    has = "1 page has" if shown.full == 1 else f"{shown.full:,} pages have"
+    full = f"; {has} {STATEMENTS_MAX:,}, the rest is left out" if shown.full else ""
+    console.print(f"triple store: {what}{behind}{full}")
     if shown.outdated:
         console.print(
             f"the ontology has changed: {shown.outdated:,} of {shown.pages:,} pages are still to be processed again"

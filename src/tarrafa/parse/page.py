@@ -171,6 +171,7 @@ def _parse_html(
         vocabularies=stated.vocabularies,
         statements=stated.statements,
         unread=stated.unread,
+        cut_statements=stated.is_cut,
         refresh=refresh,
         refresh_s=facts.refresh_s if refresh else 0.0,
         alternates=tuple(alternates),

@@ -89,8 +89,7 @@ def lay_out(report: CollectionReport, _: Translator) -> ReportLayout:
 def _notes(report: CollectionReport, _: Translator) -> list[str]:
     notes = {
         "no_frontier": _(
-            "The frontier could not be asked: what it alone knows (URLs discovered, waiting, failed; changes) is "
-            "left out."
+            "The frontier is unreachable: its figures (URLs discovered, waiting, failed; changes) are left out."
         ),
         "no_graph": _("There is no link graph yet: links to pages and dead links are left out."),
         "no_index": _("Nothing is indexed yet: search times are left out."),
@@ -104,7 +103,7 @@ def _notes(report: CollectionReport, _: Translator) -> list[str]:
         "cut_redirects": _("There are more redirects than are looked at; chains are those of the first million."),
         "elsewhere": _(
             "{visits} visits that the frontier knows of are in no archive that was read: they are not counted, "
-            "and nothing is said of URLs without a visit.",
+            "and URLs without a visit are left out.",
             visits=report.visits_elsewhere,
         ),
         "several": _(
@@ -130,9 +129,7 @@ def _notes(report: CollectionReport, _: Translator) -> list[str]:
 def missing_node_sentence(missing: MissingNode, _: Translator) -> str:
     """The node that is not counted, and the reason."""
     reasons = {
-        "unasked": _(
-            "it has no address that others can ask it at (it lacks the role search, is silent, or was not heard of yet)"
-        ),
+        "unasked": _("it has no address for requests (it lacks the role search, is silent, or has not reported yet)"),
         "away": _("it does not answer"),
         "broken": _("its answer cannot be read, or is cut off"),
         "refused": _("it refuses our token, or there is no token (--token-file, TARRAFA_TOKEN)"),
@@ -288,12 +285,12 @@ def _responses(report: CollectionReport, _: Translator) -> ReportSection:
 
 
 def _types(report: CollectionReport, _: Translator) -> ReportSection:
-    said = _(
+    sentence = _(
         "{count} different types, over all answers, errors included. The ten most frequent:",
         count=report.types_distinct,
     )
     table = _ranked(_("MIME types"), _("Type"), report.types, _, of=_("Answers"), shown=TYPES_SHOWN)
-    return ReportSection("types", _("MIME types"), [said], [table])
+    return ReportSection("types", _("MIME types"), [sentence], [table])
 
 
 def _servers(report: CollectionReport, _: Translator) -> ReportSection:
@@ -369,8 +366,8 @@ def _named(report: CollectionReport, _: Translator) -> ReportSection:
 def _software(report: CollectionReport, _: Translator) -> ReportSection:
     software = report.software
     sentence = _(
-        "{told} servers say in the Server header what they run; {silent} do not, or were visited before that "
-        "was noted.",
+        "{told} servers name their software in the Server header; {silent} do not, or were visited before it was "
+        "recorded.",
         told=software.told,
         silent=software.silent,
     )
@@ -384,20 +381,20 @@ def _software(report: CollectionReport, _: Translator) -> ReportSection:
 def _robots(report: CollectionReport, _: Translator) -> ReportSection:
     robots = report.robots
     figures = (
-        (_("Servers whose robots.txt was asked for"), robots.asked),
+        (_("Servers whose robots.txt was requested"), robots.asked),
         (_("have one"), robots.present),
         (_("have none (404 and the like)"), robots.absent),
-        (_("could not be asked"), robots.unreachable),
+        (_("could not be reached"), robots.unreachable),
         (_("forbid us something"), robots.with_rules),
         (_("forbid us everything"), robots.closed),
-        (_("ask for a delay"), robots.with_delay),
+        (_("request a delay"), robots.with_delay),
         (_("lead to sitemaps"), robots.with_sitemaps),
         (_("URLs not requested for that reason"), robots.urls_excluded),
     )
     rows = [(name, _.number(value)) for name, value in figures]
     if robots.with_delay:
         rows.append(
-            (_("Delay asked for: mean; longest"), f"{_.span(robots.delay_s_mean)}; {_.span(robots.delay_s_most)}")
+            (_("Requested delay: mean; longest"), f"{_.span(robots.delay_s_mean)}; {_.span(robots.delay_s_most)}")
         )
     return ReportSection("robots", _("Use of robots.txt"), [], [_pairs(_("Use of robots.txt"), rows, _)])
 

@@ -124,10 +124,8 @@ def _phrases(words: list[str], searcher: Searcher, collection: str) -> list[str]
     titles = [
         hit.title for word in words for hit in searcher.search(SearchRequest(word, n=1, collection=collection)).hits
     ]
-    spoken = [" ".join(word for word in title.split() if word.isalpha()) for title in titles]
-    return list(
-        dict.fromkeys(f'"{" ".join(words)}"' for text in spoken if len(words := text.split()[:TITLE_WORDS]) > 1)
-    )
+    texts = [" ".join(word for word in title.split() if word.isalpha()) for title in titles]
+    return list(dict.fromkeys(f'"{" ".join(words)}"' for text in texts if len(words := text.split()[:TITLE_WORDS]) > 1))
 
 
 def _time_queries(kind: str, texts: list[str], searcher: Searcher, collection: str) -> SearchTime:

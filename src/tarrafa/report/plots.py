@@ -15,7 +15,7 @@ from typing import Any
 from tarrafa.i18n import Message, Translator, message
 from tarrafa.model import status_name
 from tarrafa.report.layout import PLOT_TITLES, shorten_text, storage_part_name
-from tarrafa.report.schema import Bin, CollectionReport, Distribution
+from tarrafa.report.schema import Bin, CollectionReport
 from tarrafa.simulate.matplotlib_plots import COLOURS, Series, draw_lines, figure_axes
 
 MARKS_MAX = 12  # labelled end points of lines
@@ -145,11 +145,14 @@ def _depths(report: CollectionReport, _: Translator, stem: Path, title: str) -> 
     _bars(stem, bins, title, _("Depth"), _("Documents"), _.number, _)
 
 
-def _waits(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
-    def label(low: float) -> str:
-        return "0" if not low else _.number(low) if low >= 1 else f"1/{round(1 / low)}"
+def _fraction(low: float, _: Translator) -> str:
+    """The left edge of a bar, as a fraction below 1."""
+    return "0" if not low else _.number(low) if low >= 1 else f"1/{round(1 / low)}"
 
-    _bars(stem, report.waits.bins, title, _("seconds (each bar up to twice its left edge)"), _("pages"), label, _)
+
+def _waits(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
+    x_label = _("seconds (each bar up to twice its left edge)")
+    _bars(stem, report.waits.bins, title, x_label, _("pages"), lambda low: _fraction(low, _), _)
 
 
 def _internal(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
@@ -164,19 +167,8 @@ def _from_to(low: float, bins: Sequence[Bin], _: Translator) -> str:
 
 def _changes(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     assert report.freshness is not None
-
-    def label(low: float) -> str:
-        return "0" if not low else _.number(low) if low >= 1 else f"1/{round(1 / low)}"
-
-    _bars(
-        stem,
-        report.freshness.changes_per_day.bins,
-        title,
-        _("changes per day (each bar up to twice its left edge)"),
-        _("pages"),
-        label,
-        _,
-    )
+    bins, x_label = report.freshness.changes_per_day.bins, _("changes per day (each bar up to twice its left edge)")
+    _bars(stem, bins, title, x_label, _("pages"), lambda low: _fraction(low, _), _)
 
 
 def _degrees(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
@@ -220,7 +212,7 @@ def _horizontal_bars(
     values: Sequence[float],
     title: str,
     x_label: str,
-    said: Sequence[str],
+    bar_labels: Sequence[str],
     _: Translator,
     colours: Sequence[str] | None = None,
     *,
@@ -236,7 +228,7 @@ def _horizontal_bars(
             axes.set_xscale("log")
             axes.set_xlim(left=0.5)
             _plain_log(axes.xaxis, _)
-        axes.bar_label(drawn, said, padding=3, fontsize=8.5)
+        axes.bar_label(drawn, bar_labels, padding=3, fontsize=8.5)
         axes.margins(x=0.14)
 
 
@@ -279,20 +271,16 @@ def _plain_log(axis: Any, _: Translator) -> None:
     _plain_axis(axis, _)
 
 
-def _has(found: Distribution) -> bool:
-    return found.count > 0
-
-
 # In the order of the report: whether there are data, and the function that draws them.
 PLOTS: dict[str, tuple[Callable[[CollectionReport], bool], Draw]] = {
     "documents": (lambda report: bool(report.timeline.documents), _documents),
     "growth": (lambda report: bool(report.timeline.documents), _growth),
     "statuses": (lambda report: bool(report.responses), _statuses),
     "servers": (lambda report: len(report.servers.documents) > 1, _servers),
-    "sizes": (lambda report: _has(report.sizes), _sizes),
+    "sizes": (lambda report: bool(report.sizes.count), _sizes),
     "depths": (lambda report: bool(report.depths), _depths),
-    "waits": (lambda report: _has(report.waits), _waits),
-    "internal": (lambda report: _has(report.internal_links), _internal),
+    "waits": (lambda report: bool(report.waits.count), _waits),
+    "internal": (lambda report: bool(report.internal_links.count), _internal),
     "degrees": (lambda report: any(n for n, _ in (*report.degrees.incoming, *report.degrees.outgoing)), _degrees),
     "breadth": (lambda report: bool(report.cycles), _breadth),
     "storage": (lambda report: any(part.bytes for part in report.storage), _storage),

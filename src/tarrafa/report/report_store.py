@@ -8,7 +8,7 @@ those beyond KEPT_MAX are removed, the oldest first.
 import re
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -20,7 +20,7 @@ from tarrafa.errors import Busy, NotFound, TarrafaError
 from tarrafa.frontier.address import Address
 from tarrafa.i18n import Translator
 from tarrafa.report import comparison, writers
-from tarrafa.report.distributed.local_part import RequestRemoteParts
+from tarrafa.report.distributed.local_part import Progress, RequestRemoteParts
 from tarrafa.report.report_builder import build_report
 from tarrafa.report.schema import CollectionReport, MachineUsage
 from tarrafa.runtime.data_dir import DataDirectory
@@ -113,20 +113,19 @@ class ReportStore:
             if self.making is not None and not self.making.trouble:
                 raise Busy(f"a report of {self.making.name} is being made; one at a time")
             self.making = ReportInProgress(name)
-        thread = threading.Thread(target=self._build, args=(name, _, now, machines, earlier, others, run), daemon=True)
+
+        def build(progress: Progress) -> CollectionReport:
+            return build_report(
+                self._data, name, run=run, machines=machines or None,
+                earlier=self.read(name, earlier) if earlier else None, address=self._address, others=others,
+                progress=progress,
+            )  # fmt: skip
+
+        thread = threading.Thread(target=self._build, args=(name, _, now, build), daemon=True)
         thread.start()
         return thread
 
-    def _build(
-        self,
-        name: str,
-        _: Translator,
-        now: float,
-        machines: Sequence[MachineUsage] | None,
-        earlier: str,
-        others: RequestRemoteParts | None,
-        run: int | None,
-    ) -> None:
+    def _build(self, name: str, _: Translator, now: float, build: Callable[[Progress], CollectionReport]) -> None:
         making = self.making
         assert making is not None
 
@@ -136,12 +135,7 @@ class ReportStore:
         moment = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
         folder = self._folder(name) / f".{moment}"
         try:
-            before = self.read(name, earlier) if earlier else None
-            found = build_report(
-                self._data, name, run=run, machines=machines or None, earlier=before, address=self._address,
-                others=others, progress=progress,
-            )  # fmt: skip
-            writers.write_report(found, _, folder)
+            writers.write_report(build(progress), _, folder)
             folder.replace(folder.with_name(moment))
             for old in self.moments(name)[KEPT_MAX:]:
                 shutil.rmtree(self._folder(name) / old, ignore_errors=True)

@@ -139,14 +139,14 @@ class ReportTables:
 
     def servers(self) -> ServerSummary:
         hosts = self.visits.hosts
-        asked = np.unique(self.rows["host"][self.requested]) if len(self.rows) else np.empty(0, np.int64)
+        visited = np.unique(self.rows["host"][self.requested])
         documents, total = np.bincount(self.documents["host"], minlength=len(hosts)), max(len(self.documents), 1)
         sizes = np.bincount(self.documents["host"], self.documents["bytes"], minlength=len(hosts))
         order = sorted(np.flatnonzero(documents).tolist(), key=lambda n: (-documents[n], hosts[n]))
         reached = np.cumsum(documents[order]) if order else np.empty(0)
         holding = int(np.searchsorted(reached, HELD_SHARE * total - 1e-9) + 1) if order else 0
         return ServerSummary(
-            len(asked), len(order), len(np.unique(self.sites[order])) if order else 0,
+            len(visited), len(order), len(np.unique(self.sites[order])) if order else 0,
             [ServerDocuments(hosts[n], int(documents[n]), int(documents[n]) / total, int(sizes[n]))
              for n in order[:SERVERS_LISTED]],
             holding / len(order) if order else 0.0, holding,
@@ -187,10 +187,10 @@ class ReportTables:
         return sorted(found, key=lambda one: one.name not in named)
 
     def software(self) -> SoftwareUse:
-        asked = np.unique(self.rows["host"][self.requested]).tolist()
-        headers = [self.visits.software[host].text for host in asked if host in self.visits.software]
+        visited = np.unique(self.rows["host"][self.requested]).tolist()
+        headers = [self.visits.software[host].text for host in visited if host in self.visits.software]
         return SoftwareUse(
-            len(headers), len(asked) - len(headers),
+            len(headers), len(visited) - len(headers),
             rank_counts(Counter(product_name(text) for text in headers), limit=LISTED_MAX),
             rank_counts(Counter(headers), limit=LISTED_MAX),
         )  # fmt: skip

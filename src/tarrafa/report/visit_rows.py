@@ -212,19 +212,19 @@ class VisitReader:
     def __post_init__(self) -> None:
         self._interners = self._found.interners()
 
-    def read(self, directory: Path, tell: OnBytesRead = lambda size: None) -> VisitRows:
+    def read(self, directory: Path, progress: OnBytesRead = lambda size: None) -> VisitRows:
         found = self._found
         with RowStore() as store:
             for file, length in durable_lengths(directory).items():
-                self._read_file(directory / f"{file}.meta.warc.gz", worker_of(file), length, store, tell)
+                self._read_file(directory / f"{file}.meta.warc.gz", worker_of(file), length, store, progress)
             rows, found.deleted = store.all(), found.deletions.get(self.name, -np.inf)
             found.rows = rows if found.deleted == -np.inf else rows[rows["at"] > found.deleted]
         return found
 
-    def _read_file(self, path: Path, worker: str, length: int, store: "RowStore", tell: OnBytesRead) -> None:
+    def _read_file(self, path: Path, worker: str, length: int, store: "RowStore", progress: OnBytesRead) -> None:
         read, self._now_run = 0, 1
         for position, raw, body in read_records(path, 0, length, RECORD_TYPES):
-            tell(position - read)
+            progress(position - read)
             read = position
             try:
                 if raw.record_type == WarcRecordType.resource:
@@ -240,7 +240,7 @@ class VisitReader:
                 self._found.recorded += 1
                 if self.since <= at < self.until and self.run in (None, self._now_run):
                     store.add(self._row(seen, worker))
-        tell(length - read)
+        progress(length - read)
 
     def _row(self, seen: _VisitMetadata, worker: str) -> tuple[Any, ...]:
         outcome, page, url = seen.outcome, seen.page, seen.url

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from tarrafa.errors import ConfigError, data_error_from_os
 from tarrafa.i18n import Translator
 from tarrafa.report import plots
-from tarrafa.report.layout import PLOT_TITLES, ReportLayout, ReportSection, ReportTable, lay_out
+from tarrafa.report.layout import PLOT_TITLES, ReportSection, ReportTable, lay_out
 from tarrafa.report.schema import CollectionReport
 from tarrafa.runtime.data_dir import write_atomically
 
@@ -51,37 +51,31 @@ def report_html(
     report: CollectionReport, _: Translator, drawn: Sequence[str] = (), *, style: str = STYLE, plots: str = f"{FOLDER}/"
 ) -> str:
     """A whole page. `drawn` are the existing figures; `style` and `plots` are the addresses of its parts."""
-    return (
-        _templates()
-        .get_template("report.html")
-        .render(layout=lay_out(report, _), _=_, plot_titles=PLOT_TITLES, drawn=drawn, style=style, plots=plots)
-    )
+    return _render("report.html", report, _, drawn=drawn, style=style, plots=plots)
 
 
 def report_article(
     report: CollectionReport, _: Translator, drawn: Sequence[str] = (), *, plots: str = f"{FOLDER}/"
 ) -> str:
     """The same without the page around it, to be embedded in another one; its content is safe markup."""
-    return (
-        _templates()
-        .get_template("article.html")
-        .render(layout=lay_out(report, _), _=_, plot_titles=PLOT_TITLES, drawn=drawn, plots=plots)
-    )
+    return _render("article.html", report, _, drawn=drawn, plots=plots)
+
+
+def _render(template: str, report: CollectionReport, _: Translator, **more: object) -> str:
+    layout = lay_out(report, _)
+    return _templates().get_template(template).render(layout=layout, _=_, plot_titles=PLOT_TITLES, **more)
 
 
 def report_markdown(
     report: CollectionReport, _: Translator, drawn: Sequence[str] = (), *, plots: str = f"{FOLDER}/"
 ) -> str:
     layout = lay_out(report, _)
-    parts = [*_head(layout, _)]
+    parts = [f"# {escape_markdown(layout.title)}", ""]
+    for sentence in (layout.subtitle, *layout.sentences):
+        parts += [escape_markdown(sentence), ""]
     for section in layout.sections:
         parts += _section(section, _, drawn, plots)
     return "\n".join(parts) + "\n"
-
-
-def _head(layout: ReportLayout, _: Translator) -> list[str]:
-    said = [line for sentence in layout.sentences for line in (escape_markdown(sentence), "")]
-    return [f"# {escape_markdown(layout.title)}", "", escape_markdown(layout.subtitle), "", *said]
 
 
 def _section(section: ReportSection, _: Translator, drawn: Sequence[str], plots: str) -> list[str]:

@@ -16,8 +16,10 @@ every copy is fresh at 0, and the last gap of a page ends at T.
 Known weakness: one day that starts fresh. Repeated day after day such plans do worse than an index policy.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -28,6 +30,7 @@ from tarrafa.errors import ConfigError
 from tarrafa.revisit import visit_value as formulas
 from tarrafa.revisit.allocation import allocate
 from tarrafa.revisit.visit_times import Pages, VisitSchedule, merge, own_times
+from tarrafa.simulate.matplotlib_plots import Series, draw_lines
 from tarrafa.simulate.plan_execution import compiled, execute_plan
 from tarrafa.simulate.workload import Floats, Numbers, Workload, make_workload
 
@@ -37,6 +40,16 @@ SERVERS_THETA = 1.0  # unless it is the parameter that varies
 DOCUMENTS_MAX = 20_000_000
 BUDGET_MAX = 100_000_000  # a visit takes some 60 bytes of memory
 STEPS_PER_ROW = 5  # progress steps per row
+
+CLASSIC_CURVES = (
+    ("M-Wolf", "m_wolf", False),
+    ("MP2", "mp2", False),
+    ("PSP", "psp", False),
+    ("InfCrawlers", "inf_crawlers", True),
+    ("WP", "wp", True),
+    ("NonPolite", "non_polite", True),
+)
+TICKS_MAX = 12
 
 staleness = register_jitable(formulas.staleness)
 stale_time = register_jitable(formulas.stale_time)
@@ -228,3 +241,23 @@ def m_wolf_excess(rows: Sequence[ClassicResult]) -> MWolfExcess:
         return sum(chosen.values()) / len(chosen) if chosen.keys() == wanted else None
 
     return MWolfExcess(whole=mean(0.0, 1.5), inner=mean(0.25, 1.25))
+
+
+def draw_classic(rows: Sequence[ClassicResult], stem: Path, title: str, x_label: str, y_label: str) -> None:
+    """The classic policies (solid) and their bounds (dashed), against theta."""
+    rows = sorted(rows, key=lambda row: row.theta)
+    thetas = [row.theta for row in rows]
+    curves = [
+        Series(label, thetas, [getattr(row, name) for row in rows], bound) for label, name, bound in CLASSIC_CURVES
+    ]
+    lowest = min(min(curve.y) for curve in curves)
+    draw_lines(
+        stem,
+        curves,
+        title,
+        x_label,
+        y_label,
+        y_from=max(0.0, math.floor((lowest - 0.01) * 10) / 10),  # the next tenth below: the curves stay distinct
+        percent=True,
+        x_ticks=thetas if len(thetas) <= TICKS_MAX else None,
+    )

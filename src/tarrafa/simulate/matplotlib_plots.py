@@ -13,18 +13,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tarrafa.errors import ConfigError, data_error_from_os
-
-if TYPE_CHECKING:
-    from tarrafa.simulate.classic_policies import ClassicResult
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 SIZE_INCHES = (7.2, 4.5)
 LABEL_POINTS = 9.5
-TICKS_MAX = 12
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters everywhere
     "font.size": 10,
@@ -201,35 +197,3 @@ def spread_labels(places: Sequence[float], least: float, lowest: float = -math.i
         for rank, member in enumerate(members):
             found[member] = centre + (rank - (len(members) - 1) / 2) * least
     return found
-
-
-CLASSIC_CURVES = (
-    ("M-Wolf", "m_wolf", False),
-    ("MP2", "mp2", False),
-    ("PSP", "psp", False),
-    ("InfCrawlers", "inf_crawlers", True),
-    ("WP", "wp", True),
-    ("NonPolite", "non_polite", True),
-)
-
-
-def draw_classic(rows: "Sequence[ClassicResult]", stem: Path, title: str, x_label: str, y_label: str) -> None:
-    """The classic policies (solid) and their bounds (dashed), against theta."""
-    rows = sorted(rows, key=lambda row: row.theta)
-    thetas = [row.theta for row in rows]
-    curves = [
-        Series(label, thetas, [getattr(row, name) for row in rows], bound) for label, name, bound in CLASSIC_CURVES
-    ]
-    lowest = min(min(curve.y) for curve in curves)
-    draw_lines(
-        stem,
-        curves,
-        title,
-        x_label,
-        y_label,
-        y_from=max(
-            0.0, math.floor((lowest - 0.01) * 10) / 10
-        ),  # the next tenth below, so that the curves can be told apart
-        percent=True,
-        x_ticks=thetas if len(thetas) <= TICKS_MAX else None,
-    )

@@ -135,8 +135,8 @@ class IntervalController:
             return PolicyTurn(ProportionalPolicy(least_s))
         if settings.scale_s is not None or settings.budget is None:
             return PolicyTurn(RateUpdatePolicy(settings.scale_s or DAY_S, least_s))
-        asked = math.fsum(page.rate for page in pages if page is not None)
-        return PolicyTurn(RateUpdatePolicy(max(asked, 1.0) / settings.budget_per_s, least_s), again_s=learning_s)
+        total = math.fsum(page.rate for page in pages if page is not None)
+        return PolicyTurn(RateUpdatePolicy(max(total, 1.0) / settings.budget_per_s, least_s), again_s=learning_s)
 
 
 class PlanController:

@@ -137,8 +137,8 @@ def compare_steady(
     }
     found, made = {}, {}
     for number, (name, timetable) in enumerate(timetables.items()):
-        heard = _with_progress(timetable, number * servers, len(timetables) * servers, progress)
-        found[name], made[name] = measure_staleness(web, heard)
+        visits = _with_progress(timetable, number * servers, len(timetables) * servers, progress)
+        found[name], made[name] = measure_staleness(web, visits)
     excess = {name: 100.0 * (value / bound - 1.0) for name, value in found.items()}
     return SteadyStateResult(bound, found, excess, made, violations=0)
 

@@ -13,28 +13,14 @@ any time.
 Knows nothing of the crawler.
 """
 
-from tarrafa.testweb.hostile import (
-    FORBIDDEN_ROOTS,
-    HOSTILE_HOSTS,
-    SUFFIXES,
-    CrawlExpectation,
-    HostileHost,
-    hostile_host_of,
-)
+from tarrafa.testweb.hostile import FORBIDDEN_ROOTS, HOSTILE_HOSTS, SUFFIXES, hostile_host_of
+from tarrafa.testweb.hostile.hostile_host import CrawlExpectation
 from tarrafa.testweb.hostile.tls_failures import CA_FILE
-from tarrafa.testweb.http.request_log import LoggedRequest, PolitenessMeasurement, measure_politeness, read_log
-from tarrafa.testweb.http.web_process import WebProcess, start_process
-from tarrafa.testweb.http.web_server import WebServer, WebServerStats, run_web_server
-from tarrafa.testweb.oracle import (
-    ExpectedRequests,
-    ReachableUrl,
-    TruthPage,
-    describe_host,
-    expected_requests,
-    reachable,
-    version_of_url,
-)
-from tarrafa.testweb.world.world import BY_NAME, UrlForm, WebHost, World
+from tarrafa.testweb.http.request_log import LoggedRequest, measure_politeness, read_log
+from tarrafa.testweb.http.web_process import start_process
+from tarrafa.testweb.http.web_server import WebServer, WebServerStats
+from tarrafa.testweb.oracle import TruthPage, describe_host, expected_requests, reachable, version_of_url
+from tarrafa.testweb.world.world import BY_NAME, UrlForm, World
 
 __all__ = [
     "BY_NAME",
@@ -43,15 +29,9 @@ __all__ = [
     "HOSTILE_HOSTS",
     "SUFFIXES",
     "CrawlExpectation",
-    "ExpectedRequests",
-    "HostileHost",
     "LoggedRequest",
-    "PolitenessMeasurement",
-    "ReachableUrl",
     "TruthPage",
     "UrlForm",
-    "WebHost",
-    "WebProcess",
     "WebServer",
     "WebServerStats",
     "World",
@@ -61,7 +41,6 @@ __all__ = [
     "measure_politeness",
     "reachable",
     "read_log",
-    "run_web_server",
     "start_process",
     "version_of_url",
 ]

@@ -23,6 +23,7 @@ from tarrafa.testweb.world.change_model import PageVersion, version_at
 from tarrafa.testweb.world.page_links import outlinks
 from tarrafa.testweb.world.resources import (
     FILE_TYPES,
+    REDIRECT_KINDS,
     PageRole,
     Resource,
     ResourceKind,
@@ -144,10 +145,8 @@ def reachable(
         if sitemaps and resource.no not in visited:
             visited.add(resource.no)
             waiting.extend((page, depth + 1) for page in _sitemap_entries(world, resource.no))
-        if resource.kind in (ResourceKind.REDIRECT, ResourceKind.MOVED, ResourceKind.HOP, ResourceKind.LOOP):
-            waiting.appendleft(
-                (redirect_target(world, resource)[1], depth)
-            )  # before anything deeper: depths never decrease
+        if resource.kind in REDIRECT_KINDS:  # its target comes before anything deeper: depths never decrease
+            waiting.appendleft((redirect_target(world, resource)[1], depth))
         else:
             waiting.extend((to, depth + 1) for to in _followed_links(world, resource))
     return {reached.url: reached for reached in _reachable_urls(world, found, form)}
@@ -166,16 +165,12 @@ def expected_requests(
     """The requests of a correct crawl. See `reachable` for the arguments; `types` are the collection's."""
     reached = reachable(world, roots, depth_max=depth_max, hosts=hosts, form=form, sitemaps=sitemaps)
     wanted = frozenset(types)
-    kept: set[str] = set()
-    redirects: set[str] = set()
-    missing: set[str] = set()
-    unwanted: set[str] = set()
+    kept, redirects, missing, unwanted, notices = (set[str]() for _ in range(5))
     for it in reached.values():
         if it.status == 200:
             (kept if it.type in wanted else unwanted).add(it.url)
         else:
             (redirects if it.status < 400 else missing).add(it.url)
-    notices = set()
     for no in {it.no for it in reached.values()}:
         notices.add(canonical_url(world, form, no, "/robots.txt"))
         for part in range(sitemap_parts(world.host(no)) + 1):
@@ -189,31 +184,29 @@ def describe(world: World, resource: Resource, now: float, form: UrlForm = BY_NA
     status, content_type = expected_response(world, resource)
     its_path = path_of(world, resource)
     base = TruthPage(canonical_url(world, form, no, its_path), its_path, kind, status, content_type)
-    if kind in (ResourceKind.REDIRECT, ResourceKind.MOVED, ResourceKind.HOP, ResourceKind.LOOP):
+    if kind in REDIRECT_KINDS:
         to = redirect_target(world, resource)[1]
         return msgspec.structs.replace(base, location=canonical_url(world, form, to.no, path_of(world, to)))
+    base = msgspec.structs.replace(base, disallowed=not is_allowed(world, resource))
     if kind is not ResourceKind.PAGE and kind is not ResourceKind.PRINT:
-        return msgspec.structs.replace(base, disallowed=not is_allowed(world, resource))
-    about = page_attributes(world, no, n)
+        return base
+    about, its = page_attributes(world, no, n), link_target(world, no, n)
     at = version_at(world, no, n, about.changes_per_day, now)
     host = world.host(no)
     return msgspec.structs.replace(
         base,
-        disallowed=not is_allowed(world, resource),
         role=about.role.value,
-        title=link_target(world, no, n).title,
+        title=its.title,
         language=host.language,
         charset=about.charset,
         structured=about.structured,
-        thing=make_entity(link_target(world, no, n).bits >> 84, link_target(world, no, n).title, at.number)
-        if about.structured
-        else None,
+        thing=make_entity(its.bits >> 84, its.title, at.number) if about.structured else None,
         noindex=about.noindex,
         nofollow=about.nofollow,
         noarchive=about.noarchive,
         version=at.number,
         modified=at.since,
-        etag=validators(host, resource, link_target(world, no, n).bits, at)[0],
+        etag=validators(host, resource, its.bits, at)[0],
         changes_per_day=about.changes_per_day,
     )
 

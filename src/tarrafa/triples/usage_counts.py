@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import apsw
 import msgspec
 
+from tarrafa.parse.rdf.nquads import STATEMENTS_MAX
 from tarrafa.parse.rdf.prefixes import vocabulary_of
 from tarrafa.runtime.sqlite import rows
 
@@ -93,9 +94,11 @@ def apply_usage(connection: apsw.Connection, share: PageUsage, sign: int, alone:
     if sign < 0:
         connection.executemany("DELETE FROM counts WHERE kind = ? AND name = ? AND pages = 0", named)
         connection.executemany("DELETE FROM together WHERE class = ? AND property = ? AND pages = 0", together)
-    sums = {"pages": 1, "statements": share.statements, "inferred": share.inferred, "things": len(alone)}
+    full = share.statements >= STATEMENTS_MAX
+    sums = {"pages": 1, "statements": share.statements, "inferred": share.inferred, "things": len(alone), "full": full}
     connection.executemany(
-        "UPDATE totals SET value = value + ? WHERE name = ?", [(sign * number, name) for name, number in sums.items()]
+        "INSERT INTO totals VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+        [(name, sign * number) for name, number in sums.items()],
     )
 
 

@@ -78,7 +78,17 @@ def test_a_page_states_so_much_and_no_more(monkeypatch):
         said.add(said.blank_node(), "<urn:p>", f'"{number}"')
         said.add("_:b0", "<urn:p>", '"0"')
     assert said.is_full
+    assert said.is_cut
     assert len(said) == len(list(parse_nquads(said.to_nquads()))) == 3
+
+
+def test_a_page_with_as_many_statements_as_are_kept_is_not_cut(monkeypatch):
+    monkeypatch.setattr(nquads, "STATEMENTS_MAX", 3)
+    said = StatementSet()
+    for number in (0, 1, 2, 0):
+        said.add("_:b0", "<urn:p>", f'"{number}"')
+    assert said.is_full
+    assert not said.is_cut
 
 
 def test_a_key_has_one_blank_node():

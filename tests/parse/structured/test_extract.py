@@ -5,6 +5,7 @@ from pyoxigraph import RdfFormat
 from pyoxigraph import parse as parse_rdf
 
 from tarrafa.parse.page import parse
+from tarrafa.parse.rdf import nquads
 from tarrafa.parse.rdf.entity import VOCABULARIES_MAX, collect_entities
 from tarrafa.parse.rdf.nquads import parse_nquads
 from tarrafa.parse.structured import extract, extraction
@@ -42,6 +43,18 @@ def test_a_page_has_its_statements_vocabularies_and_what_could_not_be_read():
     assert page.vocabularies == ("https://schema.org/",)
     assert page.unread == 1
     assert parse(b"<p>nada", URL, HTML).statements == ""
+
+
+@pytest.mark.parametrize("syntax", sorted(WRITERS))
+def test_a_page_with_more_statements_than_are_kept_says_so(syntax, monkeypatch):
+    content = WRITERS[syntax](make_entity(1, "Um título", 7)).encode()
+    whole = parse(content, URL, HTML)
+    count = whole.statements.count("\n")
+    assert not whole.cut_statements
+    for most, cut in ((count, False), (count - 1, True)):
+        monkeypatch.setattr(nquads, "STATEMENTS_MAX", most)
+        page = parse(content, URL, HTML)
+        assert (page.statements.count("\n"), page.cut_statements) == (most, cut)
 
 
 @pytest.mark.parametrize("luck", range(3))

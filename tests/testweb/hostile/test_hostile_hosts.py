@@ -11,8 +11,9 @@ import pytest
 from tarrafa.model import Status
 from tarrafa.parse.url import canonical
 from tarrafa.testweb import FORBIDDEN_ROOTS, HOSTILE_HOSTS, CrawlExpectation, World, hostile_host_of, read_log
-from tarrafa.testweb.hostile import SLOW_PAUSE_S, SLOW_PIECES, SUFFIXES, hostile_roots
+from tarrafa.testweb.hostile import SUFFIXES, hostile_roots
 from tarrafa.testweb.hostile.response_builders import register_site
+from tarrafa.testweb.hostile.slow_busy_hosts import SLOW_PAUSE_S, SLOW_PIECES
 from tests.testweb.hostile.recorded_exchange import RecordedExchange, request_hostile_url
 from tests.testweb.web_in_thread import WebInThread, read
 from tests.testweb.web_in_thread import canonical as canonical_by_others

@@ -20,6 +20,7 @@ class GraphFacts(msgspec.Struct, frozen=True):
     in_links: int | None = None  # pages that link to it; None: there is no graph
     redirect: str = ""  # where the URL redirects to, by HTTP or by meta refresh
     noindex: bool = False  # its newest text says noindex
+    cut_statements: bool = False  # its newest text has more statements than are kept
 
 
 def graph_facts(data: DataDirectory, url: str, collection: str) -> GraphFacts:
@@ -33,10 +34,12 @@ def graph_facts(data: DataDirectory, url: str, collection: str) -> GraphFacts:
         return GraphFacts(in_links=0)
     first = next(iter(graph.outgoing(url, collection, limit=1)[0]), None)
     record = newest_record(data, graph, url, collection)
+    page = record.page if record is not None else None
     return GraphFacts(
         node.in_links,
         first.url if first is not None and REDIRECT in first.rel.split() else "",
-        record is not None and record.page is not None and record.page.robots.noindex,
+        page is not None and page.robots.noindex,
+        page is not None and page.cut_statements,
     )
 
 

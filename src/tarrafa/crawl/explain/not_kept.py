@@ -1,4 +1,4 @@
-"""Says why a URL that was visited or refused is not kept, or is kept and not in the search index.
+"""Says why a URL that was visited or refused is not kept, or is kept and not in the search index, or not whole.
 
 Promises: pure; every state without a page has a reason, by the meaning of its status or by a sentence here.
 """
@@ -7,14 +7,28 @@ from tarrafa.config import Collection
 from tarrafa.crawl.explain.graph_lookup import GraphFacts
 from tarrafa.crawl.scope.traps import trap_reason
 from tarrafa.frontier.messages import UrlFacts
-from tarrafa.i18n import Message, message
+from tarrafa.i18n import Message, joined, message
 from tarrafa.model import REDIRECTS, Status
+from tarrafa.parse.rdf.nquads import STATEMENTS_LENGTH_MAX, STATEMENTS_MAX
+
+KEPT_REASONS = (
+    (message("kept, but not in the search index: the page says noindex"), "noindex"),
+    (
+        message(
+            "kept, but not all of its structured data: at most {statements} statements and {characters} characters of "
+            "a page are kept",
+            statements=STATEMENTS_MAX,
+            characters=STATEMENTS_LENGTH_MAX,
+        ),
+        "cut_statements",
+    ),
+)
 
 
 def not_kept_reason(collection: Collection, known: UrlFacts, graph: GraphFacts) -> Message | str:
     """The reason, where the status alone does not say it; empty where there is nothing to say."""
     if known.state == "fetched":
-        return message("kept, but not in the search index: the page says noindex") if graph.noindex else ""
+        return joined([reason for reason, applies in KEPT_REASONS if getattr(graph, applies)])
     if known.status is None:
         return ""
     if known.status < 0:

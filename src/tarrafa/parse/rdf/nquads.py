@@ -2,8 +2,8 @@
 
 A statement is one line of N-Quads. Terms are passed around in N-Quads notation: `<iri>`, `_:b3`, `"text"@pt`.
 Promises: for any page the lines are valid N-Quads that any tool reads. Nothing in a term can end the term or begin
-another line. Number and length of the lines are bounded; statements beyond the bounds are dropped. Each statement is
-written once. Reading gives back the statements that were written.
+another line. Number and length of the lines are bounded; further statements are dropped, and `is_cut` says so. Each
+statement is written once. Reading gives back the statements that were written.
 Knows nothing of RDFa, JSON-LD or microdata.
 """
 
@@ -67,10 +67,11 @@ class StatementSet:
         self._room = STATEMENTS_LENGTH_MAX
         self._blanks: dict[Hashable, str] = {}
         self._count = 0
+        self.is_cut = False  # the page has more statements, which are left out: the extractor may stop
 
     @property
     def is_full(self) -> bool:
-        """Whether no more statements are accepted, so that the extractor may stop."""
+        """Whether no more statements are accepted."""
         return self._room <= 0 or len(self._lines) >= STATEMENTS_MAX
 
     def blank_node(self, key: Hashable = None) -> str:
@@ -85,10 +86,12 @@ class StatementSet:
 
     def add(self, subject: str, predicate: str, value: str, graph: str = "") -> None:
         """Add a statement. The terms come from `iri`, `literal` and `blank_node`."""
-        if self._room <= 0 or len(self._lines) >= STATEMENTS_MAX:  # `is_full`, inlined: it runs for every statement
-            return
         line = f"{subject} {predicate} {value} {graph} ." if graph else f"{subject} {predicate} {value} ."
-        if line not in self._lines:
+        if line in self._lines:
+            return
+        if self._room <= 0 or len(self._lines) >= STATEMENTS_MAX:  # `is_full`, inlined: it runs for every statement
+            self.is_cut = True
+        else:
             self._lines[line] = Statement(subject, predicate, value, graph)
             self._room -= len(line) + 1
 

@@ -34,11 +34,13 @@ Syntax = Literal["rdfa", "jsonld", "microdata"]
 
 
 class StructuredData(NamedTuple):
-    """The statements of a page, their vocabularies, and the number of unreadable JSON-LD blocks."""
+    """The statements of a page, their vocabularies, the number of unreadable JSON-LD blocks, and whether statements are
+    left out."""
 
     statements: str = ""
     vocabularies: tuple[str, ...] = ()
     unread: int = 0
+    is_cut: bool = False
 
 
 NO_STRUCTURED_DATA = StructuredData()
@@ -72,7 +74,8 @@ def extract_from_tree(
     statements, unread = _extract_statements(tree or document, url, base, host, careful=careful)
     if not len(statements):
         return StructuredData(unread=unread) if unread else NO_STRUCTURED_DATA
-    return StructuredData(statements.to_nquads(), vocabularies(collect_entities(statements)), unread)
+    found = vocabularies(collect_entities(statements))
+    return StructuredData(statements.to_nquads(), found, unread, statements.is_cut)
 
 
 def _extract_statements(

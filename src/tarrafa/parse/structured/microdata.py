@@ -118,7 +118,7 @@ class _MicrodataReader:
                 self._subject(element, "")
                 while self._waiting:
                     self._state_item(self._waiting.popleft())
-                    if self._steps < 0 or self._statements.is_full:
+                    if self._steps < 0 or self._statements.is_cut:
                         return
 
     def _find_named(self, document: Document) -> dict[str, Element]:

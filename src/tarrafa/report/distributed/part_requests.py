@@ -90,7 +90,7 @@ class RemoteNodes:
     def __call__(self, request: PartRequest, progress: Progress) -> "PartRequests":
         return PartRequests(self, request, progress)
 
-    def fetch_part(self, url: str, request: PartRequest, tell: Progress, stop: threading.Event) -> ReportPart:
+    def fetch_part(self, url: str, request: PartRequest, progress: Progress, stop: threading.Event) -> ReportPart:
         """The part of one node. Raises `PartUnavailable`."""
         if not url:
             raise PartUnavailable(UNASKED, "it does not answer others")
@@ -98,7 +98,7 @@ class RemoteNodes:
             raise PartUnavailable(REFUSED, "there is no token to ask it with")
         with PartReader() as reader:
             curl = self._curl(f"{url}{PATH}/{VERSION}", msgspec.msgpack.encode(request))
-            _PartTransfer(reader, tell, stop, self.stall_s).perform(curl, url)
+            _PartTransfer(reader, progress, stop, self.stall_s).perform(curl, url)
             if reader.part is None:
                 raise PartUnavailable(
                     *((TROUBLE, reader.failed) if reader.failed else (BROKEN, "it ends in the middle"))
@@ -172,7 +172,7 @@ class _PartTransfer:
     """One response, as it arrives."""
 
     reader: PartReader
-    tell: Progress
+    progress: Progress
     stop: threading.Event
     stall_s: float
     news_at: float = field(default_factory=boottime)
@@ -222,10 +222,10 @@ class _PartTransfer:
                 raise self._refused()
             if self.kind != CONTENT_TYPE:
                 raise PartUnavailable(BROKEN, "what answers there is no node of Tarrafa")
-            heard = self.reader.heard
+            messages = self.reader.messages
             self.reader.feed(content)
-            self.tell(*self.reader.read)
-            self.news_at = boottime() if self.reader.heard > heard else self.news_at
+            self.progress(*self.reader.read)
+            self.news_at = boottime() if self.reader.messages > messages else self.news_at
         except ValueError as error:
             self.error = PartUnavailable(BROKEN, str(error))
         except OSError as error:

@@ -259,7 +259,7 @@ class PartReader:
         self._rows = 0
         self._visits = VisitRows()
         self._most = dict.fromkeys(NAME_TABLES, -1)  # the largest number in each column
-        self.heard = 0  # messages with progress or data
+        self.messages = 0  # messages with progress or data
         self.read = (0, 0)  # bytes of the archive read there, and in all
         self.failed = ""
         self.part: ReportPart | None = None
@@ -287,7 +287,7 @@ class PartReader:
 
     def _handle(self, message: Frame) -> None:
         visits = self._visits
-        self.heard += not isinstance(message, PartKeepAlive)
+        self.messages += not isinstance(message, PartKeepAlive)
         match message:
             case PartKeepAlive():
                 pass

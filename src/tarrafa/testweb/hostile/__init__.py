@@ -29,28 +29,19 @@ from tarrafa.testweb.hostile import (  # noqa: F401 (importing them registers th
 from tarrafa.testweb.hostile.hostile_host import (
     HOSTILE_HOSTS,
     SUFFIXES,
-    CrawlExpectation,
     HostileExchange,
-    HostileHandler,
     HostileHost,
     hostile_host_of,
     hostile_roots,
-    register_host,
 )
 from tarrafa.testweb.hostile.redirect_chains import FORBIDDEN_ROOTS
-from tarrafa.testweb.hostile.slow_busy_hosts import SLOW_PAUSE_S, SLOW_PIECES
 
 __all__ = [
     "FORBIDDEN_ROOTS",
     "HOSTILE_HOSTS",
-    "SLOW_PAUSE_S",
-    "SLOW_PIECES",
     "SUFFIXES",
-    "CrawlExpectation",
     "HostileExchange",
-    "HostileHandler",
     "HostileHost",
     "hostile_host_of",
     "hostile_roots",
-    "register_host",
 ]

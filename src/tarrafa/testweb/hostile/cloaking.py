@@ -66,7 +66,7 @@ register_site(
     {"/wall.html": either(_wall, 302, Status.REDIRECTS_EXCEEDED, 200)}, requests_more=5,
 )  # fmt: skip
 register_site(
-    "agents", "only robots that call themselves Tarrafa are let in, and all are told what they called themselves",
+    "agents", "only robots that call themselves Tarrafa are let in; a page shows the user agent of its reader",
     {"/welcome.html": kept(_welcome), "/agent.html": kept(_mirror)}, robots=_rules,
 )  # fmt: skip
 register_site(

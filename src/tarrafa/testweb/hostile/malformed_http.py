@@ -113,7 +113,7 @@ register_site(
     },
 )  # fmt: skip
 register_site(
-    "unasked", "204, 205, 206 and 304 to those who never asked for them, and a page after a hint",
+    "unasked", "204, 206 and 304 that were not requested, and a page after a hint",
     {
         "/204.html": lost(WebResponse(204), 204),
         "/206.html": either(_part(), 206),

@@ -21,7 +21,7 @@ INSIDE = (
     "http://2130706433/", "http://0.0.0.0/", "http://10.0.0.1/", "http://localhost:9/",
 )  # fmt: skip
 
-# Roots at private and reserved addresses, served by nobody: a crawl with its address guard on refuses each of them
+# Roots at private and reserved addresses, never served: a crawl with its address guard on refuses each of them
 # (ADDRESS_REFUSED) without a connection.
 FORBIDDEN_ROOTS: tuple[str, ...] = (
     "http://127.0.0.1:1/",
@@ -118,7 +118,7 @@ register_site(
     otherwise=_onward, never=("/long/8", "/long/9"),
 )  # fmt: skip
 register_site(
-    "maze", "every place redirects to one that nobody has seen",
+    "maze", "every URL redirects to a new one",
     _hops("m"), otherwise=_onward, never=("/m/8", "/m/9"),
 )  # fmt: skip
 register_site(

@@ -48,7 +48,7 @@ def _refused(name: str, about: str, *statuses: int) -> None:
         exchange.reply(page(f"Atrás de um mau certificado: {name}"))
 
 
-_refused(f"self-signed{TLS_SUFFIX}", "a certificate that its owner signed himself", *_BAD)
+_refused(f"self-signed{TLS_SUFFIX}", "a self-signed certificate", *_BAD)
 _refused(f"expired{TLS_SUFFIX}", "a certificate that expired in 2021", *_BAD)
 _refused(f"wrong{TLS_SUFFIX}", "a certificate for another name", *_BAD)
 _refused(SILENT_HOST, "a handshake that never begins", *_BAD, Status.TOO_SLOW, Status.SYSTEM_ERROR)
@@ -61,7 +61,7 @@ _GOOD = f"https://good{TLS_SUFFIX}/"
 
 @register_host(
     f"good{TLS_SUFFIX}",
-    "a certificate by an authority of our own: good for those who were told of it",
+    "a certificate by an authority of our own: good for clients that trust it (CA_FILE)",
     CrawlExpectation({_GOOD: (200, *_BAD)}, requests_max=2 + SPARE, may_keep=(_GOOD,)),
 )
 async def good(exchange: HostileExchange) -> None:

@@ -83,7 +83,7 @@ def document_response(name: str) -> WebResponse:
 
 
 def encrypted_pdf() -> bytes:
-    """A PDF with a password that nobody knows."""
+    """A PDF with an unknown password."""
     return pdf(TEXT, trailer=_LOCK)
 
 

@@ -109,11 +109,11 @@ async def _readable(client: socket.socket) -> None:
         loop.remove_reader(client)
 
 
-async def _misbehave(client: socket.socket, said: bytes) -> None:
+async def _misbehave(client: socket.socket, reply: bytes) -> None:
     loop = asyncio.get_running_loop()
-    if said:
+    if reply:
         await loop.sock_recv(client, HELLO_BYTES_MAX)  # unread bytes would turn the close into a reset
-        await loop.sock_sendall(client, said)
+        await loop.sock_sendall(client, reply)
         client.shutdown(socket.SHUT_WR)
     while await loop.sock_recv(client, HELLO_BYTES_MAX):
         pass

@@ -151,10 +151,8 @@ def _encode_body(answer: WebResponse, no: int, request: WebRequest) -> WebRespon
 
 
 def _robots_tag(about: PageAttributes) -> str:
-    if not about.by_header or not (about.noindex or about.nofollow or about.noarchive):
-        return ""
-    said = (("noindex", about.noindex), ("nofollow", about.nofollow), ("noarchive", about.noarchive))
-    return f"X-Robots-Tag: {', '.join(name for name, flag in said if flag)}\r\n"
+    directives = about.robots_directives if about.by_header else []
+    return f"X-Robots-Tag: {', '.join(directives)}\r\n" if directives else ""
 
 
 def _unchanged(request: WebRequest, etag: str, since: int) -> bool:

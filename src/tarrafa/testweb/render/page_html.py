@@ -127,19 +127,15 @@ def _head(
     its = link_target(world, no, n)
     place, title = its.path, its.title
     declared = CHARSETS[about.charset][2]
-    said = [
-        name
-        for name, flag in (("noindex", about.noindex), ("nofollow", about.nofollow), ("noarchive", about.noarchive))
-        if flag
-    ]
+    directives = [] if about.by_header else about.robots_directives
     parts = [f'<!DOCTYPE html>\n<html lang="{host.locale}">\n<head>\n']
     if declared:
         parts.append(f'<meta charset="{declared}">\n')
     parts.append(f"<title>{title}</title>\n<style>{STYLE}</style>\n")
     if about.based:
         parts.append(f'<base href="{canonical_url(world, form, no, "/")}">\n')
-    if said and not about.by_header:
-        parts.append(f'<meta name="robots" content="{", ".join(said)}">\n')
+    if directives:
+        parts.append(f'<meta name="robots" content="{", ".join(directives)}">\n')
     if about.canonical or resource.kind is ResourceKind.PRINT:
         parts.append(f'<link rel="canonical" href="{canonical_url(world, form, no, place)}">\n')
     if about.social:

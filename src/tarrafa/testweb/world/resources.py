@@ -31,6 +31,7 @@ FILE_TYPES = {
     "txt": "text/plain; charset=utf-8",
     "zip": "application/zip",
 }
+FILE_EXTENSIONS = tuple(FILE_TYPES)
 REDIRECT_STATUSES = (301, 302, 307, 308, 301, 302, 303, 301)
 LINK_TARGETS_CACHED_MAX = 1 << 16
 
@@ -49,6 +50,9 @@ class ResourceKind(StrEnum):
     GONE = "gone"  # linked to, but missing: 404, on some hosts 410
     ROBOTS = "robots"
     SITEMAP = "sitemap"
+
+
+REDIRECT_KINDS = (ResourceKind.REDIRECT, ResourceKind.MOVED, ResourceKind.HOP, ResourceKind.LOOP)
 
 
 class PageRole(StrEnum):
@@ -98,6 +102,11 @@ class PageAttributes(msgspec.Struct, frozen=True, gc=False):
     based: bool  # has <base href>
     length: int  # 0 to 15
     changes_per_day: float
+
+    @property
+    def robots_directives(self) -> list[str]:
+        flags = (("noindex", self.noindex), ("nofollow", self.nofollow), ("noarchive", self.noarchive))
+        return [name for name, flag in flags if flag]
 
 
 # How a page declares its charset: its codec (utf-8-sig has a byte order mark), the header, the meta element.
@@ -288,7 +297,7 @@ def sitemap_parts(host: WebHost) -> int:
 
 
 def file_extension(bits: int) -> str:
-    return ("png", "pdf", "txt", "zip")[bits >> 96 & 3]
+    return FILE_EXTENSIONS[bits >> 96 & 3]
 
 
 def redirect_target(world: World, resource: Resource) -> tuple[int, Resource]:

@@ -190,7 +190,7 @@ class JsonLdReader:
                 continue
             if subject and predicate and value and group is not None:
                 statements.add(subject, predicate, value, group)
-                if statements.is_full:
+                if statements.is_cut:
                     return
 
 

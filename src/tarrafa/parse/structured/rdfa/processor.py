@@ -346,6 +346,8 @@ class RdfaProcessor:
         add = self._statements.add
         for subject, predicate, value in triples:
             add(subject, predicate, value)
+        if self._attempts >= ATTEMPTS_MAX:
+            self._statements.is_cut = True
 
     def _state_list(self, subject: str, predicate: str, items: list[str]) -> None:
         links = [*(self._statements.blank_node() for _ in items), _NIL]
