@@ -140,7 +140,9 @@ def credentials_dir(data: DataDirectory) -> Path:
 
 def credentials_path(data: DataDirectory, name: str) -> Path:
     if not COLLECTION_NAME.fullmatch(name):
-        raise ConfigError(f"{name[:80]!r}: the name of a collection may hold a-z, 0-9, '.', '_' and '-' only")
+        raise ConfigError(
+            f"{name[:80]!r}: the name of a collection begins with a-z or 0-9, and has only a-z, 0-9, '.', '_' and '-'"
+        )
     return credentials_dir(data) / f"{name}.json"
 
 

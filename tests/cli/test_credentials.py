@@ -44,7 +44,7 @@ def test_a_secret_is_read_from_standard_input_listed_without_it_and_removed(tmp_
         (("add", "c", "--host", "a.br", "--cookie", "--basic", "ana"), VALUE, "exclude each other"),
         (("add", "c", "--host", "*", "--cookie"), VALUE, "would be every host"),
         (("add", "c", "--host", "a.br", "--cookie"), "", "is empty"),
-        (("add", "C/..", "--host", "a.br", "--cookie"), VALUE, "may hold a-z"),
+        (("add", "C/..", "--host", "a.br", "--cookie"), VALUE, "begins with a-z or 0-9"),
         (("add", "c", "--host", "a.br", "--header", "Host"), VALUE, "set by the crawler"),
         (("add", "c", "--host", "a.br", "--cookie"), "x" * 1_000_000, "at most 8,000 characters"),
         (("list", "c"), "", "no Tarrafa data here"),

@@ -398,7 +398,10 @@ async def test_what_is_finished_and_has_no_next_run_cannot_be_paused(harness: Co
     await harness.coordinator.actions.create(a_collection(), "ana", start=True)
     await harness.frontier.set_state("news", "finished", DONE)
     await harness.look()
-    with pytest.raises(ConfigError, match=r"^news is finished: pause needs the state running; possible now: again, de"):
+    with pytest.raises(
+        ConfigError,
+        match=r"^news is finished: pause needs the state running; possible now: again .`tarrafa start news`., de",
+    ):
         await harness.coordinator.actions.act("news", "pause", "ana")
 
 

@@ -1,5 +1,6 @@
 """What may be done with a collection depends on its state, and is said."""
 
+import re
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -51,7 +52,8 @@ def test_what_is_possible_where_there_is_a_schedule(state, rest, actions):
 
 def test_what_runs_is_never_deleted_or_started_twice():
     for action in ("start", "delete", "again", "resume"):
-        said = rf"^news is running: {action} needs the state .*; possible now: pause, retry, stop$"
+        possible = re.escape("pause (`tarrafa pause news`), retry, stop (`tarrafa stop news`)")
+        said = rf"^news is running: {action} needs the state .*; possible now: {possible}$"
         with pytest.raises(ConfigError, match=said):
             check_action("news", action, "running")
 

@@ -278,3 +278,12 @@ def test_a_record_is_found_again_by_where_it_begins(data):
         assert found.record == entry.record
     assert read_entry(data.archive, entries[0].file, entries[-1].end) is None
     assert read_entry(data.archive, "nothing", 0) is None
+
+
+def test_a_rebuilt_index_has_nothing_left_to_write_anew(data):
+    write(data, [a_record(PAGE, text="uma página")])
+    appear(data, "zebra", 20, "w2")
+    rebuild(data)
+    assert is_settled(data)
+    assert urls(data, "zebra") != []
+    assert settle(data) == 0

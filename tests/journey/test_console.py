@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: i
 
 WAIT_MS = 60_000
 WRONG = {  # field -> what is typed, and what is said there
-    "name": ("Bad Name", "may hold a-z, 0-9"),
+    "name": ("Bad Name", "must begin with a-z or 0-9"),
     "roots": ("nonsense::", "not an http(s) URL or a host name"),
     "scope.hosts": ("a b", "is no pattern such as"),
     "scope.depth_max": ("-1", "must be 0 or more"),

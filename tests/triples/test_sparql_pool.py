@@ -515,3 +515,17 @@ async def test_what_is_closed_while_its_process_starts_answers_nothing_and_leave
     with pytest.raises(Busy, match="being stopped"):
         await asked
     assert not children()
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("SELECT * {\n ?s foo:bar ?o }", "line 2, column 12: the prefix foo: is not declared (PREFIX name: <IRI>)"),
+        ("INSERT DATA { <a:b> <a:b> 1 }", "INSERT: nothing can be changed here: the triple store follows the crawled"),
+        ("PREFIX a: <http://b/>\n# c\ndelete where { ?s ?p ?o }", "DELETE: nothing can be changed here"),
+        ("SELCT * {}", "SELCT: a query begins with SELECT, ASK, CONSTRUCT or DESCRIBE"),
+        ("PREFIX a: <b> SELECT * {}", "line 1, column 14: the IRI is not valid"),
+    ],
+)
+def test_what_is_no_query_is_said_in_words(data, query, sentence):
+    assert direct(data, query).sentence.startswith(sentence)

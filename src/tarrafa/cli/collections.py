@@ -15,7 +15,7 @@ from rich.markup import escape
 from tarrafa import credentials
 from tarrafa.cli.crawl import connected, resume_command, set_collection_state
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, Language, TokenFile, current_user
-from tarrafa.cli.output import console, new_table, print_json, print_result
+from tarrafa.cli.output import console, new_table, print_json, print_result, print_table
 from tarrafa.clock import Clock
 from tarrafa.config import Collection, encode_collection
 from tarrafa.coordinator.definitions.presets import PresetRequest, preset_titles, preset_toml
@@ -152,7 +152,7 @@ def _print_estimate(found: "CrawlEstimate", _: Translator) -> None:
     for name, values, written in rows:
         high = "?" if values.high is None else written(values.high)
         table.add_row(name, written(values.low), written(values.likely), high)
-    console.print(table)
+    print_table(table)
     console.print(escape(f"{_.size(found.bytes_per_s)}/s on average; {found.bound}."))
     for assumption in found.assumptions:
         console.print(escape(f"- {assumption}"))

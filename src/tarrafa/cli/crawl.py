@@ -32,7 +32,7 @@ from tarrafa.cli.options import (
     TokenFile,
     existing_data,
 )
-from tarrafa.cli.output import PLAIN_EVERY_S, CleanConsole
+from tarrafa.cli.output import PLAIN_EVERY_S, CleanConsole, counted
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.config.sections import ScheduleConfig
@@ -51,6 +51,7 @@ from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
 from tarrafa.frontier.address import (
     FRONTIER_VARIABLE,
     Address,
+    PostgresServers,
     UnixSocket,
     connect,
     connect_reader,
@@ -72,6 +73,8 @@ from tarrafa.runtime.token import load_token
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 WATCH_EVERY_S = 0.5
+FINISH_EVERY_S = 2.0  # how often workers look whether a collection on PostgreSQL is finished
+RATE_SAMPLE_S = 1.0  # pages per second are measured between two looks at a frontier that no process keeps open
 START_TIMEOUT_S = 10.0  # the process that owns the directory may still be starting
 UNFINISHED_STATES = ("running", "paused")  # a paused collection may be resumed
 INTERRUPTED = 130
@@ -194,7 +197,11 @@ def worker(
             several = f"{workers} workers, {node_name(name)}1 and so on," if workers > 1 else f"{node_name(name)}1"
             print_note(f"{several} for {address}   (Ctrl-C stops)")
             try:
-                await supervisor.run_until_failure()
+                if isinstance(address, PostgresServers):  # no frontier server finishes its collections
+                    async for _ in supervisor.overviews(FINISH_EVERY_S):
+                        pass
+                else:
+                    await supervisor.run_until_failure()
             except asyncio.CancelledError:
                 print_note("returning leases to the frontier")
                 raise
@@ -212,10 +219,10 @@ def time_left_text(status: CollectionStatus) -> str:
 def progress_line(status: CollectionStatus) -> str:
     """`407 pages, 31/s, 300 hosts, 6,913 in the queue, 3 errors, about 3 min 00 s left`."""
     if status.state == "paused":
-        return f"{status.fetched:,} pages, {status.pending:,} in the queue, paused {status.reason}"
+        return f"{counted(status.fetched, 'page')}, {status.pending:,} in the queue, paused {status.reason}"
     return (
-        f"{status.fetched:,} pages, {status.pages_per_s:,.0f}/s, {status.hosts:,} hosts, "
-        f"{status.pending + status.handed_out:,} in the queue, {status.failed:,} errors, "
+        f"{counted(status.fetched, 'page')}, {status.pages_per_s:,.0f}/s, {counted(status.hosts, 'host')}, "
+        f"{status.pending + status.handed_out:,} in the queue, {counted(status.failed, 'error')}, "
         f"{revisits_text(status) if status.keeps_fresh else time_left_text(status)}"
     )
 
@@ -223,7 +230,7 @@ def progress_line(status: CollectionStatus) -> str:
 def revisits_text(status: CollectionStatus) -> str:
     """Revisits so far; keeping a collection fresh has no end."""
     share = f" ({status.changes / status.revisits:.0%} had changed)" if status.revisits else ""
-    return f"{status.revisits:,} revisits{share}; Ctrl-C stops"
+    return f"{counted(status.revisits, 'revisit')}{share}; Ctrl-C stops"
 
 
 class CrawlProgress:
@@ -425,11 +432,11 @@ def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
     """Print the numbers of the crawl on stderr."""
     lines = (
         f"{status.name}: {shown_state(status)} ({status.reason}) in {ENGLISH.span(elapsed_s)}\n"
-        f"  {status.fetched:,} pages; {status.hosts:,} hosts and "
-        f"{status.known:,} URLs known, {status.pending:,} waiting, "
+        f"  {counted(status.fetched, 'page')}; {counted(status.hosts, 'host')} and "
+        f"{counted(status.known, 'URL')} known, {status.pending:,} waiting, "
         f"{status.excluded:,} excluded by robots.txt, {status.too_deep:,} too deep, {status.failed:,} failed\n"
         + (
-            f"  {status.sites_chosen:,} sites walked, {status.passed_over:,} URLs passed over\n"
+            f"  {counted(status.sites_chosen, 'site')} walked, {counted(status.passed_over, 'URL')} passed over\n"
             if status.sites_chosen
             else ""
         )
@@ -469,6 +476,9 @@ async def fetch_overview(data: DataDirectory, address: Address | None = None) ->
         return _mark_interrupted(data, overview)
     try:
         overview = await frontier.overview()
+        if isinstance(address, PostgresServers) and any(one.state == "running" for one in overview.collections):
+            await asyncio.sleep(RATE_SAMPLE_S)
+            overview = await frontier.overview()
         notices = [str(one.message) for one in silent_processes(data)]
     except Unreachable as error:
         if address is not None:

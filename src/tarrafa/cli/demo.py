@@ -21,7 +21,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tarrafa.cli.crawl import UNFINISHED_STATES, run_until_interrupted, show_progress, status_of
-from tarrafa.cli.output import console
+from tarrafa.cli.output import print_table
 from tarrafa.clock import Clock
 from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.crawl.scope.collection_loader import load_collection
@@ -281,4 +281,4 @@ def show_verdicts(found: list[HostileVerdict]) -> None:
         )
         mark = "" if not verdict.wrong else f" [red]unexpected: {escape('; '.join(verdict.wrong[:3]))}[/]"
         table.add_row(escape(verdict.host.name), escape(verdict.host.about), escape(fates) + mark)
-    console.print(table)
+    print_table(table)

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json, existing_data
-from tarrafa.cli.output import console, print_result
+from tarrafa.cli.output import console, counted, print_result
 from tarrafa.server.entities.display import display_iri, summarize_properties, truncate
 from tarrafa.server.entities.params import EntityParams, parse_condition
 from tarrafa.server.entities.routes import EntitySearchResponse, FacetListResponse, find_entities, list_facet
@@ -17,6 +17,7 @@ from tarrafa.triples.entity_reader import ENTITIES_MAX, EntityReader, EntityValu
 
 LIMIT_MAX, OFFSET_MAX = 1_000, 100_000
 VALUE_CHARS_SHOWN = 120
+FACET_NAMES = {"vocabularies": "vocabulary", "classes": "class", "properties": "property"}
 PROPERTIES_SHOWN, VALUES_SHOWN, PAGES_SHOWN = 12, 5, 5
 
 
@@ -99,7 +100,7 @@ def _value(shown: EntityValue) -> str:
 
 
 def _print_names(found: FacetListResponse) -> None:
-    console.print(f"{found.total:,} {found.kind}")
+    console.print(counted(found.total, FACET_NAMES.get(found.kind, found.kind), found.kind))
     for one in found.names:
-        count = f"{one.things:,} entities" if one.things else f"{one.uses:,} uses"
+        count = counted(one.things, "entity", "entities") if one.things else counted(one.uses, "use")
         console.print(f"  {count:>16} on {one.pages:>9,} pages  {escape(display_iri(one.iri))}")

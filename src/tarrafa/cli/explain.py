@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from tarrafa.cli.crawl import frontier_time
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, Json, TokenFile
-from tarrafa.cli.output import console, new_table, print_field, print_result
+from tarrafa.cli.output import console, counted, new_table, print_field, print_result, print_table
 from tarrafa.crawl.explain.explain import Explanation, HostExplanation, RobotsVerdict, UrlExplanation
 from tarrafa.crawl.explain.explain import explain as explain_url
 from tarrafa.crawl.explain.freshness import ChangeEstimate
@@ -55,7 +55,11 @@ def print_explanation(found: Explanation) -> None:
 def _print_host(host: HostExplanation) -> None:
     holder = f", now with worker {host.worker}" if host.worker else ""
     print_field("host", f"{host.host} of {host.site}{holder}")
-    print_field("", f"{host.visited:,} visits made, {host.waiting:,} URLs waiting; {host.failures} failures in a row")
+    print_field(
+        "",
+        f"{counted(host.visited, 'visit')} made, {counted(host.waiting, 'URL')} waiting; "
+        f"{counted(host.failures, 'failure')} in a row",
+    )
     if host.trouble:
         print_field("trouble", str(host_trouble(host.trouble)))
     last = f"no request since {host.no_request_since}" if host.no_request_since else "never visited"
@@ -81,12 +85,15 @@ def _print_url(url: UrlExplanation, trouble: str) -> None:
     print_field("state", f"{url.state}{status}{', ' + url.type if url.type else ''}")
     role = "" if url.role == "page" else f", a {url.role}"
     rank = f", rank {url.rank:.3g}" if url.rank else ""
-    print_field("known", f"since {url.discovered}, depth {url.depth}, {url.in_links:,} in-links{rank}{role}")
+    print_field("known", f"since {url.discovered}, depth {url.depth}, {counted(url.in_links, 'in-link')}{rank}{role}")
     if url.announced:
         print_field("", f"changed according to its sitemap or feed: {url.announced}")
     if url.site is not None:
         site = url.site
-        print_field("site", f"{site.name}: {site.stage}, {site.mentions:,} mentions, {site.walked:,} pages walked")
+        print_field(
+            "site",
+            f"{site.name}: {site.stage}, {counted(site.mentions, 'mention')}, {counted(site.walked, 'page')} walked",
+        )
     for copy in url.copies:
         print_field("same text as", copy)
     if url.believed is not None:
@@ -97,7 +104,7 @@ def _print_url(url: UrlExplanation, trouble: str) -> None:
 
 
 def _change_estimate(page: ChangeEstimate) -> None:
-    seen = f"{page.changes:,} changes seen in {page.visits:,} visits; {page.dates}"
+    seen = f"{counted(page.changes, 'change')} seen in {counted(page.visits, 'visit')}; {page.dates}"
     print_field("changes", f"{page.changes_per_day:.3g} a day, probably {page.low:.3g} to {page.high:.3g} ({seen})")
     print_field("fresh", f"{page.fresh:.0%} probably; weight {page.weight:.3g}")
 
@@ -118,4 +125,4 @@ def _history(url: UrlExplanation) -> None:
     for seen in url.history[-HISTORY_SHOWN:]:
         meaning = f"{seen.status} {seen.meaning}".strip()
         table.add_row(str(seen.number), seen.at, meaning, f"{seen.bytes:,}", changed[seen.changed], escape(seen.worker))
-    console.print(table)
+    print_table(table)

@@ -15,7 +15,7 @@ from tarrafa.archive.warc_reader import bytes_behind, durable_lengths, survey_ar
 from tarrafa.archive.warc_writer import recover_archive
 from tarrafa.cli.crawl import connected
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, TokenFile
-from tarrafa.cli.output import EscapedOutput, ProgressBar
+from tarrafa.cli.output import EscapedOutput, ProgressBar, counted
 from tarrafa.clock import Clock
 from tarrafa.crawl.rebuild_frontier import rebuild as rebuild_from_archive
 from tarrafa.crawl.scope.collection_loader import load_collection
@@ -95,7 +95,7 @@ def rebuild(
             count = rebuild_index(directory, layout)
         else:
             count = rebuild_triples(directory) if what == "triples" else graph.rebuild(directory)
-    print_line(f"{what}: rebuilt from {count:,} visits")
+    print_line(f"{what}: rebuilt from {counted(count, 'visit')}")
 
 
 def export(
@@ -176,7 +176,7 @@ async def export_frontier(
                 output.write(line)
                 progress(1)
                 count += 1
-            return f"{file}: {count:,} URLs"
+            return f"{file}: {counted(count, 'URL')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +229,9 @@ async def _count_urls(frontier: Frontier, address: Address) -> dict[str, int]:
 
 
 def _summary_text(file: Path, found: CheckpointSummary) -> str:
-    fresh = f", {found.pages:,} pages kept fresh" if found.pages else ""
-    return f"{file}: {found.hosts:,} hosts, {found.urls:,} URLs, {found.visits:,} visits remembered{fresh}"
+    fresh = f", {counted(found.pages, 'page')} kept fresh" if found.pages else ""
+    known = f"{counted(found.hosts, 'host')}, {counted(found.urls, 'URL')}"
+    return f"{file}: {known}, {counted(found.visits, 'visit')} remembered{fresh}"
 
 
 def export_statements(data: DataDirectory, file: Path, collection: str | None, *, force: bool) -> str:
@@ -245,7 +246,7 @@ def export_statements(data: DataDirectory, file: Path, collection: str | None, *
         progress = stack.enter_context(ProgressBar("exporting", state.pages if state is not None else 0))
         output = EscapedOutput() if file == STDOUT else stack.enter_context(replace_atomically(file))
         found = write_nquads(statements, stack.enter_context(compressed(output, file.name)), progress)
-    return f"{file}: {found.statements:,} statements of {found.pages:,} pages"
+    return f"{file}: {counted(found.statements, 'statement')} of {counted(found.pages, 'page')}"
 
 
 async def import_frontier(data: DataDirectory, file: Path, address: Address | None = None) -> str:
@@ -289,8 +290,8 @@ def rebuild_frontier(data: DataDirectory, files: list[Path], base: Path | None, 
     """Rebuild the frontier; the message to print."""
     made = rebuild_from_archive(data, [load_collection(file) for file in files], base, ProgressBar, force=force)
     lines = [
-        f"frontier: rebuilt from {made.visits:,} visits: {made.urls:,} URLs, {made.pages:,} pages,"
-        f" {made.waiting:,} waiting"
+        f"frontier: rebuilt from {counted(made.visits, 'visit')}: {counted(made.urls, 'URL')},"
+        f" {counted(made.pages, 'page')}, {made.waiting:,} waiting"
     ]
     if made.aside is not None:
         lines.append(f"the old frontier is kept as {made.aside}")

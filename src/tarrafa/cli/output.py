@@ -24,6 +24,7 @@ from rich.progress import (
 )
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from tarrafa.clock import boottime
 from tarrafa.i18n import ENGLISH
@@ -31,6 +32,7 @@ from tarrafa.runtime.terminal import escape_unprintable, print_note, printable
 
 T = TypeVar("T")
 PLAIN_EVERY_S = 2.0
+TABLE_WIDTH_MAX = 10_000
 
 
 class CleanConsole(Console):
@@ -42,6 +44,11 @@ class CleanConsole(Console):
 
 
 console = CleanConsole(highlight=False, soft_wrap=True)
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """`1 page`, `1,200 pages`; `many` where the plural is not `one` with an s."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def print_json(value: Any) -> None:
@@ -78,12 +85,20 @@ def print_field(name: str, text: str) -> None:
     console.print(f"  {name:12} {escape(text)}")
 
 
-def new_table(*headings: str, left: tuple[str, ...] = (), no_wrap: bool = False, **options: Any) -> Table:
-    """A table without lines; columns are right-aligned, but for those in `left`."""
+def new_table(*headings: str | Text, left: Iterable[str | Text] = (), **options: Any) -> Table:
+    """A table without lines; columns are right-aligned, but for those in `left`. Long cells are folded, never cut."""
     table = Table(box=None, pad_edge=False, header_style="bold", **options)
     for name in headings:
-        table.add_column(name, justify="left" if name in left else "right", no_wrap=no_wrap)
+        table.add_column(name, justify="left" if name in left else "right", overflow="fold")
     return table
+
+
+def print_table(table: Table) -> None:
+    """Print a table as wide as the terminal; for a program or a file, as wide as its cells."""
+    if console.is_terminal:
+        console.print(table, soft_wrap=False)
+    else:
+        CleanConsole(width=TABLE_WIDTH_MAX).print(table)
 
 
 class ProgressBar:

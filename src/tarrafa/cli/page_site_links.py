@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from tarrafa.cli.crawl import frontier_time
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, FrontierAddress, Json, TokenFile, existing_data
-from tarrafa.cli.output import console, print_field, print_json, print_result
+from tarrafa.cli.output import console, counted, print_field, print_json, print_result
 from tarrafa.crawl.explain.explain import format_time
 from tarrafa.crawl.explain.page_and_site import HostDetails, PageDetails, SiteDetails, describe_page, describe_site
 from tarrafa.errors import ConfigError
@@ -21,6 +21,9 @@ from tarrafa.model import InAndOutLinks, LinkedPage, host_trouble
 from tarrafa.search.searcher import Searcher
 
 OFFSET_MAX = 1_000_000_000
+Linked = tuple[str, str]  # the verb for one, and for several
+IN_LINKS: Linked = ("links here", "link here")
+OUT_LINKS: Linked = ("is linked from here", "are linked from here")
 VISITS_SHOWN, WORDS_SHOWN = 10, 20
 
 Url = Annotated[str, typer.Argument(help="URL of a crawled or linked page.")]
@@ -91,13 +94,13 @@ def site(
 
 def _print_neighbours(shown: InAndOutLinks, offset: int, *, incoming: bool, outgoing: bool) -> None:
     for wanted, title, links, total in (
-        (incoming, "link here", shown.incoming, shown.in_total),
-        (outgoing, "are linked from here", shown.outgoing, shown.out_total),
+        (incoming, IN_LINKS, shown.incoming, shown.in_total),
+        (outgoing, OUT_LINKS, shown.outgoing, shown.out_total),
     ):
         if not wanted:
             continue
         first = f", {offset + 1:,} to {offset + len(links):,}" if 0 < len(links) < total else ""
-        console.print(f"[bold]{total:,} pages {title}[/]{first}:")
+        console.print(f"[bold]{_count_linked('page', title, total)}[/]{first}:")
         _print_links(links)
 
 
@@ -107,7 +110,7 @@ def print_page(found: PageDetails) -> None:
     print_field("collection", ", ".join(found.collections))
     if found.status is not None:
         print_field("status", f"{found.status} {found.meaning}".rstrip())
-    print_field("rank", f"{found.rank:.3g} times the mean; {found.in_total:,} pages link here")
+    print_field("rank", f"{found.rank:.3g} times the mean; {_count_linked('page', IN_LINKS, found.in_total)}")
     for name, at in (
         ("known since", found.first_seen_at),
         ("visited", found.visited_at),
@@ -121,9 +124,9 @@ def print_page(found: PageDetails) -> None:
     if found.words:
         words = ", ".join(f"{one.word} {one.count}" for one in found.words[:WORDS_SHOWN])
         print_field("words", f"{words} ({found.words_total:,} different words)")
-    _neighbours("link here", found.incoming, found.in_total)
-    _neighbours("are linked from here", found.outgoing, found.out_total)
-    _related("hosts are linked from here", found.out_hosts, found.out_hosts_total)
+    _neighbours(IN_LINKS, found.incoming, found.in_total)
+    _neighbours(OUT_LINKS, found.outgoing, found.out_total)
+    _related("host", OUT_LINKS, found.out_hosts, found.out_hosts_total)
 
 
 def _changes(found: PageDetails) -> None:
@@ -131,14 +134,14 @@ def _changes(found: PageDetails) -> None:
         seen = {True: ", changed", False: ", unchanged", None: ""}[visit.changed]
         print_field(f"visit {visit.number}", f"{format_time(visit.at)}  {visit.status} {visit.meaning}".rstrip() + seen)
     if found.versions:
-        print_field("versions", f"{len(found.versions):,} in the last {len(found.history):,} visits")
+        print_field("versions", f"{len(found.versions):,} in the last {counted(len(found.history), 'visit')}")
     if found.changes is not None:
         page = found.changes
         print_field("changes", f"{page.changes_per_day:.3g} a day, probably {page.low:.3g} to {page.high:.3g}")
 
 
-def _neighbours(what: str, some: Sequence[LinkedPage], total: int) -> None:
-    _head(f"pages {what}", len(some), total)
+def _neighbours(linked: Linked, some: Sequence[LinkedPage], total: int) -> None:
+    _head(_count_linked("page", linked, total), len(some), total)
     _print_links(some)
 
 
@@ -148,15 +151,20 @@ def _print_links(links: Sequence[LinkedPage]) -> None:
         console.print(f"  [green]{escape(one.url)}[/]  {escape(one.anchor)}{rel}")
 
 
-def _related(what: str, some: Sequence[LinkedSite], total: int) -> None:
-    _head(what, len(some), total)
+def _related(what: str, linked: Linked, some: Sequence[LinkedSite], total: int) -> None:
+    _head(_count_linked(what, linked, total), len(some), total)
     for one in some:
         console.print(f"  {one.links:>9,}  [green]{escape(one.name)}[/]")
 
 
-def _head(what: str, shown: int, total: int) -> None:
+def _count_linked(what: str, linked: Linked, total: int) -> str:
+    """`1 page links here`, `2 pages link here`."""
+    return f"{counted(total, what)} {linked[total != 1]}"
+
+
+def _head(title: str, shown: int, total: int) -> None:
     part = f", {shown:,} of them" if total > shown else ""
-    console.print(f"[bold]{total:,} {what}[/]{part}{':' if shown else ''}")
+    console.print(f"[bold]{title}[/]{part}{':' if shown else ''}")
 
 
 def print_site(found: SiteDetails) -> None:
@@ -164,7 +172,9 @@ def print_site(found: SiteDetails) -> None:
     others = [name for name in found.collections if name != found.collection]
     print_field("collection", found.collection + (f" (also in {', '.join(others)})" if others else ""))
     print_field(
-        "pages", f"{found.known:,} known, {found.visited:,} visited, {found.fetched:,} fetched, {found.errors:,} errors"
+        "pages",
+        f"{found.known:,} known, {found.visited:,} visited, {found.fetched:,} fetched, "
+        f"{counted(found.errors, 'error')}",
     )
     if found.indexed is not None:
         print_field("", f"{found.indexed:,} indexed")
@@ -173,23 +183,24 @@ def print_site(found: SiteDetails) -> None:
         print_field("", f"{one.urls:>9,}  {one.status} {one.meaning}".rstrip())
     if found.frontier:
         print_field("frontier", found.frontier)
-    _head("hosts of the site" if found.kind == "site" else "hosts of its site", len(found.hosts), found.hosts_total)
+    of_site = "of the site" if found.kind == "site" else "of its site"
+    _head(f"{counted(found.hosts_total, 'host')} {of_site}", len(found.hosts), found.hosts_total)
     for host in found.hosts:
         console.print(f"  [green]{escape(host.host)}[/]  {host.known:,} known, {host.visited:,} visited")
     for state in found.states:
         _print_host_state(state)
-    plural = "sites" if found.kind == "site" else "hosts"
-    _related(f"{plural} link here", found.incoming, found.in_total)
-    _related(f"{plural} are linked from here", found.outgoing, found.out_total)
+    _related(found.kind, IN_LINKS, found.incoming, found.in_total)
+    _related(found.kind, OUT_LINKS, found.outgoing, found.out_total)
 
 
 def _print_host_state(state: HostDetails) -> None:
     console.print(f"[bold]{escape(state.host)}[/]")
     print_field(
-        "politeness", f"delay {state.delay_s:g} s; {state.visits:,} visits made, {state.waiting:,} URLs waiting"
+        "politeness",
+        f"delay {state.delay_s:g} s; {counted(state.visits, 'visit')} made, {counted(state.waiting, 'URL')} waiting",
     )
     if state.trouble or state.failures:
-        print_field("trouble", f"{host_trouble(state.trouble)} ({state.failures} failures in a row)")
+        print_field("trouble", f"{host_trouble(state.trouble)} ({counted(state.failures, 'failure')} in a row)")
     if state.robots_status is None:
         print_field("robots.txt", "not fetched yet")
         return

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Language, TokenFile
-from tarrafa.cli.output import StepProgress, print_document
+from tarrafa.cli.output import StepProgress, counted, print_document
 from tarrafa.clock import Clock
 from tarrafa.coordinator.monitoring import utilization
 from tarrafa.coordinator.node.search_peers import read_recorded_nodes
@@ -83,7 +83,8 @@ def report(
     for missing in found.missing:
         print_note(missing_node_sentence(missing, _))
     print_line(
-        f"{name}: {work.documents:,} documents of {found.servers.with_documents:,} servers, {work.requests:,} requests"
+        f"{name}: {counted(work.documents, 'document')} of {counted(found.servers.with_documents, 'server')}, "
+        f"{counted(work.requests, 'request')}"
     )
     for path in written:
         print_line(f"  {path}")

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json, TokenFile, existing_data
-from tarrafa.cli.output import console, print_json, print_result
+from tarrafa.cli.output import console, counted, print_json, print_result
 from tarrafa.errors import ConfigError, TarrafaError
 from tarrafa.frontier.rpc.frontier_server import is_loopback
 from tarrafa.model import SearchResult
@@ -54,7 +54,7 @@ def print_shard_states(shards: Sequence[RemoteShard]) -> None:
 
     def state(shard: RemoteShard) -> str:
         try:
-            return f"{shard.documents():,} documents"
+            return counted(shard.documents(), "document")
         except TarrafaError as error:
             return f"{error}; will be retried"
 
@@ -144,7 +144,7 @@ def print_hits(result: SearchResult, offset: int, is_scored: bool = True) -> Non
         if shard.trouble:
             print_note(f"without {shard.name}: {shard.trouble}")
     if result.total and not result.hits:
-        console.print(f"There are only {result.total:,} results.")
+        console.print(f"There are only {counted(result.total, 'result')}.")
     elif not result.hits or result.instead:
         console.print(f"Nothing found for {escape(repr(result.query))} ({result.time_s * 1000:.1f} ms).")
     _print_query_changes(result)
@@ -196,14 +196,14 @@ def _print_query_report(shown: QueryReport) -> None:
     if not shown.asked:
         console.print(f"No searches in the last {shown.days} days.")
         return
-    sums = f"{shown.asked:,} searches in {shown.days} days, {shown.empty:,} without results"
+    sums = f"{counted(shown.asked, 'search', 'searches')} in {shown.days} days, {shown.empty:,} without results"
     unkept = f"; the texts of {shown.unkept:,} were not kept" if shown.unkept else ""
     console.print(f"{sums}{unkept}\n")
     for title, some in (("most frequent", shown.top), ("without results", shown.zero)):
         if some:
             console.print(f"[bold]{title}[/]")
         for one in some:
-            found = f"  [dim]{one.hits:,} pages[/]" if one.hits else ""
+            found = f"  [dim]{counted(one.hits, 'page')}[/]" if one.hits else ""
             console.print(f"  {one.times:>6,}  {escape(one.query)}{found}")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, Json
-from tarrafa.cli.output import StepProgress, console, new_table, print_json, print_result
+from tarrafa.cli.output import StepProgress, console, new_table, print_json, print_result, print_table
 from tarrafa.clock import Clock
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.runtime.data_dir import DataDirectory
@@ -84,11 +84,11 @@ COLUMNS = ("PSP", "MP2", "M-Wolf", "InfCrawlers", "WP", "NonPolite")
 
 
 def _show_classic(rows: Sequence[ClassicResult], what: ClassicExperiment, setting: ClassicSetting) -> None:
-    table = new_table("theta", *COLUMNS, no_wrap=True, padding=(0, 1))
+    table = new_table("theta", *COLUMNS, padding=(0, 1))
     for row in rows:
         values = (row.psp, row.mp2, row.m_wolf, row.inf_crawlers, row.wp, row.non_polite)
         table.add_row(f"{row.theta:g}", *(f"{value:.5f}" for value in values))
-    console.print(table)
+    print_table(table)
     console.print(
         f"\nMean staleness; theta: {TITLES[what.axis][1].replace(' θ', '')}.\n"
         f"{setting.documents:,} pages on {setting.servers:,} servers, {setting.budget:,} visits in all; "
@@ -108,7 +108,7 @@ def _table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
     table = new_table(*headings, left=(headings[0],), padding=(0, 2))
     for line in lines:
         table.add_row(*line)
-    console.print(table)
+    print_table(table)
 
 
 def _check_plot(plot: Path | None) -> None:

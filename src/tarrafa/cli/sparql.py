@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from tarrafa.cli.options import DEFAULT_DATA, Data, Json, existing_data
-from tarrafa.cli.output import CleanConsole, print_document
+from tarrafa.cli.output import new_table, print_document, print_table
 from tarrafa.errors import ConfigError, QueryError
 from tarrafa.index.shards import parts
 from tarrafa.parse.rdf.prefixes import shorten_iri
@@ -89,17 +88,13 @@ def _print_table(found: dict[str, Any]) -> None:
     if "boolean" in found:
         print_line("yes" if found["boolean"] else "no")
         return
-    console = CleanConsole(highlight=False)
-    if not console.is_terminal:
-        console = CleanConsole(highlight=False, width=10_000)  # a program reads it: no line breaks
     names, rows = found["head"]["vars"], found["results"]["bindings"]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in names:
-        table.add_column(Text(name), overflow="fold")
+    headings = [Text(name) for name in names]
+    table = new_table(*headings, left=headings)
     for row in rows:
         table.add_row(*(Text(_format_term(row[name]) if name in row else "") for name in names))
     if rows:
-        console.print(table)
+        print_table(table)
     print_note(f"{len(rows):,} result{'' if len(rows) == 1 else 's'}")
 
 

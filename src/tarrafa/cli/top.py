@@ -26,7 +26,7 @@ from rich.text import Text
 
 from tarrafa.cli.crawl import fetch_overview, format_statuses, run_until_interrupted, time_left_text
 from tarrafa.cli.options import DEFAULT_DATA, Data, FrontierAddress, Json, TokenFile
-from tarrafa.cli.output import CleanConsole, console, new_table, print_document, print_json
+from tarrafa.cli.output import CleanConsole, console, counted, new_table, print_document, print_json, print_table
 from tarrafa.clock import Clock, boottime
 from tarrafa.crawl.supervisor.completion import has_failed, shown_state
 from tarrafa.errors import DataError, TarrafaError
@@ -80,15 +80,15 @@ def _print_overview(shown: FrontierOverview) -> None:
     for one in shown.collections:
         figures = [f"{one.fetched:,}", f"{one.pages_per_s:,.1f}", f"{one.known:,}", f"{one.pending:,}"]
         table.add_row(one.name, shown_state(one), *figures, f"{one.failed:,}", f"{one.hosts:,}")
-    console.print(table)
+    print_table(table)
     for one in shown.collections:
         if one.sites_chosen or one.table:
-            sites = f"{one.sites_chosen:,} sites chosen, {one.table:,} in the table"
-            console.print(f"{one.name} crawls in breadth order: {sites}; {one.passed_over:,} URLs passed over")
+            sites = f"{counted(one.sites_chosen, 'site')} chosen, {one.table:,} in the table"
+            console.print(f"{one.name} crawls in breadth order: {sites}; {counted(one.passed_over, 'URL')} passed over")
     for one in shown.collections:
         if one.revisits:
             share = f"{one.changes / one.revisits:.0%} found a change"
-            console.print(f"{one.name} is kept fresh: {one.revisits:,} revisits, {share}")
+            console.print(f"{one.name} is kept fresh: {counted(one.revisits, 'revisit')}, {share}")
     for one in shown.collections:
         if one.reason:
             state = "has failed" if has_failed(one) else f"is {one.state}"
@@ -96,7 +96,7 @@ def _print_overview(shown: FrontierOverview) -> None:
     for note in shown.notes:
         console.print(escape(note))
     if shown.nodes:
-        workers = ", ".join(f"{node.name} (pid {node.pid}, {node.hosts} hosts)" for node in shown.nodes)
+        workers = ", ".join(f"{node.name} (pid {node.pid}, {counted(node.hosts, 'host')})" for node in shown.nodes)
         console.print(f"workers: {workers}")
         for node in shown.nodes:
             if node.note:
@@ -109,7 +109,7 @@ def _print_index_state(shown: IndexStatus | None) -> None:
     parts = "" if shown.shards == "1" else f" in shards ({shown.shards})"
     behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
     anew = "" if shown.settled else "; some in-link counts are still to be updated"
-    console.print(f"index: {shown.documents:,} documents{parts}{behind}{anew}")
+    console.print(f"index: {counted(shown.documents, 'document')}{parts}{behind}{anew}")
 
 
 def _print_triples_state(shown: TriplesStatus | None) -> None:
@@ -117,7 +117,8 @@ def _print_triples_state(shown: TriplesStatus | None) -> None:
         return
     inferred = f" and {shown.inferred:,} inferred" if shown.inferred else ""
     behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
-    what = f"{shown.statements:,} statements{inferred} on {shown.pages:,} pages, of {shown.things:,} entities"
+    where = f"{counted(shown.pages, 'page')}, of {counted(shown.things, 'entity', 'entities')}"
+    what = f"{counted(shown.statements, 'statement')}{inferred} on {where}"
     has = "1 page has" if shown.full == 1 else f"{shown.full:,} pages have"
     full = f"; {has} {STATEMENTS_MAX:,}, the rest is left out" if shown.full else ""
     console.print(f"triple store: {what}{behind}{full}")
@@ -257,7 +258,7 @@ def progress_text(status: CollectionStatus) -> str:
         return str(status.reason)
     if status.keeps_fresh:
         share = f", {status.changes / status.revisits:.0%} had changed" if status.revisits else ""
-        return f"kept fresh: {status.revisits:,} revisits{share}"
+        return f"kept fresh: {counted(status.revisits, 'revisit')}{share}"
     return time_left_text(status) + (f" ({status.reason})" if status.reason else "")
 
 
@@ -273,7 +274,7 @@ def _title(snapshot: TopSnapshot, where: str) -> Text:
     running = sum(one.state == "running" for one in collections)
     pages, rate = sum(one.fetched for one in collections), sum(one.pages_per_s for one in collections)
     kinds = f"{len(collections)} {'collection' if len(collections) == 1 else 'collections'}, {running} running"
-    facts = f" {clock} · {kinds} · {pages:,} pages · {rate:,.1f}/s"
+    facts = f" {clock} · {kinds} · {counted(pages, 'page')} · {rate:,.1f}/s"
     facts += f" · {ENGLISH.size(snapshot.bytes_per_s)}/s" if snapshot.bytes_per_s is not None else ""
     return Text.assemble(("Tarrafa", "bold cyan"), facts, (f"  {where}" if where else "", "dim"))
 
@@ -361,17 +362,17 @@ def _workers(workers: Sequence[WorkerLeaseStatus], room: int) -> Lines:
                                    (one.note, "dim")))  # fmt: skip
     if fitting < len(workers):
         hosts = sum(one.hosts for one in workers[fitting:])
-        lines.append(Text(f"… and {len(workers) - fitting:,} more workers with {hosts:,} hosts", "dim"))
+        lines.append(Text(f"… and {len(workers) - fitting:,} more workers with {counted(hosts, 'host')}", "dim"))
     return lines
 
 
 def _following(snapshot: TopSnapshot) -> Lines:
     shown, lines = snapshot.followers, [Text()]
     if shown.index is not None:
-        lines.append(_follower("index", f"{shown.index.documents:,} documents", shown.index.behind_bytes))
+        lines.append(_follower("index", counted(shown.index.documents, "document"), shown.index.behind_bytes))
     lines.append(_follower("graph", "links", shown.graph_behind_bytes))
     if shown.triples is not None:
-        lines.append(_follower("triples", f"{shown.triples.statements:,} statements", shown.triples.behind_bytes))
+        lines.append(_follower("triples", counted(shown.triples.statements, "statement"), shown.triples.behind_bytes))
     lines.append(Text.assemble((f"{'archive':<9}", "cyan"), ENGLISH.size(shown.archive_bytes)))
     return lines
 

@@ -40,7 +40,10 @@ def find_complaints(collection: Collection, *, is_stored: bool = False) -> Itera
     version, so values that do not harm the crawl are accepted.
     """
     if not COLLECTION_NAME.fullmatch(collection.name):
-        yield message("name: {name!r} may hold a-z, 0-9, '.', '_' and '-' only", name=collection.name)
+        yield message(
+            "name: {name!r} must begin with a-z or 0-9, and have only a-z, 0-9, '.', '_' and '-', at most 63 of them",
+            name=collection.name,
+        )
     yield from _scope(collection)
     yield from _politeness(collection)
     if not is_stored:

@@ -22,6 +22,7 @@ ACTIONS: dict[str, frozenset[str]] = {
     "again": frozenset({"finished", "stopped"}),
     "delete": frozenset({"ready", "waiting", "paused", "stopped", "finished", DELETING}),
 }
+COMMANDS = {one: one for one in ("start", "pause", "resume", "stop", "delete")} | {"again": "start"}
 BETWEEN_RUNS = frozenset({"waiting", "stopped", "finished"})
 
 
@@ -50,9 +51,15 @@ def check_action(name: str, action: str, state: str, schedule: ScheduleStatus = 
             state=collection_state(state),
             action=action,
             allowed=joined([collection_state(one) for one in sorted(allowed)], ", "),
-            possible=", ".join(possible) or message("nothing"),
+            possible=", ".join(_with_command(one, name) for one in possible) or message("nothing"),
         )
     )
+
+
+def _with_command(action: str, name: str) -> str:
+    """An action with the command that does it, if there is one: the console has a button for each."""
+    command = COMMANDS.get(action)
+    return f"{action} (`tarrafa {command} {name}`)" if command else action
 
 
 def _states_for(action: str, schedule: ScheduleStatus) -> frozenset[str]:

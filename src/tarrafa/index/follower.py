@@ -112,6 +112,16 @@ class IndexFollower:
         """Apply all durable records, committing whenever a batch is full; the number of records."""
         return self.projection.read(now, stop)
 
+    def links_version(self) -> str:
+        """The version of the links that pages are written with now; empty without a graph."""
+        with suppress(DataError):
+            return " ".join(GraphReader(self._data).version())
+        return ""
+
+    def note_settled(self, links: str) -> None:
+        """Every page was written with this version of the links: no sweep is due."""
+        self._visits.note_links_version(links)
+
     def commit(self) -> None:
         """Commit the records that were read."""
         self.projection.commit()
@@ -330,9 +340,12 @@ def build_part(part: DataDirectory, processes: int = 0) -> int:
     with ExitStack() as stack:
         pool = stack.enter_context(DocumentBuilderPool(part, processes)) if processes else None
         follower = stack.enter_context(IndexFollower(part, pool))
+        links = follower.links_version()
         read = follower.read(boottime())
         follower.commit()
         follower.merge()
+        if links and links == follower.links_version():
+            follower.note_settled(links)
     return read
 
 

@@ -30,6 +30,8 @@ QUERY_CHARS_MAX = 100_000
 PREFIX_CHARS_MAX = 100  # the end of a longer one is read as a word
 NESTING_MAX = 64  # of ( [ {; the parser recurses at each of them, and its time may double
 
+QUERY_KINDS = ("SELECT", "ASK", "CONSTRUCT", "DESCRIBE")
+UPDATE_KINDS = ("INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD", "WITH")
 NO_SERVICE = (
     "SERVICE is not supported: this endpoint sends no requests to other machines; leave that part of the query out "
     "(and give no prefix that name)"
@@ -58,6 +60,8 @@ _codepoint = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 _prefix_iri = re.compile(r":(?:[ \t\r\n]|#[^\r\n]*)*<([^>]*)>")
 # With any local name appended, such an IRI is still valid.
 _safe_prefix = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:(?://[^/?#\\]+/(?:[^\\]*[/#])?|[^/\\][^\\]*[:/#])").fullmatch
+
+_kind = re.compile(r"\s*(?:(?:PREFIX|BASE|VERSION)\s+)*([A-Z]+)")
 
 
 class QuerySkeleton(NamedTuple):
@@ -95,6 +99,16 @@ def check_query(query: str) -> QuerySkeleton:
     skeleton = _skeleton(query)
     _check_nesting(skeleton)
     return QuerySkeleton(skeleton)
+
+
+def wrong_kind(query: str) -> str:
+    """Why the text is no query at all, by its first keyword; empty if it begins like one."""
+    kind = _kind.match(_skeleton(query))
+    if kind is None or kind[1].startswith(QUERY_KINDS):
+        return ""
+    if kind[1] in UPDATE_KINDS:
+        return f"{kind[1]}: nothing can be changed here: the triple store follows the crawled pages"
+    return f"{kind[1][:40]}: a query begins with {', '.join(QUERY_KINDS[:-1])} or {QUERY_KINDS[-1]}"
 
 
 def mentions_service(query: str) -> bool:

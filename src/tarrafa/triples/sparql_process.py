@@ -27,7 +27,7 @@ from tarrafa.runtime.child_process import run_child
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sandbox import SandboxSocket, limit_memory, resident_bytes
 from tarrafa.triples.snapshots import TripleSnapshot, folder, newest_number
-from tarrafa.triples.sparql_check import QuerySkeleton, check_query
+from tarrafa.triples.sparql_check import QuerySkeleton, check_query, wrong_kind
 from tarrafa.triples.sparql_results import GRAPH_FORMATS, SOLUTION_FORMATS, BooleanResult, GraphResults, SolutionResults
 
 GROWN_BYTES = 512 << 20  # a process that is this large after a query is replaced
@@ -39,7 +39,7 @@ MEMORY_BYTES = 1 << 30  # for one query, beyond the memory of the idle process
 _together = re.compile(
     r"\b(?:COUNT|SUM|MIN|MAX|AVG|SAMPLE|GROUP_CONCAT)\s*\(|GROUP\s*BY|HAVING|ORDER\s*BY|OFFSET|MINUS|EXISTS"
 )
-_letters = re.compile(r",?\s*\[(?:_|'(?:\\u\{[0-9A-F]+\}|.)'[^\]]*)\]").sub
+_letters = re.compile(r",?\s*\[(?:_|'(?:\\u\{[0-9A-F]+\}|\\.|.)'[^\]]*)\]").sub
 _other_kinds = re.compile("CONSTRUCT|DESCRIBE|ASK")
 
 QueryResults = QuerySolutions | QueryBoolean | QueryTriples
@@ -154,7 +154,7 @@ def answer_query(request: SparqlRequest, snapshots: SnapshotCache) -> SparqlResp
             snapshots.clear()
             return _run_query(request, skeleton, snapshots)
     except (SyntaxError, ValueError, RuntimeError) as error:
-        return SparqlResponse(trouble=SparqlFailure.MALFORMED, sentence=_syntax_message(str(error)))
+        return SparqlResponse(trouble=SparqlFailure.MALFORMED, sentence=_syntax_message(str(error), request.text))
     except (QueryError, ConfigError) as error:
         return SparqlResponse(trouble=SparqlFailure.MALFORMED, sentence=str(error))
     except QueryLimitExceeded as error:
@@ -163,8 +163,16 @@ def answer_query(request: SparqlRequest, snapshots: SnapshotCache) -> SparqlResp
         return SparqlResponse(trouble=SparqlFailure.DATA, sentence=str(error)[:MESSAGE_CHARS_MAX])
 
 
-def _syntax_message(error: str) -> str:
+def _syntax_message(error: str, query: str) -> str:
     """The message of the parser in one line, without its tables of expected characters."""
+    if sentence := wrong_kind(query):
+        return sentence
+    place = re.match(r"error at (\d+):(\d+): ", error)
+    if place is not None and "Prefix not found" in error:
+        before = query.split("\n")[int(place[1]) - 1][: int(place[2]) - 1]
+        prefix = re.search(r"([^\s<>(){},;|/^!*+?.]*:)[^:\s]*$", before)
+        error = f"{place[0]}the prefix {prefix[1][:40] if prefix else ''} is not declared (PREFIX name: <IRI>)"
+    error = error.replace("expected IRI parsing failed", "the IRI is not valid")
     plain = " ".join(_letters("", error).split()).replace("expected one of,", "expected one of").rstrip(", ")
     plain = re.sub("expected(?: one of)?$", "something else was expected", plain)
     return re.sub(r"^error at (\d+):(\d+): ", r"line \1, column \2: ", plain)[:MESSAGE_CHARS_MAX]

@@ -125,6 +125,6 @@ def triples_status(data: DataDirectory) -> TriplesStatus | None:
         with storage.database_file(part).reading() as connection:
             for name, value in rows(connection, "SELECT name, value FROM totals"):
                 sums[name] += value
-    return TriplesStatus(
-        **sums, behind_bytes=behind(data), outdated=sum(part_progress(part).outdated for part in there)
-    )
+    outdated = [part_progress(part).outdated for part in there]
+    behind_bytes = max(0, behind(data) - sum(count > 0 for count in outdated))
+    return TriplesStatus(**sums, behind_bytes=behind_bytes, outdated=sum(outdated))

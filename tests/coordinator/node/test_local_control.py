@@ -103,7 +103,10 @@ async def test_what_is_refused_is_said_and_written_down(harness: CoordinatorHarn
         with pytest.raises(NotFound, match="no collection is named 'news'"):
             await typist.type("start")
         await typist.type("add", config.encode_collection(a_collection()))
-        with pytest.raises(ConfigError, match="news is ready: pause needs the state running; possible now: start, del"):
+        with pytest.raises(
+            ConfigError,
+            match=r"news is ready: pause needs the state running; possible now: start .`tarrafa start news`., del",
+        ):
             await typist.type("pause")
         assert [refused for *_, refused in typist.lines()] == [True, False, True]
 
