@@ -1,6 +1,7 @@
 """Workers of many nodes on PostgreSQL: killed, stopped, without their database for a while, joining late."""
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -113,6 +114,26 @@ def test_a_crawl_on_postgresql_ends_when_its_collection_does(tmp_path, servers):
             where = ("--frontier", cluster.dsns[0])
             assert "finished" in tarrafa("status", *where).stdout
             assert "last status 200" in tarrafa("explain", cluster.journey.world.root(1), *where).stdout
+        finally:
+            cluster.end()
+
+
+def test_collection_that_only_workers_serve_is_finished_and_its_speed_is_shown(tmp_path, servers):
+    cluster = a_cluster(tmp_path, World(seed=3, hosts=6, pages=120), servers[:1])
+    cluster.journey.delay_s = 0.2
+    with cluster.journey.web:
+        try:
+            node = cluster.node("a")
+            cluster.submit(cluster.journey.write_collection())
+            cluster.wait_until_visited(20, node)
+
+            def pages_per_s() -> float:
+                shown = json.loads(tarrafa("status", "--json", "--frontier", cluster.dsns[0]).stdout)
+                return float(shown["collections"][0]["pages_per_s"])
+
+            wait_for(lambda: pages_per_s() > 0, node)
+            wait_for(lambda: cluster.status().state == "finished", node)
+            assert_exact(cluster, "a")
         finally:
             cluster.end()
 

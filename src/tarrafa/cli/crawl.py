@@ -51,6 +51,7 @@ from tarrafa.errors import ConfigError, FrontierError, Locked, Unreachable
 from tarrafa.frontier.address import (
     FRONTIER_VARIABLE,
     Address,
+    PostgresServers,
     UnixSocket,
     connect,
     connect_reader,
@@ -72,6 +73,8 @@ from tarrafa.runtime.token import load_token
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 WATCH_EVERY_S = 0.5
+FINISH_EVERY_S = 2.0  # how often workers look whether a collection on PostgreSQL is finished
+RATE_SAMPLE_S = 1.0  # pages per second are measured between two looks at a frontier that no process keeps open
 START_TIMEOUT_S = 10.0  # the process that owns the directory may still be starting
 UNFINISHED_STATES = ("running", "paused")  # a paused collection may be resumed
 INTERRUPTED = 130
@@ -194,7 +197,11 @@ def worker(
             several = f"{workers} workers, {node_name(name)}1 and so on," if workers > 1 else f"{node_name(name)}1"
             print_note(f"{several} for {address}   (Ctrl-C stops)")
             try:
-                await supervisor.run_until_failure()
+                if isinstance(address, PostgresServers):  # no frontier server finishes its collections
+                    async for _ in supervisor.overviews(FINISH_EVERY_S):
+                        pass
+                else:
+                    await supervisor.run_until_failure()
             except asyncio.CancelledError:
                 print_note("returning leases to the frontier")
                 raise
@@ -469,6 +476,9 @@ async def fetch_overview(data: DataDirectory, address: Address | None = None) ->
         return _mark_interrupted(data, overview)
     try:
         overview = await frontier.overview()
+        if isinstance(address, PostgresServers) and any(one.state == "running" for one in overview.collections):
+            await asyncio.sleep(RATE_SAMPLE_S)
+            overview = await frontier.overview()
         notices = [str(one.message) for one in silent_processes(data)]
     except Unreachable as error:
         if address is not None:

@@ -186,8 +186,9 @@ class Supervisor:
             if one.state == "running":
                 await self.frontier.set_state(one.name, "paused", reason)
 
-    async def overviews(self) -> AsyncIterator[FrontierOverview]:
+    async def overviews(self, every_s: float = TICK_S) -> AsyncIterator[FrontierOverview]:
         """Yield the state of all collections a few times a second, until none runs any more; if lasting, for ever.
+        Collections that are exhausted are finished.
 
         A collection that was paused since the start may be resumed: that is waited for.
         """
@@ -207,7 +208,7 @@ class Supervisor:
             except Unreachable:
                 with contextlib.suppress(TimeoutError):  # wake up now and then: another failure may have happened
                     await asyncio.wait_for(self.frontier_link.wait_until_reachable(), WAIT_S)
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(every_s)
 
     async def run_until_failure(self) -> None:
         while True:
