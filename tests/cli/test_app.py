@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tarrafa.cli import app, main
+from tarrafa.errors import DataError
 from tarrafa.model import SearchResult
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.request import SearchRequest
@@ -236,3 +237,18 @@ def test_search_refuses_an_option_that_it_does_not_know(questions, option):
     assert done.exit_code == 2
     assert f"No such option: {option}" in done.output
     assert not questions
+
+
+def test_a_new_data_directory_may_have_an_empty_mounted_folder(tmp_path):
+    (tmp_path / "d" / "archive" / "lost+found").mkdir(parents=True)
+    (tmp_path / "d" / "index").mkdir()
+    DataDirectory(tmp_path / "d").create()
+    assert DataDirectory(tmp_path / "d").version.exists()
+
+
+@pytest.mark.parametrize("path", ["archive/a.warc.gz", "photos/a.jpg", "archive"])
+def test_a_folder_with_something_of_others_is_not_taken_for_a_new_data_directory(tmp_path, path):
+    (tmp_path / "d" / path).parent.mkdir(parents=True)
+    (tmp_path / "d" / path).write_text("x")
+    with pytest.raises(DataError, match="not empty, and no Tarrafa data directory"):
+        DataDirectory(tmp_path / "d").create()

@@ -1,12 +1,22 @@
 """Pause, resume and stop: said in one terminal to a crawl that runs in another."""
 
 import asyncio
+import signal
 
 import pytest
 
 from tarrafa.testweb.oracle import expected_requests
 from tarrafa.testweb.world.world import World
-from tests.journey.crawl_journey import TYPES, a_journey, assert_exact, kill_group, tarrafa, wait_until_kept
+from tests.journey.crawl_journey import (
+    TIMEOUT_S,
+    TYPES,
+    a_journey,
+    assert_exact,
+    kill_group,
+    run_json,
+    tarrafa,
+    wait_until_kept,
+)
 
 
 @pytest.mark.long
@@ -51,3 +61,15 @@ def test_a_collection_is_over_while_another_one_runs(tmp_path):
             assert states == {"journey": "running", "little": "finished"}
         finally:
             kill_group(process)
+
+
+def test_what_was_archived_before_ctrl_c_can_be_searched_afterwards(tmp_path):
+    journey = a_journey(tmp_path, World(seed=3, hosts=20, pages=2000))
+    with journey.web:
+        process = journey.start(journey.write_collection())
+        wait_until_kept(journey, process, 100)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 130, said
+    told = run_json("status", "--data", journey.data.root)
+    assert told["index"]["behind_bytes"] == told["triples"]["behind_bytes"] == 0, said

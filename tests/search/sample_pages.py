@@ -43,7 +43,7 @@ class Asker:
     """Asks with the words of a `Question`, without saying `Question` each time."""
 
     def __init__(self, data: DataDirectory) -> None:
-        self.searcher = Searcher.open(data, patience_s=PATIENCE_S)
+        self.data, self.searcher = data, Searcher.open(data, patience_s=PATIENCE_S)
 
     def search(self, text: str, n: int = 10, offset: int = 0, **chosen: Any) -> SearchResult:
         return self.searcher.search(SearchRequest(text, n, offset, **chosen))

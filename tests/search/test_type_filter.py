@@ -14,6 +14,7 @@ from tarrafa.model import DeclaredEntity
 from tarrafa.parse.rdf.nquads import RDF_TYPE, StatementSet, iri, literal
 from tarrafa.search.query_builder import _days
 from tarrafa.server.jinja_environment import type_query
+from tarrafa.triples import ontology
 from tests.graph.archived_web import a_record, new_data, write
 from tests.search.sample_pages import Asker
 
@@ -132,3 +133,39 @@ def test_what_a_hit_declares_leads_to_pages_that_declare_it(asker):
     for hit in asker.search("festa", copies=True).hits:
         for thing in hit.declared:
             assert hit.title in {found.title for found in asker.search(type_query(thing.kind), copies=True).hits}
+
+
+TURTLE = """
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix s: <http://schema.org/> .
+s:Event rdfs:subClassOf s:Thing . <http://xmlns.com/foaf/0.1/Person> rdfs:subClassOf s:Person .
+s:Person rdfs:subClassOf s:Thing .
+"""
+
+
+def titles(asker: Asker, text: str) -> set[str]:
+    return {hit.title for hit in asker.search(text, copies=True).hits}
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "before"),
+    [
+        ("type:schema:Person", {"silva"}, set()),
+        ("type:Thing", EVENTS | {"silva"}, set()),
+        ("type:schema:Thing>=2026-05", {"may", "year"}, set()),
+        ("festa -type:schema:Thing", PAGES.keys() - EVENTS - {"silva"}, PAGES.keys()),
+        ("festa -type:schema:Person", PAGES.keys() - {"silva"}, PAGES.keys()),
+        ("type:foaf:Person", {"silva"}, {"silva"}),
+    ],
+)
+def test_a_type_is_also_every_class_below_it_by_the_ontology_in_force(asker, text, found, before):
+    data = asker.data
+    assert titles(asker, text) == before
+    ontology.folder_of(data).mkdir(exist_ok=True)
+    (ontology.folder_of(data) / "small.ttl").write_text(TURTLE)
+    ontology.path_of(data).write_text("enabled = true")
+    try:
+        assert titles(asker, text) == found, "of pages that were indexed before the ontology"
+    finally:
+        ontology.path_of(data).unlink()
+    assert titles(asker, text) == before

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tarrafa.archive import projection
+from tarrafa.archive.warc_reader import Cursor, visit_lengths
 from tarrafa.errors import ConfigError
 from tarrafa.parse.rdf.nquads import RDF_TYPE, Statement
 from tarrafa.runtime.data_dir import DataDirectory
@@ -18,7 +19,7 @@ from tarrafa.triples.entity_query import EntityCondition, EntityQuery
 from tarrafa.triples.entity_reader import EntityReader
 from tarrafa.triples.follower import TriplesFollower, apply_takedowns, catch_up, follow, rebuild
 from tarrafa.triples.ontology import Ontology
-from tarrafa.triples.status import behind
+from tarrafa.triples.status import behind, commits, triples_status
 from tests.graph.archived_web import FIRST_AT, new_data, write
 from tests.triples.sample_statements import FOAF, SCHEMA, a_page, a_person, books, contents, lives, statements
 from tests.wait import block_until
@@ -254,6 +255,37 @@ def _published(data: DataDirectory) -> set[str]:
         return set()
     with snapshot:
         return {str(quad) for quad in snapshot.store if "urn:tarrafa:rules" in str(quad)}
+
+
+def test_status_counts_the_pages_that_a_changed_ontology_still_has_to_reach(data, monkeypatch):
+    write(data, [a_page(url, 1, a_person("Ana")) for url in (A, B, C)])
+    catch_up(data)
+    archived = visit_lengths(data.archive)
+    assert outdated_and_commits(data, archived) == (0, True)
+    lay_in(data)
+    assert outdated_and_commits(data, archived) == (3, False), "nobody has read it yet"
+    monkeypatch.setattr(follower, "REWRITTEN_AT_ONCE", 1)
+    with TriplesFollower(data) as steps:
+        steps.load_ontology()
+        steps.rewrite_outdated(1.0)
+        steps.commit()
+    assert outdated_and_commits(data, archived) == (2, False)
+    catch_up(data)
+    assert outdated_and_commits(data, archived) == (0, True)
+    lay_in(data, "enabled = maybe\n")
+    catch_up(data)
+    assert outdated_and_commits(data, archived) == (0, True), "the former one stays in force"
+    ontology.path_of(data).unlink()
+    assert outdated_and_commits(data, archived) == (3, False)
+    rebuild(data)
+    assert outdated_and_commits(data, archived) == (0, True)
+
+
+def outdated_and_commits(data: DataDirectory, archived: Cursor) -> tuple[int, bool]:
+    """Pages that are outdated, and whether a crawl is complete as far as the triple store is concerned."""
+    shown = triples_status(data)
+    assert shown is not None
+    return shown.outdated, commits(data, archived) is not None
 
 
 # -- sudden deaths -----------------------------------------------------------------------------------------------------

@@ -122,6 +122,11 @@ def _print_triples_state(shown: TriplesStatus | None) -> None:
     has = "1 page has" if shown.full == 1 else f"{shown.full:,} pages have"
     full = f"; {has} {STATEMENTS_MAX:,}, the rest is left out" if shown.full else ""
     console.print(f"triple store: {what}{behind}{full}")
+    if shown.outdated:
+        console.print(
+            f"the ontology has changed: {shown.outdated:,} of {shown.pages:,} pages are still to be processed again"
+            " (a running `tarrafa crawl` or `tarrafa node` does so)"
+        )
 
 
 def top(

@@ -19,6 +19,7 @@ from tarrafa.errors import DataError, DiskFull, data_error_from_os
 
 DATA_FORMAT = 1
 FREE_BYTES_MIN = 32 << 20  # below this we stop before the disk is full
+LOST_AND_FOUND = "lost+found"  # in the root of a mounted file system
 SOCKET_PATH_MAX = 100  # sun_path holds 108 bytes
 
 
@@ -83,14 +84,25 @@ class DataDirectory:
         try:
             if self.version.exists():
                 self.check_version()
-            elif self.root.exists() and any(p.name != "lock" for p in self.root.iterdir()):
+            elif self.root.exists() and not all(map(self._is_prepared, self.root.iterdir())):
                 raise DataError(f"{self.root}: not empty, and no Tarrafa data directory; use another --data directory")
-            for folder in (self.logs, self.archive, self.index, self.graph, self.triples, self.cursors):
+            for folder in (*self._folders, self.logs):
                 folder.mkdir(parents=True, exist_ok=True)
             if not self.version.exists():
                 write_atomically(self.version, f"{DATA_FORMAT}\n".encode())
         except OSError as error:
             raise data_error_from_os(error, self.root) from None
+
+    @property
+    def _folders(self) -> tuple[Path, ...]:
+        return self.archive, self.index, self.graph, self.triples, self.cursors
+
+    def _is_prepared(self, path: Path) -> bool:
+        """Whether a new data directory may have this in it: an empty folder of ours, such as a mounted disk."""
+        if path.name in ("lock", LOST_AND_FOUND):
+            return True
+        is_ours = path.name in {folder.relative_to(self.root).parts[0] for folder in self._folders}
+        return is_ours and path.is_dir() and all(one.name == LOST_AND_FOUND for one in path.iterdir())
 
     def check_space(self) -> None:
         free = shutil.disk_usage(self.root).free

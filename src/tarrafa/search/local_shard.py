@@ -68,6 +68,7 @@ from tarrafa.search.snippet import make_snippet
 from tarrafa.search.spelling import similar_words
 from tarrafa.search.vocabulary import WORDS_MAX, VocabularyCache
 from tarrafa.takedown import NO_TAKEDOWNS, CurrentTakedowns, TakedownSet
+from tarrafa.triples.ontology import CurrentSubclasses
 
 LOCAL_SHARD_NAME = "here"
 SNAPSHOTS_KEPT_MAX = 8
@@ -154,6 +155,7 @@ class LocalShard:
         self._graph: GraphReader | None = None
         self._curation = Curation(data)
         self._withheld = ExclusionFilter(data)
+        self._subclasses = CurrentSubclasses(data)
         self._snapshots = KeptSnapshots[IndexSnapshot](SNAPSHOTS_KEPT_MAX)
         self._thread = threading.local()
 
@@ -283,7 +285,7 @@ class LocalShard:
         self, request: SearchRequest, rules: CurationRules, local: TermStatistics, overall: TermStatistics
     ) -> QueryBuilder:
         linking = partial(self._linking, collection=request.collection)
-        return QueryBuilder(local, overall, linking, rules.synonyms)
+        return QueryBuilder(local, overall, linking, rules.synonyms, self._subclasses)
 
     def _query_in_context(
         self, request: SearchRequest, overall: ShardStatistics

@@ -39,6 +39,7 @@ CLOSE_SHARE = 0.005  # mean lengths that differ by less are treated as equal: a 
 Terms = tuple[str, ...]
 FindLinkingPages = Callable[[str], Iterable[UrlId]]  # the pages that link to a URL
 FindSynonyms = Callable[[str], tuple[str, ...]]  # the synonyms of a word or phrase
+FindSubclasses = Callable[[str], Iterable[str]]  # the classes below a class
 
 
 class TermStatistics(Protocol):
@@ -51,6 +52,10 @@ class TermStatistics(Protocol):
 
 
 def no_synonyms(word: str) -> tuple[str, ...]:
+    return ()
+
+
+def no_subclasses(kind: str) -> tuple[str, ...]:
     return ()
 
 
@@ -72,10 +77,11 @@ class QueryBuilder:
         overall: TermStatistics,
         linking: FindLinkingPages,
         synonyms: FindSynonyms = no_synonyms,
+        subclasses: FindSubclasses = no_subclasses,
     ) -> None:
         self._local, self._overall = local, overall
         self._here, self._everywhere = local.written, overall.written
-        self._linking, self._synonyms = linking, synonyms
+        self._linking, self._synonyms, self._subclasses = linking, synonyms, subclasses
 
     def build(
         self,
@@ -162,7 +168,9 @@ class QueryBuilder:
 
     def _must_not(self, group: QueryGroup) -> list[tuple[Occur, TantivyQuery]]:
         never = group.with_sign(Sign.MUST_NOT)
-        without_synonyms = QueryBuilder(self._local, self._overall, self._linking) if never else self
+        without_synonyms = self
+        if never:
+            without_synonyms = QueryBuilder(self._local, self._overall, self._linking, subclasses=self._subclasses)
         return [(Occur.MustNot, clause) for node in never if (clause := without_synonyms._node(node)) is not None]
 
     def _group(self, group: QueryGroup) -> TantivyQuery:
@@ -255,12 +263,15 @@ class QueryBuilder:
             return _between(int(value), None) if name == "after" else _between(None, int(value) - 1)
         if name == "filetype" and value.endswith("/*"):
             return TantivyQuery.regex_query(schema.SCHEMA, schema.TYPE, _literal(value[:-1]) + ".*")
+        return self._declaring(value) if name == "type" else TantivyQuery.term_query(schema.SCHEMA, FIELDS[name], value)
+
+    def _declaring(self, value: str) -> TantivyQuery:
+        """The pages that declare an entity of a class or of one below it by the ontology, perhaps with a day."""
         kind, _, day = value.partition(" ")
-        return (
-            _entity_query(kind, day)
-            if name == "type" and day
-            else TantivyQuery.term_query(schema.SCHEMA, FIELDS[name], value)
-        )
+        kinds = [kind, *(below for below in self._subclasses(kind) if self._local.frequency(schema.KIND, below))]
+        if day:
+            return _any([_entity_query(one, day) for one in kinds])
+        return TantivyQuery.term_set_query(schema.SCHEMA, schema.KIND, kinds)
 
     def _in_field(self, field: str, alternatives: Iterable[Terms]) -> TantivyQuery | None:
         clauses = self._weighed(field, alternatives)
@@ -296,7 +307,6 @@ FIELDS = {
     "host": schema.HOST,
     "lang": schema.LANGUAGE,
     "filetype": schema.TYPE,
-    "type": schema.KIND,
 }
 
 

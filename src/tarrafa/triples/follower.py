@@ -12,6 +12,7 @@ every durable record is committed and published, in every part that is kept here
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from types import TracebackType
 
 import msgspec
@@ -164,10 +165,13 @@ class TriplesFollower:
         if at_once or not self._published_at or now - self._published_at >= PUBLISH_EVERY_S:
             publish(self._store, self._data)
             self._shown, self._published_at = self._commits, now
-            try:
-                write_atomically(status.published_commit_path(self._data), f"{self._commits}\n".encode(), durable=False)
-            except OSError as error:
-                raise data_error_from_os(error, status.published_commit_path(self._data)) from None
+            self._write_file(status.published_commit_path(self._data), f"{self._commits}\n")
+
+    def _write_file(self, path: Path, text: str) -> None:
+        try:
+            write_atomically(path, text.encode(), durable=False)
+        except OSError as error:
+            raise data_error_from_os(error, path) from None
 
     # -- inference -------------------------------------------------------------------------------------------------
 
@@ -178,7 +182,12 @@ class TriplesFollower:
         seen = ontology.files_state(self._data)
         if seen == self._ontology_seen:
             return
-        self._ontology_seen, pages = seen, self._pages
+        self._apply_ontology()
+        self._ontology_seen = seen
+        self._write_file(status.ontology_state_path(self._data), repr(seen))
+
+    def _apply_ontology(self) -> None:
+        pages = self._pages
         try:
             found = ontology.read_ontology(self._data)
         except ConfigError as error:

@@ -19,6 +19,7 @@ import logging
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -27,7 +28,7 @@ from xxhash import xxh3_128_hexdigest
 
 from tarrafa.errors import ConfigError
 from tarrafa.parse.rdf.nquads import RDF_TYPE, Statement, iri_of
-from tarrafa.parse.rdf.prefixes import normalize_iri
+from tarrafa.parse.rdf.prefixes import normalize_iri, vocabulary_of
 from tarrafa.runtime.data_dir import DataDirectory, file_fingerprint
 from tarrafa.triples.sparql_check import mentions_service
 
@@ -99,6 +100,35 @@ class Ontology(msgspec.Struct, frozen=True):
 
 
 EMPTY_ONTOLOGY = Ontology()
+
+
+class CurrentSubclasses:
+    """The classes below a class by the ontology in force, as the index names classes (`parse/rdf/entity.py`). A changed
+    file counts from the next call on; while it is invalid, the former ontology stays in force.
+    """
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data = data
+        self._seen: object = None
+        self._below: dict[str, list[str]] = {}
+
+    def __call__(self, kind: str) -> list[str]:
+        """The IRIs of the classes below a class, in lower case. The class is an IRI in lower case, or `:name`."""
+        seen = files_state(self._data)
+        if seen != self._seen:
+            with suppress(ConfigError):
+                self._below = _subclasses(read_ontology(self._data).classes)
+            self._seen = seen
+        return self._below.get(kind, [])
+
+
+def _subclasses(classes: Ancestors) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, above in classes.items():
+        for one in above:
+            for kind in (one, f":{one[len(vocabulary_of(one)) :]}"):
+                found.setdefault(kind.lower(), []).append(name.lower())
+    return found
 
 
 # -- the files ---------------------------------------------------------------------------------------------------------

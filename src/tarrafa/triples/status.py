@@ -15,15 +15,17 @@ from tarrafa.archive.warc_reader import Cursor, visit_lengths
 from tarrafa.index import shards
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import rows
-from tarrafa.triples import storage
+from tarrafa.triples import ontology, storage
 
 
 class TriplesPartProgress(NamedTuple):
-    """The progress of the follower of a part: its cursor, its commits, and whether pages have to be written again."""
+    """The progress of the follower of a part: its cursor, its commits, and how many pages have to be written again
+    under a changed ontology; all of them, until the follower has read the change.
+    """
 
     cursor: Cursor
     commits: int = 0
-    outdated: bool = False
+    outdated: int = 0
 
 
 def behind(data: DataDirectory) -> int:
@@ -35,14 +37,16 @@ def behind(data: DataDirectory) -> int:
     upto, parts = visit_lengths(data.archive), shards.parts(data)
     found = [part_progress(part) for part in parts]
     unread = unread_bytes(upto, [one.cursor for one in found])
-    unseen = sum((one.commits != published_commit(part)) + one.outdated for part, one in zip(parts, found, strict=True))
-    return unread + unseen
+    unseen = [one.commits != published_commit(part) for part, one in zip(parts, found, strict=True)]
+    return unread + sum(unseen) + sum(one.outdated > 0 for one in found)
 
 
 def commits(data: DataDirectory, until: Cursor) -> list[int] | None:
-    """The commits of all parts, once they cover the archive as it was at some moment; None: they do not yet."""
+    """The commits of all parts, once they cover the archive as it was at some moment, under the ontology in force;
+    None: they do not yet.
+    """
     found = [part_progress(part) for part in shards.parts(data)]
-    if unread_bytes(until, [one.cursor for one in found]):
+    if unread_bytes(until, [one.cursor for one in found]) or any(one.outdated for one in found):
         return None
     return [one.commits for one in found]
 
@@ -67,9 +71,21 @@ def part_progress(part: DataDirectory) -> TriplesPartProgress:
     with storage.database_file(part).reading() as connection:
         found = read_cursor(connection)
         commits = rows(connection, "SELECT coalesce(max(commits), 0) FROM commits")[0][0]
-        outdated = rows(connection, "SELECT count(*) FROM (SELECT 1 FROM pages WHERE ontology < (SELECT"
-                        " generation FROM ontology) LIMIT 1)")[0][0]  # fmt: skip
-    return TriplesPartProgress(found, commits, bool(outdated))
+        outdated = "" if is_ontology_read(part) else " OR true"
+        counted = f"SELECT count(*) FROM pages WHERE ontology < (SELECT generation FROM ontology){outdated}"  # noqa: S608
+        return TriplesPartProgress(found, commits, rows(connection, counted)[0][0])
+
+
+def is_ontology_read(part: DataDirectory) -> bool:
+    """Whether the follower of a part has read the ontology as its files are now."""
+    try:
+        return ontology_state_path(part).read_text() == repr(ontology.files_state(part))
+    except (OSError, UnicodeDecodeError):
+        return not ontology.path_of(part).exists()
+
+
+def ontology_state_path(part: DataDirectory) -> Path:
+    return part.triples / "ontology_read"
 
 
 def published_commit_path(data: DataDirectory) -> Path:
@@ -95,6 +111,7 @@ class TriplesStatus(msgspec.Struct, frozen=True):
     inferred: int
     things: int
     behind_bytes: int
+    outdated: int = 0  # pages that have to be written again under a changed ontology
     full: int = 0
 
 
@@ -108,4 +125,6 @@ def triples_status(data: DataDirectory) -> TriplesStatus | None:
         with storage.database_file(part).reading() as connection:
             for name, value in rows(connection, "SELECT name, value FROM totals"):
                 sums[name] += value
-    return TriplesStatus(**sums, behind_bytes=behind(data))
+    outdated = [part_progress(part).outdated for part in there]
+    behind_bytes = max(0, behind(data) - sum(count > 0 for count in outdated))
+    return TriplesStatus(**sums, behind_bytes=behind_bytes, outdated=sum(outdated))

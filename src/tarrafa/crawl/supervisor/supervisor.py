@@ -39,6 +39,7 @@ from tarrafa.runtime.terminal import print_note
 
 STOPPED_REASON = message("stopped; `tarrafa crawl FILE`, or `tarrafa resume` beside a node, goes on where it was")
 PAUSE_TIMEOUT_S = 5.0
+CATCH_UP_S_MAX = 10.0  # after Ctrl-C
 WAIT_S = 15.0
 SETTLE_S_MAX = 30.0
 ROOTS_PER_CALL = 4_000
@@ -150,17 +151,33 @@ class Supervisor:
         return [*(self._followers.children if follows else ()), *self._workers]
 
     async def _shut_down(self) -> None:
-        """Stop workers, which return their hosts, and followers; the frontier server last."""
+        """Stop workers, which return their hosts, and followers when they have caught up; the frontier server last."""
         self._processes.stop_restarts()
         self._closing.close()
         if not self._lasting:
             with contextlib.suppress(FrontierError, TimeoutError):
                 await asyncio.wait_for(self._pause_running_collections(), PAUSE_TIMEOUT_S)
+        await self.stop_children(self._workers)
+        await self._wait_for_followers()
         await self._processes.terminate()
         await self.frontier_link.close()
         await self._processes.close()
         if self._lock is not None:
             self._lock.close()
+
+    async def _wait_for_followers(self) -> None:
+        """Let the last records reach index, graph and triple store, for some seconds. A second Ctrl-C ends it."""
+        is_possible = self._failure is None and all(child.is_running for child in self._followers.children)
+        if not is_possible or self._followers.are_caught_up():
+            return
+        self._print_line(f"the last pages become searchable, in {CATCH_UP_S_MAX:g} s at most (Ctrl-C ends at once)")
+        until = boottime() + CATCH_UP_S_MAX
+        with contextlib.suppress(asyncio.CancelledError, TarrafaError):
+            while boottime() < until:
+                await asyncio.sleep(TICK_S)
+                if self._followers.are_caught_up():
+                    return
+            self._print_line("the last pages are not searchable yet; the next start continues")
 
     async def _pause_running_collections(self) -> None:
         """Pause them with a reason: the state then shows that the crawl was left on purpose, or why it had to end."""
