@@ -72,8 +72,8 @@ from tarrafa.triples.ontology import CurrentSubclasses
 
 LOCAL_SHARD_NAME = "here"
 SNAPSHOTS_KEPT_MAX = 8
-RERANKED_SHARE = 2  # matches read at first for each one wanted: of 50,000 pages, enough for nine queries in ten
-RERANKED_MAX = RERANKED_SHARE * MATCHES_MAX  # matches of one shard whose present scores are computed: 10 ms
+RERANKED_SHARE = 2  # matches read at first for each one wanted; what is enough for how many queries: decision 0116
+RERANKED_MAX = RERANKED_SHARE * MATCHES_MAX  # matches of one shard whose present scores are computed
 RERANKED_TIMES = 3  # how many times as many matches are read when the first ones do not suffice
 LINKING_MAX = 10_000  # results of `link:`
 VOCABULARY_WAIT_S = 0.05  # for a vocabulary that is still being read
