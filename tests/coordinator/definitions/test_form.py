@@ -102,7 +102,7 @@ def test_what_only_a_file_can_say_stays_as_it_was_when_the_rest_is_edited() -> N
 
 BAD = [
     ("name", "", "name is missing"),
-    ("name", "A b", "name: 'A b' may hold"),
+    ("name", "A b", "name: 'A b' must begin with a-z or 0-9"),
     ("roots", "", "roots: at least one URL or host name is needed"),
     ("roots", "a.br\nnot a url", "roots[1]: not an http(s) URL or a host name: 'not a url'"),
     ("roots", "ftp://a.br/", "roots[0]: not an http(s) URL"),

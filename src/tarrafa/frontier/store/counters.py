@@ -17,7 +17,7 @@ class Bucket:
     BYTES = "bytes"  # of documents received
     REQUESTS_BEFORE = "requests before"  # this run began
     VISITS_BEFORE = "visits before"
-    ENDED = "ended"  # when the collection last stopped running, in seconds; an import forgets it
+    ENDED = "ended"  # when the collection last stopped running, in seconds
     # Pages that are kept fresh: visits to them, changes found, their change rates, visits handed out now, and revisits
     # that the budget was charged for.
     REVISITS, CHANGES, RATES, REVISITS_OUT, REVISITS_PAID = "revisits", "changes", "rates", "again", "paid"
@@ -35,7 +35,7 @@ class Bucket:
 # Buckets that count events, and beginnings of their names; the other buckets count what is there now.
 EVENTS = (
     Bucket.VISITS, Bucket.REQUESTS, Bucket.BYTES, Bucket.REQUESTS_BEFORE, Bucket.VISITS_BEFORE, Bucket.REVISITS,
-    Bucket.CHANGES, Bucket.REVISITS_PAID, Bucket.WAS_FULL,
+    Bucket.CHANGES, Bucket.REVISITS_PAID, Bucket.WAS_FULL, Bucket.ENDED,
 )  # fmt: skip
 EVENT_KINDS = ("status:", "type:")
 # Counters that decisions depend on.

@@ -14,6 +14,7 @@ from tarrafa.frontier.messages import (
     UrlStatusFacts,
     WorkerLeaseStatus,
 )
+from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.lookup import HOSTS_SHOWN, SAMPLES_SHOWN
 from tarrafa.frontier.transfer.host_export import ExportCatalogue
 from tarrafa.model import HostId
@@ -85,7 +86,7 @@ def merge_catalogues(found: list[ExportCatalogue]) -> ExportCatalogue:
         counters = defaultdict(int, image.counters)
         for there in (one for other in others for one in other.collections if one.name == image.name):
             for bucket, count in there.counters.items():
-                counters[bucket] += count
+                counters[bucket] = max(counters[bucket], count) if bucket == Bucket.ENDED else counters[bucket] + count
         collections.append(replace(image, counters=dict(counters)))
     return ExportCatalogue(collections, first.suffixes, first.deleted)
 
