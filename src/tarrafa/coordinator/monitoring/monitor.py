@@ -35,7 +35,7 @@ from tarrafa.coordinator.store import CollectionRun, CollectionSample, Coordinat
 from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, time_left_s
 from tarrafa.errors import Unreachable
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
-from tarrafa.i18n import Message
+from tarrafa.i18n import Message, message
 from tarrafa.parse.url import host_name
 from tarrafa.runtime.heartbeat import VisitSample
 
@@ -170,7 +170,7 @@ class Monitor:
     def current_snapshot(self) -> SystemSnapshot:
         """The snapshot; `Unreachable` if the frontier has never answered."""
         if self.overview.current is None:
-            raise Unreachable("the frontier has not answered yet")
+            raise Unreachable(message("the frontier has not answered yet"))
         return self.snapshot()
 
     def snapshot(self) -> SystemSnapshot:

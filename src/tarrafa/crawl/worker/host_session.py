@@ -32,13 +32,15 @@ from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.fetch.robots import RobotsTxt
 from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, NextVisits, VisitReport
-from tarrafa.model import BUSY, UNREACHED, HostId, Status, UrlRole, Visit
+from tarrafa.i18n import message
+from tarrafa.model import BUSY, UNREACHED, HostId, Status, UrlRole, Visit, host_trouble
 from tarrafa.parse.url import host_name
 
 WANTED_MAX = 1_024
 AHEAD_S, AHEAD_MAX = 1.0, 256  # visits to have in hand: as many as the host takes in that time
 HEAVY_BYTES = 4 << 20  # such documents are decoded and parsed a few at a time
 TURN_VISITS, TURN_S_MIN = 50, 5.0  # then other hosts may take its place
+ERROR_CHARS_MAX = 200
 TURN_S = 300.0  # then robots.txt is read again
 
 
@@ -338,7 +340,7 @@ class HostSession:
             self._overload.note_overload()
             return True
         if unreached or response.status in BUSY:
-            why = f"{int(response.status)} {response.error}"  # read by `model.host_trouble`
+            why = host_trouble(response.status, response.error)
             self.requests.back_off(done.record.outcome.retry_after_s, why)
             return False
         self.pacing.note_success()
@@ -362,7 +364,7 @@ class HostSession:
             )
         except Exception as error:
             traceback.print_exc()
-            why = f"{type(error).__name__}: {error}"
+            why = message("the parser failed: {error}", error=f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX])
             return refuse_visit(visit, self.collection.name, Status.HOSTILE, at, why, requested=True)
 
     async def _parse(

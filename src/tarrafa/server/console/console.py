@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Mount
 
 from tarrafa.coordinator.audit import LINES_PER_PAGE, LINES_PER_PAGE_MAX, AuditPage
 from tarrafa.errors import Busy
-from tarrafa.i18n import ENGLISH
+from tarrafa.i18n import ENGLISH, message
 from tarrafa.server.api.openapi import openapi_document, schema_summary
 from tarrafa.server.api.problem_details import API_PATH, problem_response, status_and_message
 from tarrafa.server.api.public_routes import documented_routes
@@ -88,8 +88,8 @@ class Console:
             GuardedRoute("GET", f"{audit}.json", admin, self._audit_json),
         ]
         self.api.routes += [
-            ApiRoute("GET", "/me", "The authenticated user", viewer, self._current_user),
-            ApiRoute("GET", "/audit", "The audit log", admin, self._audit),
+            ApiRoute("GET", "/me", message("The authenticated user"), viewer, self._current_user),
+            ApiRoute("GET", "/audit", message("The audit log"), admin, self._audit),
         ]
 
     def add(self, *routes: GuardedRoute) -> None:

@@ -15,6 +15,7 @@ from tarrafa.frontier.postgres.database_connection import PATIENCE_S, DatabaseCo
 from tarrafa.frontier.postgres.database_session import DatabaseSession
 from tarrafa.frontier.postgres.operations.lease_calls import LeaseCalls
 from tarrafa.frontier.store.leases import LeaseClock
+from tarrafa.i18n import Message, message
 from tarrafa.model import HostId
 
 RETRY_AFTER_S = 5.0
@@ -59,7 +60,7 @@ class PostgresShard:
         self.where, self._dsn, self._settings = describe_dsn(dsn), dsn, settings
         self._thread = ThreadPoolExecutor(1, "frontier")
         self._away_until = 0.0
-        self.trouble = ""  # why the last call failed
+        self.trouble: Message | str = ""  # why the last call failed
         self._server: PostgresServer | None = None
         self._expected_id = ""  # empty: not known yet
 
@@ -105,14 +106,14 @@ class PostgresShard:
     ) -> T:
         """Run in the calling thread."""
         if self.is_one_of_several and self.is_away:
-            raise ShardUnreachable(f"{self.where}: is away")
+            raise ShardUnreachable(message("{server}: is away", server=self.where))
         try:
             result = work(self.connect(), *positional, **named)
         except Unreachable as error:
             if not self.is_one_of_several:
                 raise
-            self._away_until, self.trouble = boottime() + RETRY_AFTER_S, str(error)
-            raise ShardUnreachable(str(error)) from None
+            self._away_until, self.trouble = boottime() + RETRY_AFTER_S, error.message
+            raise ShardUnreachable(error.message) from None
         self.trouble = ""
         return result
 
