@@ -54,12 +54,19 @@ Value = str | int | float | Message
 
 
 def message(text: str, /, **values: Value) -> Message:
-    return Message(text, values)
+    return Message(text, {name: _plain(value) for name, value in values.items()})
 
 
 def messages(one: str, many: str, /, count: int, **values: Value) -> Message:
     """A message whose form depends on a count: `messages("{count} page", "{count} pages", 7)`."""
-    return Message(one, {"count": count, **values}, many)
+    return Message(one, {"count": count, **{name: _plain(value) for name, value in values.items()}}, many)
+
+
+def _plain(value: Value) -> Value:
+    """A value that can be encoded: of a type of its own, such as `config.Seconds`, the number or text itself."""
+    if type(value) in (str, int, float, Message):
+        return value
+    return next(kind(value) for kind in (int, float, str) if isinstance(value, kind))
 
 
 def joined(parts: Sequence[Message | str], separator: str = "; ") -> Message | str:

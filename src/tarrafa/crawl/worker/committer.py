@@ -62,7 +62,13 @@ class VisitRecorder:
         except (UnicodeError, ValueError, TypeError) as error:  # the page's content cannot be encoded
             traceback.print_exc()
             name, now = session.collection.name, self._clock.now()
-            done = refuse_visit(done.visit, name, Status.HOSTILE, now, type(error).__name__)
+            done = refuse_visit(
+                done.visit,
+                name,
+                Status.HOSTILE,
+                now,
+                message("it cannot be archived ({error})", error=type(error).__name__),
+            )
             self._writer.append(done.record, None)
         return done
 

@@ -61,10 +61,12 @@ class CurrentUser(msgspec.Struct, frozen=True):
 class AuditParams(msgspec.Struct, frozen=True):
     """The requested lines of the audit log."""
 
-    before: Annotated[int, Meta(ge=0, le=1 << 53, description="only lines with a smaller number; 0: the latest")] = 0
-    n: Annotated[int, Meta(ge=1, le=LINES_PER_PAGE_MAX, description="how many")] = LINES_PER_PAGE
-    who: Annotated[str, Meta(max_length=100, description="only of this one")] = ""
-    subject: Annotated[str, Meta(max_length=500, description="only about this")] = ""
+    before: Annotated[
+        int, Meta(ge=0, le=1 << 53, description=str(message("only lines with a smaller number; 0: the latest")))
+    ] = 0
+    n: Annotated[int, Meta(ge=1, le=LINES_PER_PAGE_MAX, description=str(message("how many")))] = LINES_PER_PAGE
+    who: Annotated[str, Meta(max_length=100, description=str(message("only of this one")))] = ""
+    subject: Annotated[str, Meta(max_length=500, description=str(message("only about this")))] = ""
 
 
 class Console:

@@ -45,8 +45,8 @@ DecisionVerb = Literal["accept", "reject"]
 class SuggestionsParams(msgspec.Struct, frozen=True):
     """The page of the waiting suggestions."""
 
-    offset: Annotated[int, Meta(ge=0, le=WAITING_MAX, description="how many to skip")] = 0
-    n: Annotated[int, Meta(ge=1, le=LISTED_MAX, description="how many")] = LISTED_MAX
+    offset: Annotated[int, Meta(ge=0, le=WAITING_MAX, description=str(message("how many to skip")))] = 0
+    n: Annotated[int, Meta(ge=1, le=LISTED_MAX, description=str(message("how many")))] = LISTED_MAX
 
 
 class SuggestionsSwitch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
