@@ -37,10 +37,6 @@ class ExclusionFilter:
             made = self._made = (orders, blocked, exclusion_clauses(orders, blocked))
         return made[2]
 
-    def refuse(self, url: str) -> None:
-        """Raise `errors.PageTakenDown` if the requested page is taken down."""
-        self._taken_down.raise_if_taken_down(url)
-
 
 def exclude(query: TantivyQuery, clauses: list[QueryClause]) -> TantivyQuery:
     """The query without the pages that must not be shown."""
