@@ -4,7 +4,7 @@ Promises: a shard that does not answer is named and asked no more, and the other
 answers, that is an error. The result has the same candidates, in the same blocks, as one index with all documents, up
 to the last digits of scores. Every shard returns its matches in the order of their scores. They are merged, the first
 shard's first among equals, and cut into blocks of BLOCK_MATCHES (`merge_blocks`). Copies are grouped (`duplicates`),
-and within a block a site's surplus pages move back (`site_crowding`). Further blocks follow for later pages of results,
+and within a block a site's surplus pages move back (`site_diversity`). Further blocks follow for later pages of results,
 or when grouping left too few hits. A longer result of the same shards begins with the shorter one: pages of results are
 consistent.
 
@@ -47,7 +47,7 @@ from tarrafa.search.request import (
     Sort,
     sum_statistics,
 )
-from tarrafa.search.site_crowding import demote_crowded_sites
+from tarrafa.search.site_diversity import diversify_sites
 
 Answer = TypeVar("Answer")
 
@@ -190,7 +190,7 @@ class ScatterGather:
                 before = len(groups.all)
                 groups.add(rank_block(found[start : start + BLOCK_MATCHES]))
                 if self._is_crowded():
-                    groups.all[before:] = demote_crowded_sites(groups.all[before:])
+                    groups.all[before:] = diversify_sites(groups.all[before:])
                 if len(groups.all) >= enough:
                     return total - groups.looked + len(groups.all), groups
             if limit >= min(total, MATCHES_MAX):

@@ -1,4 +1,4 @@
-"""Site crowding: one site does not fill the first page of results.
+"""Site diversity: one site does not crowd the first page of results.
 
 Within a block of hits, a site's third page and those after it move behind the pages of other sites, and score no more
 than those: no page is hidden, the first page of results shows several sites, and hits are in the order of their scores
@@ -14,7 +14,7 @@ from tarrafa.search.duplicates import DuplicateGroup, RankedCandidate
 HITS_PER_SITE = 2  # hits of one site that keep their place in a block
 
 
-def demote_crowded_sites(groups: list[DuplicateGroup]) -> list[DuplicateGroup]:
+def diversify_sites(groups: list[DuplicateGroup]) -> list[DuplicateGroup]:
     """The groups of a block: the third one of a site and those after it behind the others, with a score that is no
     higher than that of the last one before them.
     """
