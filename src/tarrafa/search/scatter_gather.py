@@ -4,7 +4,7 @@ Promises: a shard that does not answer is named and asked no more, and the other
 answers, that is an error. The result has the same candidates, in the same blocks, as one index with all documents, up
 to the last digits of scores. Every shard returns its matches in the order of their scores. They are merged, the first
 shard's first among equals, and cut into blocks of BLOCK_MATCHES (`merge_blocks`). Copies are grouped (`duplicates`),
-and within a block a site's surplus pages move back (`site_diversity`). Further blocks follow for later pages of results,
+and in a block a site's surplus pages move back (`site_diversity`). Further blocks follow for later pages of results,
 or when grouping left too few hits. A longer result of the same shards begins with the shorter one: pages of results are
 consistent.
 
