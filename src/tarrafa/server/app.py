@@ -39,15 +39,16 @@ from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.remote_shard import PATH as SHARD_PATH
 from tarrafa.search.searcher import Searcher
-from tarrafa.server.api.problem_details import API_PATH
 from tarrafa.server.assets import StaticAssets
-from tarrafa.server.auth.authentication import AccessLevel, Authenticator
+from tarrafa.server.auth.authentication import Authenticator
 from tarrafa.server.auth.request_origin import NO_PROXIES
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute, check_all_guarded, guard_routes
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, check_all_guarded, guard_routes
 from tarrafa.server.console.console import Console, api_error_response
 from tarrafa.server.crawler_api import PATH as CRAWLERS_PATH
 from tarrafa.server.entities.routes import EntityRoutes
-from tarrafa.server.page_responses import Forbidden, PageResponses, json_response
+from tarrafa.server.error_status import API_PATH, Forbidden
+from tarrafa.server.page_responses import PageResponses, json_response
 from tarrafa.server.page_site_routes import PageSiteRoutes
 from tarrafa.server.rate_limit import RateLimit, RateLimitMiddleware
 from tarrafa.server.search.query_log import QueryLog, query_report

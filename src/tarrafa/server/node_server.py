@@ -20,8 +20,8 @@ from tarrafa.search.searcher import Searcher
 from tarrafa.server.api.collection_routes import CollectionRoutes
 from tarrafa.server.api.dry_run_routes import DryRunRoutes
 from tarrafa.server.api.node_host_routes import NodeHostRoutes
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 from tarrafa.server.console.collection_form import CollectionFormPages
 from tarrafa.server.console.collection_pages import CollectionPages
 from tarrafa.server.console.console import Console

@@ -20,9 +20,10 @@ from tarrafa.errors import ConfigError
 from tarrafa.runtime.token import Token
 from tarrafa.server.app import create_app
 from tarrafa.server.auth import passwords
-from tarrafa.server.auth.authentication import AccessLevel, Authenticator
+from tarrafa.server.auth.authentication import Authenticator
 from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
-from tarrafa.server.auth.role_and_csrf_guard import GuardedRoute, RouteGuard, check_all_guarded, safe_redirect_path
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import RouteGuard, check_all_guarded, safe_redirect_path
 from tarrafa.server.auth.sessions import IDLE_S
 from tarrafa.server.console.console import Console
 from tests.server.console.example_console import ADMIN, TOKEN, VIEWER, ExampleSite, SteppedClock

@@ -13,8 +13,7 @@ from starlette.routing import BaseRoute, Mount
 
 from tarrafa.runtime.token import Token
 from tarrafa.server.app import create_app
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import GuardedRoute
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.console.labels import AUDIT_ACTIONS
 from tarrafa.server.internal.node_endpoint import create_node_app as create_joined_app
 from tests.server.console.coordinator_site import NAME, NODE, CoordinatorSite, a_table, contents

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from tarrafa import __version__
+from tarrafa.server.api.api_route import API_BASE, PARAM_CHARS_MAX, ApiRegistry, ApiRoute, DocumentedRoute
 from tarrafa.server.api.problem_details import MEDIA_TYPE, Problem
-from tarrafa.server.api.route_registry import API_BASE, PARAM_CHARS_MAX, ApiRegistry, ApiRoute, DocumentedRoute
-from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.required_role import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import CSRF_HEADER
 
 OPENAPI_VERSION = "3.1.0"

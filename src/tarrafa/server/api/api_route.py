@@ -20,9 +20,9 @@ from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
 from tarrafa.i18n import ENGLISH, message
-from tarrafa.server.api.problem_details import API_PATH, RequestRefused
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
+from tarrafa.server.error_status import API_PATH, RequestRefused
 
 API_VERSION = "v1"
 API_BASE = f"{API_PATH}/{API_VERSION}"
