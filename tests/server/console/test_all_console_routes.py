@@ -12,7 +12,7 @@ import pytest
 from starlette.routing import BaseRoute, Mount
 
 from tarrafa.runtime.token import Token
-from tarrafa.server.app import create_app
+from tarrafa.server.app import SiteSettings, create_app
 from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.console.labels import AUDIT_ACTIONS
 from tarrafa.server.internal.node_endpoint import create_node_app as create_joined_app
@@ -206,7 +206,8 @@ def everything(furnished: CoordinatorSite) -> set[str]:
     nodes = create_joined_app(
         furnished.home.coordinator.nodes, Token(TOKEN.encode()), furnished.home.make_join_response, time.time
     )
-    app = create_app(furnished.data, furnished.home.overview, console=furnished.console, nodes=nodes)
+    settings = SiteSettings(status=furnished.home.overview, console=furnished.console, nodes=nodes)
+    app = create_app(furnished.data, settings)
     return set(all_paths(app.routes))
 
 
