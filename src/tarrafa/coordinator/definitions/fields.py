@@ -96,9 +96,7 @@ FIELD_LABELS = {  # label, help
     "roots": (_("Roots"), _("URLs or host names where the crawl begins, one per line; they are always in scope")),
     "scope.hosts": (
         _("Hosts in scope"),
-        _(
-            "one pattern per line: a.br that host, *.a.br all below it but not a.br itself, * all; empty: the roots' hosts"
-        ),
+        _("one pattern per line: a.br that host, *.a.br all below it but not itself, * all; empty: the roots' hosts"),
     ),
     "scope.include": (
         _("Only these URLs"),
