@@ -28,7 +28,7 @@ from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.model import HostId, Outcome, Status, Visit
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tarrafa.simulate.matplotlib_plots import Series, draw_lines
 from tarrafa.testweb.oracle import expected_response as truth_of
 from tarrafa.testweb.render.robots_sitemaps import is_allowed

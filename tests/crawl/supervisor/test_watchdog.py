@@ -26,7 +26,7 @@ from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import HeartbeatListener, ProcessHeartbeat, send_from_thread
-from tarrafa.runtime.process import is_waiting_for_disk, start_ticks
+from tarrafa.runtime.process_identity import is_waiting_for_disk, start_ticks
 from tests.graph.archived_web import new_data
 from tests.wait import block_until, wait_until
 
