@@ -291,7 +291,7 @@ def rebuild_frontier(data: DataDirectory, files: list[Path], base: Path | None, 
     made = rebuild_from_archive(data, [load_collection(file) for file in files], base, ProgressBar, force=force)
     lines = [
         f"frontier: rebuilt from {counted(made.visits, 'visit')}: {counted(made.urls, 'URL')},"
-        f" {counted(made.pages, 'page')}, {made.waiting:,} waiting"
+        f" {counted(made.pages, 'page')}, {made.waiting:,} in the queue"
     ]
     if made.aside is not None:
         lines.append(f"the old frontier is kept as {made.aside}")
