@@ -17,7 +17,7 @@ from functools import partial
 import uvicorn
 from starlette.applications import Starlette
 
-from tarrafa.crawl.supervisor.takedown_and_deletion_sync import propagation_running
+from tarrafa.crawl.supervisor.takedown_and_deletion_sync import takedown_and_deletion_sync_running
 from tarrafa.errors import ListenError
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.partitioned_shard import open_local_shard
@@ -87,7 +87,7 @@ async def serve(
     listening = listening or bind(host, port)
     async with contextlib.AsyncExitStack() as stack:
         queries = stack.enter_context(QueryLog(data)) if settings.logs_queries and data.version.exists() else None
-        await stack.enter_async_context(propagation_running(data, settings.address))
+        await stack.enter_async_context(takedown_and_deletion_sync_running(data, settings.address))
         crawlers = None
         if settings.crawler_token:
             from tarrafa.server.crawler_api.crawler_service import CrawlerService

@@ -1,10 +1,10 @@
-"""Registry of the REST API routes below /api/v1, with typed query, body and response.
+"""Routes of the REST API below /api/v1: each with typed query, body and response.
 
-An `ApiRoute` names its method, path, summary, access level and handler. The types are those of the handler's
-annotations: `query` and `body` are msgspec types, the return type is the response. The route itself, the OpenAPI
-document and the page at /api are made from that. Promises: a handler is called only with decoded values; other requests
-are 400 with a sentence that names the field; a body is read no further than its maximum; every error is a `Problem`.
-Published names are kept within a version.
+An `ApiRoute` names its method, path, summary, access level (`auth/required_role`) and handler. The types are those of
+the handler's annotations: `query` and `body` are msgspec types, the return type is the response. The route itself, the
+OpenAPI document and the page at /api are made from that. Promises: a handler is called only with decoded values; other
+requests are 400 with a sentence that names the field; a body is read no further than its maximum; every error is a
+`Problem`. Published names are kept within a version.
 """
 
 import re

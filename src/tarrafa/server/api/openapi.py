@@ -1,6 +1,6 @@
 """Generates the OpenAPI 3.1 document from the registered routes.
 
-Each description is written once, in the registry (`route_registry`). msgspec's schemas are JSON Schema 2020-12, as
+Each description is written once, at its route (`api_route`). msgspec's schemas are JSON Schema 2020-12, as
 OpenAPI 3.1 requires. The page at /api (templates/console/api.html) shows this document.
 """
 
