@@ -20,7 +20,6 @@ from tarrafa.clock import Clock
 from tarrafa.crawl.rebuild_frontier import rebuild as rebuild_from_archive
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import ConfigError, DataError, FrontierError
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import Address, from_command_line
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
@@ -40,6 +39,7 @@ from tarrafa.graph.store import graph_exists
 from tarrafa.index import shards
 from tarrafa.index.parallel_rebuild import rebuild_in_parallel
 from tarrafa.runtime.data_dir import DataDirectory, replace_atomically
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.takedown import TakedownEntry, read_entries
 from tarrafa.triples import follower as triples

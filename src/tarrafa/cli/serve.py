@@ -43,8 +43,8 @@ from tarrafa.server.app import SiteSettings
 from tarrafa.server.auth.authentication import Authenticator
 from tarrafa.server.auth.request_origin import TrustedProxies
 from tarrafa.server.console.console import Console
+from tarrafa.server.coordinator_site import serve_node_pages
 from tarrafa.server.http_server import bind, run
-from tarrafa.server.node_server import serve_node_pages
 from tarrafa.server.rate_limit import RateLimit
 from tarrafa.triples.sparql_pool import RESULTS_MAX, TIME_MAX_S, SparqlLimits
 

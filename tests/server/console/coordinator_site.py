@@ -22,9 +22,9 @@ from tarrafa.runtime.token import Token
 from tarrafa.server.app import SiteSettings
 from tarrafa.server.auth.authentication import Authenticator
 from tarrafa.server.console.console import Console
+from tarrafa.server.coordinator_site import add_coordinator_routes
 from tarrafa.server.http_server import serve
 from tarrafa.server.internal.node_endpoint import create_node_app as create_joined_app
-from tarrafa.server.node_server import add_coordinator_routes
 from tests.journey.scripted_web import ScriptedResponse, ScriptedWeb, links, scripted_web
 from tests.server.console.example_console import ADMIN, TOKEN, VIEWER, ConsoleClient
 from tests.wait import block_until
