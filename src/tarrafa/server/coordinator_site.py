@@ -1,4 +1,4 @@
-"""Serves search page, console and node endpoint of the coordinating node; adds its pages and REST routes."""
+"""The site of the coordinator node: search page, console with all its pages and REST routes, and node endpoint."""
 
 import asyncio
 import contextlib
