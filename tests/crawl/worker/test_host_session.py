@@ -195,3 +195,13 @@ async def test_a_name_that_does_not_exist_is_looked_up_once_more_and_then_given_
     session._resolver = NoSuchName(no_claim)
     await session.run()
     assert session.build_report([], keep=False).failures == after
+
+
+def test_robots_txt_is_fetched_again_when_the_frontier_does_not_have_its_text():
+    """The server that keeps the text is away: an empty text would allow everything."""
+    around = Surroundings(b"User-agent: *\nDisallow: /")
+    session = a_session(around, a_collection(), pages(2))
+    around.rules_text = b""
+    session = around.session(session.lease, a_collection())
+    asyncio.run(session.run())
+    assert [url for url, _, _ in around.asked] == ["http://www.a.br/robots.txt", *pages(2)], "and now it is not there"
