@@ -148,10 +148,7 @@ def test_a_crawl_that_keeps_only_rdfa_keeps_those_pages_and_explains_the_others(
     assert all(by_syntax.values())
     assert set(journey.kept()) == by_syntax["rdfa"]
     setting = "[scope] keep = structured; syntaxes = rdfa; open_graph = false; the page has "
-    for syntax, found in (
-        ("jsonld", "jsonld (schema:)"),
-        ("microdata", "microdata (schema:)"),
-        ("", "no structured data"),
-    ):
+    for syntax in "jsonld", "microdata":
         done = tarrafa("explain", min(by_syntax[syntax]), "--data", journey.data.root, "--json")
-        assert json.loads(done.stdout)["collections"][0]["because"] == f"{setting}{found}"
+        reason = json.loads(done.stdout)["collections"][0]["because"]
+        assert reason.removeprefix(setting) in (f"{syntax} (schema:)", f"rdfa (og:); {syntax} (schema:)")
