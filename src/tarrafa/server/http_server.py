@@ -18,7 +18,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from tarrafa.crawl.supervisor.propagation import propagation_running
+from tarrafa.crawl.supervisor.takedown_and_deletion_sync import propagation_running
 from tarrafa.errors import ListenError
 from tarrafa.frontier.address import Address
 from tarrafa.runtime.data_dir import DataDirectory

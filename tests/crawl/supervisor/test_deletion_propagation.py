@@ -14,7 +14,7 @@ from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.warc_writer import WarcWriter, recover_archive
 from tarrafa.cli.collections import delete_collection as command
 from tarrafa.clock import Clock
-from tarrafa.crawl.supervisor.propagation import DeletionSync, delete_collection, run_propagation
+from tarrafa.crawl.supervisor.takedown_and_deletion_sync import DeletionSync, delete_collection, run_propagation
 from tarrafa.frontier.address import UnixSocket
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.rpc import frontier_server

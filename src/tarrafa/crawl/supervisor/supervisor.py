@@ -24,7 +24,7 @@ from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
 from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink
 from tarrafa.crawl.supervisor.node_limits import NodeLimits
-from tarrafa.crawl.supervisor.propagation import run_propagation
+from tarrafa.crawl.supervisor.takedown_and_deletion_sync import run_propagation
 from tarrafa.crawl.supervisor.watchdog import SilenceLimits, Watchdog
 from tarrafa.crawl.worker.resource_limits import UNLIMITED, ResourceLimits
 from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unreachable

@@ -30,6 +30,7 @@ from tarrafa.crawl.worker.parser import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.politeness import HostPacing, PoliteFetcher, RequestFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
+from tarrafa.crawl.worker.visit_refusal import refusal_status, takedown_or_dismissal_status
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, retry_after_s
 from tarrafa.fetch.robots import RobotsTxt
 from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, NextVisits, VisitReport
@@ -249,7 +250,7 @@ class HostSession:
     def _settle_without_request(self) -> bool:
         """Finish visits that were dismissed or taken down: they need no request, so their host need not answer. Returns
         whether there were any."""
-        found = [(visit, status) for visit in self.visits.waiting if (status := self._dismissal_status(visit))]
+        found = [(visit, status) for visit in self.visits.waiting if (status := self._status_without_contact(visit))]
         for visit, status in found:
             self.visits.dismiss(visit)
             self._refuse(visit, status)
@@ -259,10 +260,8 @@ class HostSession:
         now = self.requests.clock.now()
         self._committer.record_visit(self, refuse_visit(visit, self.collection.name, status, now))
 
-    def _dismissal_status(self, visit: Visit) -> int:
-        if visit.dismissed:  # for a better page, or because its run has found no way to it
-            return Status.REPLACED if self.collection.keeps_fresh else Status.NOT_FOUND_AGAIN
-        return Status.TAKEN_DOWN if self.admission.is_taken_down(visit.url) else 0
+    def _status_without_contact(self, visit: Visit) -> int:
+        return takedown_or_dismissal_status(visit, self.collection, self.admission)
 
     async def _wait_for_visits(self) -> None:
         """Return when there is something to visit, or when nothing more will come."""
@@ -435,19 +434,9 @@ class HostSession:
 
     def _refusal_status(self, visit: Visit) -> int:
         """Why no request may be made for this visit; 0 if one may."""
-        if unasked := self._dismissal_status(visit) or self.requests.resolved.error:
-            return unasked
-        limit = self.collection.scope.depth_max
-        if visit.depth and visit.role == UrlRole.PAGE:
-            if not self.admission.may_fetch(visit.url) or (limit is not None and visit.depth > limit):
-                return Status.OUT_OF_SCOPE
-            if refusal := self.admission.refusal_status(visit.url):
-                return refusal
-        if not self.robots.allows(visit.url):
-            return Status.ROBOTS
-        if self.trap_memory.is_hostile:
-            return Status.HOSTILE
-        return Status.TRAP if visit.content_id is None and self.trap_memory.is_barren(visit.url) else 0
+        if status := self._status_without_contact(visit) or self.requests.resolved.error:
+            return status
+        return refusal_status(visit, self.collection, self.admission, self.trap_memory, self.robots.allows)
 
 
 class SessionTable:
