@@ -218,7 +218,7 @@ async def test_an_external_crawler_gets_no_request_before_its_last_result_was_ta
     assert before == [0, 1, 2]
 
 
-async def test_a_session_that_is_cancelled_ends_its_request_before_it_returns_the_host():
+async def test_a_session_that_is_cancelled_ends_its_request_before_it_returns_the_host(monkeypatch):
     around, events, asked = Surroundings(), list[str](), asyncio.Event()
     answer = around.fetcher.fetch
 
@@ -231,8 +231,8 @@ async def test_a_session_that_is_cancelled_ends_its_request_before_it_returns_th
         finally:
             events.append("request ended")
 
-    around.fetcher.fetch = fetch
-    around.committer.release_host = lambda session: events.append("host returned")
+    monkeypatch.setattr(around.fetcher, "fetch", fetch)
+    monkeypatch.setattr(around.committer, "release_host", lambda session: events.append("host returned"))
     session = a_session(around, a_collection(politeness={"delay": 0}), pages(4))
     task = asyncio.create_task(session.run())
     await asked.wait()
