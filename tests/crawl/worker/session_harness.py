@@ -97,6 +97,8 @@ class FakeCommitter:
 
 
 class NoParser:
+    parses_later = True
+
     async def decode_and_parse(
         self, decode: Callable[[], DecodedBody], *, heavy: bool
     ) -> tuple[DecodedBody, ParseJobResult | None]:
