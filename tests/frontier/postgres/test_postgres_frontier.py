@@ -102,9 +102,9 @@ async def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, tmp_
         await frontier.close()
 
 
-async def all_leased(frontier: PostgresFrontier, **sections: dict[str, object]) -> tuple[int, list[Lease], list[Lease]]:
+async def all_leased(frontier: PostgresFrontier) -> tuple[int, list[Lease], list[Lease]]:
     """A worker with the hosts of the first server, and those of the second."""
-    row = await frontier.open_collection(a_collection(**sections))
+    row = await frontier.open_collection(a_collection())
     await frontier.discover(row.id, [offer(url + path) for url in HOSTS for path in ("", "x")])
     worker = (await frontier.join("w", current_process())).worker
     await frontier.renew(worker, "")
