@@ -124,9 +124,14 @@ FIELD_LABELS = {  # label, help
         _("with languages: links of kept pages to other hosts are visited, too"),
     ),
     "scope.keep": (_("Keep"), _("all pages, or only those that carry structured data")),
+    "scope.syntaxes": (_("Syntaxes of the data"), _("with structured data: only pages with data in one of these")),
     "scope.vocabularies": (
         _("Vocabularies"),
         _("with structured data: only pages with one of these, such as schema; one per line"),
+    ),
+    "scope.open_graph": (
+        _("Open Graph alone"),
+        _("with structured data: also keep pages whose only data are those that social networks show"),
     ),
     "politeness.delay": (
         _("Pause between requests"),
@@ -199,7 +204,10 @@ FIELD_LABELS = {  # label, help
 }
 CHOICE_LABELS = {  # by field and value
     ("scope.keep", "all"): _("all pages"),
-    ("scope.keep", "structured"): _("only pages with RDFa, JSON-LD or microdata"),
+    ("scope.keep", "structured"): _("only pages with structured data"),
+    ("scope.syntaxes", "rdfa"): _("RDFa"),
+    ("scope.syntaxes", "microdata"): _("microdata"),
+    ("scope.syntaxes", "jsonld"): _("JSON-LD"),
     ("politeness.robots", "obey"): _("obey"),
     ("politeness.robots", "ignore"): _("ignore"),
     ("strategy.order", "breadth"): _("breadth: new sites first"),
