@@ -25,12 +25,12 @@ from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import delete_collection as delete_from_frontier
 from tarrafa.crawl.supervisor.watchdog import silent_processes
 from tarrafa.errors import ConfigError, Locked, Unreachable, data_error_from_os
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import Address, from_command_line, local_address
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.i18n import Message, Translator, joined, message, translator
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import is_supervised
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.takedown import CurrentTakedowns
 

@@ -21,7 +21,7 @@ from tarrafa.frontier.rpc import frontier_server
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import ProcessId, current_process, pid_namespace, start_ticks
+from tarrafa.runtime.process_identity import ProcessId, current_process, pid_namespace, start_ticks
 from tarrafa.runtime.token import Token
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock
 

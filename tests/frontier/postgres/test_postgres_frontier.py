@@ -24,7 +24,7 @@ from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.model import Outcome
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, done, numbers, offer
 from tests.contract.postgres_process import WHY_NOT, Postgres, a_server, programs
 from tests.frontier.store.test_random_operations import broken

@@ -24,7 +24,7 @@ from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import CLOCK_SKEW_S_MAX, clock_skew_s
 from tarrafa.frontier.messages import REQUEST_MARGIN, FrontierCollectionState, WorkerRegistration
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
-from tarrafa.runtime.process import ProcessId, current_process, is_dead
+from tarrafa.runtime.process_identity import ProcessId, current_process, is_dead
 
 RENEWALS_PER_LEASE = 6
 COLLECTION_STATES_EVERY_S = 0.5

@@ -25,7 +25,6 @@ from msgspec.structs import replace
 from tarrafa import config as configuration
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import LeaseLost
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.messages import (
     CollectionRow,
     DiscoveredUrl,
@@ -62,7 +61,7 @@ from tarrafa.frontier.postgres.sharding.postgres_shard import (
 from tarrafa.frontier.postgres.sharding.shard_map import ShardMap
 from tarrafa.frontier.postgres.sharding.shard_router import ShardRouter
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.transfer.host_export import (
+from tarrafa.frontier.transfer.export_records import (
     CollectionExport,
     ExportBatch,
     FrontierCursor,
@@ -70,7 +69,8 @@ from tarrafa.frontier.transfer.host_export import (
 )
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
-from tarrafa.runtime.process import ProcessId
+from tarrafa.runtime.process_identity import ProcessId
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
 MAINTAIN_EVERY_S = 2.0
 P = ParamSpec("P")

@@ -30,7 +30,7 @@ from tarrafa.frontier.store.dispatch import VisitDispatcher
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.model import HostId, Visit
 from tarrafa.parse.url import name_and_port
-from tarrafa.runtime.process import ProcessId, is_dead
+from tarrafa.runtime.process_identity import ProcessId, is_dead
 
 LEASE_VARIABLE = "TARRAFA_LEASE_S"
 NOTE_MAX = 300

@@ -14,7 +14,7 @@ from tarrafa.frontier.messages import FrontierOverview, HostLoan, HostReport, Le
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction, on_store
 from tarrafa.frontier.postgres.row_cache import StaleRow
 from tarrafa.model import HostId
-from tarrafa.runtime.process import ProcessId
+from tarrafa.runtime.process_identity import ProcessId
 
 EXPIRE_EVERY_S = 1.0
 LIMIT_LOCK = 0x7A66_0003  # held while the last visits of a collection with a limit are handed out
