@@ -97,11 +97,11 @@ def _kill_a_worker(node: Node) -> None:
 @cache
 def english_pieces() -> frozenset[str]:
     """The longest piece between the places of each English sentence, if Portuguese has it nowhere."""
-    pieces, portuguese = set(), []
+    pieces, portuguese = set[str](), list[str]()
     for entry in catalogue.read():
-        texts = entry.id if isinstance(entry.id, tuple) else (entry.id,)
-        strings = entry.string if isinstance(entry.string, tuple) else (entry.string,)
-        portuguese += strings if entry.id else ()
+        texts = [entry.id] if isinstance(entry.id, str) else list(entry.id)
+        strings = [entry.string] if isinstance(entry.string, str) else list(entry.string or [])
+        portuguese += strings if entry.id else []
         pieces |= {max(PLACE.split(text), key=len).strip() for text in texts if text}
     whole = "\n".join(portuguese)
     return frozenset(piece for piece in pieces if " " in piece and piece not in whole)

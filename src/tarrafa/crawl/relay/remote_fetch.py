@@ -22,7 +22,7 @@ from tarrafa.crawl.worker.committer import Committer
 from tarrafa.crawl.worker.host_session import HostSession, SessionTable
 from tarrafa.crawl.worker.lease_fence import LeaseHolder
 from tarrafa.crawl.worker.outcome import FinishedVisit
-from tarrafa.crawl.worker.parser import DecodedBody, ParseJobResult, SandboxedParser
+from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult, SandboxedParser
 from tarrafa.errors import FrontierError, LeaseLost, TarrafaError
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.messages import DiscoveredUrl, HostReport, Lease
@@ -231,6 +231,8 @@ class RemoteFetcher:
 
 class RemoteParser:
     """Parser of one host session: the external crawler has parsed its pages; sitemaps and feeds are parsed here."""
+
+    parses_later = False  # the crawler's next result would take its place
 
     def __init__(self, fetcher: RemoteFetcher, parser: SandboxedParser) -> None:
         self._fetcher, self._parser = fetcher, parser

@@ -13,10 +13,10 @@ from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot, SystemSnapshot
 from tarrafa.coordinator.states import ACTIONS
 from tarrafa.i18n import message
-from tarrafa.server.api.problem_details import RequestRefused
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 from tarrafa.server.console.live_updates import LiveUpdates
+from tarrafa.server.error_status import RequestRefused
 
 CHART_SPANS_S = {"15m": 900.0, "3h": 10_800.0, "1d": 86_400.0, "30d": 2_592_000.0, "all": 1e12}
 LIVE_PARTS = {"numbers": "collection_numbers_part", "acts": "collection_actions_part", "seen": "collection_visits_part"}

@@ -16,8 +16,8 @@ from starlette.responses import Response, StreamingResponse
 from tarrafa.coordinator.monitoring.snapshot import SystemSnapshot
 from tarrafa.errors import NotFound
 from tarrafa.i18n import message
-from tarrafa.server.api.problem_details import RequestRefused
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
+from tarrafa.server.error_status import RequestRefused
 
 EVERY_S = 1.0
 STREAM_S_MAX = 300.0

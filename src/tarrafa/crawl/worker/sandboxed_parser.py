@@ -108,9 +108,11 @@ def is_harmless(job: ParseJob) -> bool:
 class SandboxedParser:
     """One per worker; its process is started when it is first needed."""
 
+    parses_later = True
+
     def __init__(self) -> None:
         self._turn, self._heavy_slots = asyncio.Lock(), asyncio.Semaphore(HEAVY_AT_ONCE)
-        self._process = SandboxProcess("tarrafa.crawl.worker.parser", REPLY_BYTES_MAX)
+        self._process = SandboxProcess("tarrafa.crawl.worker.sandboxed_parser", REPLY_BYTES_MAX)
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(ParseJobResult)
 
