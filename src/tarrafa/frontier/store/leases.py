@@ -123,7 +123,7 @@ class HostLeases:
                 message(
                     "a worker named {name!r} is at work already (process {other}); use another --name",
                     name=name,
-                    other=other[1],
+                    other=str(other[1]),
                 )
             )
         return int(other[0])
