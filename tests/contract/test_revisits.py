@@ -372,7 +372,7 @@ async def test_what_a_pause_saved_is_spent_at_twice_the_rate_and_never_at_once(f
 async def test_pages_that_are_due_together_are_visited_ahead_so_that_the_budget_is_spent(frontier):
     """One class of pages, first visited at one moment: with a price alone nothing is due for days, then all is."""
     pages = [f"http://h{n}.br/" for n in range(48)]
-    number, worker = await opened(frontier, *pages, revisit={"rate": 24, "weigh": "equal", "interval_min": 60})
+    _, worker = await opened(frontier, *pages, revisit={"rate": 24, "weigh": "equal", "interval_min": 60})
     (row,) = await frontier.collections()
     await plan_collection(frontier, row, now())
     made = []
