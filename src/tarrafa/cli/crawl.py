@@ -56,6 +56,7 @@ from tarrafa.frontier.address import (
     connect,
     connect_reader,
     from_command_line,
+    require_answer,
 )
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
@@ -310,9 +311,10 @@ def build_supervisor(
 
 @contextlib.asynccontextmanager
 async def connected(address: Address, **options: Any) -> AsyncIterator[Frontier]:
-    """A connection to a frontier, closed afterwards."""
+    """A connection to a frontier that answers, closed afterwards."""
     frontier = await connect(address, **options)
     try:
+        await require_answer(frontier, address)
         yield frontier
     finally:
         await frontier.close()
