@@ -26,6 +26,7 @@ from tarrafa.simulate.freshness_metrics import VisitLog, count_violations, fresh
 from tarrafa.simulate.policy_controllers import POLICY_NAMES, PolicyTurn, SimulationSettings, make_controller
 from tarrafa.simulate.scheduler import CachedPolicy, SleepingServers
 from tarrafa.simulate.web_model import SimulatedCrawler, SimulatedDocument, SimulatedServer
+from tarrafa.simulate.workload import uniform_rates
 
 FIXED = [name for name in POLICY_NAMES if name not in ("psp", "mp2", "m-wolf")]
 MIXED = [0.02, 0.1, 0.5, 2.0, 8.0, 40.0]  # changes a day
@@ -340,6 +341,27 @@ def test_index_comes_close_to_what_no_policy_can_beat():
     assert found is not None
     assert least.non_polite <= least.wp * (1 + 1e-9)
     assert 0.999 < (1 - found) / least.wp < 1.02
+
+
+@pytest.mark.parametrize("pages", [50, 105, 200, 500])
+@pytest.mark.parametrize("visits_per_page", [0.5, 1.0])
+def test_index_spends_all_of_a_small_budget_and_comes_as_close_to_the_bound(pages, visits_per_page):
+    """All pages begin together, so that those of one class are due together."""
+    servers, budget, days = pages // 50, visits_per_page * pages, 40
+    rates = [float(rate) / 24 for rate in uniform_rates(pages)]  # 0.01 to 1 change a day
+    web = web_model.make_web_model(
+        [SimulatedCrawler()] * servers,
+        [SimulatedServer(5.0)] * servers,
+        [SimulatedDocument(number % servers, rate) for number, rate in enumerate(rates)],
+        days * DAY_S,
+        seed=4,
+    )
+    done = run(web, SimulationSettings("index", budget, learn=False, start="fresh", from_s=days / 2 * DAY_S))
+    bound, fresh = freshness_bounds(web, budget).wp, done.summary.expected_freshness
+    assert bound is not None
+    assert fresh is not None
+    assert len(done.log.documents) == pytest.approx(budget * days, rel=0.005, abs=3)
+    assert 0.999 < (1 - fresh) / bound < 1.003
 
 
 def test_the_means_of_a_run_leave_its_beginning_out():

@@ -247,6 +247,7 @@ class _Simulation:
         self._push(self._settings.statistic_s, EventKind.STATISTIC)
         self._push(self._settings.from_s, EventKind.STATISTIC, ONCE)
         self._push(self._web.until_s, EventKind.END)
+        self._await_ahead(0.0)
 
     def _push(self, at_s: float, kind: EventKind, number: int = 0) -> None:
         heapq.heappush(self._events, (at_s, kind, number))
