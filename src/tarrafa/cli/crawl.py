@@ -24,6 +24,7 @@ from rich.text import Text
 
 from tarrafa.cli.options import (
     DEFAULT_DATA,
+    LISTEN_BESIDE_REMOTE,
     Data,
     FrontierAddress,
     IndexShards,
@@ -293,9 +294,7 @@ def build_supervisor(
     link: FrontierLink | None = None
     if address is not None:
         if listen is not None:
-            raise ConfigError(
-                "--listen: a remote frontier cannot be served from here; leave out --frontier and TARRAFA_FRONTIER"
-            )
+            raise ConfigError(LISTEN_BESIDE_REMOTE)
         if isinstance(address, UnixSocket) and Path(address.path).resolve() == Path(data.socket).resolve():
             raise ConfigError(f"--frontier {address}: a remote frontier needs another data directory: --data")
         link = RemoteFrontierLink(address, clock)
