@@ -211,6 +211,7 @@ def test_what_happened_agrees_with_what_was_expected(policy, start):
         assert done.freshness == pytest.approx(done.expected_freshness, abs=0.015)
         for interval in done.intervals:
             assert interval.freshness == pytest.approx(interval.expected_freshness, abs=0.07)
+        assert done.expected_age_s is not None
         ages.append((done.age_s, done.expected_age_s))
     found, expected = np.mean(ages, axis=0)
     assert found == pytest.approx(expected, rel=0.08)
