@@ -29,7 +29,7 @@ from tarrafa.graph.rank_file import RankFile
 from tarrafa.graph.ranking_process import compute_rankings
 from tarrafa.graph.ranking_schedule import RankingScheduler
 from tarrafa.graph.reader import GraphReader
-from tarrafa.graph.sites import SiteLinkSummary, SitePaging, SiteReader
+from tarrafa.graph.sites import SiteCounts, SiteLinkSummary, SitePaging, SiteReader
 from tarrafa.graph.sites import path_of as path_of_sites
 from tarrafa.graph.store import open_writer
 from tarrafa.model import CollectionNote, Link, RobotsMeta, VisitRecord
@@ -268,7 +268,8 @@ def test_a_site_that_several_collections_know_is_told_by_the_one_that_knows_most
     reader = SiteReader(data)
     found = reader.site("s.test")
     assert found is not None
-    assert (found.collection, found.collections, found.known) == ("outra", ["outra", COLLECTION], 5)
+    counts = [SiteCounts("outra", 5, 5, 5), SiteCounts(COLLECTION, 1, 1, 1)]
+    assert (found.collection, found.collections, found.known) == ("outra", counts, 5)
     assert reader.site("s.test", COLLECTION).known == 1  # type: ignore[union-attr]
     assert reader.site("s.test", "nobody") is None
 

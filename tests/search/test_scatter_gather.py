@@ -135,7 +135,7 @@ def test_who_was_asked_is_told_where_it_was_more_than_one(searchers):
 
 
 def test_all_documents_are_counted(searchers):
-    assert {searcher.documents for searcher in searchers.values()} == {155}
+    assert {searcher.count_urls() for searcher in searchers.values()} == {155}
 
 
 def test_copies_are_found_in_whatever_part_they_are(tmp_path):
@@ -302,7 +302,7 @@ def test_there_are_threads_enough_for_all_shards_and_those_of_a_smaller_pool_end
             return super().__getattr__(method)
 
     present[:] = [Meeting(halves[0], "never") for _ in range(20)]
-    assert searcher.documents == 20 * halves[0].documents()
+    assert searcher.count_urls() == 20 * halves[0].count_urls()
     for one in few:
         one.join(30)
         assert not one.is_alive()

@@ -144,7 +144,7 @@ def finish_reason(status: CollectionStatus) -> Message:
 def expected_pages(status: CollectionStatus) -> int:
     """Number of pages that this run will have kept if nothing more is discovered."""
     visited, kept = max(1, status.visits), status.fetched - status.earlier
-    total = kept + round((status.pending + status.handed_out) * status.fetched / visited)
+    total = kept + round(status.queue * status.fetched / visited)
     return min(total, status.pages_max) if status.pages_max is not None else total
 
 

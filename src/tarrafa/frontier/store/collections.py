@@ -486,6 +486,7 @@ class Collections:
             revisits=revisits,
             changes=value(Bucket.CHANGES),
             statuses=self._counters.with_prefix(number, "status:"),
+            refused=self._counters.with_prefix(number, "refused:"),
             types=self._counters.with_prefix(number, "type:"),
             passed_over=passed_over,
             table=value(Bucket.TABLE_SITES),
@@ -499,6 +500,7 @@ class Collections:
             visits_before=value(Bucket.VISITS_BEFORE),
             ended=float(value(Bucket.ENDED)),
             aside=state(UrlState.ASIDE) + left_over,
+            again=shown + revisits_out - out_uncounted,
             to_sweep=known.has_runs and known.run > 1 and known.run_progress.phase != SWEPT_OUT,
             sweeping=known.has_runs and known.run_progress.phase == SWEEPING,
         )
