@@ -75,8 +75,8 @@ class Places:
             "hosts": tile["Hosts"][0], "visits": tile["Visits"][0], "requests": tile["Visits"][1],
             "searchable": tile["Searchable"][0], "not searchable": sum(tile["Searchable"][1:]),
         }  # fmt: skip
-        rows = re.findall(rf'/console/c/{name}/status/(-?\d+)">.*?</th><td class="figure">([\d,]*) .*?<td class="figure">'
-                          r"([\d,]*)</td>", text)  # fmt: skip
+        cell = r'<td class="figure">([\d,]*)'
+        rows = re.findall(rf'/console/c/{name}/status/(-?\d+)">.*?</th>{cell} .*?{cell}</td>', text)
         found["responses"] = {code: _int(visits) for code, visits, _ in rows if _int(visits)}
         found["refused"] = {code: _int(refused) for code, _, refused in rows if _int(refused)}
         return found

@@ -210,7 +210,7 @@ def worker(
 
 
 def time_left_text(status: CollectionStatus) -> str:
-    left = expected_pages(status) - (status.fetched - status.earlier)
+    left = expected_pages(status) - status.kept_by_run
     if not status.pages_per_s:
         return "waiting for hosts to answer" if status.queue else "nearly done"
     return f"about {ENGLISH.span(left / status.pages_per_s)} left" if left > 0 else "nearly done"
@@ -262,7 +262,9 @@ class CrawlProgress:
     def _drawn(self, status: CollectionStatus) -> Group:
         bar = Table.grid(padding=(0, 1))
         total = max(1, expected_pages(status))
-        bar.add_row(Text(self._name, style="bold cyan"), ProgressBar(total=total, completed=status.fetched, width=40))
+        bar.add_row(
+            Text(self._name, style="bold cyan"), ProgressBar(total=total, completed=status.kept_by_run, width=40)
+        )
         return Group(bar, Text(progress_line(status)))
 
 

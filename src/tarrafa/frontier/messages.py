@@ -209,6 +209,11 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     sweeping: bool = False  # they are being removed
 
     @property
+    def kept_by_run(self) -> int:
+        """Pages that this run has kept."""
+        return self.fetched - self.earlier
+
+    @property
     def queue(self) -> int:
         """URLs that wait for their visit, or are being visited."""
         return self.pending + self.handed_out

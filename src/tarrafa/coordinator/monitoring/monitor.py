@@ -218,9 +218,9 @@ class Monitor:
             schedule, next_run = ScheduleStatus.HELD, None
         return CollectionSnapshot(
             status.name, status.state, status.reason, states.allowed_actions(status.state, schedule), status, sample,
-            count_statuses(status.statuses, status.refused), expected_pages(status), time_left_s(status, sample.pages_per_s),
-            self._runs.last(status.name), next_run, self._problems.of(status.name),
-            standstill if status.state == "running" else None, has_failed(status),
+            count_statuses(status.statuses, status.refused), expected_pages(status),
+            time_left_s(status, sample.pages_per_s), self._runs.last(status.name), next_run,
+            self._problems.of(status.name), standstill if status.state == "running" else None, has_failed(status),
             self.searchable_pages.of(status.name, status.fetched),
         )  # fmt: skip
 
