@@ -8,9 +8,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CATALOGUE := src/tarrafa/i18n/pt_BR
 
-.PHONY: demo test test-long check bench relevance orders conformance lock clean
+.PHONY: install demo test test-long check bench relevance orders conformance lock clean
 
-demo: $(READY) $(CATALOGUE).mo
+install: $(READY) $(CATALOGUE).mo
+
+demo: install
 	$(BIN)/tarrafa demo $(ARGS)
 
 # What fails beside others runs once more alone; what then passes is printed under FLAKY.

@@ -12,7 +12,7 @@ A host is the unit of politeness and of leasing: `scheme://host:port`, the port 
 import re
 from enum import IntEnum
 from http import HTTPStatus
-from typing import Self
+from typing import Literal, Self, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -193,6 +193,17 @@ class RobotsMeta(msgspec.Struct, frozen=True, omit_defaults=True):
     noarchive: bool = False
 
 
+DataSyntax = Literal["rdfa", "microdata", "jsonld"]
+DATA_SYNTAXES: tuple[DataSyntax, ...] = get_args(DataSyntax)
+
+
+class SyntaxUse(msgspec.Struct, frozen=True, array_like=True):
+    """A syntax of structured data that a page uses, with the vocabularies that the page uses in it."""
+
+    syntax: DataSyntax
+    vocabularies: tuple[str, ...]
+
+
 class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     """The parsed content of a response."""
 
@@ -208,6 +219,7 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     content_id: str = ""
     simhash: int = 0
     vocabularies: tuple[str, ...] = ()
+    syntaxes: tuple[SyntaxUse, ...] = ()
     statements: str = ""  # of its RDFa, JSON-LD and microdata, as N-Quads
     unread: int = 0  # invalid JSON-LD blocks
     cut_statements: bool = False  # it has more statements than are kept of one page

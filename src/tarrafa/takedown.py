@@ -10,7 +10,9 @@ keeps using that. `CurrentTakedowns` checks the file again at each call (one `st
 
 Logs of several machines are merged as sets of lines: the times of the actions give their order, and an action is always
 later than the one it replaces, whatever the machines' clocks say.
-Knows nothing of search, frontiers or archives: they call this module.
+Knows nothing of search, frontiers or archives: they call this module. Where takedowns are obeyed:
+`crawl/worker/visit_refusal` (the status of waiting URLs), `crawl/scope/admission` (new links), `frontier/store/retries`
+(lifted takedowns), `search/exclusion_filter`, and the followers of index, graph and triples.
 """
 
 import fcntl

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 from warcio.archiveiterator import ArchiveIterator
 
-from tarrafa.archive.warc_writer import NOT_MODIFIED, SAME_PAYLOAD, WarcWriter, payload_digest
+from tarrafa.archive.revisit_record import NOT_MODIFIED, SAME_PAYLOAD
+from tarrafa.archive.warc_writer import WarcWriter, payload_digest
 from tests.archive.test_warc_files import HEAD, a_record, an_exchange
 from tests.warc_check import check_warc_file
 

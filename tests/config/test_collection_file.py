@@ -83,7 +83,33 @@ def test_tens_of_thousands_of_roots_are_read(tmp_path):
             'name = "a"\nroots = ["a.br"]\n[scope]\ndepth_max = "x"',
             "[scope] depth_max: expected a whole number",
         ),
-        ('name = "a"\nroots = ["a.br"]\n[scope]\nvocabularies = ["schema"]', "[scope] vocabularies are those of keep"),
+        ('name = "a"\nroots = ["a.br"]\n[scope]\nvocabularies = ["schema"]', "[scope] vocabularies belongs to keep"),
+        ('name = "a"\nroots = ["a.br"]\n[scope]\nsyntaxes = ["rdfa"]', "[scope] syntaxes belongs to keep"),
+        ('name = "a"\nroots = ["a.br"]\n[scope]\nopen_graph = true', "[scope] open_graph belongs to keep"),
+        (
+            'name = "a"\nroots = ["a.br"]\n[scope]\nkeep = "structured"\nsyntaxes = []',
+            "[scope] syntaxes must name at least one of rdfa, microdata, jsonld",
+        ),
+        (
+            'name = "a"\nroots = ["a.br"]\n[scope]\nkeep = "structured"\nsyntaxes = ["rdfa", "json-ld"]',
+            "[scope] syntaxes[1]: invalid enum value 'json-ld' (allowed: rdfa, microdata, jsonld)",
+        ),
+        (
+            'name = "a"\nroots = ["a.br"]\n[scope]\nkeep = "structured"\nvocabularies = ["foaf"]\nopen_graph = true',
+            "[scope] open_graph and vocabularies exclude each other",
+        ),
+        (
+            'name = "a"\nroots = ["a.br"]\n[scope]\nkeep = "structured"\nsyntaxes = ["jsonld"]\nopen_graph = true',
+            "[scope] open_graph: Open Graph is written as RDFa",
+        ),
+        (
+            f'name = "a"\nroots = ["a.br"]\n[scope]\nkeep = "structured"\nvocabularies = {["schema"] * 101}',
+            "[scope] vocabularies: 101 vocabularies are more than the 100 allowed",
+        ),
+        (
+            f'name = "a"\nroots = ["a.br"]\n[scope]\nkeep = "structured"\nvocabularies = ["http://a.br/{"x" * 300}#"]',
+            "[scope] vocabularies: 'http://a.br/xxx",
+        ),
         (
             'name = "a"\nroots = ["a.br"]\n[scope]\nkeep = "structured"\nvocabularies = ["nada"]',
             "[scope] vocabularies: 'nada' is neither",

@@ -26,7 +26,7 @@ from tarrafa.frontier.messages import (
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.model import Outcome, Status, UrlRole
 from tarrafa.parse.url import host_id
-from tarrafa.runtime.process import ProcessId, current_process, start_ticks
+from tarrafa.runtime.process_identity import ProcessId, current_process, start_ticks
 from tests.contract.frontier_bodies import (
     SUFFIXES,
     FalseClock,

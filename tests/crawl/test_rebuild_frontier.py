@@ -16,7 +16,7 @@ from tarrafa import config
 from tarrafa.archive.deletion_log import record_deletions
 from tarrafa.archive.warc_reader import bytes_behind, follow, visit_lengths
 from tarrafa.archive.warc_writer import WarcWriter
-from tarrafa.cli.maintenance import export_frontier, import_frontier
+from tarrafa.cli.rebuild_export_import import export_frontier, import_frontier
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.rebuild_frontier import RebuildResult, rebuild
@@ -27,7 +27,7 @@ from tarrafa.frontier.store.database import SCHEMA_VERSION, open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import read_overview
-from tarrafa.frontier.transfer.host_export import UrlExport
+from tarrafa.frontier.transfer.export_records import UrlExport
 from tarrafa.model import (  # fmt: skip
     CollectionNote,
     HostNote,
@@ -48,7 +48,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, offer
 from tests.contract.test_revisits import DAY_S, advance, now
 from tests.frontier.store.test_random_operations import KINDS, STEPS, Kind, RandomLife, broken
-from tests.frontier.transfer.test_host_transfer import come_home, look_again, taken_out
+from tests.frontier.transfer.test_host_export_import import come_home, look_again, taken_out
 
 START = 1_000_000.0
 

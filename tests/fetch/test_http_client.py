@@ -5,6 +5,7 @@ import contextlib
 import gzip
 import os
 import socket
+import threading
 import zlib
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody
 from tarrafa.fetch.http_client import HttpClient, same_address
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead, decode_body, parse_head, retry_after_s
 from tarrafa.model import Status
+from tests.fake_server import run_fake_server
 from tests.fetch.raw_server import Answer, RawServer, a_server
 from tests.ports import reserved_port
 
@@ -49,6 +51,27 @@ async def test_a_connection_is_used_again():
     responses, server = await fetch_from(OK, OK, OK, keep=True, times=3)
     assert [response.status for response in responses] == [200, 200, 200]
     assert server.connections == 1
+
+
+async def test_on_an_open_connection_a_request_leaves_before_anything_else_runs():
+    with run_fake_server(serve_twice) as server:
+        client, address = HttpClient(10), server.url.removeprefix("http://")
+        await client.fetch(FetchRequest("http://a.test/1", [], address))
+        second = asyncio.create_task(client.fetch(FetchRequest("http://a.test/2", [], address)))
+        await asyncio.sleep(0)
+        assert second_request_arrived.wait(10)  # the event loop stands still
+        assert (await second).status == 200
+        client.close()
+
+
+second_request_arrived = threading.Event()
+
+
+def serve_twice(connection: socket.socket) -> None:
+    connection.sendall(OK)
+    connection.recv(65_536)
+    second_request_arrived.set()
+    connection.sendall(OK)
 
 
 def taken_back_after_ms(port: int) -> list[int]:

@@ -132,3 +132,23 @@ def test_data_that_changes_or_goes_is_right_seconds_after_its_visit_kill_or_no_k
             assert crawl.process.poll() is None
         crawl.wait(lambda: set(crawl.found("type:schema:Product")) == {urls["jsonld"], urls["microdata"]}, SECONDS)
         kill_group(crawl.process)
+
+
+def test_a_crawl_that_keeps_only_rdfa_keeps_those_pages_and_explains_the_others(tmp_path):
+    journey = a_journey(tmp_path, World(seed=8, hosts=4, pages=60, changes=0))
+    truth = expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
+    known = {page.url: page for no in range(1, 5) for page in describe_host(journey.world, no, 0.0)}
+    scope = 'hosts = ["*.test"]\nkeep = "structured"\nsyntaxes = ["rdfa"]'
+    with journey.web:
+        journey.crawl(journey.write_collection(scope=scope))
+    by_syntax = {
+        syntax: {url for url in truth.kept if url in known and known[url].structured == syntax}
+        for syntax in ("rdfa", "jsonld", "microdata", "")
+    }
+    assert all(by_syntax.values())
+    assert set(journey.kept()) == by_syntax["rdfa"]
+    setting = "[scope] keep = structured; syntaxes = rdfa; open_graph = false; the page has "
+    for syntax in "jsonld", "microdata":
+        done = tarrafa("explain", min(by_syntax[syntax]), "--data", journey.data.root, "--json")
+        reason = json.loads(done.stdout)["collections"][0]["because"]
+        assert reason.removeprefix(setting) in (f"{syntax} (schema:)", f"rdfa (og:); {syntax} (schema:)")

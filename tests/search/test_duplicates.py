@@ -16,8 +16,8 @@ from tarrafa.index import follower as index
 from tarrafa.model import Hit, Link, SearchResult
 from tarrafa.parse.fingerprint import fold, simhash
 from tarrafa.search import scatter_gather
+from tarrafa.search.duplicates import COMPARED_MAX, NEAR_BITS, Deduplicator, RankedCandidate
 from tarrafa.search.request import Candidate
-from tarrafa.search.scatter_gather import COMPARED_MAX, NEAR_BITS, Deduplicator, RankedCandidate
 from tarrafa.search.searcher import exact_copies
 from tests.conformance_data import CONFORMANCE_DIR, requires_data
 from tests.graph.archived_web import COLLECTION, new_data, write

@@ -181,9 +181,9 @@ WRONG = {
     "/page": (404, "Which page?"),
     "/page?url=javascript:alert(1)": (404, "not known here"),
     "/page?url=http://nowhere.test/": (404, "not known here"),
-    "/nothing": (404, "no such page"),
-    "/static/../app.py": (404, "no such page"),
-    "/static/nothing.css": (404, "no such page"),
+    "/nothing": (404, "nothing at this address"),
+    "/static/../app.py": (404, "nothing at this address"),
+    "/static/nothing.css": (404, "nothing at this address"),
 }
 
 

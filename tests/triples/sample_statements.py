@@ -10,7 +10,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Store
 
 from tarrafa.index import shards
 from tarrafa.model import VisitRecord
-from tarrafa.parse.rdf.entity import PageEntity, vocabularies
+from tarrafa.parse.rdf.entity import vocabularies
 from tarrafa.parse.rdf.nquads import RDF, RDF_TYPE, StatementSet, iri, literal
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sqlite import open_sqlite_readonly, rows
@@ -174,7 +174,7 @@ def counted(data: DataDirectory) -> dict[str, list[tuple[Any, ...]]]:
                 if name == f"{RDF}type":
                     assert isinstance(quad.object, NamedNode)
                     kind, name = 0, quad.object.value
-                for key in ((kind, name), *((2, one) for one in vocabularies([PageEntity("", [name])]))):
+                for key in ((kind, name), *((2, one) for one in vocabularies([name]))):
                     things[key].add(str(quad.subject))
                     pages[key].add(str(graph))
                 if kind == 1:

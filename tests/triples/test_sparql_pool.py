@@ -20,7 +20,7 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from tarrafa.errors import Busy, QueryError, QueryLimitExceeded
 from tarrafa.index.shards import shard_number
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import start_ticks
+from tarrafa.runtime.process_identity import start_ticks
 from tarrafa.runtime.sandbox import SOCKET_CALLS
 from tarrafa.triples.snapshots import folder, publish, remove_published
 from tarrafa.triples.sparql_check import NO_SERVICE

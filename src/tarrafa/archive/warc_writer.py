@@ -22,6 +22,7 @@ from fastwarc.stream_io import GzipWriter
 from fastwarc.warc import WarcRecord, WarcRecordType
 
 from tarrafa import __version__
+from tarrafa.archive.revisit_record import revisit_headers
 from tarrafa.errors import DataError, write_errors
 from tarrafa.model import CollectionNote, DeletedNote, HostNote, ListingNote, Note, VisitRecord
 from tarrafa.runtime.data_dir import sync_directory
@@ -31,8 +32,6 @@ GZIP_LEVEL = 3  # level 9 costs three times the time for 4 % less
 BUFFER_BYTES = 1 << 20
 HTTP_REQUEST = "application/http; msgtype=request"
 HTTP_RESPONSE = "application/http; msgtype=response"
-PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
-NOT_MODIFIED, SAME_PAYLOAD = f"{PROFILES}server-not-modified", f"{PROFILES}identical-payload-digest"
 METADATA_TYPE = "application/json"
 TEXT_TYPE = "text/plain; charset=utf-8"
 STATEMENTS_TYPE = "application/n-quads"
@@ -56,9 +55,9 @@ class WarcExchange(msgspec.Struct, frozen=True):
     archived_at: float = 0.0
 
     @property
-    def same_as(self) -> float:
-        """When the archive got the same body; 0: never. Then the record is a `revisit`, which refers to that copy."""
-        return self.archived_at if self.payload and self.payload == self.archived_payload else 0.0
+    def is_revisit_record(self) -> bool:
+        """Whether the archive has this body already, so that a `revisit` record refers to it (`revisit_record`)."""
+        return bool(self.archived_at and self.payload and self.payload == self.archived_payload)
 
     def digest(self) -> str:
         return self.payload or payload_digest(self.response[self.head_bytes :])
@@ -96,11 +95,6 @@ class _WarcFile:
         os.fdatasync(self.file.fileno())
 
 
-def warc_date(at: float) -> str:
-    """A date in the format of WARC-Date, so that the two can be compared."""
-    return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
-
-
 def _record(kind: WarcRecordType, url: str, at: float, content_type: str) -> WarcRecord:
     record = WarcRecord()
     record.init_headers(kind)
@@ -126,19 +120,18 @@ class _FilePair:
             file.write(info)
 
     def append_exchange(self, exchange: WarcExchange) -> None:
-        kind = WarcRecordType.revisit if exchange.same_as else WarcRecordType.response
+        is_revisit = exchange.is_revisit_record
+        kind = WarcRecordType.revisit if is_revisit else WarcRecordType.response
         response = _record(kind, exchange.url, exchange.at, HTTP_RESPONSE)
         if exchange.address:
             response.headers["WARC-IP-Address"] = exchange.address
         if exchange.truncated:
             response.headers["WARC-Truncated"] = exchange.truncated
-        if exchange.same_as:  # WARC 1.1, 6.7: the header block, and where the body is
-            not_modified = exchange.response[:12].endswith(b"304")
-            response.headers["WARC-Profile"] = NOT_MODIFIED if not_modified else SAME_PAYLOAD
-            response.headers["WARC-Refers-To-Target-URI"] = exchange.url
-            response.headers["WARC-Refers-To-Date"] = warc_date(exchange.same_as)
+        if is_revisit:
+            for name, value in revisit_headers(exchange.url, exchange.response, exchange.archived_at).items():
+                response.headers[name] = value
         response.headers["WARC-Payload-Digest"] = exchange.digest()
-        response.set_bytes_content(exchange.response[: exchange.head_bytes] if exchange.same_as else exchange.response)
+        response.set_bytes_content(exchange.response[: exchange.head_bytes] if is_revisit else exchange.response)
         self._warc.write(response)
         request = _record(WarcRecordType.request, exchange.url, exchange.at, HTTP_REQUEST)
         request.headers["WARC-Concurrent-To"] = response.record_id or ""

@@ -3,13 +3,11 @@
 A command's module is imported when the command runs, so that `tarrafa --help` stays fast.
 """
 
-import re
 from importlib import import_module
-from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 from typer.main import get_group
 
 from tarrafa import __version__
@@ -17,37 +15,26 @@ from tarrafa.runtime.terminal import print_line
 
 START, COLLECTIONS, EXPLORE = "Start here", "Collections", "Explore"
 OPERATE, SEVERAL_MACHINES, SCIENCE = "Operate", "Several machines", "Science"
-EXCLUDED_WORD = re.compile(r"-(?!-|n\d*$)")  # -praia; not --data, not -n 5
-WORD_MARK = "\0"  # no argument holds it
-
-
-class SearchCommand(TyperCommand):
-    """`search`, whose query may hold excluded words (`-praia`): they are no options. Any other option must exist."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        before_values = {name for one in self.params for name in one.opts if not getattr(one, "is_flag", True)}
-        marked = [
-            f"{WORD_MARK}{word}" if EXCLUDED_WORD.match(word) and before not in before_values else word
-            for before, word in pairwise(["", *args])
-        ]
-        rest = super().parse_args(ctx, marked)
-        ctx.params["query"] = [word.removeprefix(WORD_MARK) for word in ctx.params["query"] or ()]
-        return rest
 
 
 class Command(NamedTuple):
-    """`place`: module and function, or module and Typer application of a group."""
+    """`place`: module and function, or module and Typer application of a group. `parser`: the class in that module that
+    parses the arguments in a way of its own.
+    """
 
     panel: str
     place: str
     summary: str
+    parser: str = ""
 
 
 COMMANDS = {
     "demo": Command(START, "demo:demo", "Crawl and search a synthetic Web on this machine."),
     "init": Command(START, "collections:init", "Write a collection file to edit: plain, or from a preset."),
     "crawl": Command(START, "crawl:crawl", "Crawl a collection file; the same command resumes it."),
-    "search": Command(START, "search:search", "Search the crawled pages; also while the crawl runs."),
+    "search": Command(
+        START, "search:search", "Search the crawled pages; also while the crawl runs.", parser="SearchCommand"
+    ),
     "serve": Command(START, "serve:serve", "Serve the search page and its JSON API."),
     "node": Command(START, "serve:node", "Run collections on schedule, with search page and console."),
     "check": Command(COLLECTIONS, "collections:check", "Check which URLs are in scope, and show the deciding rule."),
@@ -70,12 +57,14 @@ COMMANDS = {
     "links": Command(EXPLORE, "page_site_links:links", "List the links to and from a URL, with anchor texts."),
     "entities": Command(EXPLORE, "entities:entities", "Find people, events, products and other entities."),
     "sparql": Command(EXPLORE, "sparql:sparql", "Query the structured data of pages with SPARQL 1.1."),
-    "status": Command(OPERATE, "top:status", "Show state and numbers of collections and workers."),
-    "top": Command(OPERATE, "top:top", "Watch collections and workers live in the terminal."),
+    "status": Command(OPERATE, "status_top:status", "Show state and numbers of collections and workers."),
+    "top": Command(OPERATE, "status_top:top", "Watch collections and workers live in the terminal."),
     "query-log": Command(OPERATE, "search:query_log", "Show frequent searches, and searches without results."),
-    "rebuild": Command(OPERATE, "maintenance:rebuild", "Rebuild frontier, graph, index or triples from the archive."),
-    "export": Command(OPERATE, "maintenance:export", "Export the frontier, or all statements, to a file."),
-    "import": Command(OPERATE, "maintenance:import_", "Import an exported frontier."),
+    "rebuild": Command(
+        OPERATE, "rebuild_export_import:rebuild", "Rebuild frontier, graph, index or triples from the archive."
+    ),
+    "export": Command(OPERATE, "rebuild_export_import:export", "Export the frontier, or all statements, to a file."),
+    "import": Command(OPERATE, "rebuild_export_import:import_", "Import an exported frontier."),
     "user": Command(OPERATE, "users:app", "Manage the accounts of the console."),
     "credentials": Command(OPERATE, "credentials:app", "Manage headers, cookies and passwords for crawled sites."),
     "takedown": Command(OPERATE, "takedown:app", "Take down a URL, host or site from crawl and search."),
@@ -92,15 +81,14 @@ COMMANDS = {
 
 def load_command(name: str) -> Any:
     """Import a command of the table; the command as Typer runs it."""
-    module, _, attribute = COMMANDS[name].place.partition(":")
-    found = getattr(import_module(f"tarrafa.cli.{module}"), attribute)
+    module_name, _, attribute = COMMANDS[name].place.partition(":")
+    module = import_module(f"tarrafa.cli.{module_name}")
+    found, parser = getattr(module, attribute), COMMANDS[name].parser
     parent = typer.Typer(rich_markup_mode="markdown")
     if isinstance(found, typer.Typer):
         parent.add_typer(found, name=name)
     else:
-        is_search = name == "search"
-        context = {"help_option_names": ["--help"]} if is_search else None  # -h is an excluded word
-        parent.command(name, cls=SearchCommand if is_search else None, context_settings=context)(found)
+        parent.command(name, cls=getattr(module, parser) if parser else None)(found)
     return get_group(parent).commands[name]
 
 

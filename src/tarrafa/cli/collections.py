@@ -21,15 +21,15 @@ from tarrafa.config import Collection, encode_collection
 from tarrafa.coordinator.definitions.presets import PresetRequest, preset_titles, preset_toml
 from tarrafa.coordinator.node.local_control import ControlAction, ControlRequest, send_control_request
 from tarrafa.crawl.scope.collection_loader import load_collection
-from tarrafa.crawl.supervisor.propagation import delete_collection as delete_from_frontier
 from tarrafa.crawl.supervisor.supervisor import submit_collection
+from tarrafa.crawl.supervisor.takedown_and_deletion_sync import delete_collection as delete_from_frontier
 from tarrafa.errors import ConfigError, Locked, Unreachable, data_error_from_os
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import Address, from_command_line, local_address
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.i18n import Message, Translator, message, translator
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import is_supervised
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.takedown import CurrentTakedowns
 

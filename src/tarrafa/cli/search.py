@@ -1,13 +1,18 @@
-"""Commands `search`, `query-log` and `curation check`; and searches in the indexes of other machines (--shard)."""
+"""Commands `search`, `query-log` and `curation check`: search options and excluded words (`-praia`), printed hits,
+searches in the indexes of other machines (--shard).
+"""
 
+import re
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from typer.core import TyperCommand
 
 from tarrafa.cli.options import DEFAULT_DATA, CollectionFilter, Data, Json, TokenFile, existing_data
 from tarrafa.cli.output import console, counted, print_json, print_result
@@ -82,6 +87,28 @@ Words = Annotated[
         show_default=False,
     ),
 ]
+
+
+EXCLUDED_WORD = re.compile(r"-(?!-|n\d*$)")  # -praia; not --data, not -n 5
+WORD_MARK = "\0"  # no argument holds it
+
+
+class SearchCommand(TyperCommand):
+    """Parses the arguments of `search`. Excluded words (`-praia`) belong to the query; any other option must exist."""
+
+    def __init__(self, name: str | None, **settings: Any) -> None:
+        context = {**(settings.pop("context_settings", None) or {}), "help_option_names": ["--help"]}
+        super().__init__(name, context_settings=context, **settings)  # -h is an excluded word
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        before_values = {name for one in self.params for name in one.opts if not getattr(one, "is_flag", True)}
+        marked = [
+            f"{WORD_MARK}{word}" if EXCLUDED_WORD.match(word) and before not in before_values else word
+            for before, word in pairwise(["", *args])
+        ]
+        rest = super().parse_args(ctx, marked)
+        ctx.params["query"] = [word.removeprefix(WORD_MARK) for word in ctx.params["query"] or ()]
+        return rest
 
 
 def search(

@@ -37,13 +37,14 @@ from tarrafa.frontier.rpc.frontier_server import parse_listen_address
 from tarrafa.index import shards
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.terminal import print_line, print_note
-from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token, load_token
+from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, NO_TOKEN, TOKEN_VARIABLE, Token, load_token
 from tarrafa.search.searcher import Searcher
+from tarrafa.server.app import SiteSettings
 from tarrafa.server.auth.authentication import Authenticator
 from tarrafa.server.auth.request_origin import TrustedProxies
 from tarrafa.server.console.console import Console
-from tarrafa.server.http_server import NO_TOKEN, bind, run
-from tarrafa.server.node_server import serve_node_pages
+from tarrafa.server.coordinator_site import serve_node_pages
+from tarrafa.server.http_server import bind, run
 from tarrafa.server.rate_limit import RateLimit
 from tarrafa.triples.sparql_pool import RESULTS_MAX, TIME_MAX_S, SparqlLimits
 
@@ -100,21 +101,18 @@ def serve(
         if as_shard:
             print_line(f"for others: tarrafa serve --shard {page.rstrip('/')}")
 
-    run(
-        directory,
-        host,
-        port,
+    settings = SiteSettings(
         status=(lambda: fetch_overview(directory, address)) if has_data or address is not None else None,
-        on_ready=ready,
-        token=token,
-        address=address,
         searcher=Searcher.open(directory, others),
-        as_shard=to_others,
         public=public,
-        note_queries=note_queries,
-        limits=SparqlLimits(time_s=sparql_time, results=sparql_limit),
+        address=address,
         rate=RateLimit.parse(rate_limit, local=rate_here, proxies=TrustedProxies.parse(behind_proxy)),
+        crawler_token=token,
+        shard_token=to_others,
+        logs_queries=note_queries,
+        sparql_limits=SparqlLimits(time_s=sparql_time, results=sparql_limit),
     )
+    run(directory, settings, host, port, ready)
 
 
 def node(

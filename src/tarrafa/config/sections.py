@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tarrafa.config.formats import ByteSize, LocalDateTime, Seconds, redact_url
 from tarrafa.config.patterns import HostMatcher, HostPatternTable, compile_url_patterns
+from tarrafa.model import DATA_SYNTAXES, DataSyntax
 
 
 class _ConfigSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -36,7 +37,9 @@ class ScopeConfig(_ConfigSection, frozen=True):
     languages: tuple[str, ...] = ()
     beyond: bool = True  # with languages: also fetch pages outside `hosts` that kept pages link to
     keep: Literal["all", "structured"] = "all"
+    syntaxes: tuple[DataSyntax, ...] = DATA_SYNTAXES  # with keep = "structured": data in one of these
     vocabularies: tuple[str, ...] = ()  # with keep = "structured": one of these, by IRI or short name
+    open_graph: bool = False  # with keep = "structured": Open Graph alone is enough
 
 
 class PolitenessConfig(_ConfigSection, frozen=True):

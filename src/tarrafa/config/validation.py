@@ -26,8 +26,9 @@ from tarrafa.config.formats import (
     parse_name_server,
     redact_url,
 )
-from tarrafa.config.sections import Collection
+from tarrafa.config.sections import Collection, ScopeConfig
 from tarrafa.i18n import Message, message
+from tarrafa.model import DATA_SYNTAXES
 
 TABLE_MAX, CYCLE_MAX = 100_000, 10_000  # sites: one call may have to move a row for each
 WEIGHT_MAX = 1e6  # scores stay far below the ranks of deferred URLs
@@ -110,8 +111,31 @@ def _scope(collection: Collection) -> Iterator[Message]:
     yield from islice(_host_patterns("[scope] hosts", scope.hosts or ()), 1)  # there may be a million
     yield from _url_patterns("[scope] include", scope.include, "https://www.a.br/news/*")
     yield from _at_most("[scope] include", scope.include)
-    if scope.vocabularies and scope.keep == "all":
-        yield message('[scope] vocabularies are those of keep = "structured": add it, or leave them out')
+    yield from _structured(collection)
+
+
+def _structured(collection: Collection) -> Iterator[Message]:
+    """The keys that say which structured data count."""
+    scope = collection.scope
+    if scope.keep == "all":
+        for key in ("syntaxes", "vocabularies", "open_graph"):
+            if getattr(scope, key) != getattr(ScopeConfig(), key):
+                yield message('[scope] {key} belongs to keep = "structured": add that, or leave {key} out', key=key)
+        return
+    if not scope.syntaxes:
+        yield message(
+            "[scope] syntaxes must name at least one of {syntaxes}; without the key all of them count",
+            syntaxes=", ".join(DATA_SYNTAXES),
+        )
+    if scope.open_graph and scope.vocabularies:
+        yield message(
+            "[scope] open_graph and vocabularies exclude each other: name og among the vocabularies, or leave one of "
+            "them out"
+        )
+    elif scope.open_graph and "rdfa" not in scope.syntaxes:
+        yield message(
+            "[scope] open_graph: Open Graph is written as RDFa; add rdfa to syntaxes, or leave one of them out"
+        )
 
 
 def _politeness(collection: Collection) -> Iterator[Message]:

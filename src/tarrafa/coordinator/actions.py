@@ -26,8 +26,8 @@ from tarrafa.coordinator.schedule.schedule_executor import ScheduleExecutor
 from tarrafa.coordinator.states import ScheduleStatus
 from tarrafa.crawl.scope.collection_loader import parse_root
 from tarrafa.crawl.supervisor.completion import is_exhausted
-from tarrafa.crawl.supervisor.propagation import delete_collection
 from tarrafa.crawl.supervisor.supervisor import submit_collection
+from tarrafa.crawl.supervisor.takedown_and_deletion_sync import delete_collection
 from tarrafa.errors import ConfigError, EditConflict
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import FrontierCollectionState

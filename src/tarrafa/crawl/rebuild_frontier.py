@@ -34,7 +34,6 @@ from tarrafa.crawl.worker.committer import LinkCache
 from tarrafa.crawl.worker.outcome import discovered_urls
 from tarrafa.crawl.worker.robots_fetch import robots_digest
 from tarrafa.errors import ConfigError, DataError, DiskFull, data_error_from_os
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, UrlWeight
 from tarrafa.frontier.replay import FrontierReplay
 from tarrafa.frontier.store.collections import LoadedCollection
@@ -56,6 +55,7 @@ from tarrafa.model import (
 )
 from tarrafa.parse.url import host_id
 from tarrafa.runtime.data_dir import DataDirectory, sync_directory, try_lock
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.sqlite import open_sqlite_readonly
 
 BATCH = 1_000  # events in one transaction

@@ -110,6 +110,7 @@ class HttpClient:
         self._prepare(curl, transfer)
         self._transfers[curl] = transfer
         self._multi.add_handle(curl)
+        self._socket_action(pycurl.SOCKET_TIMEOUT, 0)  # on an open connection the request leaves now
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(SWEEP_S, self._end_stalled)
         return transfer

@@ -30,7 +30,7 @@ from tarrafa.frontier.messages import (
     UrlWeight,
     WorkerRegistration,
 )
-from tarrafa.frontier.transfer.host_export import (
+from tarrafa.frontier.transfer.export_records import (
     CollectionExport,
     ExportBatch,
     ExportCatalogue,
@@ -39,7 +39,7 @@ from tarrafa.frontier.transfer.host_export import (
 )
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
-from tarrafa.runtime.process import ProcessId
+from tarrafa.runtime.process_identity import ProcessId
 from tarrafa.takedown import TakedownEntry
 
 

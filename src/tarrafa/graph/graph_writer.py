@@ -203,7 +203,8 @@ class GraphWriter:
         self._set_owner(node, record.worker)
         outcome, page = record.outcome, record.page
         title = page.title[:TITLE_CHARS_MAX] if page is not None else None
-        where = (self.state.file_number(entry.file), entry.start) if page is not None and page.text else (None, None)
+        tells = page is not None and (page.text or outcome.status == Status.NOT_STRUCTURED)  # its data explain it
+        where = (self.state.file_number(entry.file), entry.start) if tells else (None, None)
         self._visited.append((outcome.status, outcome.at, title, *where, node.number))
         self._changed.add(node)
         if _lower(node.frontier_depth, record.depth):

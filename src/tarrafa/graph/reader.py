@@ -166,7 +166,7 @@ class GraphReader:
         return [LinkedSite(*one) for one in counted[offset : offset + limit]], len(counted)
 
     def archive_position(self, url: str, collection: str | None = None) -> tuple[str, int] | None:
-        """The archive file and the offset of the URL's newest text."""
+        """The archive file and the offset of the URL's newest text, or of a newer visit that found no wanted data."""
         found = self._rows(
             """SELECT f.name, n.place FROM nodes n JOIN collections c USING (collection) JOIN files f USING (file)
                WHERE n.id = ? AND (? IS NULL OR c.name = ?) ORDER BY n.visited_at DESC, n.collection LIMIT 1""",

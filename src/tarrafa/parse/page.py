@@ -169,6 +169,7 @@ def _parse_html(
         content_id=fingerprint.content_id(folded),
         simhash=fingerprint.simhash(folded),
         vocabularies=stated.vocabularies,
+        syntaxes=stated.syntaxes,
         statements=stated.statements,
         unread=stated.unread,
         cut_statements=stated.is_cut,

@@ -2,7 +2,8 @@
 
 `query_parser` parses the query text and `query_builder` builds the tantivy query. `local_shard` searches the index of
 this machine (`partitioned_shard`, if that index has several parts), `remote_shard` the index of another machine;
-`scatter_gather` merges the results of all shards and groups copies into one hit, `snippet` chooses the text that is
-shown. `spelling`, `autocomplete` and `query_expansion` find words that were not typed (`vocabulary`); `curation`
-applies the rules of the operator. Library, command line and web page all call `searcher`.
+`scatter_gather` merges the results of all shards, `duplicates` groups copies into one hit, `site_diversity` limits the
+hits of one site, `snippet` chooses the text that is shown. `spelling`, `autocomplete` and `query_expansion` find words
+that were not typed (`vocabulary`); `curation` applies the rules of the operator. Library, command line and web page all
+call `searcher`.
 """

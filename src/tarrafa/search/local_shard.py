@@ -29,14 +29,15 @@ from tarrafa.errors import DataError, QueryError
 from tarrafa.graph.reader import GraphReader, NodeStanding
 from tarrafa.i18n import message
 from tarrafa.index import schema
-from tarrafa.index.document_fields import IN_LINKS_RATIO, LINK_FACTOR_RATIO, link_factor, split_url_id
-from tarrafa.index.index_state import is_applied, pages_by_fate
+from tarrafa.index.document_fields import IN_LINKS_RATIO, LINK_FACTOR_RATIO, link_factor
+from tarrafa.index.index_state import pages_by_fate
 from tarrafa.index.reader import IndexMatches, IndexReader, IndexSnapshot
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_name, url_id
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.autocomplete import completions
 from tarrafa.search.curation import Curation, CurationRules
+from tarrafa.search.exclusion_filter import ExclusionFilter, QueryClause, exclude
 from tarrafa.search.query_builder import (
     MeanLengths,
     QueryBuilder,
@@ -67,7 +68,6 @@ from tarrafa.search.request import (
 from tarrafa.search.snippet import make_snippet
 from tarrafa.search.spelling import similar_words
 from tarrafa.search.vocabulary import WORDS_MAX, VocabularyCache
-from tarrafa.takedown import NO_TAKEDOWNS, CurrentTakedowns, TakedownSet
 from tarrafa.triples.ontology import CurrentSubclasses
 
 LOCAL_SHARD_NAME = "here"
@@ -86,7 +86,6 @@ SORT_FIELDS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
 
 Now = Callable[[], float]
 Kept = TypeVar("Kept")
-QueryClause = tuple[Occur, TantivyQuery]
 
 
 class KeptSnapshots(Generic[Kept]):
@@ -454,54 +453,3 @@ def _parsed_query(request: SearchRequest) -> QueryGroup:
     if request.related and not request.text.strip():
         return QueryGroup()
     return parse(request.text, request.all_words)
-
-
-# -- excluded pages ----------------------------------------------------------------------------------------------------
-
-
-class ExclusionFilter:
-    """Query clauses that exclude taken-down pages and blocked sites from every search, for any number of threads.
-
-    From the next request on, no page that is taken down or blocked is found, counted, or treated as a copy: the
-    exclusion is a part of the query itself, so totals and pages of results are right. The clauses must be read before
-    the snapshot is taken: pages that the index has deleted already need no clause.
-
-    A clause costs 2.3 us for each site, host or URL in it, with every search (60,000 documents; one `MustNot` for each
-    instead of a set: 130 us). Takedowns are listed only for the seconds until the index follows.
-    """
-
-    def __init__(self, data: DataDirectory) -> None:
-        self._data, self._taken_down = data, CurrentTakedowns(data)
-        self._made: tuple[TakedownSet, frozenset[str], list[QueryClause]] | None = None
-
-    def clauses(self, blocked: frozenset[str]) -> list[QueryClause]:
-        """The clauses that every query on a later snapshot must exclude, with these blocked sites."""
-        orders = self._taken_down.now()
-        if orders and is_applied(self._data, orders):
-            orders = NO_TAKEDOWNS
-        made = self._made
-        if made is None or made[0] is not orders or made[1] is not blocked:
-            made = self._made = (orders, blocked, exclusion_clauses(orders, blocked))
-        return made[2]
-
-    def refuse(self, url: str) -> None:
-        """Raise `errors.PageTakenDown` if the requested page is taken down."""
-        self._taken_down.raise_if_taken_down(url)
-
-
-def exclude(query: TantivyQuery, clauses: list[QueryClause]) -> TantivyQuery:
-    """The query without the pages that must not be shown."""
-    return TantivyQuery.boolean_query([(Occur.Must, query), *clauses]) if clauses else query
-
-
-def exclusion_clauses(orders: TakedownSet, blocked: frozenset[str]) -> list[QueryClause]:
-    """Clauses for takedowns and blocked sites. Half an id is enough: the odds of a collision are 1 to 10**19."""
-    hosts = [name for host in orders.hosts for name in (host, f"{host}.")]
-    terms = (
-        (schema.SITE, sorted(orders.sites | blocked)),
-        (schema.HOST, sorted(hosts)),
-        (schema.ID_HIGH, sorted({split_url_id(key)[0] for key in orders.urls})),
-    )
-    return [
-        (Occur.MustNot, TantivyQuery.term_set_query(schema.SCHEMA, field, values)) for field, values in terms if values
-    ]

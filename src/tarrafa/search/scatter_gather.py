@@ -3,12 +3,10 @@
 Promises: a shard that does not answer is named and asked no more, and the others answer without it; if no shard
 answers, that is an error. The result has the same candidates, in the same blocks, as one index with all documents, up
 to the last digits of scores. Every shard returns its matches in the order of their scores. They are merged, the first
-shard's first among equals, and cut into blocks of BLOCK_MATCHES (`merge_blocks`). Copies are grouped (`Deduplicator`).
-Within a block, a site's third page and those after it move behind the pages of other sites, and score no more
-than those (`demote_crowded_sites`): no page is hidden, the first page of results shows several sites, and hits are in
-the order of their scores on every page of results (pinned pages precede them). Further blocks follow for
-later pages of results, or when grouping left too few hits. A longer result of the same shards begins with the shorter
-one: pages of results are consistent.
+shard's first among equals, and cut into blocks of BLOCK_MATCHES (`merge_blocks`). Copies are grouped (`duplicates`),
+and in a block a site's surplus pages move back (`site_diversity`). Further blocks follow for later pages of results,
+or when grouping left too few hits. A longer result of the same shards begins with the shorter one: pages of results are
+consistent.
 
 The order among equals must be that of the shards, and not of ids: a shard that is asked for a hundred matches returns
 any hundred of a thousand equal ones, always the same, but not those with the smallest ids.
@@ -25,15 +23,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
-from typing import NamedTuple, TypeVar
-
-import msgspec
+from typing import TypeVar
 
 from tarrafa.errors import DataError, QueryError, ShardUnavailable
 from tarrafa.i18n import Message, Value, message
 from tarrafa.index import schema
 from tarrafa.model import Hit, ShardReport, UrlId
 from tarrafa.parse.url import canonical, url_id
+from tarrafa.search.duplicates import Deduplicator, DuplicateGroup, RankedCandidate
 from tarrafa.search.query_builder import common_words
 from tarrafa.search.query_expansion import TermEvidence
 from tarrafa.search.query_parser import parse
@@ -41,7 +38,6 @@ from tarrafa.search.request import (
     BLOCK_MATCHES,
     MATCHES_MAX,
     URLS_MAX,
-    Candidate,
     CandidateBlock,
     HitDetails,
     ScorePart,
@@ -51,26 +47,9 @@ from tarrafa.search.request import (
     Sort,
     sum_statistics,
 )
-
-HITS_PER_SITE = 2  # hits of one site that keep their place in a block
-NEAR_BITS = 3
-COMPARED_MAX = 50  # newest groups of the same title: a whole site may share one title, and copies rank side by side
-NEAR_SCORE = 0.05
-_64_BITS = (1 << 64) - 1
+from tarrafa.search.site_diversity import diversify_sites
 
 Answer = TypeVar("Answer")
-
-
-class RankedCandidate(NamedTuple):
-    """A candidate, the response that it came in, and the factor of its score where its site has better pages."""
-
-    candidate: Candidate
-    answer: int
-    site_factor: float = 1.0
-
-
-DuplicateGroup = list[RankedCandidate]  # copies of one page: the representative first, with the best score of the group
-NearDuplicates = list[tuple[int, DuplicateGroup]]  # groups with the same title, each with the simhash of its best page
 
 
 class ScatterGather:
@@ -135,7 +114,7 @@ class ScatterGather:
 
         return list(self._gather(terms_of, list(own)).values())
 
-    def _start_groups(self, pinned: list[UrlId]) -> "Deduplicator":
+    def _start_groups(self, pinned: list[UrlId]) -> Deduplicator:
         """Groups that begin with these pinned pages; their duplicates become their copies."""
         groups = Deduplicator(apart=self.request.copies and not self.request.like and not self.request.related)
         if pinned:
@@ -196,7 +175,7 @@ class ScatterGather:
             return []
         return [ShardReport(shard.name, self.away.get(number, "")) for number, shard in enumerate(self._shards)]
 
-    def _collect_groups(self, overall: ShardStatistics, pinned: list[UrlId], enough: int) -> "tuple[int, Deduplicator]":
+    def _collect_groups(self, overall: ShardStatistics, pinned: list[UrlId], enough: int) -> tuple[int, Deduplicator]:
         """Read block by block, until there are enough groups or no matches are left; the total, and the groups."""
         groups = self._start_groups(pinned)
         looked, limit = 0, -(-enough // BLOCK_MATCHES) * BLOCK_MATCHES
@@ -211,7 +190,7 @@ class ScatterGather:
                 before = len(groups.all)
                 groups.add(rank_block(found[start : start + BLOCK_MATCHES]))
                 if self._is_crowded():
-                    groups.all[before:] = demote_crowded_sites(groups.all[before:])
+                    groups.all[before:] = diversify_sites(groups.all[before:])
                 if len(groups.all) >= enough:
                     return total - groups.looked + len(groups.all), groups
             if limit >= min(total, MATCHES_MAX):
@@ -261,24 +240,6 @@ class ScatterGather:
         return Message("; ".join(f"{{name{number}}}: {{why{number}}}" for number in away), values)
 
 
-def demote_crowded_sites(groups: list[DuplicateGroup]) -> list[DuplicateGroup]:
-    """The groups of a block: the third one of a site and those after it behind the others, with a score that is no
-    higher than that of the last one before them.
-    """
-    seen: Counter[int] = Counter()
-    first: list[DuplicateGroup] = []
-    later: list[DuplicateGroup] = []
-    for group in groups:
-        site = group[0].candidate.site
-        seen[site] += 1
-        (first if seen[site] <= HITS_PER_SITE else later).append(group)
-    for group in later:
-        (best, answer, _), least = group[0], first[-1][0].candidate.score
-        if best.score > least:
-            group[0] = RankedCandidate(msgspec.structs.replace(best, score=least), answer, least / best.score)
-    return first + later
-
-
 _score, _id = attrgetter("candidate.score"), attrgetter("candidate.id")
 
 
@@ -318,98 +279,3 @@ class ShardThreads:
             if self._pool is None or self._most < wanted:
                 self._pool, self._most = ThreadPoolExecutor(wanted, thread_name_prefix="asks shards"), wanted
             return self._pool
-
-
-# -- duplicates --------------------------------------------------------------------------------------------------------
-
-
-class Deduplicator:
-    """Groups exact and near duplicates among candidates, block by block. `apart`: every page is a group of its own.
-
-    Every page is in exactly one group; two groups never hold exact copies of each other; a URL that several collections
-    hold counts once. The position of a group and its representative are fixed in the block where the group first
-    appears; later blocks only add copies, so that pages of results stay consistent.
-
-    Exact copies have the same content id. Near copies have the same title, at least NEAR_WORDS_MIN words
-    (index/document_fields.py) and simhashes that differ in at most NEAR_BITS of 64 bits. Candidates are compared with
-    the best page of a group only, because similarity is not transitive.
-
-    Measured: of 309 real Portuguese texts no two are nearer than 15 bits; with two words changed in 400, 80 % are
-    within 3 bits, in 1,500 words 97 %. Of 2,000 pages of the synthetic Web, 27 pairs of different pages are within 3
-    bits (6 bits: 1,412) but none of these pairs has the same title: that is why titles must agree. Of its 56 pairs of a
-    page and its printable version, which lacks the menus, 16 are within 3 bits (6 bits: 31). Known weakness: a simhash
-    covers menus as well. Where a whole site has one title, 3 % of the pairs of pages with 10 % of their words to
-    themselves are within 3 bits, and one in six of the pairs with 5 % (6 bits: 20 % and two in three). Hence the limit
-    of 3 bits, and hence users can list the copies of a hit.
-    """
-
-    def __init__(self, apart: bool = False) -> None:
-        self.all: list[DuplicateGroup] = []
-        self.looked = 0  # pages so far, repeated URLs included
-        self._apart = apart
-        self._urls: set[UrlId] = set()
-        self._by_content: dict[int | None, DuplicateGroup] = {}
-        self._by_headline: dict[int | None, NearDuplicates] = {}
-
-    def add(self, block: list[RankedCandidate]) -> None:
-        """Add the next block, best candidate first."""
-        before, urls, contents = len(self.all), self._urls, self._by_content
-        self.looked += len(block)
-        for one in block:
-            candidate = one[0]
-            key, content, simhash, headline = candidate.id, candidate.content, candidate.simhash, candidate.headline
-            if key in urls:
-                continue
-            urls.add(key)
-            if self._apart:
-                self.all.append([one])
-                continue
-            group = contents.get(content)
-            if group is not None:
-                group.append(one)
-                continue
-            near = self._by_headline.get(headline)
-            if near is not None and simhash is not None:
-                group = _nearest(near, simhash)
-            if group is not None:
-                group.append(one)
-            else:
-                group = [one]
-                self.all.append(group)
-                if simhash is not None:
-                    self._by_headline.setdefault(headline, []).append((simhash, group))
-            if content is not None:
-                contents[content] = group
-        for group in self.all[before:]:
-            if len(group) > 1:
-                _choose_representative(group)
-
-    def group_of(self, key: UrlId) -> DuplicateGroup:
-        """The group of a URL; empty if there is none."""
-        return next((group for group in self.all for one in group if one.candidate.id == key), [])
-
-
-def _nearest(groups: NearDuplicates, simhash: int) -> DuplicateGroup | None:
-    """The best group among the near duplicates."""
-    for other, group in groups[-COMPARED_MAX:]:
-        if ((other ^ simhash) & _64_BITS).bit_count() <= NEAR_BITS:  # signed numbers: the mask removes the sign
-            return group
-    return None
-
-
-def _choose_representative(group: DuplicateGroup) -> None:
-    """Choose the plainest page among those with nearly the best score as the representative of the group."""
-    best = chosen = group[0]
-    least = best.candidate.score * (1 - NEAR_SCORE)
-    for one in group:
-        if one.candidate.score >= least and _plainness(one) < _plainness(chosen):
-            chosen = one
-    if chosen is not best:
-        group.remove(chosen)
-        raised = msgspec.structs.replace(chosen.candidate, score=best.candidate.score)
-        group.insert(0, chosen._replace(candidate=raised))
-
-
-def _plainness(one: RankedCandidate) -> tuple[bool, int, int, UrlId]:
-    """Sort key: pages with in-links first, then shorter URLs, then more in-links."""
-    return not one.candidate.in_links, one.candidate.url_length or 0, -one.candidate.in_links, one.candidate.id

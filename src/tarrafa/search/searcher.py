@@ -28,7 +28,8 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search import autocomplete, query_expansion, spelling
 from tarrafa.search.autocomplete import PartialText, completed_text, partial_text
 from tarrafa.search.curation import Curation
-from tarrafa.search.local_shard import VOCABULARY_WAIT_S, ExclusionFilter, exclude
+from tarrafa.search.exclusion_filter import ExclusionFilter, exclude
+from tarrafa.search.local_shard import VOCABULARY_WAIT_S
 from tarrafa.search.partitioned_shard import open_local_shard
 from tarrafa.search.query_builder import contents_query, document_frequency, page_query, query_terms, terms_of_texts
 from tarrafa.search.query_parser import parse

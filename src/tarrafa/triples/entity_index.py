@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import apsw
 
-from tarrafa.parse.rdf.entity import NAME_PROPERTIES, PageEntity, vocabularies
+from tarrafa.parse.rdf.entity import NAME_PROPERTIES, vocabularies
 from tarrafa.parse.rdf.nquads import RDF, XSD, Statement, iri_of, literal_value
 from tarrafa.runtime.sqlite import rows
 from tarrafa.triples.storage import PAGE_SHIFT, SAID_SHIFT
@@ -141,7 +141,7 @@ class EntityIndex:
         number = self.names.number
         classes = [iri_of(fact.term) for fact in one.facts if _is_class(fact)]
         uses = Counter(fact.property for fact in one.facts if not _is_class(fact))
-        spoken = vocabularies([PageEntity(one.key, classes, [(name, "") for name in uses])])
+        spoken = vocabularies((*classes, *uses))
         return EntityUsage(
             thing,
             tuple(dict.fromkeys(map(number, classes))),

@@ -139,7 +139,9 @@ BAD = [
     ("scope.languages", "nn", "'nn' is not a known language; write the two letters of its code, such as no"),
     ("scope.languages", "xx", "'xx' is not a known language"),
     ("scope.keep", "some", "[scope] keep: invalid enum value 'some' (allowed: all, structured)"),
-    ("scope.vocabularies", "schema", "[scope] vocabularies are those of keep"),
+    ("scope.vocabularies", "schema", "[scope] vocabularies belongs to keep"),
+    ("scope.syntaxes", "json", "[scope] syntaxes[0]: invalid enum value 'json' (allowed: rdfa, microdata, jsonld)"),
+    ("scope.open_graph", "yes", "[scope] open_graph belongs to keep"),
     ("politeness.delay", "soon", "[politeness] delay: not a duration: 'soon'"),
     ("politeness.delays", "*.br", "[politeness] delays: '*.br': write a host pattern and its value in each line"),
     ("politeness.delays", "*.br = soon", "[politeness] delays: not a duration: 'soon'"),
@@ -210,7 +212,11 @@ def test_each_complaint_is_at_its_field(name, text, told):
 def test_all_that_is_wrong_is_told_at_once() -> None:
     table, wrong = table_from_form({name: [text] for name, text, _ in BAD if len(text) < 100})
     found = {(one.section, one.key) for one in [*wrong, *validate_table(table)[1]]}
-    cross = {"scope.vocabularies", "fetch.bandwidth"}  # forgiven, where what they depend on is wrong itself
+    cross = {
+        "scope.vocabularies",
+        "scope.open_graph",
+        "fetch.bandwidth",
+    }  # forgiven, where what they depend on is wrong itself
     named = {name for name, text, _ in BAD if len(text) < 100} - cross
     assert {(collection_fields()[name].section, collection_fields()[name].key) for name in named} <= found
 

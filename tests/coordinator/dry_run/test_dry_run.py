@@ -51,6 +51,21 @@ def test_what_a_dry_run_cannot_know_is_said():
     assert "pages_max = 10" in said
 
 
+@pytest.mark.parametrize(
+    ("scope", "sentence"),
+    [
+        ({}, "RDFa, microdata, JSON-LD, with any vocabulary except Open Graph alone"),
+        ({"open_graph": True}, "RDFa, microdata, JSON-LD, with any vocabulary"),
+        ({"syntaxes": ["jsonld"]}, "JSON-LD, with any vocabulary"),
+        ({"syntaxes": ["rdfa"], "vocabularies": ["schema", "http://a.br/x#"]}, "RDFa, with one of the vocabularies"),
+    ],
+)
+def test_a_dry_run_says_which_structured_data_a_page_must_have(scope, sentence):
+    table = {"name": "a", "roots": ["a.br"], "scope": {"keep": "structured", **scope}}
+    said = " ".join(map(str, unknown_before_crawl(complete_collection(table, "test"))))
+    assert f"whether a page is kept depends on its structured data: {sentence}" in said
+
+
 def test_ten_thousand_lines_are_judged_and_one_more_is_refused():
     lines = [f"www.a.br/news/{number}" for number in range(URLS_MAX)]
     assert len(check_urls(COLLECTION, lines)) == URLS_MAX

@@ -1,7 +1,11 @@
 """What is archived of a collection reaches those who follow, whatever goes on beside it."""
 
+import os
+import threading
+
 import pytest
 
+from tarrafa.crawl.supervisor import followers
 from tarrafa.crawl.supervisor.followers import FollowerCatchUp
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
@@ -80,3 +84,15 @@ def test_what_the_triple_store_has_not_published_is_not_over(data):
         follower.read(1.0)
         follower.commit()
         assert passage.is_complete(), "though there is a later commit, which is not published"
+
+
+@pytest.mark.parametrize(("projection", "is_nice"), [("graph", False), ("index", True), ("triples", True)])
+def test_index_and_triple_store_leave_the_processor_to_the_crawl(data, monkeypatch, projection, is_nice):
+    niceness = list[int]()
+    monkeypatch.setattr(os, "nice", niceness.append)
+    for follower in (graph, index, triples):
+        monkeypatch.setattr(follower, "follow", lambda *arguments: None)
+    monkeypatch.setattr(followers, "connect_blocking", lambda address: None)
+    monkeypatch.setattr(followers, "address_from_supervisor", lambda: None)
+    followers._follow(data, projection, threading.Event())
+    assert niceness == [followers.NICE] * is_nice

@@ -5,7 +5,7 @@ from pathlib import Path
 from tarrafa.clock import Clock
 from tarrafa.config import collection_from_table
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.supervisor.propagation import TakedownSync
+from tarrafa.crawl.supervisor.takedown_and_deletion_sync import TakedownSync
 from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.model import Link, Page, Status, Visit

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
+from tarrafa.crawl.relay.remote_fetch import RemoteParser
 from tarrafa.crawl.worker.host_resolver import HostResolver, ResolvedHost
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.messages import Lease
 from tarrafa.model import HostId, Status, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
@@ -195,3 +197,57 @@ async def test_a_name_that_does_not_exist_is_looked_up_once_more_and_then_given_
     session._resolver = NoSuchName(no_claim)
     await session.run()
     assert session.build_report([], keep=False).failures == after
+
+
+def test_robots_txt_is_fetched_again_when_the_frontier_does_not_have_its_text():
+    """The server that keeps the text is away: an empty text would allow everything."""
+    around = Surroundings(b"User-agent: *\nDisallow: /")
+    session = a_session(around, a_collection(), pages(2))
+    around.rules_text = b""
+    session = around.session(session.lease, a_collection())
+    asyncio.run(session.run())
+    assert [url for url, _, _ in around.asked] == ["http://www.a.br/robots.txt", *pages(2)], "and now it is not there"
+
+
+@pytest.mark.parametrize(("delay", "recorded"), [(0, [0, 0, 1, 2]), (1, [0, 1, 2, 3])])
+async def test_the_next_request_does_not_wait_for_the_parser_unless_there_is_a_delay(delay, recorded):
+    around, before = Surroundings(), list[int]()  # how many visits were recorded when each request was made
+    around.fetcher.on_request.append(lambda request: before.append(len(around.committer.done)))
+    await a_session(around, a_collection(politeness={"delay": delay, "delay_factor": 0}), pages(4)).run()
+    assert before == recorded
+    assert [done.visit.url for done in around.committer.done] == pages(4)
+    assert len(around.committer.gone) == 1
+
+
+async def test_an_external_crawler_gets_no_request_before_its_last_result_was_taken():
+    around, before = Surroundings(), list[int]()
+    around.fetcher.on_request.append(lambda request: before.append(len(around.committer.done)))
+    session = a_session(around, a_collection(politeness={"delay": 0}), pages(3))
+    session._parser.parses_later = RemoteParser.parses_later
+    await session.run()
+    assert before == [0, 1, 2]
+
+
+async def test_a_session_that_is_cancelled_ends_its_request_before_it_returns_the_host(monkeypatch):
+    around, events, asked = Surroundings(), list[str](), asyncio.Event()
+    answer = around.fetcher.fetch
+
+    async def fetch(request: FetchRequest, collection: Collection, visit: Visit | None) -> FetchResponse:
+        if len(around.asked) < 2:
+            return await answer(request, collection, visit)
+        asked.set()
+        try:
+            return await asyncio.Future()
+        finally:
+            events.append("request ended")
+
+    monkeypatch.setattr(around.fetcher, "fetch", fetch)
+    monkeypatch.setattr(around.committer, "release_host", lambda session: events.append("host returned"))
+    session = a_session(around, a_collection(politeness={"delay": 0}), pages(4))
+    task = asyncio.create_task(session.run())
+    await asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert events == ["request ended", "host returned"]
+    assert len(around.committer.done) == 2

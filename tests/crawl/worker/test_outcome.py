@@ -208,6 +208,46 @@ def test_only_pages_that_speak_a_wanted_vocabulary_are_kept_if_so_asked():
         assert bool(done.record.page.text) is kept
 
 
+SCHEMA = "https://schema.org/"
+RDFA = b'<div vocab="http://schema.org/" typeof="Person"><b property="name">Ana</b></div>'
+MICRODATA = b'<div itemscope itemtype="http://schema.org/Person"><b itemprop="name">Ana</b></div>'
+JSON_LD = b'<script type="application/ld+json">{"@context": "https://schema.org", "@type": "Person"}</script>'
+FOAF = b'<div vocab="http://xmlns.com/foaf/0.1/" typeof="Person"><b property="name">Ana</b></div>'
+OPEN_GRAPH = (
+    b'<meta property="og:title" content="Ana"><meta property="article:author" content="Bia">'
+    b'<meta prefix="fb: http://ogp.me/ns/fb#" property="fb:app_id" content="1">'
+    b'<meta prefix="fb: http://www.facebook.com/2008/fbml#" property="fb:admins" content="2">'
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "kept"),
+    [
+        (RDFA, {"syntaxes": ["rdfa"]}, True),
+        (MICRODATA, {"syntaxes": ["rdfa"]}, False),
+        (JSON_LD, {"syntaxes": ["rdfa"]}, False),
+        (JSON_LD, {"syntaxes": ["microdata", "jsonld"]}, True),
+        (MICRODATA, {"syntaxes": ["microdata"]}, True),
+        (JSON_LD + FOAF, {"syntaxes": ["rdfa"], "vocabularies": [SCHEMA]}, False),
+        (JSON_LD + FOAF, {"syntaxes": ["rdfa"], "vocabularies": [SCHEMA, "http://xmlns.com/foaf/0.1/"]}, True),
+        (JSON_LD + FOAF, {"syntaxes": ["jsonld"], "vocabularies": [SCHEMA]}, True),
+        (OPEN_GRAPH, {}, False),
+        (OPEN_GRAPH, {"syntaxes": ["rdfa"]}, False),
+        (OPEN_GRAPH, {"open_graph": True}, True),
+        (OPEN_GRAPH, {"syntaxes": ["rdfa"], "open_graph": True}, True),
+        (OPEN_GRAPH, {"vocabularies": ["http://ogp.me/ns#"]}, True),
+        (OPEN_GRAPH + JSON_LD, {}, True),
+        (OPEN_GRAPH + JSON_LD, {"syntaxes": ["rdfa"]}, False),
+        (b"", {"open_graph": True}, False),
+    ],
+)
+def test_structured_data_count_by_syntax_and_vocabulary_and_open_graph_by_choice(data, settings, kept):
+    collection = a_collection(scope={"hosts": ["a.br"], "keep": "structured", **settings})
+    done = concluded(PAGE + data, collection=collection)
+    assert done.record.outcome.kept is kept
+    assert done.record.outcome.status == (200 if kept else Status.NOT_STRUCTURED)
+
+
 @pytest.mark.parametrize("seconds", [0, 4])
 def test_a_page_that_sends_its_reader_away_at_once_is_a_redirect(seconds):
     body = PAGE + f'<meta http-equiv=refresh content="{seconds}; url=/new"><a href="/new">aqui</a>'.encode()

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import zstandard
 
-from tarrafa.cli.maintenance import export_frontier, import_frontier
+from tarrafa.cli.rebuild_export_import import export_frontier, import_frontier
 from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError, DataError, TarrafaError
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
@@ -25,10 +25,10 @@ from tarrafa.frontier.transfer.checkpoint_file import (
     load_checkpoint,
     verify_checkpoint,
 )
-from tarrafa.frontier.transfer.host_export import HostExport
+from tarrafa.frontier.transfer.export_records import HostExport
 from tarrafa.model import Outcome
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import SUFFIXES, a_collection, done, offer
 
 HOSTS, PAGES = 5, 30

@@ -4,6 +4,7 @@ import pytest
 from pyoxigraph import RdfFormat
 from pyoxigraph import parse as parse_rdf
 
+from tarrafa.model import SyntaxUse
 from tarrafa.parse.page import parse
 from tarrafa.parse.rdf import nquads
 from tarrafa.parse.rdf.entity import VOCABULARIES_MAX, collect_entities
@@ -112,6 +113,21 @@ VOCABULARIES = {
 @pytest.mark.parametrize("markup", VOCABULARIES)
 def test_the_vocabularies_of_a_page_are_those_it_says_something_in(markup):
     assert parse(markup.encode(), URL, HTML).vocabularies == VOCABULARIES[markup]
+
+
+def test_each_syntax_has_its_vocabularies_also_where_another_says_the_same():
+    same = (
+        '<div vocab="http://schema.org/" resource="#a"><b property="name">Ana</b></div>'
+        '<div itemscope itemid="#a" itemtype="http://schema.org/Thing"><b itemprop="name">Ana</b></div>'
+        '<script type="application/ld+json">{"@id":"#a","http://xmlns.com/foaf/0.1/name":"Ana"}</script>'
+    )
+    page = parse(same.encode(), URL, HTML)
+    assert page.syntaxes == (
+        SyntaxUse("rdfa", ("https://schema.org/",)),
+        SyntaxUse("microdata", ("https://schema.org/",)),
+        SyntaxUse("jsonld", ("http://xmlns.com/foaf/0.1/",)),
+    )
+    assert page.vocabularies == ("https://schema.org/", "http://xmlns.com/foaf/0.1/")
 
 
 def test_vocabularies_are_bounded():

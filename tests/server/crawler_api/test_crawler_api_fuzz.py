@@ -26,7 +26,7 @@ PATHS = st.sampled_from(["work", "links", "type", "changes", "leave"])
 FIELDS = [
     "crawler", "hosts", "from", "to", "visit", "base", "charset", "url", "status", "gone", "type", "length", "etag",
     "elapsed_s", "last_modified", "location", "retry_after_s", "error", "title", "text", "headings", "language",
-    "robots", "vocabularies", "canonical", "digest", "address", "after", "id", "",
+    "robots", "vocabularies", "syntaxes", "canonical", "digest", "address", "after", "id", "",
 ]  # fmt: skip
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20),

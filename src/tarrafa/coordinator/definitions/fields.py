@@ -96,7 +96,7 @@ FIELD_LABELS = {  # label, help
     "roots": (_("Roots"), _("URLs or host names where the crawl begins, one per line; they are always in scope")),
     "scope.hosts": (
         _("Hosts in scope"),
-        _("one pattern per line: www.a.br that host, *.br everything below br, * all; empty: the roots' hosts"),
+        _("one pattern per line: a.br that host, *.a.br all below it but not itself, * all; empty: the roots' hosts"),
     ),
     "scope.include": (
         _("Only these URLs"),
@@ -104,13 +104,19 @@ FIELD_LABELS = {  # label, help
     ),
     "scope.exclude": (_("Not these URLs"), _("one pattern per line, such as */login*")),
     "scope.types": (_("Types of documents"), _("MIME types, one per line; the rest is not fetched")),
-    "scope.size_max": (_("Largest document"), _("such as 2 MB; larger documents are cut")),
+    "scope.size_max": (_("Largest document"), _("such as 2 MB; larger documents are not kept")),
     "scope.depth_max": (_("Depth"), _("the most links from a root; 0: only the roots; empty: no limit")),
     "scope.pages_max": (_("Pages"), _("the most pages to keep; empty: no limit")),
-    "scope.requests_max": (_("Visits"), _("the most visits, kept or not; empty: no limit")),
-    "scope.host_pages_max": (_("Visits of one host"), _("the most")),
+    "scope.requests_max": (_("Requests"), _("the most requests of one run, whatever they return; empty: no limit")),
+    "scope.host_pages_max": (
+        _("URLs of one host"),
+        _("the most that are requested in one run, kept or not; without revisits"),
+    ),
     "scope.site_hosts_max": (_("Hosts of one site"), _("the most; some domains have names without end")),
-    "scope.copies_max": (_("Copies of a text"), _("more URLs of a host with the very same text are not kept")),
+    "scope.copies_max": (
+        _("Copies of a text"),
+        _("so many URLs of a host may have the very same text; further ones are not kept"),
+    ),
     "scope.alike_max": (_("Similar texts"), _("the same for texts that differ in numbers only, such as calendars")),
     "scope.languages": (_("Languages"), _("codes such as pt, one per line: only pages in these are kept; empty: all")),
     "scope.beyond": (
@@ -118,9 +124,14 @@ FIELD_LABELS = {  # label, help
         _("with languages: links of kept pages to other hosts are visited, too"),
     ),
     "scope.keep": (_("Keep"), _("all pages, or only those that carry structured data")),
+    "scope.syntaxes": (_("Syntaxes of the data"), _("with structured data: only pages with data in one of these")),
     "scope.vocabularies": (
         _("Vocabularies"),
         _("with structured data: only pages with one of these, such as schema; one per line"),
+    ),
+    "scope.open_graph": (
+        _("Open Graph alone"),
+        _("with structured data: also keep pages whose only data are those that social networks show"),
     ),
     "politeness.delay": (
         _("Pause between requests"),
@@ -193,7 +204,10 @@ FIELD_LABELS = {  # label, help
 }
 CHOICE_LABELS = {  # by field and value
     ("scope.keep", "all"): _("all pages"),
-    ("scope.keep", "structured"): _("only pages with RDFa, JSON-LD or microdata"),
+    ("scope.keep", "structured"): _("only pages with structured data"),
+    ("scope.syntaxes", "rdfa"): _("RDFa"),
+    ("scope.syntaxes", "microdata"): _("microdata"),
+    ("scope.syntaxes", "jsonld"): _("JSON-LD"),
     ("politeness.robots", "obey"): _("obey"),
     ("politeness.robots", "ignore"): _("ignore"),
     ("strategy.order", "breadth"): _("breadth: new sites first"),

@@ -14,11 +14,12 @@ import msgspec
 from tarrafa.coordinator.definitions.toml_writer import toml_with_comments
 from tarrafa.crawl.scope.collection_loader import parse_root
 from tarrafa.errors import ConfigError, NotFound
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.i18n import LANGUAGES, translator
 from tarrafa.i18n import message as _
+from tarrafa.model import DATA_SYNTAXES
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, split
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
 COUNTRY = re.compile(r"[a-z]{2,63}|xn--[a-z0-9-]{1,59}")
 DOCUMENTS = (
@@ -107,7 +108,13 @@ PRESETS: dict[str, Callable[[PresetRoot], Table]] = {
         "strategy": {"order": "backlinks"},
     },
     "rdfa": lambda root: {
-        "scope": {"hosts": root.site_hosts(), "exclude": [*EXCLUDED_PATTERNS], "keep": "structured"},
+        "scope": {
+            "hosts": root.site_hosts(),
+            "exclude": [*EXCLUDED_PATTERNS],
+            "keep": "structured",
+            "syntaxes": [*DATA_SYNTAXES],
+            "open_graph": False,
+        },
     },
     "legal-deposit": lambda root: {
         "scope": {
@@ -163,6 +170,11 @@ COMMENTS = {  # by key, or by preset and key where a preset has a comment of its
     "legal-deposit scope.host_pages_max": _("A deposit wants all of it."),
     "scope.site_hosts_max": _("Domains with a wildcard have hosts without end."),
     "scope.keep": _("All links are followed; only pages that state something are kept."),
+    "scope.syntaxes": _(
+        'Data in one of these; ["rdfa"] keeps only pages with RDFa.\n'
+        'vocabularies = ["schema", "foaf"] keeps only pages that use one of these vocabularies.'
+    ),
+    "scope.open_graph": _("true also keeps pages that have Open Graph only, which nearly every page has."),
     "scope.types": _("Publications are not only pages."),
     "legal-deposit scope.size_max": _("A book in PDF is large."),
     "breadth scope.size_max": _("A first page larger than this says little more."),

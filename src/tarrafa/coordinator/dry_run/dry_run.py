@@ -1,7 +1,7 @@
 """The dry run of a collection: scope check of URLs and estimate, without any request to a site.
 
-Promises: nothing is changed; the rules of the scope are those of the crawl itself (`crawl/scope/scope_rules.py`); a
-line that is no URL gets its verdict like the others. An estimate reads much, so ESTIMATES_AT_ONCE are made at a time,
+Promises: nothing is changed; the rules of the scope are those of the crawl itself (`crawl/explain/scope_explanation`);
+a line that is no URL gets its verdict like the others. An estimate reads much, so ESTIMATES_AT_ONCE are made at a time,
 outside the event loop; the others wait.
 """
 
@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from tarrafa.config import Collection
+from tarrafa.config.sections import ScopeConfig
 from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate, estimate
 from tarrafa.coordinator.dry_run.estimate_inputs import gather_estimate_inputs
+from tarrafa.crawl.explain.scope_explanation import ScopeExplainer
 from tarrafa.crawl.scope.collection_loader import parse_root, url_identity_of
-from tarrafa.crawl.scope.scope_rules import ScopeRules
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.dns import is_refused_by_name
 from tarrafa.frontier.address import Address
 from tarrafa.i18n import Message, message
+from tarrafa.parse.rdf.prefixes import shorten_iri
 from tarrafa.parse.url import host_name
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import CurrentTakedowns
@@ -27,6 +29,7 @@ ESTIMATES_AT_ONCE = 2
 URLS_MAX = 10_000
 URL_CHARS_SHOWN = 2_048
 NOT_A_URL, ADDRESS_REFUSED = "no url", "address"
+SYNTAX_NAMES = {"rdfa": "RDFa", "microdata": "microdata", "jsonld": "JSON-LD"}
 REFUSED_REASON = message(
     "its address is not on the public Internet, so it is refused; [network] allow_private = true allows it"
 )
@@ -73,7 +76,7 @@ def check_urls(
     is_taken_down: Callable[[str], bool] = lambda url: False,
 ) -> list[ScopeVerdict]:
     """One verdict for each line that is not empty, in their order."""
-    rules, identity = ScopeRules(collection, is_taken_down), url_identity_of(collection)
+    rules, identity = ScopeExplainer(collection, is_taken_down), url_identity_of(collection)
     verdicts: list[ScopeVerdict] = []
     for text in filter(None, map(str.strip, urls)):
         if len(verdicts) == URLS_MAX:
@@ -113,6 +116,21 @@ def unknown_before_crawl(collection: Collection) -> list[Message | str]:
     limits = {"pages_max": scope.pages_max, "requests_max": scope.requests_max, "host_pages_max": scope.host_pages_max}
     shown = ", ".join(f"{key} = {value}" for key, value in limits.items() if value)
     found.append(message("once the limits are reached ({limits}) nothing more is fetched, in or out", limits=shown))
-    if scope.languages or scope.keep != "all":
-        found.append(message("whether a page is kept depends on its content: its language, its data"))
+    if scope.languages:
+        found.append(
+            message("whether a page is kept depends on its language: {languages}", languages=", ".join(scope.languages))
+        )
+    if scope.keep != "all":
+        found.append(message("whether a page is kept depends on its structured data: {data}", data=_kept_data(scope)))
     return found
+
+
+def _kept_data(scope: ScopeConfig) -> Message:
+    """Which structured data a page must have."""
+    syntaxes = ", ".join(SYNTAX_NAMES[one] for one in scope.syntaxes)
+    if scope.vocabularies:
+        names = ", ".join(map(shorten_iri, scope.vocabularies))
+        return message("{syntaxes}, with one of the vocabularies {names}", syntaxes=syntaxes, names=names)
+    if scope.open_graph or "rdfa" not in scope.syntaxes:
+        return message("{syntaxes}, with any vocabulary", syntaxes=syntaxes)
+    return message("{syntaxes}, with any vocabulary except Open Graph alone", syntaxes=syntaxes)

@@ -10,7 +10,7 @@ from tarrafa.archive.warc_reader import read_entry
 from tarrafa.errors import DataError
 from tarrafa.graph.graph_writer import REDIRECT
 from tarrafa.graph.reader import GraphReader
-from tarrafa.model import VisitRecord
+from tarrafa.model import Status, SyntaxUse, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
 
 
@@ -21,6 +21,7 @@ class GraphFacts(msgspec.Struct, frozen=True):
     redirect: str = ""  # where the URL redirects to, by HTTP or by meta refresh
     noindex: bool = False  # its newest text says noindex
     cut_statements: bool = False  # its newest text has more statements than are kept
+    syntaxes: tuple[SyntaxUse, ...] | None = None  # the data of a page without the wanted ones; None: not known here
 
 
 def graph_facts(data: DataDirectory, url: str, collection: str) -> GraphFacts:
@@ -35,18 +36,21 @@ def graph_facts(data: DataDirectory, url: str, collection: str) -> GraphFacts:
     first = next(iter(graph.outgoing(url, collection, limit=1)[0]), None)
     record = newest_record(data, graph, url, collection)
     page = record.page if record is not None else None
+    unwanted = record is not None and record.outcome.status == Status.NOT_STRUCTURED
     return GraphFacts(
         node.in_links,
         first.url if first is not None and REDIRECT in first.rel.split() else "",
         page is not None and page.robots.noindex,
         page is not None and page.cut_statements,
+        page.syntaxes if page is not None and unwanted else None,
     )
 
 
 def newest_record(
     data: DataDirectory, graph: GraphReader | None, url: str, collection: str | None
 ) -> VisitRecord | None:
-    """The record of the newest text; None if there is none any more, or if it cannot be read."""
+    """The record of the newest text, or of a newer visit that found no wanted data; None if there is none any more, or
+    if it cannot be read."""
     where = graph.archive_position(url, collection) if graph is not None else None
     if where is None:
         return None

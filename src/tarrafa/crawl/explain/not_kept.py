@@ -4,12 +4,14 @@ Promises: pure; every state without a page has a reason, by the meaning of its s
 """
 
 from tarrafa.config import Collection
+from tarrafa.config.sections import ScopeConfig
 from tarrafa.crawl.explain.graph_lookup import GraphFacts
 from tarrafa.crawl.scope.traps import trap_reason
 from tarrafa.frontier.messages import UrlFacts
 from tarrafa.i18n import Message, joined, message
 from tarrafa.model import REDIRECTS, Status
 from tarrafa.parse.rdf.nquads import STATEMENTS_LENGTH_MAX, STATEMENTS_MAX
+from tarrafa.parse.rdf.prefixes import shorten_iri
 
 KEPT_REASONS = (
     (message("kept, but not in the search index: the page says noindex"), "noindex"),
@@ -32,7 +34,7 @@ def not_kept_reason(collection: Collection, known: UrlFacts, graph: GraphFacts) 
     if known.status is None:
         return ""
     if known.status < 0:
-        return _refusal(collection, known)
+        return _refusal(collection, known, graph)
     if known.state != "dropped":
         return ""
     return _response(known.status, known.role, graph.redirect)
@@ -51,7 +53,7 @@ def _response(status: int, role: str, target: str) -> Message:
     return message("the page sends its readers on (meta refresh)")
 
 
-def _refusal(collection: Collection, known: UrlFacts) -> Message | str:
+def _refusal(collection: Collection, known: UrlFacts, graph: GraphFacts) -> Message | str:
     """The setting behind one of our own statuses."""
     scope, status = collection.scope, known.status
     if status == Status.TRAP:
@@ -62,13 +64,30 @@ def _refusal(collection: Collection, known: UrlFacts) -> Message | str:
             copies=scope.copies_max,
             alike=scope.alike_max,
         )
+    if status == Status.NOT_STRUCTURED:
+        return _unwanted_data(scope, graph)
     if status in (Status.LANGUAGE_OUTSIDE, Status.LANGUAGE_NOT_WANTED):
         return f"[scope] languages = {', '.join(scope.languages)}"
     settings = {
         Status.HOST_FULL: f"host_pages_max = {scope.host_pages_max:,}, site_hosts_max = {scope.site_hosts_max:,}",
         Status.TYPE_NOT_WANTED: f"[scope] types = {', '.join(scope.types)}",
         Status.TOO_LARGE: f"[scope] size_max = {scope.size_max:,}",
-        Status.NOT_STRUCTURED: f"[scope] keep = {scope.keep} {', '.join(scope.vocabularies)}".rstrip(),
         Status.REDIRECTS_EXCEEDED: f"[fetch] redirects_max = {collection.fetch.redirects_max}",
     }
     return settings.get(Status(status), "") if status in set(Status) else ""
+
+
+def _unwanted_data(scope: ScopeConfig, graph: GraphFacts) -> Message | str:
+    """Which structured data the collection keeps, and which the page has, if its record is on this machine."""
+    keys = {"keep": scope.keep, "syntaxes": ", ".join(scope.syntaxes)}
+    if scope.vocabularies:
+        keys["vocabularies"] = ", ".join(map(shorten_iri, scope.vocabularies))
+    else:
+        keys["open_graph"] = str(scope.open_graph).lower()
+    settings = f"[scope] {'; '.join(f'{key} = {value}' for key, value in keys.items())}"
+    if graph.syntaxes is None:
+        return settings
+    if not graph.syntaxes:
+        return message("{settings}; the page has no structured data", settings=settings)
+    found = "; ".join(f"{use.syntax} ({', '.join(map(shorten_iri, use.vocabularies))})" for use in graph.syntaxes)
+    return message("{settings}; the page has {found}", settings=settings, found=found)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from xxhash import xxh3_128_hexdigest
 
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead
-from tarrafa.model import Link, Page, RobotsMeta
+from tarrafa.model import DataSyntax, Link, Page, RobotsMeta, SyntaxUse
 from tarrafa.parse import charset, fingerprint, language
 from tarrafa.parse.documents.document import one_line, replace_invalid_characters
 from tarrafa.parse.link_extractor import ANCHOR_LENGTH_MAX, LinkExtractor, rel_tokens
@@ -39,6 +39,7 @@ class CrawlerResult:
     language: str = ""
     robots: RobotsMeta = NO_RESTRICTIONS
     vocabularies: tuple[str, ...] = ()
+    syntaxes: tuple[DataSyntax, ...] = ()
     canonical: str = ""
     digest: str = ""  # shows whether the page changed, if its text is not reported
     links: tuple[Link, ...] = ()
@@ -64,6 +65,7 @@ def to_page(result: CrawlerResult, url: str, identity: UrlIdentity) -> Page:
     folded = fingerprint.fold(f"{title}\n{text}")
     reported_id = xxh3_128_hexdigest(f"{result.crawler}\n{result.digest}".encode()) if result.digest else ""
     headings = (one_line(heading, HEADING_LENGTH_MAX) for heading in result.headings[:HEADINGS_MAX])
+    vocabularies = tuple(name[:VOCABULARY_LENGTH_MAX] for name in result.vocabularies[:VOCABULARIES_MAX])
     return Page(
         url=url,
         title=title,
@@ -75,7 +77,8 @@ def to_page(result: CrawlerResult, url: str, identity: UrlIdentity) -> Page:
         robots=result.robots,
         content_id=fingerprint.content_id(folded) if text else reported_id,
         simhash=fingerprint.simhash(folded) if text else 0,
-        vocabularies=tuple(name[:VOCABULARY_LENGTH_MAX] for name in result.vocabularies[:VOCABULARIES_MAX]),
+        vocabularies=vocabularies,
+        syntaxes=tuple(SyntaxUse(syntax, vocabularies) for syntax in dict.fromkeys(result.syntaxes)),
         parser=result.crawler,
     )
 

@@ -44,7 +44,7 @@ from tarrafa.frontier.clock_sync import ClockAgreement
 from tarrafa.frontier.messages import Lease, UrlLookup
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import ProcessId
+from tarrafa.runtime.process_identity import ProcessId
 
 HOSTS_MAX = 200  # hosts that one crawler visits at once
 READY_WAIT_S = 5.0  # a host whose DNS or robots.txt takes longer is returned by a later call

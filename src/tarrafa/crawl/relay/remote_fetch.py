@@ -229,6 +229,8 @@ class RemoteFetcher:
 class RemoteParser:
     """Parser of one host session: the external crawler has parsed its pages; sitemaps and feeds are parsed here."""
 
+    parses_later = False  # the crawler's next result would take its place
+
     def __init__(self, fetcher: RemoteFetcher, parser: SandboxedParser) -> None:
         self._fetcher, self._parser = fetcher, parser
 

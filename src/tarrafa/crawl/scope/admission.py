@@ -16,8 +16,9 @@ from tarrafa.config import Collection
 from tarrafa.crawl.scope.collection_loader import public_suffixes_of, url_identity_of
 from tarrafa.crawl.scope.traps import trap_reason
 from tarrafa.frontier.messages import DiscoveredUrl
-from tarrafa.model import HostId, Listing, Page, Status, UrlRole, Visit
+from tarrafa.model import DATA_SYNTAXES, HostId, Listing, Page, Status, UrlRole, Visit
 from tarrafa.parse.mime_by_extension import mime_types_of
+from tarrafa.parse.rdf.prefixes import is_open_graph
 from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, host_id, host_key, host_name, split, url_id
 
 HOSTS_CACHED_MAX = 100_000
@@ -39,9 +40,14 @@ class Admission:
     def wants_data_of(self, page: Page) -> bool:
         """Whether the page carries the structured data that the collection requires, if it requires any."""
         scope = self._collection.scope
-        return scope.keep == "all" or not (
-            set(page.vocabularies).isdisjoint(scope.vocabularies) if scope.vocabularies else not page.vocabularies
-        )
+        if scope.keep == "all":
+            return True
+        used = set(page.vocabularies)
+        if len(set(scope.syntaxes)) < len(DATA_SYNTAXES):
+            used = {name for use in page.syntaxes if use.syntax in scope.syntaxes for name in use.vocabularies}
+        if scope.vocabularies:
+            return not used.isdisjoint(scope.vocabularies)
+        return bool(used) if scope.open_graph else not all(map(is_open_graph, used))
 
     def admit(self, url: str, depth: int, redirects: int = 0, *, beyond: bool = False) -> DiscoveredUrl | None:
         """A canonical URL as the frontier takes it; None: out of scope. `beyond`: the linking page may lead out of

@@ -16,13 +16,15 @@ from msgspec.structs import replace
 from tarrafa import config
 from tarrafa.config import COMPLAINTS_MAX, ROOTS_MAX, Collection, Complaint
 from tarrafa.errors import ConfigError
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.i18n import joined, message
 from tarrafa.parse.language import CODES, code_from_name
 from tarrafa.parse.public_suffix import PublicSuffixes
+from tarrafa.parse.rdf.entity import VOCABULARY_LENGTH_MAX
 from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, vocabulary_of
 from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, split
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
+VOCABULARIES_MAX = 100
 HOST_PATTERN = re.compile(r"(?:[\w-]+(?:\.[\w-]+)+|localhost|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?(?:[/?].*)?")
 
 
@@ -94,15 +96,22 @@ def _complete_collection(
         canonical = before.root_set
     urls, wrong = _canonical_roots(collection, roots, canonical)
     scope, named = collection.scope, list[str]()
-    for name in scope.vocabularies:
-        address = _vocabulary(name)
+    if (count := len(scope.vocabularies)) > VOCABULARIES_MAX:
+        said = message(
+            "[scope] vocabularies: {count} vocabularies are more than the {most} allowed",
+            count=count,
+            most=VOCABULARIES_MAX,
+        )
+        wrong.append(Complaint("scope", "vocabularies", said))
+    for name in scope.vocabularies[:VOCABULARIES_MAX]:
+        address = _vocabulary(name) if len(name) <= VOCABULARY_LENGTH_MAX else None
         if address is not None:
             named.append(address)
             continue
         said = message(
             "[scope] vocabularies: {name!r} is neither the address of a vocabulary, such as "
             "http://xmlns.com/foaf/0.1/, nor one of the short names {known}",
-            name=name,
+            name=name[:80],
             known=", ".join(PREFIXES),
         )
         wrong.append(Complaint("scope", "vocabularies", said))

@@ -33,7 +33,7 @@ from tarrafa.triples import storage
 MODULE = "tarrafa.crawl.supervisor.followers"
 CURSORS = {"graph": graph.cursor, "index": index.cursor, "triples": triples_status.cursor}
 PROGRESS_TIME_SHARE = 0.005  # of our time for measuring the backlog: an archive may have thousands of files
-TRIPLES_NICE = 5  # where processors are few, crawling comes before the triple store
+NICE = 10  # of index and triple store: where processors are few, crawling comes first, with the order of the graph
 
 
 class Followers:
@@ -123,12 +123,9 @@ def main(data: DataDirectory, projection: str, part: str = "") -> None:
 
 
 def _follow(data: DataDirectory, projection: str, stop: threading.Event) -> None:
-    if projection == "index":
-        index.follow(data, stop)
-        return
-    if projection == "triples":
-        os.nice(TRIPLES_NICE)
-        triples.follow(data, stop)
+    if projection != "graph":
+        os.nice(NICE)
+        (index if projection == "index" else triples).follow(data, stop)
         return
     frontier = connect_blocking(address_from_supervisor())
 

@@ -14,7 +14,7 @@ from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.supervisor.propagation import DeletionSync
+from tarrafa.crawl.supervisor.takedown_and_deletion_sync import DeletionSync
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import FrontierCollectionState, Lease
 from tarrafa.runtime.data_dir import DataDirectory

@@ -2,6 +2,7 @@
 
 A session takes a visit from its queue, decides whether it may be requested, fetches, parses, concludes, and passes the
 finished visit to the committer. The committer returns further visits, until there are none or the host is released.
+Where no delay has to pass, the next request is sent first, and the page is parsed while its response is on its way.
 Promises: never two requests at once; nothing that robots.txt forbids; a host that fails or sends Retry-After is handed
 back with the time from which it may be visited again, and costs nothing while it waits. A session whose collection is
 changed continues with the new configuration; a session whose collection is paused makes no further request.
@@ -29,7 +30,8 @@ from tarrafa.crawl.worker.parser import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.politeness import HostPacing, PoliteFetcher, RequestFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
-from tarrafa.fetch.http_message import FetchRequest, FetchResponse
+from tarrafa.crawl.worker.visit_refusal import refusal_status, takedown_or_dismissal_status
+from tarrafa.fetch.http_message import FetchRequest, FetchResponse, retry_after_s
 from tarrafa.fetch.robots import RobotsTxt
 from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, NextVisits, VisitReport
 from tarrafa.model import BUSY, UNREACHED, HostId, Status, UrlRole, Visit
@@ -38,12 +40,15 @@ from tarrafa.parse.url import host_name
 WANTED_MAX = 1_024
 AHEAD_S, AHEAD_MAX = 1.0, 256  # visits to have in hand: as many as the host takes in that time
 HEAVY_BYTES = 4 << 20  # such documents are decoded and parsed a few at a time
+PARSED_LATER_BYTES_MAX = 64 << 10  # larger ones are parsed before the next request: they are not held twice
 TURN_VISITS, TURN_S_MIN = 50, 5.0  # then other hosts may take its place
 TURN_S = 300.0  # then robots.txt is read again
 
 
 class DocumentParser(Protocol):
     """Parses what was fetched, or gives what an external crawler has parsed."""
+
+    parses_later: bool  # a document may be parsed while the next one is fetched
 
     async def decode_and_parse(
         self, decode: Callable[[], DecodedBody], *, heavy: bool
@@ -65,6 +70,16 @@ class VisitCommitter(Protocol):
 
     def release_host(self, session: "HostSession") -> None:
         """The session is over; its host goes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredVisit:
+    """A visit whose response is here, and when it was complete; not parsed yet."""
+
+    visit: Visit
+    request: FetchRequest
+    response: FetchResponse
+    at: float
 
 
 @dataclass(slots=True)
@@ -145,6 +160,7 @@ class HostSession:
             lease, self.requests, robots, resolver, overload, self.trap_memory, committer.archive_robots
         )
         self._parser, self._committer, self._resolver, self._overload = parser, committer, resolver, overload
+        self._answered: AnsweredVisit | None = None  # to be parsed while the next request is on its way
         self.released = False  # the host is no longer ours
 
     # -- for the committer and the session table ----------------------------------------------------------------
@@ -226,6 +242,7 @@ class HostSession:
             if self.visits.waiting and await self._resolve_and_read_robots():
                 while await self._next_visit():
                     pass
+                await self._conclude_answered()
         finally:
             self.requests.leave()
             self._committer.release_host(self)
@@ -233,7 +250,7 @@ class HostSession:
     def _settle_without_request(self) -> bool:
         """Finish visits that were dismissed or taken down: they need no request, so their host need not answer. Returns
         whether there were any."""
-        found = [(visit, status) for visit in self.visits.waiting if (status := self._dismissal_status(visit))]
+        found = [(visit, status) for visit in self.visits.waiting if (status := self._status_without_contact(visit))]
         for visit, status in found:
             self.visits.dismiss(visit)
             self._refuse(visit, status)
@@ -243,14 +260,14 @@ class HostSession:
         now = self.requests.clock.now()
         self._committer.record_visit(self, refuse_visit(visit, self.collection.name, status, now))
 
-    def _dismissal_status(self, visit: Visit) -> int:
-        if visit.dismissed:  # for a better page, or because its run has found no way to it
-            return Status.REPLACED if self.collection.keeps_fresh else Status.NOT_FOUND_AGAIN
-        return Status.TAKEN_DOWN if self.admission.is_taken_down(visit.url) else 0
+    def _status_without_contact(self, visit: Visit) -> int:
+        return takedown_or_dismissal_status(visit, self.collection, self.admission)
 
     async def _wait_for_visits(self) -> None:
         """Return when there is something to visit, or when nothing more will come."""
         visits = self.visits
+        if not visits.waiting:
+            await self._conclude_answered()
         while not visits.waiting and visits.unreported and not self.requests.left:
             visits.changed.clear()
             self._committer.request_commit()
@@ -318,9 +335,9 @@ class HostSession:
         return await self._fetch_visit(visit)
 
     async def _fetch_visit(self, visit: Visit) -> bool:
-        """Send the request and conclude the visit; False when the session is over."""
+        """Send the request and take its response; False when the session is over."""
         request = build_request(visit.url, self.collection, visit)
-        response = await self.requests.send(request, visit)
+        response = await self._send(request, visit)
         if response is None:  # nothing was sent: the visit goes back with the host
             self.visits.give_back()
             return False
@@ -328,25 +345,54 @@ class HostSession:
         if self._overload.note_reachability(self.lease.host, not unreached):  # we are offline: the visit goes back
             self.visits.give_back()
             return False
-        with self.requests.hold_body(len(response.raw_body)):
-            done = await self._parse_and_conclude(visit, request, response)
-        if self.admission.is_taken_down(visit.url):  # taken down during the request: nothing is kept
-            name, at = self.collection.name, self.pacing.ended_at
-            done = refuse_visit(visit, name, Status.TAKEN_DOWN, at, requested=True)
-        self._committer.record_visit(self, done)
+        self._answered = AnsweredVisit(visit, request, response, self.pacing.ended_at)
+        if not self._may_parse_later(response):
+            await self._conclude_answered()
         if response.status == Status.STARVED:
             self._overload.note_overload()
             return True
         if unreached or response.status in BUSY:
+            wait_s = retry_after_s(response.head, self.pacing.ended_at) if response.status in BUSY else 0.0
             why = f"{int(response.status)} {response.error}"  # read by `model.host_trouble`
-            self.requests.back_off(done.record.outcome.retry_after_s, why)
+            self.requests.back_off(wait_s, why)
             return False
         self.pacing.note_success()
         return True
 
-    async def _parse_and_conclude(self, visit: Visit, request: FetchRequest, response: FetchResponse) -> FinishedVisit:
+    def _may_parse_later(self, response: FetchResponse) -> bool:
+        """Whether the next request may be sent before this response is parsed."""
+        is_small = len(response.raw_body) <= PARSED_LATER_BYTES_MAX
+        return is_small and self._parser.parses_later and self.requests.is_due
+
+    async def _send(self, request: FetchRequest, visit: Visit) -> FetchResponse | None:
+        """Send the request; parse and record the visit before it while the response is on its way."""
+        if self._answered is None:
+            return await self.requests.send(request, visit)
+        sending = asyncio.create_task(self.requests.send(request, visit))
+        try:
+            await asyncio.sleep(0)  # the request is sent
+            await self._conclude_answered()
+            return await sending
+        finally:
+            if not sending.done():  # this session is cancelled
+                sending.cancel()
+                await asyncio.wait([sending])
+
+    async def _conclude_answered(self) -> None:
+        """Parse and record the visit whose response is here, if there is one."""
+        answered, self._answered = self._answered, None
+        if answered is None:
+            return
+        with self.requests.hold_body(len(answered.response.raw_body)):
+            done = await self._parse_and_conclude(answered)
+        if self.admission.is_taken_down(answered.visit.url):  # taken down during the request: nothing is kept
+            name = self.collection.name
+            done = refuse_visit(answered.visit, name, Status.TAKEN_DOWN, answered.at, requested=True)
+        self._committer.record_visit(self, done)
+
+    async def _parse_and_conclude(self, answered: AnsweredVisit) -> FinishedVisit:
         """Parse and conclude. A failure of the parser ends this visit only."""
-        at = self.pacing.ended_at
+        visit, response = answered.visit, answered.response
         try:
             body = parsed = None
             if response.status == 200:
@@ -357,13 +403,12 @@ class HostSession:
                 if self._is_a_page(parsed, response):  # announced as a sitemap or feed
                     visit = replace(visit, role=int(UrlRole.PAGE))
                     body, parsed = await self._parse(visit, response, heavy=heavy)
-            return conclude(
-                visit, request, response, self.collection, self.admission, at, body, parsed, self.trap_memory
-            )
+            facts = (self.collection, self.admission, answered.at, body, parsed, self.trap_memory)
+            return conclude(visit, answered.request, response, *facts)
         except Exception as error:
             traceback.print_exc()
             why = f"{type(error).__name__}: {error}"
-            return refuse_visit(visit, self.collection.name, Status.HOSTILE, at, why, requested=True)
+            return refuse_visit(visit, self.collection.name, Status.HOSTILE, answered.at, why, requested=True)
 
     async def _parse(
         self, visit: Visit, response: FetchResponse, *, heavy: bool
@@ -389,19 +434,9 @@ class HostSession:
 
     def _refusal_status(self, visit: Visit) -> int:
         """Why no request may be made for this visit; 0 if one may."""
-        if unasked := self._dismissal_status(visit) or self.requests.resolved.error:
-            return unasked
-        limit = self.collection.scope.depth_max
-        if visit.depth and visit.role == UrlRole.PAGE:
-            if not self.admission.may_fetch(visit.url) or (limit is not None and visit.depth > limit):
-                return Status.OUT_OF_SCOPE
-            if refusal := self.admission.refusal_status(visit.url):
-                return refusal
-        if not self.robots.allows(visit.url):
-            return Status.ROBOTS
-        if self.trap_memory.is_hostile:
-            return Status.HOSTILE
-        return Status.TRAP if visit.content_id is None and self.trap_memory.is_barren(visit.url) else 0
+        if status := self._status_without_contact(visit) or self.requests.resolved.error:
+            return status
+        return refusal_status(visit, self.collection, self.admission, self.trap_memory, self.robots.allows)
 
 
 class SessionTable:

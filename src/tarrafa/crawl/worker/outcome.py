@@ -102,7 +102,7 @@ def conclude(
     record = VisitRecord(collection.name, visit.url, visit.number, visit.depth, outcome, visit.redirects, page)
     exchange = _exchange_to_archive(visit, request, response, outcome, whole=whole)
     discovered = list(discovered_urls(record, visit, listing, admission))
-    is_new_listing = listing is not None and exchange is not None and not exchange.same_as
+    is_new_listing = listing is not None and exchange is not None and not exchange.is_revisit_record
     return FinishedVisit(visit, record, exchange, discovered, listing if is_new_listing else None)
 
 

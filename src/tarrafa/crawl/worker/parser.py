@@ -105,6 +105,8 @@ def is_harmless(job: ParseJob) -> bool:
 class SandboxedParser:
     """One per worker; its process is started when it is first needed."""
 
+    parses_later = True
+
     def __init__(self) -> None:
         self._turn, self._heavy_slots = asyncio.Lock(), asyncio.Semaphore(HEAVY_AT_ONCE)
         self._process = SandboxProcess("tarrafa.crawl.worker.parser", REPLY_BYTES_MAX)

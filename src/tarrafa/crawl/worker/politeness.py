@@ -169,6 +169,11 @@ class PoliteFetcher:
         return not self.left
 
     @property
+    def is_due(self) -> bool:
+        """Whether the host may be contacted now."""
+        return self.pacing.next_at <= self.clock.now()
+
+    @property
     def is_waiting(self) -> bool:
         """Whether the session waits for the delay."""
         return self._sleeper is not None

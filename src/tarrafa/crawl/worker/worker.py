@@ -36,7 +36,7 @@ from tarrafa.frontier.messages import REQUEST_MARGIN, WorkerRegistration
 from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import ProcessHeartbeat, send_heartbeats
-from tarrafa.runtime.process import raise_file_limit
+from tarrafa.runtime.process_identity import raise_file_limit
 
 LEASE_EVERY_S, LIMITS_EVERY_S = 0.2, 1.0
 FIRST_HOSTS = 10  # until the collection's number is known

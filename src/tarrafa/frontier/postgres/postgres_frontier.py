@@ -25,7 +25,6 @@ from msgspec.structs import replace
 from tarrafa import config as configuration
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import LeaseLost
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.messages import (
     CollectionRow,
     DiscoveredUrl,
@@ -53,6 +52,7 @@ from tarrafa.frontier.postgres.operations.transfer_calls import LAST_URL
 from tarrafa.frontier.postgres.sharding import shard_totals
 from tarrafa.frontier.postgres.sharding.global_limits import GlobalLimits
 from tarrafa.frontier.postgres.sharding.postgres_shard import (
+    RETRY_AFTER_S,
     PostgresServer,
     PostgresShard,
     ServerSettings,
@@ -61,7 +61,7 @@ from tarrafa.frontier.postgres.sharding.postgres_shard import (
 from tarrafa.frontier.postgres.sharding.shard_map import ShardMap
 from tarrafa.frontier.postgres.sharding.shard_router import ShardRouter
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.transfer.host_export import (
+from tarrafa.frontier.transfer.export_records import (
     CollectionExport,
     ExportBatch,
     FrontierCursor,
@@ -69,7 +69,8 @@ from tarrafa.frontier.transfer.host_export import (
 )
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
-from tarrafa.runtime.process import ProcessId
+from tarrafa.runtime.process_identity import ProcessId
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
 MAINTAIN_EVERY_S = 2.0
 P = ParamSpec("P")
@@ -294,6 +295,7 @@ class PostgresFrontier:
         for shard in self._shards:
             if (worker, shard) in self._joined:
                 with contextlib.suppress(ShardUnreachable):
+                    await shard.deliver_late_reports(worker)
                     await shard.call(_leave, worker)
                 self._joined.discard((worker, shard))
         self._workers.pop(worker, None)
@@ -319,6 +321,7 @@ class PostgresFrontier:
     async def _lease_from(self, shard: PostgresShard, worker: int, hosts: int) -> list[Lease]:
         if hosts < 1 or (worker, shard) not in self._joined:
             return []
+        await shard.deliver_late_reports(worker)
         if not await shard.call(lambda server: server.leases.is_confirmed(worker)):
             return []
         async with self._limits.within(shard, await self._cached_collections()):
@@ -355,12 +358,20 @@ class PostgresFrontier:
 
     async def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
         shard = await self._router.shard_of(host_key)
-        if len(self._shards) > 1 and ((worker, shard) not in self._joined or shard.is_away):
-            raise ShardUnreachable(f"{shard.where}: is away")
-        loan = await shard.call(lambda server: server.leases.borrow_host(worker, collection, host, host_key))
+        try:
+            if len(self._shards) > 1 and (worker, shard) not in self._joined:
+                raise ShardUnreachable(f"{shard.where}: the worker has not joined here yet")
+            loan = await shard.call(lambda server: server.leases.borrow_host(worker, collection, host, host_key))
+        except ShardUnreachable:
+            return HostLoan(granted=False, free_at=await self._retry_at())
         if loan.granted:
             self._home[host] = shard
         return loan
+
+    async def _retry_at(self) -> float:
+        """When an unreachable server may answer, by the clock of the frontier."""
+        reading = await self.time()
+        return reading.now + RETRY_AFTER_S * reading.scale
 
     async def claim_address(self, worker: int, host: HostId, address: str) -> float:
         """A single server keeps its own addresses; of several, the first keeps all."""
@@ -369,7 +380,10 @@ class PostgresFrontier:
         shard = self._home.get(host)
         if shard is None:
             raise LeaseLost(f"worker {worker} does not hold the host that it claims {address} for")
-        delay_s = await shard.call(lease_calls.held_delay, worker, host)
+        try:
+            delay_s = await shard.call(lease_calls.held_delay, worker, host)
+        except ShardUnreachable:
+            return await self._retry_at()
         return await self._first.call(lease_calls.claim_address_elsewhere, worker, host, delay_s, address)
 
     async def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
@@ -383,11 +397,9 @@ class PostgresFrontier:
             reports = [batch[place] for place in some]
             found = [NextVisits(False, [])] * len(some)
             if shard is not None:
-                try:
-                    async with self._limits.within(shard, await self._cached_collections()):
-                        found = await shard.call(_finish, worker, reports)
-                except ShardUnreachable:  # its hosts are leased again when it is back
-                    shard.forget_hosts(worker, [report.host for report in reports])
+                async with self._limits.within(shard, await self._cached_collections()):
+                    is_first = shard is self._first
+                    found = await (shard.call(_finish, worker, reports) if is_first else shard.finish(worker, reports))
             answers.update(zip(some, found, strict=True))
         lost = [report.host for place, report in enumerate(batch) if not answers[place].held]
         for host in lost:

@@ -30,7 +30,7 @@ from tarrafa.frontier.ordering import QueueOrder, order_of
 from tarrafa.frontier.store.counters import EVENT_KINDS, EVENTS, Bucket, Counters
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.transfer.host_export import CollectionExport
+from tarrafa.frontier.transfer.export_records import CollectionExport
 from tarrafa.i18n import Message, message
 from tarrafa.model import HostId, UrlId, UrlState
 

@@ -13,7 +13,7 @@ from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
 from tarrafa.frontier.store.database import ALL_ROWS, UrlKey
 from tarrafa.frontier.store.lookup import StoreLookup
 from tarrafa.frontier.store.urls import FrontierUrls, Queued
-from tarrafa.frontier.transfer.host_export import FrontierCursor
+from tarrafa.frontier.transfer.export_records import FrontierCursor
 from tarrafa.model import HostId, Status, UrlState, can_be_retried
 
 HOSTS_PER_SCAN = 200  # in one call, however few URLs they have

@@ -37,7 +37,7 @@ from tarrafa.frontier.store.database import FrontierDatabase, check_schema, open
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.lookup import status_facts
-from tarrafa.frontier.transfer.host_export import (
+from tarrafa.frontier.transfer.export_records import (
     ExportBatch,
     ExportCatalogue,
     FrontierCursor,

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tarrafa.frontier.transfer.checkpoint_file import ExportSource, iterate_hosts
-from tarrafa.frontier.transfer.host_export import HostCollectionExport, HostExport, UrlExport, VisitExport
+from tarrafa.frontier.transfer.export_records import HostCollectionExport, HostExport, UrlExport, VisitExport
 from tarrafa.model import STATUS_MEANING, UrlRole, UrlState
 from tarrafa.revisit.change_rate import DAY_S
 

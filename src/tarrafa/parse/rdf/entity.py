@@ -110,16 +110,15 @@ def collect_entities(statements: Iterable[Statement]) -> list[PageEntity]:
     return list(found.values())
 
 
-def vocabularies(entities: Iterable[PageEntity]) -> tuple[str, ...]:
-    """The vocabularies of these entities, in order of appearance."""
+def vocabularies(names: Iterable[str]) -> tuple[str, ...]:
+    """The vocabularies of these classes and properties, in order of appearance."""
     found: dict[str, None] = {}
-    for entity in entities:
-        for name in (*entity.classes, *(name for name, _ in entity.properties)):
-            vocabulary = vocabulary_of(name)
-            if vocabulary and vocabulary not in _SYNTAX_VOCABULARIES and len(vocabulary) <= VOCABULARY_LENGTH_MAX:
-                found[vocabulary] = None
-                if len(found) >= VOCABULARIES_MAX:
-                    return tuple(found)
+    for name in names:
+        vocabulary = vocabulary_of(name)
+        if vocabulary and vocabulary not in _SYNTAX_VOCABULARIES and len(vocabulary) <= VOCABULARY_LENGTH_MAX:
+            found[vocabulary] = None
+            if len(found) >= VOCABULARIES_MAX:
+                break
     return tuple(found)
 
 
@@ -164,7 +163,8 @@ def searchable_kinds(entities: Sequence[PageEntity]) -> list[str]:
                     found[f"{kind.lower()}@{day}"] = None
         if len(found) > KINDS_MAX:
             break
-    return [*islice(found, KINDS_MAX), *(vocabulary.lower() for vocabulary in vocabularies(entities))]
+    names = (name for entity in entities for name in (*entity.classes, *(name for name, _ in entity.properties)))
+    return [*islice(found, KINDS_MAX), *(vocabulary.lower() for vocabulary in vocabularies(names))]
 
 
 def _summarize(entity: PageEntity, known: dict[str, PageEntity]) -> DeclaredEntity:

@@ -67,6 +67,7 @@ class StatementSet:
         self._room = STATEMENTS_LENGTH_MAX
         self._blanks: dict[Hashable, str] = {}
         self._count = 0
+        self._names: dict[str, None] = {}
         self.is_cut = False  # the page has more statements, which are left out: the extractor may stop
 
     @property
@@ -87,13 +88,19 @@ class StatementSet:
     def add(self, subject: str, predicate: str, value: str, graph: str = "") -> None:
         """Add a statement. The terms come from `iri`, `literal` and `blank_node`."""
         line = f"{subject} {predicate} {value} {graph} ." if graph else f"{subject} {predicate} {value} ."
-        if line in self._lines:
-            return
-        if self._room <= 0 or len(self._lines) >= STATEMENTS_MAX:  # `is_full`, inlined: it runs for every statement
-            self.is_cut = True
-        else:
+        if line not in self._lines:
+            if self._room <= 0 or len(self._lines) >= STATEMENTS_MAX:  # `is_full`, inlined: it runs for every statement
+                self.is_cut = True
+                return
             self._lines[line] = Statement(subject, predicate, value, graph)
             self._room -= len(line) + 1
+        self._names[value if predicate == RDF_TYPE else predicate] = None
+
+    def take_names(self) -> list[str]:
+        """The properties and classes of the statements added since the last call, as terms, also of those that were
+        there before."""
+        names, self._names = list(self._names), {}
+        return names
 
     def to_nquads(self) -> str:
         """All statements, one per line."""

@@ -51,6 +51,8 @@ PREFIXES = {
     "tarrafa": "urn:tarrafa:",
 }
 
+# Properties such as fb:app_id; vocabularies of IRIs that pages give them.
+_FACEBOOK = ("http://www.facebook.com/2008/", "https://www.facebook.com/2008/")
 _SCHEMES = frozenset({"urn", "tag", "info", "did"})  # schemes of IRIs without slashes; none of them is a prefix
 
 _SHORT = {vocabulary: prefix for prefix, vocabulary in reversed(PREFIXES.items())}
@@ -96,6 +98,12 @@ def normalize_iri(iri: str) -> str:
         SCHEMA if found["schema"] else f"{OPEN_GRAPH}{found['graph'].lower() if found['graph'] != '/' else '/ns#'}"
     )
     return vocabulary + iri[found.end() :]
+
+
+def is_open_graph(vocabulary: str) -> bool:
+    """Whether a vocabulary, in its normal spelling, only describes how social networks show the page: Open Graph with
+    its parts, and Facebook's own properties beside it."""
+    return vocabulary.startswith((f"{OPEN_GRAPH}/", *_FACEBOOK))
 
 
 def vocabulary_of(iri: str) -> str:

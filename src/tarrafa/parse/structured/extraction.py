@@ -9,14 +9,17 @@ Knows nothing of links, text or visits.
 import re
 from html import escape
 from html.entities import html5
-from typing import Literal, NamedTuple
+from itertools import islice
+from typing import NamedTuple
 
 from turbohtml import Document, HTMLParseError, parse_xml
 from turbohtml import parse as parse_html
 
+from tarrafa.model import DATA_SYNTAXES, DataSyntax, SyntaxUse
 from tarrafa.parse import charset
-from tarrafa.parse.rdf.entity import collect_entities, vocabularies
-from tarrafa.parse.rdf.nquads import StatementSet
+from tarrafa.parse.rdf.entity import VOCABULARIES_MAX, vocabularies
+from tarrafa.parse.rdf.nquads import StatementSet, iri_of
+from tarrafa.parse.rdf.prefixes import normalize_iri
 from tarrafa.parse.structured import microdata
 from tarrafa.parse.structured.iri_resolution import BaseIri
 from tarrafa.parse.structured.jsonld import jsonld_extractor
@@ -30,15 +33,14 @@ _entity = re.compile(r"&([A-Za-z][A-Za-z0-9]*;)")
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _XML_NAMES = frozenset({"amp;", "lt;", "gt;", "quot;", "apos;"})
 
-Syntax = Literal["rdfa", "jsonld", "microdata"]
-
 
 class StructuredData(NamedTuple):
-    """The statements of a page, their vocabularies, the number of unreadable JSON-LD blocks, and whether statements are
-    left out."""
+    """The statements of a page, their vocabularies, altogether and in each syntax, the number of unreadable JSON-LD
+    blocks, and whether statements are left out."""
 
     statements: str = ""
     vocabularies: tuple[str, ...] = ()
+    syntaxes: tuple[SyntaxUse, ...] = ()
     unread: int = 0
     is_cut: bool = False
 
@@ -46,7 +48,7 @@ class StructuredData(NamedTuple):
 NO_STRUCTURED_DATA = StructuredData()
 
 
-def extract(body: bytes, url: str, content_type: str, *, only: Syntax | None = None) -> str:
+def extract(body: bytes, url: str, content_type: str, *, only: DataSyntax | None = None) -> str:
     """The statements of a page, as N-Quads; `only` restricts them to one syntax. A URL whose fragment names a block of
     JSON-LD selects that block; with JSON-LD `only`, a fragment that names no block gives nothing (JSON-LD 1.1 §7.3).
     """
@@ -59,7 +61,7 @@ def extract(body: bytes, url: str, content_type: str, *, only: Syntax | None = N
     base = (element.attr("href") or "") if element is not None else ""
     url, _, fragment = url.partition("#")
     named = only == "jsonld" or any(script.attr("id") == fragment for script in document.select("script[id]"))
-    return _extract_statements(document, url, base, host, only, target=fragment if named else "")[0].to_nquads()
+    return _extract_statements(document, url, base, host, only, target=fragment if named else "").statements
 
 
 def extract_from_tree(
@@ -71,11 +73,7 @@ def extract_from_tree(
     """
     tree = parse_xhtml(markup) if is_xhtml(content_type) else None
     host: HostLanguage = "html" if tree is None else "xhtml"
-    statements, unread = _extract_statements(tree or document, url, base, host, careful=careful)
-    if not len(statements):
-        return StructuredData(unread=unread) if unread else NO_STRUCTURED_DATA
-    found = vocabularies(collect_entities(statements))
-    return StructuredData(statements.to_nquads(), found, unread, statements.is_cut)
+    return _extract_statements(tree or document, url, base, host, careful=careful)
 
 
 def _extract_statements(
@@ -83,20 +81,27 @@ def _extract_statements(
     url: str,
     base: str,
     host: HostLanguage,
-    only: Syntax | None = None,
+    only: DataSyntax | None = None,
     *,
     target: str = "",
     careful: bool = False,
-) -> tuple[StatementSet, int]:
-    statements, unread = StatementSet(), 0
+) -> StructuredData:
+    statements, unread, uses = StatementSet(), 0, list[SyntaxUse]()
     seen_from = BaseIri(url).resolve(base.strip()) if base else url
-    if only in (None, "rdfa"):
-        rdfa_extractor.extract(document, seen_from, statements, host, location=url)
-    if only in (None, "microdata"):
-        microdata.extract(document, seen_from, statements)
-    if only in (None, "jsonld"):
-        unread = jsonld_extractor.extract(document, seen_from, statements, target=target, careful=careful)
-    return statements, unread
+    for syntax in (only,) if only else DATA_SYNTAXES:
+        if syntax == "rdfa":
+            rdfa_extractor.extract(document, seen_from, statements, host, location=url)
+        elif syntax == "microdata":
+            microdata.extract(document, seen_from, statements)
+        else:
+            unread = jsonld_extractor.extract(document, seen_from, statements, target=target, careful=careful)
+        if used := vocabularies(normalize_iri(iri_of(name)) for name in statements.take_names()):
+            uses.append(SyntaxUse(syntax, used))
+    if not len(statements):
+        return StructuredData(unread=unread) if unread else NO_STRUCTURED_DATA
+    everywhere = dict.fromkeys(name for use in uses for name in use.vocabularies)
+    found = tuple(islice(everywhere, VOCABULARIES_MAX))
+    return StructuredData(statements.to_nquads(), found, tuple(uses), unread, statements.is_cut)
 
 
 def is_xhtml(content_type: str) -> bool:

@@ -23,7 +23,7 @@ from tarrafa.crawl.relay.relay import HOSTS_MAX
 from tarrafa.crawl.relay.remote_fetch import FetchTask
 from tarrafa.crawl.worker.http_exchange import user_agent
 from tarrafa.errors import TarrafaError
-from tarrafa.model import Link, Status, UrlId, UrlRole
+from tarrafa.model import DATA_SYNTAXES, DataSyntax, Link, Status, UrlId, UrlRole
 from tarrafa.parse import robots_meta
 from tarrafa.parse.link_extractor import LINKS_MAX
 from tarrafa.parse.url import canonical, url_id
@@ -101,6 +101,7 @@ class CrawlerTypeRequest(_CrawlerRequest, frozen=True):
     language: Annotated[str, Meta(max_length=35)] = ""
     robots: Annotated[str, Meta(max_length=4_096)] = ""  # as in <meta name=robots>: "noindex, nofollow"
     vocabularies: Annotated[list[ShortText], Meta(max_length=FIELDS_MAX)] = []
+    syntaxes: Annotated[list[DataSyntax], Meta(max_length=len(DATA_SYNTAXES))] = []  # in which they are written
     canonical: Annotated[str, Meta(max_length=URL_CHARS_MAX)] = ""
     digest: ShortText = ""  # of the page's text, if that is not reported
 
@@ -272,6 +273,7 @@ def to_fetch_result(call: CrawlerTypeRequest, status: int, links: tuple[Link, ..
         call.language,
         robots_meta.combine([robots_meta.from_meta("robots", call.robots)]),
         tuple(call.vocabularies),
+        tuple(call.syntaxes),
         call.canonical,
         call.digest,
         links,

@@ -16,7 +16,7 @@ from tarrafa.frontier.messages import (
 )
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.lookup import HOSTS_SHOWN, SAMPLES_SHOWN
-from tarrafa.frontier.transfer.host_export import ExportCatalogue
+from tarrafa.frontier.transfer.export_records import ExportCatalogue
 from tarrafa.model import HostId
 
 SUMMED_FIELDS = (

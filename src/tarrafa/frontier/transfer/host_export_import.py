@@ -19,7 +19,7 @@ from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import UrlKey
 from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, read_history
 from tarrafa.frontier.store.urls import FrontierUrls, Queued
-from tarrafa.frontier.transfer.host_export import (
+from tarrafa.frontier.transfer.export_records import (
     BYTES_MAX,
     URLS_MAX,
     ExportBatch,

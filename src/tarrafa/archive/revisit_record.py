@@ -1,0 +1,19 @@
+"""WARC `revisit` records (ISO 28500, 6.7): an unchanged page is archived as a reference to the copy archived before.
+
+A visit whose body has the digest of the archived one, or a 304 that confirms it, gets a `revisit` record: the header
+block of the response, and the date of the record that holds the body.
+"""
+
+from datetime import UTC, datetime
+
+PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
+NOT_MODIFIED, SAME_PAYLOAD = f"{PROFILES}server-not-modified", f"{PROFILES}identical-payload-digest"
+
+
+def revisit_headers(url: str, response: bytes, archived_at: float) -> dict[str, str]:
+    """The WARC headers of a `revisit` record; `archived_at`: when the archive got the body."""
+    return {
+        "WARC-Profile": NOT_MODIFIED if response[:12].endswith(b"304") else SAME_PAYLOAD,
+        "WARC-Refers-To-Target-URI": url,
+        "WARC-Refers-To-Date": datetime.fromtimestamp(archived_at, UTC).isoformat().replace("+00:00", "Z"),
+    }
