@@ -38,8 +38,16 @@ class Places:
     def command(self, *arguments: str) -> Any:
         return run_json(*arguments, "--data", self.journey.data.root)
 
+    def run(self, *arguments: str) -> str:
+        done = tarrafa(*arguments, "--data", self.journey.data.root)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def status(self) -> Any:
         return self.command("status")
+
+    def state(self, name: str) -> str:
+        return str(_named(self.status()["collections"], name)["state"])
 
     def of_status(self, name: str) -> Numbers:
         return _of_overview(self.status(), name)
@@ -68,7 +76,7 @@ class Places:
     def of_collection_page(self, name: str) -> Numbers:
         text = self.text(f"/console/c/{name}?hl=en")
         tile = {title: _figures(rest) for title, rest in re.findall(r"<dt>([^<]+)</dt><dd>(.*?)</dd>", text, re.DOTALL)}
-        found = {
+        found: Numbers = {
             "pages": tile["Pages"][0], "pages_per_s": tile["Pages/s"][0], "bytes_per_s": tile["Bytes/s"][0],
             "queue": tile["Queue"][0], "under way": tile["Queue"][1], "known": tile["Known URLs"][0],
             "dropped": tile["Known URLs"][1], "failed": tile["Failed"][0], "excluded": tile["Failed"][1],
@@ -211,19 +219,24 @@ def test_every_place_shows_the_same_numbers(places: Places) -> None:
     _after_another_run(places)
 
 
-def _start(places: Places) -> None:
-    journey, data = places.journey, places.journey.data.root
-    journey.delay_s = 0.1
+def _add(places: Places, delay_s: float) -> None:
+    """Add both collections, or change their delay."""
+    journey = places.journey
+    journey.delay_s = delay_s
     journey.roots = [WORLD.root(1), "http://127.0.0.1:9/"]  # nobody answers there
     journey.network = f'allow_private = true\nconnect_to = {{"*.test" = "{journey.web.connect_to}"}}'
     journey.sections = "[fetch]\nretries = 1\n"
     files = [journey.write_collection("all", 'hosts = ["*.test", "127.0.0.1"]')]
     journey.roots = [WORLD.root(2)]
     files.append(journey.write_collection("some", f'hosts = ["{WORLD.host(2).name}", "{WORLD.host(3).name}"]'))
-    for name, file in zip(NAMES, files, strict=True):
-        for command in (("add", file), ("start", name)):
-            done = tarrafa(*command, "--data", data)
-            assert done.returncode == 0, done.stderr
+    for file in files:
+        places.run("add", str(file))
+
+
+def _start(places: Places) -> None:
+    _add(places, 1.0)
+    for name in NAMES:
+        places.run("start", name)
 
 
 def _while_running(places: Places) -> None:
@@ -240,8 +253,9 @@ def _while_running(places: Places) -> None:
 
 
 def _while_paused(places: Places) -> None:
-    for name in NAMES:
-        assert tarrafa("pause", name, "--data", places.journey.data.root).returncode == 0
+    places.run("pause", "all")
+    if places.state("some") == "running":
+        places.run("pause", "some")
     block_until(places.is_still, "nothing is under way")
     assert places.of_status("all")["queue"] > 0, "there was something left to pause"
     assert places.of_console_json("all")["bytes_per_s"] == places.of_console_json("all")["pages_per_s"] == 0
@@ -249,13 +263,11 @@ def _while_paused(places: Places) -> None:
 
 
 def _after_the_end(places: Places) -> None:
+    _add(places, 0.02)
     for name in NAMES:
-        assert tarrafa("resume", name, "--data", places.journey.data.root).returncode == 0
-
-    def is_over() -> bool:
-        return {one["state"] for one in places.status()["collections"]} == {"finished"}
-
-    block_until(is_over, "the end", seconds=200)
+        if places.state(name) == "paused":
+            places.run("resume", name)
+    block_until(lambda: {places.state(name) for name in NAMES} == {"finished"}, "the end", seconds=200)
     block_until(places.is_still)
     assert_agree(places)
     found = places.of_status("all")
@@ -293,8 +305,7 @@ def _pages_that_can_be_searched(places: Places) -> None:
 def _after_a_takedown(places: Places) -> None:
     before = {name: places.of_status(name) for name in NAMES}
     (url, *_) = sorted(set(places.journey.kept("all")) & set(places.journey.kept("some")))
-    done = tarrafa("takedown", "add", url, "--data", places.journey.data.root)
-    assert done.returncode == 0, done.stderr
+    places.run("takedown", "add", url)
 
     def is_applied() -> bool:
         return all(one["taken_down"] for one in places.status()["pages"])
@@ -304,14 +315,14 @@ def _after_a_takedown(places: Places) -> None:
     assert_agree(places)
     for name in NAMES:
         assert places.of_status(name)["pages"] == before[name]["pages"]
-    assert "1 was taken down" in tarrafa("status", "--data", places.journey.data.root).stdout
+    assert "1 was taken down" in places.run("status")
     assert "1 was taken down" in places.text("/console/c/some?hl=en")
     assert "1 foi retirada do ar aqui" in places.text("/console/c/some?hl=pt")
-    assert tarrafa("takedown", "lift", url, "--data", places.journey.data.root).returncode == 0
+    places.run("takedown", "lift", url)
 
 
 def _after_another_run(places: Places) -> None:
-    assert tarrafa("start", "some", "--data", places.journey.data.root).returncode == 0
+    places.run("start", "some")
 
     def is_over() -> bool:
         some = _named(places.status()["collections"], "some")

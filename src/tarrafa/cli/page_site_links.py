@@ -170,13 +170,13 @@ def _head(title: str, shown: int, total: int) -> None:
 def print_site(found: SiteDetails) -> None:
     console.print(f"[bold]{escape(found.name)}[/]  ({found.kind}, as of {format_time(found.as_of)})")
     print_field("collection", found.collection)
-    for one in sorted(found.by_collection, key=lambda one: one.collection != found.collection):
-        searchable = f", {one.indexed:,} searchable" if one.indexed is not None else ""
-        is_own = one.collection == found.collection
+    for counts in sorted(found.by_collection, key=lambda one: one.collection != found.collection):
+        searchable = f", {counts.indexed:,} searchable" if counts.indexed is not None else ""
+        is_own = counts.collection == found.collection
         errors = f", {counted(found.errors, 'error')}" if is_own else ""
         print_field(
-            "URLs" if is_own else f"in {one.collection}",
-            f"{one.known:,} known, {one.visited:,} visited, {one.fetched:,} answered 200{searchable}{errors}",
+            "URLs" if is_own else f"in {counts.collection}",
+            f"{counts.known:,} known, {counts.visited:,} visited, {counts.fetched:,} answered 200{searchable}{errors}",
         )
     print_field("rank", f"{found.rank:,.3g} in all, {found.rank / max(1, found.known):.3g} times the mean")
     for one in found.statuses:

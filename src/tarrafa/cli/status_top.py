@@ -173,6 +173,7 @@ class FollowerStates(msgspec.Struct, frozen=True):
     triples: TriplesStatus | None = None
     graph_behind_bytes: int = 0
     archive_bytes: int = 0
+    pages: list[KeptPages] = []
 
 
 class TopSnapshot(msgspec.Struct, frozen=True):
@@ -188,7 +189,6 @@ class TopSnapshot(msgspec.Struct, frozen=True):
         """One line: the fields of `tarrafa status --json`, and more."""
         fields = msgspec.to_builtins(ENGLISH.render_all(self.overview)) | {
             "at": self.at, "bytes_per_s": self.bytes_per_s, "trouble": self.trouble,
-            "pages": msgspec.to_builtins(_kept_pages(self.overview, self.followers.index)),
         } | msgspec.to_builtins(self.followers)  # fmt: skip
         return msgspec.json.encode(fields)
 
@@ -207,7 +207,7 @@ class TopReader:
         trouble = ""
         if boottime() - self._looked >= FOLLOWERS_EVERY_S:
             try:
-                self._followers = await asyncio.to_thread(_followers_of, self._data)
+                self._followers = await asyncio.to_thread(_followers_of, self._data, overview)
             except DataError as error:
                 trouble = str(error)
             self._looked = boottime()
@@ -222,10 +222,12 @@ class TopReader:
         return round(max(0, size - before) / (last - first)) if last > first else None
 
 
-def _followers_of(data: DataDirectory) -> FollowerStates:
+def _followers_of(data: DataDirectory, overview: FrontierOverview) -> FollowerStates:
     if not data.version.exists():
         return FollowerStates()
-    return FollowerStates(index_status(data), triples_status(data), graph_behind(data), _archive_bytes(data))
+    index, archive_bytes = index_status(data), _archive_bytes(data)
+    pages = _kept_pages(overview, index)
+    return FollowerStates(index, triples_status(data), graph_behind(data), archive_bytes, pages)
 
 
 def _archive_bytes(data: DataDirectory) -> int:
