@@ -463,6 +463,7 @@ class Collections:
         shown, revisits = value(Bucket.SHOWN_PAGES), value(Bucket.REVISITS)
         # While a collection is kept fresh, it does not wait for its revisits to be over.
         out_uncounted = revisits_out if known.config.keeps_fresh else 0
+        rate = self._rate(number, self._kept_now(number) + revisits_out + revisits)
         return CollectionStatus(
             name=known.row.name,
             state=known.row.state,
@@ -472,7 +473,7 @@ class Collections:
             pending=state(UrlState.PENDING) - passed_over - left_over,
             failed=state(UrlState.FAILED),
             hosts=value(Bucket.HOSTS),
-            pages_per_s=round(self._rate(number, self._kept_now(number) + revisits_out + revisits), 2),
+            pages_per_s=round(rate, 2) if known.row.state == "running" else 0.0,
             handed_out=state(UrlState.HANDED_OUT) - out_uncounted,
             dropped=state(UrlState.DROPPED),
             excluded=state(UrlState.EXCLUDED),
