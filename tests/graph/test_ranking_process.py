@@ -381,6 +381,22 @@ def test_a_follower_that_ends_leaves_a_small_graph_surveyed_and_a_large_one_for_
         assert mine.covered == follower.turned
 
 
+def test_a_visit_that_changes_a_status_and_no_link_makes_the_sums_of_its_site_outdated(data):
+    surveyed(data, a_record(A, links=[B]))
+    assert SiteReader(data).site("b.test").visited == 0  # type: ignore[union-attr]
+    write(data, [a_record(B, status=404)], "w2")
+    with GraphFollower(data, lambda collection, weights: None) as follower:
+        follower.read()
+        mine = RankingScheduler(data, follower.incarnation)
+        assert follower.turned > mine.covered
+        mine.close(follower.turned)
+    assert SiteReader(data).site("b.test").visited == 1  # type: ignore[union-attr]
+    write(data, [a_record(B, 2, status=404)], "w3")
+    with GraphFollower(data, lambda collection, weights: None) as follower:
+        follower.read()
+        assert follower.turned == RankingScheduler(data, follower.incarnation).covered, "the sums are the same"
+
+
 # -- killed at any moment ---------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,12 @@ class Places:
 
     def all(self, name: str) -> dict[str, Numbers]:
         return {place: getattr(self, place)(name) for place in dir(self) if place.startswith("of_")}
+
+    def is_ranked(self, site: str) -> bool:
+        """The link graph was ranked after the last visit to a site."""
+        kept = [url for url in self.journey.kept("some") if site.removeprefix("http://") in url]
+        found = self.node.json(f"/site.json?name={site}")["by_collection"]
+        return all(one["fetched"] >= len(kept) for one in found)
 
     def is_still(self) -> bool:
         """Nothing is under way, and the index, and the console's last look at it, are up to date."""
@@ -291,6 +298,7 @@ def _pages_that_can_be_searched(places: Places) -> None:
     assert both
     assert _int(home[1]) == index["urls"] < index["documents"] == sum(searchable.values())
     for name in (WORLD.host(2).name, f"http://{WORLD.host(3).name}"):
+        block_until(partial(places.is_ranked, name), "another ranking")
         found = places.node.json(f"/site.json?name={name}")
         assert found["indexed"] == places.command("site", name)["indexed"]
         assert {one["collection"] for one in found["by_collection"]} == set(NAMES)
