@@ -20,6 +20,7 @@ from tests.journey.crawl_journey import Journey, a_journey, run_json, tarrafa
 from tests.journey.test_console import Node
 from tests.wait import block_until
 
+pytestmark = pytest.mark.long
 WORLD = World(seed=5, hosts=8, pages=300, changes=50.0)
 NAMES = ("all", "some")
 Numbers = dict[str, Any]
