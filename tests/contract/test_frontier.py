@@ -465,6 +465,8 @@ async def test_a_host_that_only_fails_is_given_up_with_all_that_waits_on_it(fron
     await frontier.open_collection(settings)
     status = await numbers(frontier)
     assert (status.pending, status.failed) == (21, 0), "started again, it gets another chance"
+    assert await frontier.lease(worker, 1) == [], "its crawl delay has not passed since its last response"
+    FalseClock.shift[0] = 1.0
     (lease,) = await frontier.lease(worker, 1)
     assert (len(lease.visits), lease.failures) == (8, 0)
 

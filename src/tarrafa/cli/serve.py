@@ -9,6 +9,7 @@ import typer
 from tarrafa.cli.crawl import fetch_overview, node_name, run_until_interrupted
 from tarrafa.cli.options import (
     DEFAULT_DATA,
+    LISTEN_BESIDE_REMOTE,
     RATE_DEFAULT,
     BehindProxy,
     Data,
@@ -144,6 +145,8 @@ def node(
     divided = None if index_shards is None else shards.parse_layout(index_shards, "--index-shards")
     own_name = node_name(name).removesuffix("-")
     if join_url is not None:
+        if listen is not None or where:
+            raise ConfigError("--join: the coordinator names the frontier; leave out --frontier and --listen")
         client = CoordinatorClient(join_url, token)
         worker_node = WorkerNode(client, directory, own_name, workers, print_note, divided)
         raise typer.Exit(run_until_interrupted(worker_node.run))
@@ -176,10 +179,10 @@ def node(
 def _frontier_link(
     data: DataDirectory, listen: str | None, where: list[str] | None, token_file: Path | None, token: Token
 ) -> FrontierLink:
-    if listen is not None and where:
-        raise ConfigError("--listen: a remote frontier cannot be served from here; leave out --frontier")
     clock, address = Clock.from_environment(), from_command_line(where, token_file)
     if address is not None:
+        if listen is not None:
+            raise ConfigError(LISTEN_BESIDE_REMOTE)
         return RemoteFrontierLink(address, clock)
     listening = parse_listen_address(listen, token) if listen else None
     return LocalFrontierLink(data, clock, listening, token, patient=True)

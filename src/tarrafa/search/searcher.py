@@ -95,10 +95,9 @@ class Searcher:
         """The shards that are asked now."""
         return tuple(self._present())
 
-    @property
-    def documents(self) -> int:
-        """The number of documents that can be found now."""
-        return sum(self._scatter(EMPTY_REQUEST).ask_each(lambda shard: shard.documents()).values())
+    def count_urls(self) -> int:
+        """The number of URLs that can be found now: each counts once, in however many collections it is."""
+        return sum(self._scatter(EMPTY_REQUEST).ask_each(lambda shard: shard.count_urls()).values())
 
     def languages(self) -> dict[str, int]:
         """The languages of the pages, with the number of pages of each, the most frequent first."""
