@@ -7,8 +7,8 @@ import pytest
 
 from tarrafa.crawl.supervisor.completion import finish_reason, is_exhausted
 from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.export_import.export_records import FrontierCursor
 from tarrafa.frontier.messages import DiscoveredUrl, Lease, SiteFacts, UrlFacts, UrlWeight
-from tarrafa.frontier.transfer.export_records import FrontierCursor
 from tarrafa.model import Outcome, Status, UrlRole, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.runtime.process_identity import ProcessId, current_process

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.export_import.export_records import FrontierCursor
 from tarrafa.frontier.messages import RetryBatch
-from tarrafa.frontier.transfer.export_records import FrontierCursor
 from tarrafa.model import Outcome, Status, UrlRole
 from tarrafa.parse.url import host_id, url_id
 from tarrafa.runtime.process_identity import current_process

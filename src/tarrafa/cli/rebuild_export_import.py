@@ -22,9 +22,7 @@ from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import ConfigError, DataError, FrontierError
 from tarrafa.frontier.address import Address, from_command_line
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
-from tarrafa.frontier.store.sqlite_frontier import FrontierSnapshot, SqliteFrontier
-from tarrafa.frontier.transfer.checkpoint_file import (
+from tarrafa.frontier.export_import.checkpoint_file import (
     CheckpointContents,
     CheckpointSummary,
     ExportSource,
@@ -33,7 +31,9 @@ from tarrafa.frontier.transfer.checkpoint_file import (
     verify_checkpoint,
     write_checkpoint,
 )
-from tarrafa.frontier.transfer.jsonl import url_lines
+from tarrafa.frontier.export_import.jsonl import url_lines
+from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
+from tarrafa.frontier.store.sqlite_frontier import FrontierSnapshot, SqliteFrontier
 from tarrafa.graph import follower as graph
 from tarrafa.graph.store import graph_exists
 from tarrafa.index import shards

@@ -8,6 +8,13 @@ are derived from this list). The structs that the calls exchange are in `message
 from collections.abc import Sequence
 from typing import Protocol
 
+from tarrafa.frontier.export_import.export_records import (
+    CollectionExport,
+    ExportBatch,
+    ExportCatalogue,
+    FrontierCursor,
+    HostExport,
+)
 from tarrafa.frontier.messages import (
     ClockReading,
     CollectionRow,
@@ -29,13 +36,6 @@ from tarrafa.frontier.messages import (
     UrlStatusFacts,
     UrlWeight,
     WorkerRegistration,
-)
-from tarrafa.frontier.transfer.export_records import (
-    CollectionExport,
-    ExportBatch,
-    ExportCatalogue,
-    FrontierCursor,
-    HostExport,
 )
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId

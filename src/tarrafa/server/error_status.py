@@ -57,6 +57,12 @@ ERROR_STATUSES: dict[type[Exception], int] = {
 RETRY_AFTER_S = 5
 
 
+def unexpected_error(error: Exception, _: Translator) -> tuple[int, str, dict[str, str]]:
+    """The answer to an error that concerns the operator only: the details are in the log."""
+    log.error("unexpected", exc_info=error)
+    return 500, _("Something went wrong on our side. It was written to the log."), {}
+
+
 def status_and_message(error: Exception, _: Translator) -> tuple[int, str, dict[str, str]]:
     """The status, sentence and headers of an error. Unexpected errors are described in the log only."""
     if isinstance(error, RequestRefused):
@@ -69,8 +75,7 @@ def status_and_message(error: Exception, _: Translator) -> tuple[int, str, dict[
         return error.status_code, known.get(error.status_code, error.detail), dict(error.headers or {})
     code = next((code for kind, code in ERROR_STATUSES.items() if isinstance(error, kind)), 500)
     if code == 500:
-        log.error("unexpected", exc_info=error)
-        return code, _("Something went wrong on our side. It was written to the log."), {}
+        return unexpected_error(error, _)
     if isinstance(error, ClientDisconnect):
         return code, _("The request was not received completely: send it again."), {}
     if isinstance(error, PageTakenDown):

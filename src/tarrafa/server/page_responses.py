@@ -16,12 +16,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from tarrafa.errors import DataError, FrontierError, NotReady, ShardUnavailable
+from tarrafa.errors import ConfigError, DataError, FrontierError, NotReady, ShardUnavailable
 from tarrafa.i18n import ENGLISH, PORTUGUESE, Translator, message
 from tarrafa.index import shards as index
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.auth.request_origin import is_loopback_name
-from tarrafa.server.error_status import status_and_message
+from tarrafa.server.error_status import status_and_message, unexpected_error
 from tarrafa.server.jinja_environment import TemplateRenderer
 from tarrafa.server.language_negotiation import choose_language
 from tarrafa.server.search.params import SearchParams, address
@@ -101,7 +101,8 @@ class PageResponses:
         path = request.url.path
         for_programs = path.endswith((".json", *TEXT_SUFFIXES)) or path == "/suggest"
         translator = ENGLISH if for_programs else self.translator(request)
-        code, sentence, headers = status_and_message(error, translator)
+        answer = unexpected_error if isinstance(error, ConfigError) else status_and_message  # the operator's file
+        code, sentence, headers = answer(error, translator)
         sentence = self._why_not_ready(error, translator) or sentence
         if path.endswith(TEXT_SUFFIXES):
             response: Response = PlainTextResponse(f"{sentence}\n", code)

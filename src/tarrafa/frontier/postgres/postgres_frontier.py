@@ -25,6 +25,12 @@ from msgspec.structs import replace
 from tarrafa import config as configuration
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import LeaseLost
+from tarrafa.frontier.export_import.export_records import (
+    CollectionExport,
+    ExportBatch,
+    FrontierCursor,
+    HostExport,
+)
 from tarrafa.frontier.messages import (
     CollectionRow,
     DiscoveredUrl,
@@ -43,12 +49,12 @@ from tarrafa.frontier.postgres.database_session import on_store
 from tarrafa.frontier.postgres.operations import (
     collection_calls,
     deletion_calls,
+    export_import_calls,
     lease_calls,
     planner_calls,
-    transfer_calls,
     url_calls,
 )
-from tarrafa.frontier.postgres.operations.transfer_calls import LAST_URL
+from tarrafa.frontier.postgres.operations.export_import_calls import LAST_URL
 from tarrafa.frontier.postgres.sharding import shard_totals
 from tarrafa.frontier.postgres.sharding.global_limits import GlobalLimits
 from tarrafa.frontier.postgres.sharding.postgres_shard import (
@@ -61,12 +67,6 @@ from tarrafa.frontier.postgres.sharding.postgres_shard import (
 from tarrafa.frontier.postgres.sharding.shard_map import ShardMap
 from tarrafa.frontier.postgres.sharding.shard_router import ShardRouter
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.transfer.export_records import (
-    CollectionExport,
-    ExportBatch,
-    FrontierCursor,
-    HostExport,
-)
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.process_identity import ProcessId
@@ -435,7 +435,7 @@ class PostgresFrontier:
 
     async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
         """In the order of hosts over all servers: as far as all of them were read, and no more than `limit`."""
-        albums = await self._router.on_every(transfer_calls.export_hosts, after, limit)
+        albums = await self._router.on_every(export_import_calls.export_hosts, after, limit)
         end = min((album.end for album in albums if album.end is not None), key=lambda one: one.host, default=None)
         found = (one for album in albums for one in album.images if end is None or one.id <= end.host)
         images, urls = sorted(found, key=lambda one: one.id), 0
@@ -447,14 +447,14 @@ class PostgresFrontier:
 
     async def import_collection(self, image: CollectionExport) -> CollectionRow:
         await self._map.load_suffixes(list(configuration.decode_collection(image.config).network.suffixes))
-        row = await self._first.call(transfer_calls.import_collection, image)
+        row = await self._first.call(export_import_calls.import_collection, image)
         for shard in self._shards[1:]:
-            await shard.call(transfer_calls.import_collection, replace(image, counters={}), row.id)
+            await shard.call(export_import_calls.import_collection, replace(image, counters={}), row.id)
         return row
 
     async def import_hosts(self, images: list[HostExport]) -> None:
         for shard, part in (await self._router.by_shard(images, key=lambda image: image.key)).items():
-            await shard.call(transfer_calls.import_hosts, part)
+            await shard.call(export_import_calls.import_hosts, part)
 
     # -- calls that need no more than one server, or all of them ------------------------------------------------
 
@@ -478,8 +478,8 @@ class PostgresFrontier:
     record_takedowns = _on_all(deletion_calls.record_takedowns, _nothing)
     sweep = _on_every(collection_calls.sweep, any)
     retry_by_status = _on_every(url_calls.retry_by_status, shard_totals.merge_retries)
-    export_catalogue = _on_every(transfer_calls.export_catalogue, shard_totals.merge_catalogues)
-    forget_host = _on_every(transfer_calls.forget_host, _nothing)
+    export_catalogue = _on_every(export_import_calls.export_catalogue, shard_totals.merge_catalogues)
+    forget_host = _on_every(export_import_calls.forget_host, _nothing)
 
 
 def _leave(server: PostgresServer, worker: int) -> None:

@@ -19,6 +19,7 @@ import msgspec
 from tarrafa import config
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, FrontierError
+from tarrafa.frontier.export_import.export_records import CollectionExport
 from tarrafa.frontier.messages import (
     ENTRIES_PER_RESPONSE,
     CollectionRow,
@@ -30,7 +31,6 @@ from tarrafa.frontier.ordering import QueueOrder, order_of
 from tarrafa.frontier.store.counters import EVENT_KINDS, EVENTS, Bucket, Counters
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.transfer.export_records import CollectionExport
 from tarrafa.i18n import Message, message
 from tarrafa.model import HostId, UrlId, UrlState
 
@@ -463,6 +463,7 @@ class Collections:
         shown, revisits = value(Bucket.SHOWN_PAGES), value(Bucket.REVISITS)
         # While a collection is kept fresh, it does not wait for its revisits to be over.
         out_uncounted = revisits_out if known.config.keeps_fresh else 0
+        rate = self._rate(number, self._kept_now(number) + revisits_out + revisits)
         return CollectionStatus(
             name=known.row.name,
             state=known.row.state,
@@ -472,7 +473,7 @@ class Collections:
             pending=state(UrlState.PENDING) - passed_over - left_over,
             failed=state(UrlState.FAILED),
             hosts=value(Bucket.HOSTS),
-            pages_per_s=round(self._rate(number, self._kept_now(number) + revisits_out + revisits), 2),
+            pages_per_s=round(rate, 2) if known.row.state == "running" else 0.0,
             handed_out=state(UrlState.HANDED_OUT) - out_uncounted,
             dropped=state(UrlState.DROPPED),
             excluded=state(UrlState.EXCLUDED),
@@ -486,6 +487,7 @@ class Collections:
             revisits=revisits,
             changes=value(Bucket.CHANGES),
             statuses=self._counters.with_prefix(number, "status:"),
+            refused=self._counters.with_prefix(number, "refused:"),
             types=self._counters.with_prefix(number, "type:"),
             passed_over=passed_over,
             table=value(Bucket.TABLE_SITES),
@@ -499,6 +501,7 @@ class Collections:
             visits_before=value(Bucket.VISITS_BEFORE),
             ended=float(value(Bucket.ENDED)),
             aside=state(UrlState.ASIDE) + left_over,
+            again=shown + revisits_out - out_uncounted,
             to_sweep=known.has_runs and known.run > 1 and known.run_progress.phase != SWEPT_OUT,
             sweeping=known.has_runs and known.run_progress.phase == SWEEPING,
         )

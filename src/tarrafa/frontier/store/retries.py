@@ -8,12 +8,12 @@ since their last response.
 
 from collections.abc import Callable, Iterable
 
+from tarrafa.frontier.export_import.export_records import FrontierCursor
 from tarrafa.frontier.messages import RetryBatch
 from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
 from tarrafa.frontier.store.database import ALL_ROWS, UrlKey
 from tarrafa.frontier.store.lookup import StoreLookup
 from tarrafa.frontier.store.urls import FrontierUrls, Queued
-from tarrafa.frontier.transfer.export_records import FrontierCursor
 from tarrafa.model import HostId, Status, UrlState, can_be_retried
 
 HOSTS_PER_SCAN = 200  # in one call, however few URLs they have
@@ -131,7 +131,7 @@ class Retries:
                 continue
             self._db.update_url((host, number, url), "state = 0")
             if not visited or (known.run > 1 and visited < known.run_progress.started):
-                self._counters.add(number, f"status:{status}", -1)
+                self._counters.add_refused(number, status, -1)
             keys.append((host, number, url))
         self._requeue(known, keys, UrlState.DROPPED)
 

@@ -109,7 +109,7 @@ class SandboxedParser:
 
     def __init__(self) -> None:
         self._turn, self._heavy_slots = asyncio.Lock(), asyncio.Semaphore(HEAVY_AT_ONCE)
-        self._process = SandboxProcess("tarrafa.crawl.worker.parser", REPLY_BYTES_MAX)
+        self._process = SandboxProcess("tarrafa.crawl.worker.sandboxed_parser", REPLY_BYTES_MAX)
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(ParseJobResult)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.crawl.worker.parser import ParseJob, ParseJobResult, SandboxedParser, is_harmless, run_parse_job
+from tarrafa.crawl.worker.sandboxed_parser import ParseJob, ParseJobResult, SandboxedParser, is_harmless, run_parse_job
 from tests.journey.crawl_journey import pids_of
 from tests.wait import WAIT_MAX_S
 
@@ -30,7 +30,7 @@ async def parser() -> AsyncIterator[SandboxedParser]:
 
 def children() -> list[int]:
     """Our processes that read. There may be others: multiprocessing keeps one of its own once it has spawned any."""
-    return pids_of(os.getpid(), "tarrafa.crawl.worker.parser")
+    return pids_of(os.getpid(), "tarrafa.crawl.worker.sandboxed_parser")
 
 
 def large(body: bytes) -> bytes:
