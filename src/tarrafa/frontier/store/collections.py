@@ -432,6 +432,7 @@ class Collections:
         shown, revisits = value(Bucket.SHOWN_PAGES), value(Bucket.REVISITS)
         # While a collection is kept fresh, it does not wait for its revisits to be over.
         out_uncounted = revisits_out if known.config.keeps_fresh else 0
+        rate = self._rate(number, self._kept_now(number) + revisits_out + revisits)
         return CollectionStatus(
             name=known.row.name,
             state=known.row.state,
@@ -441,7 +442,7 @@ class Collections:
             pending=state(UrlState.PENDING) - passed_over - left_over,
             failed=state(UrlState.FAILED),
             hosts=value(Bucket.HOSTS),
-            pages_per_s=round(self._rate(number, self._kept_now(number) + revisits_out + revisits), 2),
+            pages_per_s=round(rate, 2) if known.row.state == "running" else 0.0,
             handed_out=state(UrlState.HANDED_OUT) - out_uncounted,
             dropped=state(UrlState.DROPPED),
             excluded=state(UrlState.EXCLUDED),
@@ -455,6 +456,7 @@ class Collections:
             revisits=revisits,
             changes=value(Bucket.CHANGES),
             statuses=self._counters.with_prefix(number, "status:"),
+            refused=self._counters.with_prefix(number, "refused:"),
             types=self._counters.with_prefix(number, "type:"),
             passed_over=passed_over,
             table=value(Bucket.TABLE_SITES),
@@ -468,6 +470,7 @@ class Collections:
             visits_before=value(Bucket.VISITS_BEFORE),
             ended=float(value(Bucket.ENDED)),
             aside=state(UrlState.ASIDE) + left_over,
+            again=shown + revisits_out - out_uncounted,
             to_sweep=known.has_runs and known.run > 1 and known.run_progress.phase != SWEPT_OUT,
             sweeping=known.has_runs and known.run_progress.phase == SWEEPING,
         )

@@ -36,7 +36,7 @@ EVENTS = (
     Bucket.VISITS, Bucket.REQUESTS, Bucket.BYTES, Bucket.REQUESTS_BEFORE, Bucket.VISITS_BEFORE, Bucket.REVISITS,
     Bucket.CHANGES, Bucket.WAS_FULL, Bucket.ENDED,
 )  # fmt: skip
-EVENT_KINDS = ("status:", "type:")
+STATUS, REFUSED, TYPE = EVENT_KINDS = ("status:", "refused:", "type:")  # REFUSED: of STATUS, those without a visit
 # Counters that decisions depend on.
 HOT_COUNTERS = (
     *map(Bucket.state, UrlState), Bucket.REQUESTS, Bucket.REQUESTS_BEFORE, Bucket.REVISITS, Bucket.RATES,
@@ -88,6 +88,12 @@ class Counters:
 
     def add(self, collection: int, bucket: str, delta: int = 1) -> None:
         self._deltas[collection, bucket] += delta
+
+    def add_refused(self, collection: int, status: int, delta: int = 1) -> None:
+        """Count a URL that gets its status without a visit; or that it is pending after all."""
+        self.add(collection, f"{STATUS}{int(status)}", delta)
+        if delta > 0 or self.value(collection, f"{REFUSED}{int(status)}"):  # an older frontier did not count it there
+            self.add(collection, f"{REFUSED}{int(status)}", delta)
 
     def move(self, collection: int, before: int, after: int) -> None:
         """Count a URL that goes from one state to another."""

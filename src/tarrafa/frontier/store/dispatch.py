@@ -445,7 +445,7 @@ class VisitDispatcher:
             )
             if not tried:
                 self._db.update_url(key, "state = ?, status = ?", int(state), int(status))
-                self._counters.add(number, f"status:{int(status)}")
+                self._counters.add_refused(number, status)
             self._counters.move(number, UrlState.PENDING, UrlState.FAILED if tried else state)
         self._urls.change_pending(known, host, -len(gone))
         self._breadth.urls_removed(known, host, len(gone))
