@@ -48,7 +48,9 @@ TURN_S = 300.0  # then robots.txt is read again
 class DocumentParser(Protocol):
     """Parses what was fetched, or gives what an external crawler has parsed."""
 
-    parses_later: bool  # a document may be parsed while the next one is fetched
+    @property
+    def parses_later(self) -> bool:
+        """Whether a document may be parsed while the next one is fetched."""
 
     async def decode_and_parse(
         self, decode: Callable[[], DecodedBody], *, heavy: bool
