@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tarrafa.revisit import policy
-from tarrafa.simulate import index_queues as heads
+from tarrafa.simulate import index_policy_queues as heads
 from tarrafa.simulate.steady_state import ServerVisits, SteadyWeb, index_timetable_at_price, make_web, measure_staleness
 from tarrafa.simulate.workload import HOUR_S, Floats, Numbers, uniform_numbers
 

@@ -34,7 +34,7 @@ from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
 from tarrafa.model import Outcome
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 
 URLS_PER_HOST = 500
 BATCH, HOSTS_PER_BATCH = 2_000, 100

@@ -21,14 +21,14 @@ from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.messages import VISITS_PER_LEASE, DiscoveredUrl, HostReport, Lease, UrlWeight, VisitReport
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.model import HostId, Outcome, Status, Visit
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.simulate.matplotlib_plots import Series, draw_lines
 from tarrafa.testweb.oracle import expected_response as truth_of
 from tarrafa.testweb.render.robots_sitemaps import is_allowed

@@ -37,7 +37,7 @@ LEVEL = {room: len(FLOORS) - number for number, floor in enumerate(FLOORS) for r
 TOUCHES_THE_WORLD = {
     "asyncio", "os", "pathlib", "socket", "time", "datetime", "subprocess", "threading", "io", "shutil", "tempfile",
     "pycurl", "aiodns", "apsw", "uvloop", "urllib.request", "random", "tarrafa.clock", "tarrafa.runtime.data_dir",
-    "tarrafa.runtime.child_process", "tarrafa.runtime.process",
+    "tarrafa.runtime.child_process", "tarrafa.runtime.process_identity",
 }  # fmt: skip
 PURE = ["parse", "revisit", "frontier/ordering.py"]
 

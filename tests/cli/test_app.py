@@ -113,6 +113,7 @@ def here(tmp_path, monkeypatch, capsys):
         ("or leave the password out and give it by PGPASSWORD", ("status", "--frontier", "postgresql://u:pw@h/db")),
         ("so it needs a token: --token-file FILE", ("frontier", "serve", "--listen", "0.0.0.0:8070")),
         ("--frontier ADDRESS is missing (or TARRAFA_FRONTIER)", ("worker",)),
+        ("--join: the coordinator names the front", ("node", "--join", "http://a.br:1", "--listen", "127.0.0.1:0")),
         ("tcp://127.0.0.1:9: no frontier server answers here", ("pause", "x", "--frontier", "tcp://127.0.0.1:9")),
         ("letters, digits, '.', '_' and '-'", ("worker", "--frontier", "tcp://a.br:1", "--name", "a/b")),
     ],
@@ -120,6 +121,14 @@ def here(tmp_path, monkeypatch, capsys):
 def test_secrets_on_the_command_line_and_frontiers_that_cannot_be_are_refused(told, command, tmp_path, here):
     assert told in here(*command)
     assert not list(tmp_path.iterdir()), "nothing was made"
+
+
+@pytest.mark.parametrize("command", [("node",), ("crawl", "c.toml")])
+def test_a_remote_frontier_named_by_the_environment_cannot_be_served_either(command, tmp_path, here, monkeypatch):
+    (tmp_path / "c.toml").write_text('name = "c"\nroots = ["http://a.br/"]\n')
+    monkeypatch.setenv("TARRAFA_FRONTIER", "tcp://127.0.0.1:9")
+    said = here(*command, "--listen", "127.0.0.1:0", "--data", str(tmp_path / "d"))
+    assert "--listen: a remote frontier cannot be served from here; leave out --frontier and TARRAFA_FRONTIER" in said
 
 
 def test_asking_a_node_for_its_frontier_says_where_to_ask(tmp_path, here):

@@ -23,7 +23,7 @@ from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.model import Outcome, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
-from tarrafa.runtime.process import ProcessId
+from tarrafa.runtime.process_identity import ProcessId
 from tarrafa.runtime.token import Token
 from tests.contract.postgres_process import a_server
 

@@ -2,9 +2,11 @@
 own."""
 
 import atexit
+import contextlib
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from functools import cache
@@ -71,9 +73,26 @@ class Postgres:
     def stop(self, how: str = "fast") -> None:
         self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", how, "-w", "stop")
 
+    def hang(self) -> None:
+        """Stop its processes: connections stay, nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """To the server, which makes new processes, and then to those that it has."""
+        first = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        os.kill(first, number)
+        children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        for pid in map(int, children):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def remove(self) -> None:
         if self.folder.exists():
             if (self.folder / "data" / "postmaster.pid").exists():
+                self.go_on()
                 self.stop("immediate")
             shutil.rmtree(self.folder, ignore_errors=True)
         self._held.close()

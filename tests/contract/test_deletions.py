@@ -5,7 +5,7 @@ import pytest
 from tarrafa.errors import FrontierError
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import DeletedCollection
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import FalseClock, FalseLeaseClock, a_collection, done, offer
 from tests.contract.test_runs import ABOUT, NEWS, OTHER, ROOT, leased
 

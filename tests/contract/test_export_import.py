@@ -9,17 +9,17 @@ import pytest
 
 from tarrafa.errors import FrontierError, TarrafaError
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, PastVisit
-from tarrafa.frontier.rpc import codec
-from tarrafa.frontier.transfer.host_export import (
+from tarrafa.frontier.export_import.export_records import (
     ExportCatalogue,
     FrontierCursor,
     HostCollectionExport,
     HostExport,
     UrlExport,
 )
+from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, PastVisit
+from tarrafa.frontier.rpc import codec
 from tarrafa.model import Outcome, Status, UrlRole, Visit
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import BODIES, FalseClock, FalseLeaseClock, a_collection, done, numbers, offer, urls
 
 

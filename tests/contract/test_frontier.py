@@ -26,7 +26,7 @@ from tarrafa.frontier.messages import (
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.model import Outcome, Status, UrlRole
 from tarrafa.parse.url import host_id
-from tarrafa.runtime.process import ProcessId, current_process, start_ticks
+from tarrafa.runtime.process_identity import ProcessId, current_process, start_ticks
 from tests.contract.frontier_bodies import (
     SUFFIXES,
     FalseClock,
@@ -465,6 +465,8 @@ async def test_a_host_that_only_fails_is_given_up_with_all_that_waits_on_it(fron
     await frontier.open_collection(settings)
     status = await numbers(frontier)
     assert (status.pending, status.failed) == (21, 0), "started again, it gets another chance"
+    assert await frontier.lease(worker, 1) == [], "its crawl delay has not passed since its last response"
+    FalseClock.shift[0] = 1.0
     (lease,) = await frontier.lease(worker, 1)
     assert (len(lease.visits), lease.failures) == (8, 0)
 

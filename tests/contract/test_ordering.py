@@ -7,11 +7,11 @@ import pytest
 
 from tarrafa.crawl.supervisor.completion import finish_reason, is_exhausted
 from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.export_import.export_records import FrontierCursor
 from tarrafa.frontier.messages import DiscoveredUrl, Lease, SiteFacts, UrlFacts, UrlWeight
-from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import Outcome, Status, UrlRole, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
-from tarrafa.runtime.process import ProcessId, current_process
+from tarrafa.runtime.process_identity import ProcessId, current_process
 from tests.contract.frontier_bodies import FalseClock, FalseLeaseClock, a_collection, done, numbers, offer
 
 NOW = 1_000_000.0

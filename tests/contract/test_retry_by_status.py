@@ -3,11 +3,11 @@
 from msgspec.structs import replace
 
 from tarrafa.frontier.api import Frontier
+from tarrafa.frontier.export_import.export_records import FrontierCursor
 from tarrafa.frontier.messages import RetryBatch
-from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import Outcome, Status, UrlRole
 from tarrafa.parse.url import host_id, url_id
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import FalseClock, a_collection, done, numbers, offer, urls
 from tests.contract.test_revisits import DAY_S, advance, now
 from tests.contract.test_revisits import visit_all as keep_fresh

@@ -10,7 +10,7 @@ from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import UrlWeight
 from tarrafa.frontier.revisit_planner import fetch_revisit_pages, plan_collection
 from tarrafa.model import Outcome, Status, UrlRole
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import FalseClock, a_collection, done, numbers, offer, urls
 
 DAY_S = 86_400.0

@@ -16,7 +16,7 @@ from tarrafa.frontier.messages import FIRST_HOST, HostReport, Lease, PlannedVisi
 from tarrafa.frontier.revisit_planner import fetch_revisit_pages, plan_collection
 from tarrafa.index.document_fields import IndexAction, index_action
 from tarrafa.model import Outcome, Status, UrlRole, Visit, VisitRecord
-from tarrafa.runtime.process import ProcessId, current_process, start_ticks
+from tarrafa.runtime.process_identity import ProcessId, current_process, start_ticks
 from tests.contract.frontier_bodies import a_collection, done, numbers, offer
 from tests.contract.test_revisits import DAY_S, advance, kept, now, opened, visit_all
 

@@ -8,7 +8,7 @@ from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import HostCounts, Lease
 from tarrafa.model import Outcome, Status, UrlRole, Visit
 from tarrafa.parse.url import host_id, url_id
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import FalseClock, a_collection, done, numbers, offer, urls
 
 ROOT, ABOUT, NEWS, OTHER = "http://a.br/", "http://a.br/about", "http://a.br/news", "http://b.br/"

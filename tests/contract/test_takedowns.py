@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
 from tarrafa.model import Outcome, Status
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tarrafa.takedown import TakedownEntry
 from tests.contract.frontier_bodies import a_collection, done, numbers, offer, urls
 

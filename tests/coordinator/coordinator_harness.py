@@ -17,7 +17,7 @@ from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.i18n import Message
 from tarrafa.model import Outcome
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseLeaseClock
 
 START = datetime(2026, 11, 30, 12, tzinfo=UTC).timestamp()

@@ -16,18 +16,18 @@ from tarrafa import config
 from tarrafa.archive.deletion_log import record_deletions
 from tarrafa.archive.warc_reader import bytes_behind, follow, visit_lengths
 from tarrafa.archive.warc_writer import WarcWriter
-from tarrafa.cli.maintenance import export_frontier, import_frontier
+from tarrafa.cli.rebuild_export_import import export_frontier, import_frontier
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.rebuild_frontier import RebuildResult, rebuild
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.frontier import server_process
+from tarrafa.frontier.export_import.export_records import UrlExport
 from tarrafa.frontier.replay import NUMBERS_SKIPPED
 from tarrafa.frontier.store.database import SCHEMA_VERSION, open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import read_overview
-from tarrafa.frontier.transfer.host_export import UrlExport
 from tarrafa.model import (  # fmt: skip
     CollectionNote,
     HostNote,
@@ -47,8 +47,8 @@ from tarrafa.model import (  # fmt: skip
 from tarrafa.runtime.data_dir import DataDirectory
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, offer
 from tests.contract.test_revisits import DAY_S, advance, now
+from tests.frontier.export_import.test_host_export_import import come_home, look_again, taken_out
 from tests.frontier.store.test_random_operations import KINDS, STEPS, Kind, RandomLife, broken
-from tests.frontier.transfer.test_host_transfer import come_home, look_again, taken_out
 
 START = 1_000_000.0
 

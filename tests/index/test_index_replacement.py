@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.cli import maintenance
+from tarrafa.cli import rebuild_export_import
 from tarrafa.errors import DataError
 from tarrafa.index import follower, index_state, schema, shards
 from tarrafa.index.follower import IndexFollower, behind, build_part, catch_up, replacement_parts
@@ -82,8 +82,8 @@ def test_a_division_that_cannot_be_read_is_replaced_by_the_one_that_is_named(dat
     wanted = contents(data)
     shards.path_of(data).write_text("many\n")
     with pytest.raises(DataError, match="rebuild index --shards N"):
-        maintenance.rebuild_index(data, None)
-    maintenance.rebuild_index(data, "2")
+        rebuild_export_import.rebuild_index(data, None)
+    rebuild_export_import.rebuild_index(data, "2")
     assert shards.read_layout(data) == shards.ShardLayout(2, (1, 2))
     assert contents(data) == wanted
 
@@ -206,6 +206,6 @@ def test_statements_are_divided_as_the_index_is_whatever_was_there(data, said):
     triples.catch_up(data)
     if said is not None:
         shards.path_of(data).write_text(f"{said}\n")
-    maintenance.rebuild_index(data, "3")
+    rebuild_export_import.rebuild_index(data, "3")
     assert storage.all_database_paths(data) == {storage.database_path(part) for part in shards.parts(data)}
     assert len(storage.all_database_paths(data)) == 3

@@ -1,6 +1,8 @@
 """How soon does a crawl of many hosts, and of one large one, hear what people decide? By the server's own log."""
 
 import asyncio
+import os
+import signal
 import time
 from itertools import pairwise
 
@@ -12,7 +14,7 @@ from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
 from tarrafa.testweb.http.request_log import LoggedRequest
 from tarrafa.testweb.world.world import World
-from tests.journey.crawl_journey import Journey, a_journey, tarrafa, wait_until_kept
+from tests.journey.crawl_journey import Journey, a_journey, kill_group, pids_of, tarrafa, wait_until_kept
 
 HEARD_S = 2.0  # how late the last request may be that is not wanted any more
 WATCHED_S = 6.0
@@ -93,3 +95,28 @@ def test_an_exclusion_and_a_longer_delay_are_heard_on_a_large_host_within_two_se
 
 def max_s(late: list[LoggedRequest], since: float) -> float:
     return max((one.start - since for one in late), default=0.0)
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "stop", "start", "delete"])
+def test_a_command_names_a_silent_frontier_within_seconds(silent_frontier, command):
+    began = boottime()
+    done = tarrafa(command, "journey", *(["--yes"] if command == "delete" else []), *silent_frontier)
+    assert done.returncode == 2
+    assert "did not answer within 5 s; nothing was changed" in done.stderr or "does not respond" in done.stderr
+    assert boottime() - began < 30, "a time-out of 5 s, and the start of a process on a busy machine"
+
+
+@pytest.fixture(scope="module")
+def silent_frontier(tmp_path_factory):
+    """A crawl whose frontier server is stopped; the options of a command for it."""
+    journey = a_journey(tmp_path_factory.mktemp("silent"), World(seed=3, hosts=3, pages=400))
+    journey.delay_s = 1.0
+    with journey.web:
+        process = journey.start(journey.write_collection())
+        try:
+            wait_until_kept(journey, process, 3)
+            (server,) = pids_of(process.pid, "server_process")
+            os.kill(server, signal.SIGSTOP)
+            yield "--data", journey.data.root
+        finally:
+            kill_group(process)

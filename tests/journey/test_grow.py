@@ -10,13 +10,13 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from tarrafa.cli.maintenance import export_frontier
+from tarrafa.cli.rebuild_export_import import export_frontier
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import OpenFrontier, PostgresServers
+from tarrafa.frontier.export_import.checkpoint_file import iterate_hosts
+from tarrafa.frontier.export_import.export_records import CollectionExport, HostExport
 from tarrafa.frontier.messages import CollectionStatus, UrlWeight
 from tarrafa.frontier.postgres.sharding.shard_router import ShardOutbox
-from tarrafa.frontier.transfer.checkpoint_file import iterate_hosts
-from tarrafa.frontier.transfer.host_export import CollectionExport, HostExport
 from tarrafa.model import UrlState
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.takedown import TakedownEntry

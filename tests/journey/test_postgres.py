@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from tarrafa.clock import boottime
+from tarrafa.crawl.supervisor.completion import is_exhausted
 from tarrafa.frontier.address import OpenFrontier, PostgresServers, connect
 from tarrafa.testweb.oracle import expected_requests
 from tarrafa.testweb.world.world import World
@@ -175,6 +176,45 @@ def test_eight_workers_on_postgresql_lose_nothing_whatever_happens(tmp_path, ser
                 assert "Traceback" not in node.said(), node.said()
             assert at_work, "who joined late worked too"
             print(f"servers: {count}; {goal:,} pages, {repeated} requests repeated")
+        finally:
+            cluster.end()
+
+
+def visits_on(dsn: str) -> int:
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute("SELECT count(*) FROM visit").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["stop", "hang"])
+@pytest.mark.parametrize("from_the_start", [False, True])
+def test_outages_of_the_second_server_of_any_length_delay_its_hosts_only(tmp_path, servers, way, from_the_start):
+    """Shorter and longer than the lease of 30 s; also before a worker's first renewal."""
+    world, second = World(seed=8, hosts=300, pages=2_000), servers[1]
+    cluster = a_cluster(tmp_path, world, servers)
+    cluster.settings, cluster.journey.sections, cluster.journey.delay_s = {}, "", 0.5
+    with cluster.journey.web:
+        try:
+            node = cluster.node("a", "--workers", "2")
+            cluster.submit(cluster.journey.write_collection())
+            goal = len(expected_requests(world, [world.root(1)], types=TYPES, sitemaps=True).kept)
+            if not from_the_start:
+                cluster.wait_until_visited(goal // 10, node)
+            for outage_s in (8,) if from_the_start else (1, 8, 12, 17, 45):
+                (second.hang if way == "hang" else lambda: second.stop("immediate"))()
+                began = boottime()
+                wait_for(lambda: boottime() - began > outage_s, node)  # noqa: B023
+                (second.go_on if way == "hang" else second.start)()
+                before, began = visits_on(cluster.dsns[1]), boottime()
+                wait_for(lambda: visits_on(cluster.dsns[1]) > before or is_exhausted(cluster.status()), node)  # noqa: B023
+                print(f"{way} for {outage_s} s: its hosts are visited again after {boottime() - began:.1f} s")
+            cluster.wait_until_exhausted(node)
+            print(f"{goal:,} pages, {assert_exact(cluster, 'a')} requests repeated")
+            assert_nothing_repeated_but_what_was_in_flight(cluster)
+            assert node.stop() == 130, node.said()
+            assert "Traceback" not in node.said(), node.said()
         finally:
             cluster.end()
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tarrafa.errors import ConfigError
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.parse import public_suffix
 from tarrafa.parse.public_suffix import PublicSuffixes
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
 LIST = """
 // a comment

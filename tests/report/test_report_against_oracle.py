@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tarrafa.archive.warc_reader import follow, worker_of
-from tarrafa.cli import top
+from tarrafa.cli import status_top
 from tarrafa.clock import boottime
 from tarrafa.fetch.http_message import ACCEPT_ENCODING
 from tarrafa.parse.url import host_key, split
@@ -99,7 +99,7 @@ def test_statuses_are_those_of_the_truth_and_of_the_status_command(report, crawl
     listings = sum(entry.status == 200 and "sitemap" in entry.path for entry in requests)
     assert found[200] == told[200] + listings
 
-    top.status(crawled.data.root, as_json=True)
+    status_top.status(crawled.data.root, as_json=True)
     (status,) = json.loads(capsys.readouterr().out)["collections"]
     everything = Counter(found) + Counter({one.status: one.count for one in report.unvisited})
     assert {str(code): count for code, count in everything.items()} == status["statuses"]

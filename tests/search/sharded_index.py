@@ -43,7 +43,7 @@ def divided(root: Path, into: str, records: Iterable[VisitRecord] | None = None)
 
 @contextmanager
 def behind_a_url(data: DataDirectory, token: Token = TOKEN) -> Iterator[RemoteShard]:
-    with RunningSite(data, as_shard=token) as running:
+    with RunningSite(data, shard_token=token) as running:
         shard = RemoteShard(running.address, token, limit_s=PATIENCE_S)
         try:
             yield shard

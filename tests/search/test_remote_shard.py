@@ -202,11 +202,11 @@ def test_a_shard_that_is_back_answers_again_by_itself(tmp_path):
     data = divided(tmp_path / "data", "1")
     with reserved_port() as port:
         shard = RemoteShard(f"http://127.0.0.1:{port}/", TOKEN, PATIENCE_S, pause_s=0.01)
-        with RunningSite(data, as_shard=TOKEN, listening=bind("127.0.0.1", port)):
+        with RunningSite(data, shard_token=TOKEN, listening=bind("127.0.0.1", port)):
             assert shard.documents() == 155
         with pytest.raises(ShardUnavailable, match="no answer"):
             shard.documents()
-        with RunningSite(data, as_shard=TOKEN, listening=bind("127.0.0.1", port)):
+        with RunningSite(data, shard_token=TOKEN, listening=bind("127.0.0.1", port)):
             assert shard._present.wait(PATIENCE_S)
             assert shard.statistics(REDE).documents == 155
         shard.close()

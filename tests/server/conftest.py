@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from html import unescape
@@ -17,7 +18,7 @@ from tarrafa.graph.ranking_process import compute_rankings
 from tarrafa.index import follower as index
 from tarrafa.model import Link, VisitRecord
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.server.app import StatusSource
+from tarrafa.server.app import SiteSettings, StatusSource
 from tarrafa.server.http_server import serve
 from tests.graph.archived_web import a_record, new_data, small_web, write
 from tests.search.sample_pages import LONG, a_page
@@ -29,15 +30,25 @@ HOSTILE_URL = "http://evil.test/?%22%3E%3Cscript%3E"
 class RunningSite:
     """The site in a thread of its own, and a client."""
 
-    def __init__(self, data: DataDirectory, status: StatusSource | None = None, **more: Any) -> None:
+    def __init__(
+        self,
+        data: DataDirectory,
+        status: StatusSource | None = None,
+        listening: socket.socket | None = None,
+        **more: Any,
+    ) -> None:
+
         self.address = ""
         self._ready = threading.Event()
-        self._data, self._status, self._more = data, status, more
+        self._data, self._listening = data, listening
+        self._settings = SiteSettings(status=status, **more)
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        await serve(self._data, port=0, status=self._status, stop=self._stop, on_ready=self._on_ready, **self._more)
+        await serve(
+            self._data, self._settings, port=0, stop=self._stop, on_ready=self._on_ready, listening=self._listening
+        )
 
     def _on_ready(self, address: str) -> None:
         self.address = address

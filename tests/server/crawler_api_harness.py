@@ -83,7 +83,7 @@ class CrawlerApiHarness:
     app: Any = None
 
     def __post_init__(self) -> None:
-        self.app = create_app(self.data, None, create_crawlers_app(self.facade, TOKEN))
+        self.app = create_app(self.data, crawlers=create_crawlers_app(self.facade, TOKEN))
 
     async def post(self, what: str, crawler: str = "ana", **said: Any) -> AsgiResponse:
         body = json.dumps({"crawler": crawler, **said}).encode()

@@ -11,13 +11,15 @@ from urllib.parse import quote
 
 import pytest
 import tantivy
+from starlette.requests import Request
 
-from tarrafa.errors import FrontierError, ListenError
+from tarrafa.errors import ConfigError, FrontierError, ListenError
 from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.i18n import ENGLISH
 from tarrafa.index import schema
 from tarrafa.server.http_server import bind, run, serve
 from tarrafa.server.jinja_environment import Pager, status_text
+from tarrafa.server.page_responses import PageResponses
 from tarrafa.server.search.params import address
 from tarrafa.server.security_headers import safe_href
 from tests.graph.archived_web import new_data, url_of
@@ -181,9 +183,9 @@ WRONG = {
     "/page": (404, "Which page?"),
     "/page?url=javascript:alert(1)": (404, "not known here"),
     "/page?url=http://nowhere.test/": (404, "not known here"),
-    "/nothing": (404, "no such page"),
-    "/static/../app.py": (404, "no such page"),
-    "/static/nothing.css": (404, "no such page"),
+    "/nothing": (404, "nothing at this address"),
+    "/static/../app.py": (404, "nothing at this address"),
+    "/static/nothing.css": (404, "nothing at this address"),
 }
 
 
@@ -400,3 +402,10 @@ def test_a_status_is_a_number_and_its_meaning():
         "799",
         "never visited",
     ]
+
+
+async def test_a_fault_in_a_file_of_the_operator_is_not_described_to_visitors(tmp_path):
+    pages = PageResponses(new_data(tmp_path / "data"), None)
+    request = Request({"type": "http", "method": "GET", "path": "/suggest", "query_string": b"", "headers": []})
+    response = await pages.error_response(request, ConfigError("/srv/data/search.toml: not valid TOML"))
+    assert response.status_code == 500 and b"search.toml" not in response.body

@@ -29,7 +29,7 @@ MOST = 40
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
     data = new_data(tmp_path_factory.mktemp("editor") / "data")
     filled(data, [*small_web(60), *hostile_page()])
-    with RunningSite(data, limits=SparqlLimits(results=MOST)) as running:
+    with RunningSite(data, sparql_limits=SparqlLimits(results=MOST)) as running:
         yield running
 
 

@@ -370,7 +370,7 @@ async def heard(app: Any, path: str) -> Any:
 def test_whoever_hangs_up_is_not_worked_for(data):
     """The processes are kept busy by people who go away; the next one is answered though the time limit is far off."""
     request = f"GET /sparql?query={quote(ENDLESS)} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
-    with RunningSite(data, limits=SparqlLimits(time_s=600, wait_s=600)) as patient:
+    with RunningSite(data, sparql_limits=SparqlLimits(time_s=600, wait_s=600)) as patient:
         host, port = urlsplit(patient.address).hostname, urlsplit(patient.address).port
         for _ in range(4):
             with socket.create_connection((host, port)) as line:
@@ -380,7 +380,7 @@ def test_whoever_hangs_up_is_not_worked_for(data):
 
 def test_a_client_with_many_queries_leaves_a_place_for_others(data):
     request = f"GET /sparql?query={quote(ENDLESS)} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
-    with RunningSite(data, limits=SparqlLimits(time_s=600, wait_s=5)) as busy, contextlib.ExitStack() as stack:
+    with RunningSite(data, sparql_limits=SparqlLimits(time_s=600, wait_s=5)) as busy, contextlib.ExitStack() as stack:
         host, port = urlsplit(busy.address).hostname, urlsplit(busy.address).port
         lines = [stack.enter_context(socket.create_connection((host, port))) for _ in range(6)]
         for line in lines:
@@ -391,7 +391,7 @@ def test_a_client_with_many_queries_leaves_a_place_for_others(data):
 
 def test_when_serving_ends_a_query_under_way_is_told_so(data, monkeypatch):
     monkeypatch.setattr(http_server, "GRACE_S", 30)  # who has no time left says nothing at all
-    with RunningSite(data, limits=SparqlLimits(time_s=60)) as ending:
+    with RunningSite(data, sparql_limits=SparqlLimits(time_s=60)) as ending:
         line = HTTPConnection(urlsplit(ending.address).netloc, timeout=30)
         line.request("GET", f"/sparql?query={quote(ENDLESS)}")
         assert get(ending, "ASK {}", client="127.0.0.2").code == 200  # it came after, so the other one is under way

@@ -20,8 +20,9 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from tarrafa.errors import Busy, QueryError, QueryLimitExceeded
 from tarrafa.index.shards import shard_number
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import start_ticks
+from tarrafa.runtime.process_identity import start_ticks
 from tarrafa.runtime.sandbox import SOCKET_CALLS
+from tarrafa.triples import sparql_parts
 from tarrafa.triples.snapshots import folder, publish, remove_published
 from tarrafa.triples.sparql_check import NO_SERVICE
 from tarrafa.triples.sparql_pool import (
@@ -38,13 +39,14 @@ from tests.triples.test_sparql_check import DISGUISES
 from tests.wait import wait_until
 
 COUNT = "SELECT (COUNT(*) AS ?n) { ?s a schema:Person }"
+EVERYTHING = list(small_web(60))
 ENDLESS = "SELECT (COUNT(*) AS ?x) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }"
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
     data = new_data(tmp_path_factory.mktemp("pool") / "data")
-    filled(data, small_web(60))
+    filled(data, EVERYTHING)
     return data
 
 
@@ -441,10 +443,9 @@ def test_where_the_network_cannot_be_left_no_socket_can_be_opened():
 def divided(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
     """The same statements in three parts, by host."""
     data = new_data(tmp_path_factory.mktemp("parts") / "data", parts=3)
-    everything = list(small_web(60))
     for number in range(1, 4):
         part = DataDirectory(data.root, f"{number}-of-3")
-        filled(part, (quad for quad in everything if shard_number(_page(quad), 3) == number))
+        filled(part, (quad for quad in EVERYTHING if shard_number(_page(quad), 3) == number))
     return data
 
 
@@ -476,10 +477,10 @@ def test_parts_answer_together_what_each_can_answer_alone(data, divided):
 @pytest.mark.parametrize(
     "query",
     [
-        COUNT,
-        "SELECT ?c { ?s a ?c } GROUP BY ?c",
-        "SELECT ?c { ?s a ?c } ORDER BY ?c",
-        "SELECT ?c { ?s a ?c } OFFSET 3",
+        "SELECT (COUNT(*) AS ?n) { ?s a schema:Person MINUS { ?s schema:jobTitle ?j } }",
+        "SELECT (EXISTS { ?s a ?c } AS ?is) (COUNT(*) AS ?n) { ?s a ?c } GROUP BY ?s ?c",
+        "SELECT (SUM(?n) AS ?all) { { SELECT ?c (COUNT(*) AS ?n) { ?s a ?c } GROUP BY ?c } }",
+        "CONSTRUCT { ?s a ?c } WHERE { ?s a ?c } ORDER BY ?s",
         "SELECT ?s { ?s a schema:Person MINUS { ?s schema:jobTitle ?j } }",
         "SELECT ?s { ?s a schema:Person FILTER NOT EXISTS { ?s schema:jobTitle ?j } }",
         "SELECT ?s { { SELECT ?s { ?s a schema:Person } LIMIT 3 } }",
@@ -493,6 +494,79 @@ def test_what_needs_all_parts_at_once_is_refused_with_what_to_do(divided, query)
     assert "3 parts" in found.sentence
     assert "part=1-of-3" in found.sentence
     assert direct(divided, query, part="2-of-3").trouble is None
+
+
+AGGREGATES = [
+    COUNT,
+    "SELECT(COUNT(*)AS?n){?s a schema:Nothing}",
+    "SELECT (COUNT(*) AS ?n) (COUNT(?job) AS ?jobs) (COUNT(DISTINCT ?job) AS ?kinds) "
+    "{ ?s a schema:Person OPTIONAL { ?s schema:jobTitle ?job } }",
+    "SELECT ?c (COUNT(*) AS ?n) { ?s a ?c } GROUP BY ?c ORDER BY DESC(?n) ?c",
+    "SELECT $c (count ( $s ) AS ?n) WHERE { ?s a ?c } GROUP BY ?c HAVING (COUNT(*) > 20 && count(?s) < 50)",
+    "SELECT ?c { ?s a ?c } GROUP BY ?c",
+    "SELECT (COUNT(DISTINCT *) AS ?n) { ?s a ?c . ?s schema:name ?name }",
+    "SELECT (COUNT(DISTINCT *) AS ?n) (COUNT(*) AS ?m) { GRAPH ?page { ?s ?p 'nothing' } }",
+    "SELECT ?host (COUNT(DISTINCT ?page) AS ?pages) (SUM(?length) AS ?letters) (AVG(?length) AS ?mean) "
+    "{ GRAPH ?page { ?s schema:name ?name } BIND(STRLEN(?name) AS ?length) "
+    "BIND(STRBEFORE(STR(?page), '.br') AS ?host) } "
+    "GROUP BY ?host",
+    "SELECT (MIN(?name) AS ?first) (MAX(?name) AS ?last) { ?s schema:name ?name }",
+    "SELECT (MIN(?o) AS ?first) (MAX(?o) AS ?last) (COUNT(?o) AS ?n) { ?s ?p ?o }",
+    "SELECT (AVG(?x) AS ?none) (SUM(?x) AS ?zero) (MIN(?x) AS ?nothing) { ?s a schema:Nothing ; schema:price ?x }",
+    "SELECT (SUM(DISTINCT ?length) AS ?sum) { ?s schema:name ?name BIND(STRLEN(?name) AS ?length) }",
+    "SELECT ?c (SAMPLE(?c) AS ?same) { ?s a ?c } GROUP BY ?c",
+    "SELECT ?c (STRLEN(GROUP_CONCAT(?name; SEPARATOR=', ')) AS ?length) { ?s a ?c ; schema:name ?name } GROUP BY ?c",
+    "SELECT (COUNT(?s) + SUM(1) AS ?n) (COUNT('x') AS ?m) { ?s a ?c FILTER(?c IN (schema:Person, schema:Event)) }",
+    "SELECT ?kind (COUNT(*) AS ?n) { ?s a ?c } GROUP BY (STRAFTER(STR(?c), 'org/') AS ?kind) ORDER BY ?kind LIMIT 2",
+    "SELECT (COUNT(*) AS ?n) { ?b ?p ?o FILTER(ISBLANK(?b)) }",
+    "SELECT (COUNT(DISTINCT ?b) AS ?n) (MAX(ISBLANK(?b)) AS ?is) { ?b ?p ?o }",
+    "SELECT ?c (COUNT(*) AS ?n) { ?s a ?c } GROUP BY ?c VALUES ?c { schema:Person schema:Event }",
+    "SELECT (COUNT(*) AS ?n) FROM <http://h1.br/p1> { ?s ?p ?o }",
+    "SELECT (COUNT(*) AS ?tarrafa_times) (COUNT(?tarrafa_row) AS ?n) { ?tarrafa_row a ?tarrafa }",
+    "SELECT (COUNT(*) AS ?n) # GROUP BY ?x { }\nWHERE { ?s a ?c FILTER(?c != 'SELECT {') }",
+    "PREFIX x: <https://schema.org/> SELECT (COUNT(*) AS ?n) { ?s a x:Person }",
+]
+SORTED = [
+    "SELECT ?c ?n { ?s a ?c ; schema:name ?n } ORDER BY ?c DESC(?n) LIMIT 7 OFFSET 3",
+    "SELECT * { GRAPH ?page { ?s schema:name ?n } } ORDER BY STRLEN(?n) ?n ?page ?s",
+    "SELECT DISTINCT ?c { ?s a ?c } ORDER BY DESC(?c)",
+    "SELECT (UCASE(?n) AS ?name) ?page { GRAPH ?page { ?s schema:name ?n } } ORDER BY ?name ?page OFFSET 40",
+]
+
+
+@pytest.mark.parametrize("query", AGGREGATES)
+def test_sparql11_aggregates_of_several_parts_are_those_of_one_store(data, divided, query):
+    found, expected = direct(divided, query), direct(data, query)
+    assert expected.trouble is None, expected.sentence
+    assert found.trouble is None, found.sentence
+    assert sorted(map(json.dumps, json.loads(found.body)["results"]["bindings"])) == sorted(
+        map(json.dumps, json.loads(expected.body)["results"]["bindings"])
+    )
+    assert json.loads(found.body)["head"] == json.loads(expected.body)["head"]
+
+
+@pytest.mark.parametrize("query", SORTED)
+def test_solutions_of_several_parts_are_sorted_together(data, divided, query):
+    found, expected = direct(divided, query), direct(data, query)
+    assert expected.trouble is None, expected.sentence
+    assert json.loads(found.body) == json.loads(expected.body)
+    assert found.count > 0
+
+
+def test_no_more_solutions_are_gathered_than_fit_in_memory(divided, monkeypatch):
+    monkeypatch.setattr(sparql_parts, "SOLUTIONS_MAX", 100)
+    found = direct(divided, "SELECT (SUM(?o) AS ?n) { ?s ?p ?o }")
+    assert found.trouble == "costly"
+    assert "more than 100 solutions in the 3 parts" in found.sentence
+    assert direct(divided, "SELECT ?p (COUNT(*) AS ?n) { ?s ?p ?o } GROUP BY ?p").trouble is None, (
+        "counted by each part"
+    )
+
+
+def test_an_error_in_a_query_to_several_parts_has_its_place(divided):
+    found = direct(divided, "SELECT (COUNT(*) AS ?n)\n{ ?s a nada:x }")
+    assert found.sentence == "line 2, column 14: the prefix nada: is not declared (PREFIX name: <IRI>)"
+    assert direct(divided, "SELECT ?s (COUNT(*) AS ?n) { ?s a ?c }").trouble == "malformed"
 
 
 def test_one_part_can_be_asked_and_one_that_is_not_there_is_named(divided, data):

@@ -23,13 +23,14 @@ from tarrafa.coordinator.node.local_control import ControlAction, ControlRequest
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.crawl.supervisor.supervisor import submit_collection
 from tarrafa.crawl.supervisor.takedown_and_deletion_sync import delete_collection as delete_from_frontier
+from tarrafa.crawl.supervisor.watchdog import silent_processes
 from tarrafa.errors import ConfigError, Locked, Unreachable, data_error_from_os
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import Address, from_command_line, local_address
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
-from tarrafa.i18n import Message, Translator, message, translator
+from tarrafa.i18n import Message, Translator, joined, message, translator
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import is_supervised
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.takedown import CurrentTakedowns
 
@@ -255,17 +256,19 @@ async def control_collection(
     data: DataDirectory, address: Address | None, action: ControlAction, name: str, reason: Message | str
 ) -> str:
     """Act through the node that runs here, else through the frontier, with `reason`; the new state."""
-    if address is None:
-        response = await send_control_request(data, ControlRequest(action, name, current_user()))
-        if response is not None:
-            return response.state
     try:
+        if address is None:
+            response = await send_control_request(data, ControlRequest(action, name, current_user()))
+            if response is not None:
+                return response.state
         await set_collection_state(
             address or local_address(data), name, STATE_AFTER[action], reason, again=action == "start"
         )
-    except Unreachable:
-        if address is not None or is_supervised(data):
+    except Unreachable as error:
+        if address is not None:
             raise
+        if is_supervised(data):
+            raise Unreachable(joined([*(one.message for one in silent_processes(data)), error.message])) from None
         raise Unreachable(f"{data.root}: nothing runs here; {resume_command(data)} goes on where it was") from None
     return STATE_AFTER[action]
 

@@ -24,6 +24,7 @@ from rich.text import Text
 
 from tarrafa.cli.options import (
     DEFAULT_DATA,
+    LISTEN_BESIDE_REMOTE,
     Data,
     FrontierAddress,
     IndexShards,
@@ -56,6 +57,7 @@ from tarrafa.frontier.address import (
     connect,
     connect_reader,
     from_command_line,
+    require_answer,
 )
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
@@ -292,9 +294,7 @@ def build_supervisor(
     link: FrontierLink | None = None
     if address is not None:
         if listen is not None:
-            raise ConfigError(
-                "--listen: a remote frontier cannot be served from here; leave out --frontier and TARRAFA_FRONTIER"
-            )
+            raise ConfigError(LISTEN_BESIDE_REMOTE)
         if isinstance(address, UnixSocket) and Path(address.path).resolve() == Path(data.socket).resolve():
             raise ConfigError(f"--frontier {address}: a remote frontier needs another data directory: --data")
         link = RemoteFrontierLink(address, clock)
@@ -310,9 +310,10 @@ def build_supervisor(
 
 @contextlib.asynccontextmanager
 async def connected(address: Address, **options: Any) -> AsyncIterator[Frontier]:
-    """A connection to a frontier, closed afterwards."""
+    """A connection to a frontier that answers, closed afterwards."""
     frontier = await connect(address, **options)
     try:
+        await require_answer(frontier, address)
         yield frontier
     finally:
         await frontier.close()

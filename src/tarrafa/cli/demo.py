@@ -36,8 +36,8 @@ from tarrafa.search.request import SearchRequest
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.auth.authentication import Authenticator
 from tarrafa.server.console.console import Console
+from tarrafa.server.coordinator_site import serve_node_pages
 from tarrafa.server.http_server import bind
-from tarrafa.server.node_server import serve_node_pages
 from tarrafa.testweb import CA_FILE
 from tarrafa.testweb.hostile import HOSTILE_HOSTS, SUFFIXES, HostileHost, hostile_host_of, hostile_roots
 from tarrafa.testweb.http.web_process import WebProcess, start_process

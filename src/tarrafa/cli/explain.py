@@ -57,7 +57,7 @@ def _print_host(host: HostExplanation) -> None:
     print_field("host", f"{host.host} of {host.site}{holder}")
     print_field(
         "",
-        f"{counted(host.visited, 'visit')} made, {counted(host.waiting, 'URL')} waiting; "
+        f"{counted(host.visited, 'visit')} made, {counted(host.waiting, 'URL')} in the queue; "
         f"{counted(host.failures, 'failure')} in a row",
     )
     if host.trouble:

@@ -38,6 +38,9 @@ TokenFile = Annotated[
 Listen = Annotated[
     str | None, typer.Option("--listen", metavar="HOST:PORT", help="Also serve the frontier to other machines.")
 ]
+LISTEN_BESIDE_REMOTE = (
+    "--listen: a remote frontier cannot be served from here; leave out --frontier and TARRAFA_FRONTIER"
+)
 NodeName = Annotated[
     str | None, typer.Option("--name", help="Name of this machine; its workers are NAME-1, NAME-2… Default: host name.")
 ]

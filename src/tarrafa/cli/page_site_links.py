@@ -197,7 +197,8 @@ def _print_host_state(state: HostDetails) -> None:
     console.print(f"[bold]{escape(state.host)}[/]")
     print_field(
         "politeness",
-        f"delay {state.delay_s:g} s; {counted(state.visits, 'visit')} made, {counted(state.waiting, 'URL')} waiting",
+        f"delay {state.delay_s:g} s; {counted(state.visits, 'visit')} made, "
+        f"{counted(state.waiting, 'URL')} in the queue",
     )
     if state.trouble or state.failures:
         print_field("trouble", f"{host_trouble(state.trouble)} ({counted(state.failures, 'failure')} in a row)")

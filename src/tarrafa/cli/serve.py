@@ -9,6 +9,7 @@ import typer
 from tarrafa.cli.crawl import fetch_overview, node_name, run_until_interrupted
 from tarrafa.cli.options import (
     DEFAULT_DATA,
+    LISTEN_BESIDE_REMOTE,
     RATE_DEFAULT,
     BehindProxy,
     Data,
@@ -37,13 +38,14 @@ from tarrafa.frontier.rpc.frontier_server import parse_listen_address
 from tarrafa.index import shards
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.terminal import print_line, print_note
-from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token, load_token
+from tarrafa.runtime.token import HOW_TO_MAKE_A_TOKEN, NO_TOKEN, TOKEN_VARIABLE, Token, load_token
 from tarrafa.search.searcher import Searcher
+from tarrafa.server.app import SiteSettings
 from tarrafa.server.auth.authentication import Authenticator
 from tarrafa.server.auth.request_origin import TrustedProxies
 from tarrafa.server.console.console import Console
-from tarrafa.server.http_server import NO_TOKEN, bind, run
-from tarrafa.server.node_server import serve_node_pages
+from tarrafa.server.coordinator_site import serve_node_pages
+from tarrafa.server.http_server import bind, run
 from tarrafa.server.rate_limit import RateLimit
 from tarrafa.triples.sparql_pool import RESULTS_MAX, TIME_MAX_S, SparqlLimits
 
@@ -100,21 +102,18 @@ def serve(
         if as_shard:
             print_line(f"for others: tarrafa serve --shard {page.rstrip('/')}")
 
-    run(
-        directory,
-        host,
-        port,
+    settings = SiteSettings(
         status=(lambda: fetch_overview(directory, address)) if has_data or address is not None else None,
-        on_ready=ready,
-        token=token,
-        address=address,
         searcher=Searcher.open(directory, others),
-        as_shard=to_others,
         public=public,
-        note_queries=note_queries,
-        limits=SparqlLimits(time_s=sparql_time, results=sparql_limit),
+        address=address,
         rate=RateLimit.parse(rate_limit, local=rate_here, proxies=TrustedProxies.parse(behind_proxy)),
+        crawler_token=token,
+        shard_token=to_others,
+        logs_queries=note_queries,
+        sparql_limits=SparqlLimits(time_s=sparql_time, results=sparql_limit),
     )
+    run(directory, settings, host, port, ready)
 
 
 def node(
@@ -146,6 +145,8 @@ def node(
     divided = None if index_shards is None else shards.parse_layout(index_shards, "--index-shards")
     own_name = node_name(name).removesuffix("-")
     if join_url is not None:
+        if listen is not None or where:
+            raise ConfigError("--join: the coordinator names the frontier; leave out --frontier and --listen")
         client = CoordinatorClient(join_url, token)
         worker_node = WorkerNode(client, directory, own_name, workers, print_note, divided)
         raise typer.Exit(run_until_interrupted(worker_node.run))
@@ -178,10 +179,10 @@ def node(
 def _frontier_link(
     data: DataDirectory, listen: str | None, where: list[str] | None, token_file: Path | None, token: Token
 ) -> FrontierLink:
-    if listen is not None and where:
-        raise ConfigError("--listen: a remote frontier cannot be served from here; leave out --frontier")
     clock, address = Clock.from_environment(), from_command_line(where, token_file)
     if address is not None:
+        if listen is not None:
+            raise ConfigError(LISTEN_BESIDE_REMOTE)
         return RemoteFrontierLink(address, clock)
     listening = parse_listen_address(listen, token) if listen else None
     return LocalFrontierLink(data, clock, listening, token, patient=True)

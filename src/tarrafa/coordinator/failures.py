@@ -10,8 +10,8 @@ from tarrafa.clock import boottime
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot, VisitStatusCount
 from tarrafa.errors import ConfigError, DataError, FrontierError, NotFound
+from tarrafa.frontier.export_import.export_records import FrontierCursor
 from tarrafa.frontier.messages import UrlStatusFacts
-from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.i18n import message
 from tarrafa.model import GIVEN_UP, NO_REQUEST, REDIRECTS, TRANSIENT, can_be_retried
 from tarrafa.runtime.heartbeat import VisitSample

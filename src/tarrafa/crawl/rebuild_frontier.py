@@ -34,13 +34,12 @@ from tarrafa.crawl.worker.committer import LinkCache
 from tarrafa.crawl.worker.outcome import discovered_urls
 from tarrafa.crawl.worker.robots_fetch import robots_digest
 from tarrafa.errors import ConfigError, DataError, DiskFull, data_error_from_os
-from tarrafa.fetch.suffix_list import bundled_suffix_list
+from tarrafa.frontier.export_import.checkpoint_file import CheckpointContents, load_checkpoint, verify_checkpoint
 from tarrafa.frontier.messages import CachedRobots, DiscoveredUrl, UrlWeight
 from tarrafa.frontier.replay import FrontierReplay
 from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.database import SCHEMA_VERSION
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
-from tarrafa.frontier.transfer.checkpoint_file import CheckpointContents, load_checkpoint, verify_checkpoint
 from tarrafa.graph import follower as graph
 from tarrafa.graph.store import graph_exists
 from tarrafa.model import (
@@ -56,6 +55,7 @@ from tarrafa.model import (
 )
 from tarrafa.parse.url import host_id
 from tarrafa.runtime.data_dir import DataDirectory, sync_directory, try_lock
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.sqlite import open_sqlite_readonly
 
 BATCH = 1_000  # events in one transaction

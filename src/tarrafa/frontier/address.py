@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from tarrafa.clock import CLOCK_VARIABLE, Clock
-from tarrafa.errors import ConfigError, FrontierError
+from tarrafa.errors import ConfigError, FrontierError, Unreachable
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.rpc.frontier_client import CALL_TIMEOUT_S, OnLost, RemoteFrontier, SocketClient
 from tarrafa.runtime.data_dir import DataDirectory
@@ -31,6 +31,7 @@ FRONTIER_VARIABLE = "TARRAFA_FRONTIER"
 ADDRESSES_MAX, TEXT_MAX = 64, 2_000
 READ_TIMEOUT_S = 3.0  # of one question to a local server; then its file is read
 REMOTE_READ_TIMEOUT_S = 10.0
+ANSWER_TIMEOUT_S = 5.0  # then a frontier counts as silent
 SCHEMES = ("unix:", "tcp://", "postgresql://", "postgres://")
 ADDRESS_SEPARATOR = re.compile(rf"[,\s]+(?={'|'.join(map(re.escape, SCHEMES))})")  # a DSN may have commas of its own
 SECRET_KEYS = frozenset({"password", "sslpassword"})
@@ -245,6 +246,17 @@ async def connect(
     own = clock or Clock.from_environment()
     body: OpenFrontier = await cluster.open_postgres_frontier(list(address.dsns), own, outbox, suffixes)
     return body
+
+
+async def require_answer(frontier: Frontier, where: object) -> None:
+    """Raise `Unreachable` if the frontier is silent, before a call that may take long is made for a person."""
+    try:
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            await frontier.time()
+    except TimeoutError:
+        raise Unreachable(
+            f"{where}: the frontier did not answer within {ANSWER_TIMEOUT_S:.0f} s; nothing was changed"
+        ) from None
 
 
 async def connect_reader(data: DataDirectory, address: Address | None) -> OpenFrontier:

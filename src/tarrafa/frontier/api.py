@@ -8,6 +8,13 @@ are derived from this list). The structs that the calls exchange are in `message
 from collections.abc import Sequence
 from typing import Protocol
 
+from tarrafa.frontier.export_import.export_records import (
+    CollectionExport,
+    ExportBatch,
+    ExportCatalogue,
+    FrontierCursor,
+    HostExport,
+)
 from tarrafa.frontier.messages import (
     ClockReading,
     CollectionRow,
@@ -30,16 +37,9 @@ from tarrafa.frontier.messages import (
     UrlWeight,
     WorkerRegistration,
 )
-from tarrafa.frontier.transfer.host_export import (
-    CollectionExport,
-    ExportBatch,
-    ExportCatalogue,
-    FrontierCursor,
-    HostExport,
-)
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
-from tarrafa.runtime.process import ProcessId
+from tarrafa.runtime.process_identity import ProcessId
 from tarrafa.takedown import TakedownEntry
 
 

@@ -5,7 +5,7 @@ Everything here crosses a wire. The calls themselves are in `api.py`.
 
 import msgspec
 
-from tarrafa.frontier.transfer.host_export import (
+from tarrafa.frontier.export_import.export_records import (
     FrontierCursor,
 )
 from tarrafa.i18n import Message

@@ -17,7 +17,6 @@ import uvloop
 from tarrafa.archive.warc_reader import visit_lengths
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import DataError, Locked, TarrafaError
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import local_address
 from tarrafa.frontier.clock_sync import resume_clock
 from tarrafa.frontier.revisit_planner import PlannerLauncher
@@ -27,6 +26,7 @@ from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier, last_clock_re
 from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import PROCESS_HEARTBEAT_EVERY_S, ProcessHeartbeat, send_heartbeats
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.token import load_token
 
 OPEN_TRIES, OPEN_WAIT_S = 50, 0.1  # a predecessor that was killed a moment ago may still hold the lock

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import data_error_from_os
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.graph import rank_file, sites
 from tarrafa.graph.adjacency import NO_LINKS, GraphArrays, HostGraph, host_graph, read_graph, site_pairs, status_counts
 from tarrafa.graph.pagerank import pagerank
@@ -33,6 +32,7 @@ from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.url import host_key, host_name
 from tarrafa.runtime.child_process import run_child
 from tarrafa.runtime.data_dir import DataDirectory, sync_directory, try_lock
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.sqlite import rows
 
 NICENESS = 10

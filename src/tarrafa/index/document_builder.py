@@ -27,7 +27,6 @@ import tantivy
 
 from tarrafa.archive.warc_reader import ArchiveEntry, first_notes
 from tarrafa.errors import ConfigError, DataError
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.graph.reader import GraphReader
 from tarrafa.index.document_fields import NO_STANDING, DocumentValues, LinkStanding, document_from_values, fill_document
 from tarrafa.index.index_state import IndexedStanding
@@ -36,6 +35,7 @@ from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.url import host_name, url_id
 from tarrafa.runtime.child_process import die_with_parent
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
 BATCH_RECORDS = 64  # records per message to a child
 BATCHES_AHEAD = 3  # batches in flight for each child, so that it never waits

@@ -3,7 +3,7 @@
 Promises: the private section of the list counts (`foo.github.io` is a site of its own). An IP address, a name of one
 label and a public suffix are their own sites. The same list gives the same answer.
 Knows nothing of where the list comes from: the frontier keeps the snapshot that all workers use, so that an update of
-the list never moves a site; `fetch/suffix_list.py` reads the bundled list.
+the list never moves a site; `runtime/public_suffix_list` reads the bundled list.
 """
 
 import re

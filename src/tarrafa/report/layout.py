@@ -22,14 +22,14 @@ from tarrafa.report.schema import (
 ROWS_SHOWN, TYPES_SHOWN, CYCLES_SHOWN, MISSING_SHOWN = 15, 10, 40, 20
 URL_CHARS_MAX = 160
 PLOT_TITLES = {
-    "documents": message("Documents over time, and each collector's end"),
-    "growth": message("Documents and new sites over time"),
+    "documents": message("Pages over time, and each worker's end"),
+    "growth": message("Pages and new sites over time"),
     "statuses": message("Visits by status"),
-    "servers": message("Documents by server, the largest first"),
-    "sizes": message("Documents by size"),
-    "depths": message("Documents by depth"),
+    "servers": message("Pages by host, the largest first"),
+    "sizes": message("Pages by size"),
+    "depths": message("Pages by depth"),
     "waits": message("Waiting time per page"),
-    "internal": message("Documents by internal links"),
+    "internal": message("Pages by internal links"),
     "degrees": message("Pages by their links in and out"),
     "breadth": message("Pages that pass or fail the breadth rule"),
     "storage": message("Storage by part"),
@@ -180,7 +180,7 @@ def _ranked(
         others, count, share = len(rest), sum(one.count for one in rest), sum(one.share for one in rest)
         row = [_.ngettext("{count} other", "{count} others", others), _.number(count), _.percent(share)]
         rows.append([*row, ""] if with_servers else row)
-    columns = [name, of or _("Documents"), _("Share"), *([_("Servers")] if with_servers else [])]
+    columns = [name, of or _("Pages"), _("Share"), *([_("Hosts")] if with_servers else [])]
     return ReportTable(caption, columns, rows)
 
 
@@ -192,10 +192,10 @@ def _work(report: CollectionReport, _: Translator) -> ReportSection:
         (_("Duration"), _.span(work.duration_s)),
         (_("Active time"), _.span(work.active_s)),
         (_("Requests"), _.number(work.requests)),
-        (_("Documents"), _.number(work.documents)),
+        (_("Pages"), _.number(work.documents)),
         (_("Bytes received"), _.size(work.bytes)),
-        (_("Mean size of a document"), _.size(work.mean_bytes)),
-        (_("Documents per second"), _.precise(work.documents_per_s)),
+        (_("Mean size of a page"), _.size(work.mean_bytes)),
+        (_("Pages per second"), _.precise(work.documents_per_s)),
         (_("kbit per second"), _.precise(work.kbit_per_s)),
         (_("Collected in the first 12 hours"), _.percent(work.first_12_h)),
     ]
@@ -207,7 +207,7 @@ def _work(report: CollectionReport, _: Translator) -> ReportSection:
         caption = _.ngettext("{count} pause", "{count} pauses; the longest", work.pauses)
         tables.append(ReportTable(caption, (_("Began"), _("Ended"), _("Duration")), pauses, text_columns=(0, 1)))
     sentence = _(
-        "A document is a URL whose page is kept. Active time leaves out pauses: stretches of more than ten "
+        "Pages are those that are kept. Active time leaves out pauses: stretches of more than ten "
         "minutes without any visit. Rates are over the active time; sizes are bytes of bodies as they came "
         "over the wire."
     )
@@ -239,8 +239,8 @@ def _links(report: CollectionReport, _: Translator) -> ReportSection:
         (_("URLs in the link graph, in scope or not"), links.mentioned),
         (_("URLs discovered (known to the frontier)"), links.discovered),
         (_("URLs accessed (requested at least once)"), links.accessed),
-        (_("Documents kept"), links.kept),
-        (_("Documents indexed"), links.indexed),
+        (_("Pages kept"), links.kept),
+        (_("Pages indexed"), links.indexed),
         (_("URLs that still wait"), links.pending),
         (_("URLs given up after failures"), links.failed),
         (_("URLs excluded by robots.txt"), links.excluded),
@@ -297,13 +297,13 @@ def _servers(report: CollectionReport, _: Translator) -> ReportSection:
     servers = report.servers
     sentences = [
         _(
-            "{visited} servers were visited; {servers} of them, of {sites} sites, hold documents.",
+            "{visited} hosts were visited; {servers} of them, of {sites} sites, hold pages.",
             visited=servers.visited,
             servers=servers.with_documents,
             sites=servers.sites,
         ),
         _(
-            "{most} of the documents are on {share} of the servers that hold any ({count} servers).",
+            "{most} of the pages are on {share} of the hosts that hold any ({count} hosts).",
             most=_.percent(0.8, 0),
             share=_.percent(servers.holding_80),
             count=servers.holding_80_servers,
@@ -313,9 +313,9 @@ def _servers(report: CollectionReport, _: Translator) -> ReportSection:
         (display_server(one.host), _.number(one.documents), _.percent(one.share), _.size(one.bytes))
         for one in servers.most
     ]
-    columns = (_("Server"), _("Documents"), _("Share"), _("Bytes received"))
-    caption = _("The {count} servers with most documents", count=len(rows))
-    return ReportSection("servers", _("Servers"), sentences, [ReportTable(caption, columns, rows)], ("servers",))
+    columns = (_("Host"), _("Pages"), _("Share"), _("Bytes received"))
+    caption = _("The {count} hosts with most pages", count=len(rows))
+    return ReportSection("servers", _("Hosts"), sentences, [ReportTable(caption, columns, rows)], ("servers",))
 
 
 def _spread_rows(found: Distribution, write: Callable[[float], str], _: Translator) -> list[tuple[str, str]]:
@@ -340,8 +340,8 @@ def _two_distributions(
 
 
 def _documents(report: CollectionReport, _: Translator) -> ReportSection:
-    sizes = _pairs(_("Size of documents"), _spread_rows(report.sizes, _.size, _), _)
-    depths = _ranked(_("Documents by depth"), _("Depth"), report.depths, _)
+    sizes = _pairs(_("Size of pages"), _spread_rows(report.sizes, _.size, _), _)
+    depths = _ranked(_("Pages by depth"), _("Depth"), report.depths, _)
     sentence = _(
         "Sizes are those of bodies as they came over the wire, compressed where the server did so. Depth "
         "counts hops from a root."
@@ -357,31 +357,31 @@ def _named(report: CollectionReport, _: Translator) -> ReportSection:
 
     domains = [replace(one, name=domain_label(one.name)) for one in report.domains]
     return ReportSection("languages", _("Languages, domains, charsets"), [], [
-        _ranked(_("Documents by language"), _("Language"), languages, _),
-        _ranked(_("Documents by domain"), _("Domain"), domains, _),
-        _ranked(_("Documents by charset"), _("Charset"), report.charsets, _),
+        _ranked(_("Pages by language"), _("Language"), languages, _),
+        _ranked(_("Pages by domain"), _("Domain"), domains, _),
+        _ranked(_("Pages by charset"), _("Charset"), report.charsets, _),
     ])  # fmt: skip
 
 
 def _software(report: CollectionReport, _: Translator) -> ReportSection:
     software = report.software
     sentence = _(
-        "{told} servers name their software in the Server header; {silent} do not, or were visited before it was "
+        "{told} hosts name their software in the Server header; {silent} do not, or were visited before it was "
         "recorded.",
         told=software.told,
         silent=software.silent,
     )
     tables = [
-        _ranked(_("By product"), _("Software"), software.products, _, of=_("Servers")),
-        _ranked(_("By product and version"), _("Software"), software.versions, _, of=_("Servers")),
+        _ranked(_("By product"), _("Software"), software.products, _, of=_("Hosts")),
+        _ranked(_("By product and version"), _("Software"), software.versions, _, of=_("Hosts")),
     ]
-    return ReportSection("software", _("Servers' software"), [sentence], tables if software.told else [])
+    return ReportSection("software", _("Server software"), [sentence], tables if software.told else [])
 
 
 def _robots(report: CollectionReport, _: Translator) -> ReportSection:
     robots = report.robots
     figures = (
-        (_("Servers whose robots.txt was requested"), robots.asked),
+        (_("Hosts whose robots.txt was requested"), robots.asked),
         (_("have one"), robots.present),
         (_("have none (404 and the like)"), robots.absent),
         (_("could not be reached"), robots.unreachable),
@@ -406,7 +406,7 @@ def _dead(report: CollectionReport, _: Translator) -> ReportSection:
             "dead", _("Dead links"), [_("There is no link graph yet: links to pages and dead links are left out.")]
         )
     sentence = _(
-        "{links} links lead to {urls} URLs that are gone (404, 410) or whose server has no address: {share} "
+        "{links} links lead to {urls} URLs that are gone (404, 410) or whose host has no address: {share} "
         "of the links to URLs that were visited.",
         urls=dead.urls,
         links=dead.links,
@@ -442,7 +442,7 @@ def _redirects(report: CollectionReport, _: Translator) -> ReportSection:
     ]
     chains = [(_.number(one.low), _.number(one.count)) for one in found.chains]
     end_names = {
-        "document": _("a document"),
+        "document": _("a page"),
         "other": _("something else: an error, another type"),
         "unvisited": _("a URL that was not visited"),
         "loop": _("a loop"),
@@ -461,12 +461,12 @@ def _time(report: CollectionReport, _: Translator) -> ReportSection:
         (shorten_text(one.name) or _("(none)"), _.number(one.requests), _.number(one.documents), _.moment(one.first),
          _.moment(one.last)) for one in report.collectors
     ]  # fmt: skip
-    columns = (_("Collector"), _("Requests"), _("Documents"), _("Began"), _("Ended"))
-    table = ReportTable(_("Collectors"), columns, rows, text_columns=(0, 3, 4))
+    columns = (_("Worker"), _("Requests"), _("Pages"), _("Began"), _("Ended"))
+    table = ReportTable(_("Workers"), columns, rows, text_columns=(0, 3, 4))
     return ReportSection(
         "time",
-        _("Documents over time"),
-        [_("A collector is a process that visits; its end is its last visit.")],
+        _("Pages over time"),
+        [_("A worker is a process that visits; its end is its last visit.")],
         [table],
         ("documents", "growth"),
     )
@@ -476,8 +476,8 @@ def _waits(report: CollectionReport, _: Translator) -> ReportSection:
     rows = _two_distributions(report.waits, report.answers, _.span, _)
     table = ReportTable(_("Waiting time per page"), (_("Figure"), _("Wait"), _("Answer")), rows)
     sentence = _(
-        "The wait is the time from the end of an answer to the next request to the same server: politeness, "
-        "and that other servers came first. The answer is the time from a request to its last byte."
+        "The wait is the time from the end of an answer to the next request to the same host: politeness, "
+        "and that other hosts came first. The answer is the time from a request to its last byte."
     )
     return ReportSection("waits", _("Waiting time per page"), [sentence], [table] if rows else [], ("waits",))
 
@@ -488,7 +488,7 @@ def _linked(report: CollectionReport, _: Translator) -> ReportSection:
     return ReportSection(
         "linked",
         _("Links per page"),
-        [_("Different URLs on a document, itself left out. Internal ones are on the same server.")],
+        [_("Different URLs on a page, itself left out. Internal ones are on the same host.")],
         [table] if rows else [],
         ("internal", "degrees"),
     )
@@ -594,26 +594,26 @@ def _freshness(report: CollectionReport, _: Translator) -> ReportSection | None:
 def _compared_figures(_: Translator) -> dict[str, tuple[str, Callable[[float], str]]]:
     """The name of each compared figure, and how its values are formatted."""
     return {
-        "documents": (_("Documents"), _.precise),
+        "documents": (_("Pages"), _.precise),
         "requests": (_("Requests"), _.precise),
         "bytes": (_("Bytes received"), _.size),
         "mean_bytes": (_("Mean size"), _.size),
         "median_bytes": (_("Median size"), _.size),
         "active_s": (_("Active time"), _.span),
-        "documents_per_s": (_("Documents per second"), _.precise),
+        "documents_per_s": (_("Pages per second"), _.precise),
         "kbit_per_s": (_("kbit per second"), _.precise),
         "discovered": (_("URLs discovered"), _.precise),
         "accessed": (_("URLs accessed"), _.precise),
-        "indexed": (_("Documents indexed"), _.precise),
-        "servers": (_("Servers with documents"), _.precise),
+        "indexed": (_("Pages indexed"), _.precise),
+        "servers": (_("Hosts with pages"), _.precise),
         "sites": (_("Sites"), _.precise),
-        "holding_80": (_("Servers that hold 80 %"), _.percent),
+        "holding_80": (_("Hosts that hold 80 %"), _.percent),
         "types": (_("MIME types"), _.precise),
         "internal_links": (_("Internal links per page"), _.precise),
         "outgoing_links": (_("Links per page"), _.precise),
         "dead_links": (_("Dead links"), _.percent),
         "redirects": (_("URLs that redirect"), _.precise),
-        "robots": (_("Servers with robots.txt"), _.precise),
+        "robots": (_("Hosts with robots.txt"), _.precise),
         "storage": (_("Storage"), _.size),
         "fresh": (_("Probably fresh"), _.percent),
     }
@@ -654,13 +654,13 @@ def _moves(found: ListDifference, _: Translator) -> ReportTable:
         for one in rows
     ]
     tables = {
-        "servers": _("Servers"),
+        "servers": _("Hosts"),
         "responses": _("Responses"),
         "types": _("MIME types"),
         "languages": _("Languages"),
         "domains": _("Domains"),
         "charsets": _("Charsets"),
-        "software": _("Servers' software"),
+        "software": _("Server software"),
     }
     caption = _(
         "{table}: {appeared} appeared, {vanished} vanished",

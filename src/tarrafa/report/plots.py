@@ -70,7 +70,7 @@ def _times(report: CollectionReport) -> list[float]:
 def _documents(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     x_label, unit = _scale(report)
     line = report.timeline
-    with figure_axes(stem, title, _.render(x_label), _("Documents")) as axes:
+    with figure_axes(stem, title, _.render(x_label), _("Pages")) as axes:
         _plain_axis(axes.yaxis, _)
         axes.plot(_times(report), [0, *line.documents], color=COLOURS[0], linewidth=2.0)
         axes.set_ylim(bottom=0)
@@ -91,10 +91,10 @@ def _growth(report: CollectionReport, _: Translator, stem: Path, title: str) -> 
     """Two axes: sites are far fewer than documents."""
     x_label = _.render(_scale(report)[0])
     line, times = report.timeline, _times(report)
-    with figure_axes(stem, title, x_label, _("Documents")) as axes:
+    with figure_axes(stem, title, x_label, _("Pages")) as axes:
         other = axes.twinx()
         for own, values, colour, label, style in (
-            (axes, line.documents, COLOURS[0], _("Documents"), "-"),
+            (axes, line.documents, COLOURS[0], _("Pages"), "-"),
             (other, line.sites, COLOURS[1], _("Sites"), (0, (5, 2))),
         ):
             _plain_axis(own.yaxis, _)
@@ -114,7 +114,7 @@ def _statuses(report: CollectionReport, _: Translator, stem: Path, title: str) -
 
 def _servers(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     counts = sorted(report.servers.documents.values(), reverse=True)
-    with figure_axes(stem, title, _("rank of the server"), _("Documents")) as axes:
+    with figure_axes(stem, title, _("rank of the host"), _("Pages")) as axes:
         marker = "o" if len(counts) <= 200 else "."
         axes.plot(range(1, len(counts) + 1), counts, marker, color=COLOURS[0], markersize=4, linestyle="none")
         axes.set_xscale("log")
@@ -129,7 +129,7 @@ def _servers(report: CollectionReport, _: Translator, stem: Path, title: str) ->
 
 
 def _sizes(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
-    _bars(stem, report.sizes.bins, title, _("size"), _("Documents"), lambda low: _size(low, _), _)
+    _bars(stem, report.sizes.bins, title, _("size"), _("Pages"), lambda low: _size(low, _), _)
 
 
 def _size(low: float, _: Translator) -> str:
@@ -142,7 +142,7 @@ def _size(low: float, _: Translator) -> str:
 
 def _depths(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     bins = [Bin(float(one.name), float(one.name) + 1, one.count) for one in report.depths if one.name.isdigit()]
-    _bars(stem, bins, title, _("Depth"), _("Documents"), _.number, _)
+    _bars(stem, bins, title, _("Depth"), _("Pages"), _.number, _)
 
 
 def _fraction(low: float, _: Translator) -> str:
@@ -157,7 +157,7 @@ def _waits(report: CollectionReport, _: Translator, stem: Path, title: str) -> N
 
 def _internal(report: CollectionReport, _: Translator, stem: Path, title: str) -> None:
     bins = report.internal_links.bins
-    _bars(stem, bins, title, _("Internal links"), _("Documents"), lambda low: _from_to(low, bins, _), _)
+    _bars(stem, bins, title, _("Internal links"), _("Pages"), lambda low: _from_to(low, bins, _), _)
 
 
 def _from_to(low: float, bins: Sequence[Bin], _: Translator) -> str:

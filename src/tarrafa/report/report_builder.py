@@ -20,7 +20,6 @@ from tarrafa.config import Collection
 from tarrafa.config.sections import PolitenessConfig
 from tarrafa.crawl.worker.http_exchange import user_agent
 from tarrafa.errors import ConfigError
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import Address
 from tarrafa.graph.link_statistics import GraphStatistics
 from tarrafa.parse.public_suffix import PublicSuffixes
@@ -50,6 +49,7 @@ from tarrafa.report.tables import ReportTables, summarize_redirects
 from tarrafa.report.visit_rows import VisitRows
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
 NO_FRONTIER, NO_GRAPH, NO_INDEX, NO_BUSY = "no_frontier", "no_graph", "no_index", "no_busy"
 GRAPH_IS_NOW, SHARED, CUT_REDIRECTS = "graph_is_now", "shared", "cut_redirects"

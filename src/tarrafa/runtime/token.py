@@ -40,12 +40,15 @@ class Token:
         return "Token(hidden)" if self.secret else "Token(none)"
 
 
+NO_TOKEN = Token()
+
+
 def load_token(file: Path | None) -> Token:
     """The token from the file, else from the environment, else none."""
     if file is not None:
         return _validated(_read(file), str(file))
     text = os.environ.get(TOKEN_VARIABLE, "")
-    return _validated(text, TOKEN_VARIABLE) if text.strip() else Token()
+    return _validated(text, TOKEN_VARIABLE) if text.strip() else NO_TOKEN
 
 
 def _read(file: Path) -> str:

@@ -26,7 +26,7 @@ from tarrafa.fetch.node_client import NodeHttpClient, NodeRequestFailed, check_n
 from tarrafa.i18n import Message, Value, message
 from tarrafa.index.text_analysis import readings
 from tarrafa.model import UrlId
-from tarrafa.runtime.token import TOKEN_VARIABLE, Token
+from tarrafa.runtime.token import NO_TOKEN, TOKEN_VARIABLE, Token
 from tarrafa.search.request import (
     CandidateBlock,
     DocumentAddress,
@@ -52,7 +52,6 @@ ANALYSIS_SAMPLE = "as funções do guarda-chuva, libraries, Straße: 日本語 �
 
 REQUEST_TIMEOUT_S = 2.0  # for one request; a search has three
 RETRY_PAUSE_S, RETRY_PAUSE_S_MAX = 1.0, 30.0  # before an unreachable shard is probed again
-NO_TOKEN = Token()
 NOT_A_SHARD = message("this address is no shard of Tarrafa; `tarrafa serve --as-shard` starts one")
 UNREADABLE_RESPONSE = message("what it answers cannot be understood")
 WRONG_TOKEN = message(

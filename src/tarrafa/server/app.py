@@ -22,6 +22,7 @@ Promises: the event loop never waits for a disk (search and graph run in threads
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -37,17 +38,19 @@ from tarrafa.frontier.address import Address
 from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.runtime.token import NO_TOKEN, Token
 from tarrafa.search.remote_shard import PATH as SHARD_PATH
 from tarrafa.search.searcher import Searcher
-from tarrafa.server.api.problem_details import API_PATH
 from tarrafa.server.assets import StaticAssets
-from tarrafa.server.auth.authentication import AccessLevel, Authenticator
-from tarrafa.server.auth.request_origin import NO_PROXIES
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute, check_all_guarded, guard_routes
+from tarrafa.server.auth.authentication import Authenticator
+from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, check_all_guarded, guard_routes
 from tarrafa.server.console.console import Console, api_error_response
 from tarrafa.server.crawler_api import PATH as CRAWLERS_PATH
 from tarrafa.server.entities.routes import EntityRoutes
-from tarrafa.server.page_responses import Forbidden, PageResponses, json_response
+from tarrafa.server.error_status import API_PATH, Forbidden
+from tarrafa.server.page_responses import PageResponses, json_response
 from tarrafa.server.page_site_routes import PageSiteRoutes
 from tarrafa.server.rate_limit import RateLimit, RateLimitMiddleware
 from tarrafa.server.search.query_log import QueryLog, query_report
@@ -55,7 +58,7 @@ from tarrafa.server.search.result_cache import index_version
 from tarrafa.server.search.routes import SearchRoutes
 from tarrafa.server.security_headers import SecurityHeadersMiddleware
 from tarrafa.server.sparql_endpoint import SparqlEndpoint
-from tarrafa.triples.sparql_pool import SparqlPool
+from tarrafa.triples.sparql_pool import SparqlLimits, SparqlPool
 
 StatusSource = Callable[[], Awaitable[FrontierOverview]]
 
@@ -101,38 +104,61 @@ class StatusRoutes:
         return PlainTextResponse("ok\n")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteSettings:
+    """What a site offers beside the pages of its data directory.
+
+    `status` returns the crawl's state, where available; `searcher` is by default over the local index; `public` is the
+    public URL of the site, `address` that of a remote frontier; `console` is for operators; `rate` limits the requests
+    of others; `nodes` lets worker nodes join. With `crawler_token`, external crawlers may crawl for the frontier at
+    `address`, by default that of the data directory; with `shard_token`, other machines may search the local index (an
+    empty token: without a check).
+    """
+
+    status: StatusSource | None = None
+    searcher: Searcher | None = None
+    public: str = ""
+    address: Address | None = None
+    console: Console | None = None
+    rate: RateLimit | None = None
+    nodes: Starlette | None = None
+    crawler_token: Token = NO_TOKEN
+    shard_token: Token | None = None
+    logs_queries: bool = True
+    sparql_limits: SparqlLimits | None = None
+
+    @property
+    def proxies(self) -> TrustedProxies:
+        return self.rate.proxies if self.rate is not None else NO_PROXIES
+
+
+DEFAULT_SETTINGS = SiteSettings()
+
+
 def create_app(
     data: DataDirectory,
-    status: StatusSource | None = None,
+    settings: SiteSettings = DEFAULT_SETTINGS,
     crawlers: Starlette | None = None,
-    searcher: Searcher | None = None,
     shard: Starlette | None = None,
     queries: QueryLog | None = None,
-    public: str = "",
-    address: Address | None = None,
     sparql: SparqlPool | None = None,
-    console: Console | None = None,
-    rate: RateLimit | None = None,
-    nodes: Starlette | None = None,
 ) -> Starlette:
-    """The whole site. `status` returns the crawl's state, where available; `crawlers` serves external crawlers, `shard`
-    searches over several machines; `searcher` is by default over the local index; `queries` logs queries; `public` is
-    the public URL of the site, `address` that of a remote frontier; `sparql` queries the triple store, and its owner
-    closes it. `console` is for operators; `rate` limits the requests of others; `nodes` lets worker nodes join.
+    """The whole site. `crawlers` serves external crawlers, `shard` searches over several machines; `queries` logs
+    queries; `sparql` queries the triple store, and its owner closes it.
     """
-    searcher = searcher or Searcher.open(data)
-    proxies = rate.proxies if rate is not None else NO_PROXIES
+    status, console, rate, public = settings.status, settings.console, settings.rate, settings.public
+    searcher = settings.searcher or Searcher.open(data)
     now = Clock.from_environment().now
-    site = console or Console(Authenticator(data, now, public=public, proxies=proxies, signs_in=False))
+    site = console or Console(Authenticator(data, now, public=public, proxies=settings.proxies, signs_in=False))
     authenticator = site.authenticator
     pages = PageResponses(data, authenticator.may_be_signed_in if status is not None else None, public, site.suggests)
     record = queries.record if queries is not None else None
     search = SearchRoutes(searcher, pages, lambda: (searcher.present_shards, index_version(data)), record, time.time)
-    mounted = {CRAWLERS_PATH: crawlers, SHARD_PATH: shard, NODES_PATH: nodes}
+    mounted = {CRAWLERS_PATH: crawlers, SHARD_PATH: shard, NODES_PATH: settings.nodes}
     routes = [
         *search.routes(),
         *EntityRoutes(data, pages).routes(),
-        *PageSiteRoutes(data, pages, searcher, address).routes(),
+        *PageSiteRoutes(data, pages, searcher, settings.address).routes(),
         *SparqlEndpoint(data, pages, sparql or SparqlPool(data), authenticator.client_address_of).routes(),
         *StatusRoutes(data, pages, status, authenticator).routes(),
         *site.routes(pages, status is not None, bare=console is None),

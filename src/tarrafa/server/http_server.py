@@ -13,31 +13,24 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 
-from tarrafa.crawl.supervisor.takedown_and_deletion_sync import propagation_running
+from tarrafa.crawl.supervisor.takedown_and_deletion_sync import takedown_and_deletion_sync_running
 from tarrafa.errors import ListenError
-from tarrafa.frontier.address import Address
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.token import Token
 from tarrafa.search.partitioned_shard import open_local_shard
-from tarrafa.search.searcher import Searcher
-from tarrafa.server.app import StatusSource, create_app
+from tarrafa.server.app import DEFAULT_SETTINGS, SiteSettings, create_app
 from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
 from tarrafa.server.connection_limits import ConnectionTable, LimitedHttpProtocol
-from tarrafa.server.console.console import Console
 from tarrafa.server.internal.shard_endpoint import create_shard_app
-from tarrafa.server.rate_limit import RateLimit
 from tarrafa.server.search.query_log import QueryLog
-from tarrafa.triples.sparql_pool import SparqlLimits, SparqlPool
+from tarrafa.triples.sparql_pool import SparqlPool
 
 HOST, PORT = "127.0.0.1", 8080
 BACKLOG = 512
 GRACE_S = 3
-NO_TOKEN = Token()
 
 OnReady = Callable[[str], None]
 
@@ -80,55 +73,41 @@ class _UvicornServer(uvicorn.Server):
 
 async def serve(
     data: DataDirectory,
+    settings: SiteSettings = DEFAULT_SETTINGS,
     host: str = HOST,
     port: int = PORT,
-    status: StatusSource | None = None,
     stop: asyncio.Event | None = None,
     on_ready: OnReady | None = None,
     listening: socket.socket | None = None,
-    token: Token = NO_TOKEN,
-    address: Address | None = None,
-    searcher: Searcher | None = None,
-    as_shard: Token | None = None,
-    public: str = "",
-    note_queries: bool = True,
-    limits: SparqlLimits | None = None,
-    console: Console | None = None,
-    rate: RateLimit | None = None,
-    nodes: Starlette | None = None,
 ) -> None:
-    """Serve until `stop` is set. `listening` is a socket from `bind`. With `token`, external crawlers may crawl for the
-    frontier at `address`, by default that of the data directory; with `as_shard`, other machines may search the local
-    index (an empty token: without a check). `searcher` is by default over the local index alone; `public` is the public
-    URL of the site; `limits` are those of a SPARQL query; `rate` limits the requests of others; `nodes` lets worker
-    nodes join.
-    """
+    """Serve until `stop` is set. `listening` is a socket from `bind`."""
+    console = settings.console
     if console is not None:
         console.authenticator.check_listen_address(host)
     listening = listening or bind(host, port)
     async with contextlib.AsyncExitStack() as stack:
-        queries = stack.enter_context(QueryLog(data)) if note_queries and data.version.exists() else None
-        await stack.enter_async_context(propagation_running(data, address))
+        queries = stack.enter_context(QueryLog(data)) if settings.logs_queries and data.version.exists() else None
+        await stack.enter_async_context(takedown_and_deletion_sync_running(data, settings.address))
         crawlers = None
-        if token:
+        if settings.crawler_token:
             from tarrafa.server.crawler_api.crawler_service import CrawlerService
-            from tarrafa.server.crawler_api.routes import create_crawler_api_app as create_crawlers_app
+            from tarrafa.server.crawler_api.routes import create_crawler_api_app
 
-            crawlers = create_crawlers_app(await stack.enter_async_context(CrawlerService(data, address)), token.secret)
-        shard = None if as_shard is None else create_shard_app(open_local_shard(data), as_shard)
-        sparql = stack.enter_context(SparqlPool(data, limits))
+            service = await stack.enter_async_context(CrawlerService(data, settings.address))
+            crawlers = create_crawler_api_app(service, settings.crawler_token.secret)
+        to_others = settings.shard_token
+        shard = None if to_others is None else create_shard_app(open_local_shard(data), to_others)
+        sparql = stack.enter_context(SparqlPool(data, settings.sparql_limits))
         if console is not None:
             await console.authenticator.open()
-        app = create_app(
-            data, status, crawlers, searcher, shard, queries, public, address, sparql, console, rate, nodes
-        )  # fmt: skip
+        app = create_app(data, settings, crawlers, shard, queries, sparql)
 
         def closing() -> None:
             sparql.close()
             if console is not None:
                 console.closing()
 
-        await run_app(app, host, listening, stop, on_ready, closing, rate.proxies if rate is not None else NO_PROXIES)
+        await run_app(app, host, listening, stop, on_ready, closing, settings.proxies)
 
 
 async def run_app(
@@ -167,14 +146,20 @@ async def run_app(
         await serving
 
 
-def run(data: DataDirectory, host: str = HOST, port: int = PORT, **options: Any) -> None:
-    """Serve in this process until Ctrl-C or SIGTERM. `options` are those of `serve`."""
+def run(
+    data: DataDirectory,
+    settings: SiteSettings = DEFAULT_SETTINGS,
+    host: str = HOST,
+    port: int = PORT,
+    on_ready: OnReady | None = None,
+) -> None:
+    """Serve in this process until Ctrl-C or SIGTERM."""
     listening = bind(host, port)
 
     async def until_signalled() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
-        await serve(data, host, stop=stop, listening=listening, **options)
+        await serve(data, settings, host, stop=stop, on_ready=on_ready, listening=listening)
 
     asyncio.run(until_signalled())

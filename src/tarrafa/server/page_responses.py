@@ -13,15 +13,15 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from tarrafa.errors import DataError, FrontierError, NotReady, PageTakenDown, QueryError, ShardUnavailable, TarrafaError
+from tarrafa.errors import ConfigError, DataError, FrontierError, NotReady, ShardUnavailable
 from tarrafa.i18n import ENGLISH, PORTUGUESE, Translator, message
 from tarrafa.index import shards as index
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.auth.request_origin import is_loopback_name
+from tarrafa.server.error_status import status_and_message, unexpected_error
 from tarrafa.server.jinja_environment import TemplateRenderer
 from tarrafa.server.language_negotiation import choose_language
 from tarrafa.server.search.params import SearchParams, address
@@ -33,14 +33,6 @@ _host = re.compile(r"(?:([A-Za-z0-9.-]{1,253})|\[([0-9A-Fa-f:.]{2,45})\])(?::\d{
 INTERFACES = (ENGLISH, PORTUGUESE)
 NO_URL = message("Which page? The address needs ?url= with an http or https URL.")
 log = logging.getLogger(__name__)
-
-
-class UnknownResource(TarrafaError):
-    """A resource that is not known here."""
-
-
-class Forbidden(TarrafaError):
-    """A resource that is not public."""
 
 
 class PageResponses:
@@ -108,32 +100,28 @@ class PageResponses:
         """Every error ends here."""
         path = request.url.path
         for_programs = path.endswith((".json", *TEXT_SUFFIXES)) or path == "/suggest"
-        code, sentence = self._status_and_message(error, ENGLISH if for_programs else self.translator(request))
+        translator = ENGLISH if for_programs else self.translator(request)
+        answer = unexpected_error if isinstance(error, ConfigError) else status_and_message  # the operator's file
+        code, sentence, headers = answer(error, translator)
+        sentence = self._why_not_ready(error, translator) or sentence
         if path.endswith(TEXT_SUFFIXES):
-            return PlainTextResponse(f"{sentence}\n", code)
-        if for_programs:
-            return json_response({"error": sentence}, code)
-        return self.html(request, "error.html", code, sentence=sentence)
+            response: Response = PlainTextResponse(f"{sentence}\n", code)
+        elif for_programs:
+            response = json_response({"error": sentence}, code)
+        else:
+            response = self.html(request, "error.html", code, sentence=sentence)
+        response.headers.update(headers)
+        return response
 
-    def _status_and_message(self, error: Exception, _: Translator) -> tuple[int, str]:
-        if isinstance(error, HTTPException):
-            return error.status_code, _("There is no such page here.") if error.status_code == 404 else error.detail
-        if isinstance(error, PageTakenDown):
-            return 451, _("This page was taken down: nothing of it is shown here.")
-        if isinstance(error, QueryError | UnknownResource | Forbidden):
-            return {UnknownResource: 404, Forbidden: 403}.get(type(error), 400), _.render(error.message)
-        if isinstance(error, DataError | FrontierError | ShardUnavailable):
-            return 503, self._why_unavailable(error, _)
-        log.error("unexpected", exc_info=error)
-        return 500, _("Something went wrong on our side. It was written to the log.")
-
-    def _why_unavailable(self, error: TarrafaError, _: Translator) -> str:
+    def _why_not_ready(self, error: Exception, _: Translator) -> str:
+        """What is not there yet, though nothing is wrong; empty: something else is the matter."""
         if isinstance(error, DataError) and not index.exists(self._data):
             return _("Nothing is indexed yet. Start a crawl with “tarrafa crawl FILE”, and search while it runs.")
         if isinstance(error, NotReady):
             return _("The link graph is not ready yet. It is built while the crawl runs: try again in a moment.")
-        log.error("%s", error)
-        return _.render(error.message)
+        if isinstance(error, DataError | FrontierError | ShardUnavailable):
+            log.error("%s", error)
+        return ""
 
 
 def json_response(value: object, code: int = 200, media_type: str = "application/json") -> Response:

@@ -28,8 +28,9 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.auth.request_origin import is_local_request
 from tarrafa.server.entities.params import EntityParams
+from tarrafa.server.error_status import UnknownResource
 from tarrafa.server.jinja_environment import LINKS_PER_PAGE, Pager
-from tarrafa.server.page_responses import NO_URL, PageResponses, UnknownResource, json_response
+from tarrafa.server.page_responses import NO_URL, PageResponses, json_response
 from tarrafa.server.search.params import integer_param, page_number_param
 from tarrafa.triples.entity_reader import EntityReader, FoundEntity
 

@@ -31,7 +31,7 @@ import numpy as np
 from tarrafa.errors import ConfigError
 from tarrafa.revisit import change_rate
 from tarrafa.revisit.policy import EXPLORE_EVERY
-from tarrafa.simulate.index_queues import (
+from tarrafa.simulate.index_policy_queues import (
     LONG_AGO_S,
     IndexQueues,
     append_page,

@@ -5,7 +5,7 @@ nothing with the policies, which also counts every gap between two visits of one
 allows: one violation is enough to refuse the whole result. The same arguments give the same numbers.
 Knows nothing of learning: all rates are known. Nothing of crawlers either: a server is visited whenever it is its turn.
 
-    index         at each slot of a server the page worth most, if it is worth the price (`index_queues`)
+    index         at each slot of a server the page worth most, if it is worth the price (`index_policy_queues`)
     psp           the day's plan of the classic study (allocation, MERGE, T = 24 h), the same every day
     uniform       round robin
     proportional  as often as it changes
@@ -34,7 +34,7 @@ from tarrafa.revisit.allocation import allocate
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.optimal_frequency import OptimalFrequencies, solve
 from tarrafa.revisit.visit_times import merge
-from tarrafa.simulate.index_queues import (
+from tarrafa.simulate.index_policy_queues import (
     LONG_AGO_S,
     NO_PAGE,
     append_page,

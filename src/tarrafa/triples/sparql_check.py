@@ -22,6 +22,7 @@ accepted if no prefix of the query can make them fail. Escapes of whole characte
 """
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tarrafa.errors import QueryError
@@ -62,6 +63,15 @@ _prefix_iri = re.compile(r":(?:[ \t\r\n]|#[^\r\n]*)*<([^>]*)>")
 _safe_prefix = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:(?://[^/?#\\]+/(?:[^\\]*[/#])?|[^/\\][^\\]*[:/#])").fullmatch
 
 _kind = re.compile(r"\s*(?:(?:PREFIX|BASE|VERSION)\s+)*([A-Z]+)")
+
+
+class SparqlToken(NamedTuple):
+    """A piece of a query: a word or a sign in capital letters; " " for a string, a comment, a name, an IRI, a variable
+    or blanks."""
+
+    start: int
+    end: int
+    word: str
 
 
 class QuerySkeleton(NamedTuple):
@@ -165,16 +175,20 @@ def _step(query: str, place: int) -> tuple[int, bool, int]:
     return (found.end(), True, 0) if found else (place + 1, False, 0)
 
 
-def _skeleton(query: str) -> str:
-    parts, place = [], 0
+def tokens(query: str) -> Iterator[SparqlToken]:
+    """The tokens of a text, in the most usual reading."""
+    place = 0
     while place < len(query):
         end, is_word, _ = _step(query, place)
         is_sign = end == place + 1 and query[place] not in "'\"#"
         is_language = place > 0 and query[place - 1] == "@"
         is_shown = is_sign or (is_word and not is_language and _name.match(query, place) is None)
-        parts.append(query[place:end].upper() if is_shown else " ")
+        yield SparqlToken(place, end, query[place:end].upper() if is_shown else " ")
         place = end
-    return "".join(parts)
+
+
+def _skeleton(query: str) -> str:
+    return "".join(token.word for token in tokens(query))
 
 
 def _check_nesting(skeleton: str) -> None:

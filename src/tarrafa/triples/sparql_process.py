@@ -6,8 +6,8 @@ Promises: every query is answered from the snapshot that was the newest when it 
 also while the process is idle.
 
 Where the store has several parts, each is queried, and the results are merged. Pages are divided by their hosts, so the
-statements of one page, or of the pages of one host, are in one part; queries that need all parts at once (counts,
-sorting, negation) are refused, with a hint how to query one part.
+statements of one page, or of the pages of one host, are in one part. `sparql_parts` answers aggregates and ORDER BY,
+and refuses what the parts cannot answer, with a hint how to query one part.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ import os
 import re
 import select
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -28,6 +29,7 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sandbox import SandboxSocket, limit_memory, resident_bytes
 from tarrafa.triples.snapshots import TripleSnapshot, folder, newest_number
 from tarrafa.triples.sparql_check import QuerySkeleton, check_query, wrong_kind
+from tarrafa.triples.sparql_parts import needs_all_parts, query_together
 from tarrafa.triples.sparql_results import GRAPH_FORMATS, SOLUTION_FORMATS, BooleanResult, GraphResults, SolutionResults
 
 GROWN_BYTES = 512 << 20  # a process that is this large after a query is replaced
@@ -35,12 +37,7 @@ CHECK_EVERY_S = 5.0  # for newer snapshots: an outdated one takes space on the d
 MESSAGE_CHARS_MAX = 1_000
 MEMORY_BYTES = 1 << 30  # for one query, beyond the memory of the idle process
 
-# Keywords that need all parts at once.
-_together = re.compile(
-    r"\b(?:COUNT|SUM|MIN|MAX|AVG|SAMPLE|GROUP_CONCAT)\s*\(|GROUP\s*BY|HAVING|ORDER\s*BY|OFFSET|MINUS|EXISTS"
-)
 _letters = re.compile(r",?\s*\[(?:_|'(?:\\u\{[0-9A-F]+\}|\\.|.)'[^\]]*)\]").sub
-_other_kinds = re.compile("CONSTRUCT|DESCRIBE|ASK")
 
 QueryResults = QuerySolutions | QueryBoolean | QueryTriples
 
@@ -180,15 +177,18 @@ def _syntax_message(error: str, query: str) -> str:
 
 def _run_query(request: SparqlRequest, skeleton: QuerySkeleton, snapshots: SnapshotCache) -> SparqlResponse:
     stores = snapshots.stores(request.part)
-    if len(stores) > 1:
-        _check_parts(skeleton, len(stores))
+    several = len(stores) > 1
     taken: SolutionResults | GraphResults | BooleanResult | None = None
-    for store in stores:
-        found = _query(store, request, skeleton)
-        if taken is None:
-            taken = _collector(found, request.results_max, skeleton, len(stores) > 1)
-        if not taken.take(found):
-            break
+    if several and needs_all_parts(skeleton, len(stores)):
+        taken = SolutionResults(request.results_max, None, distinct=False)
+        taken.take(query_together(request.text, stores, partial(_solutions, request, skeleton)))
+    else:
+        for store in stores:
+            found = _query(store, request, request.text, skeleton)
+            if taken is None:
+                taken = _collector(found, request.results_max, skeleton, several)
+            if not taken.take(found):
+                break
     assert taken is not None  # there is always a part
     is_graph = isinstance(taken, GraphResults)
     form = request.graph_as if is_graph else request.solutions_as
@@ -212,12 +212,18 @@ def _collector(
     return GraphResults(most)
 
 
-def _query(store: Store, request: SparqlRequest, skeleton: QuerySkeleton) -> QueryResults:
+def _solutions(request: SparqlRequest, skeleton: QuerySkeleton, store: Store, text: str) -> QuerySolutions:
+    found = _query(store, request, text, skeleton)
+    assert isinstance(found, QuerySolutions)
+    return found
+
+
+def _query(store: Store, request: SparqlRequest, text: str, skeleton: QuerySkeleton) -> QueryResults:
     default, named = request.default_graphs, request.named_graphs
     if default is None and named is None:  # FROM would be ignored beside the union
-        return store.query(request.text, prefixes=PREFIXES, use_default_graph_as_union=not skeleton.has("FROM"))
+        return store.query(text, prefixes=PREFIXES, use_default_graph_as_union=not skeleton.has("FROM"))
     return store.query(
-        request.text,
+        text,
         prefixes=PREFIXES,
         default_graph=[_iri(one) for one in default or []],
         named_graphs=[_iri(one) for one in named or []],
@@ -229,22 +235,6 @@ def _iri(text: str) -> NamedNode:
         return NamedNode(text)
     except ValueError:
         raise QueryError(f"{text[:100]!r} is not a valid IRI for a graph") from None
-
-
-def _check_parts(skeleton: QuerySkeleton, count: int) -> None:
-    """Refuse queries that the parts cannot answer separately."""
-    found = skeleton.first(_together)
-    is_select = not skeleton.first(_other_kinds)
-    if not found and skeleton.count("SELECT") > is_select:
-        found = "a query inside another"
-    if not found and skeleton.limit is not None and not is_select:
-        found = "LIMIT of statements"
-    if found:
-        name = found.rstrip(" (")
-        raise QueryError(
-            f"{name}: the store has {count} parts, and this needs all of them at once, which is not possible; "
-            f"query one part after the other (part=1-of-{count}), or leave it out"
-        )
 
 
 def main(descriptor: int, data: DataDirectory) -> None:

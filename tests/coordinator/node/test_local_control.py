@@ -8,6 +8,7 @@ import pytest
 
 from tarrafa import config
 from tarrafa.coordinator.audit import AuditLog
+from tarrafa.coordinator.node import local_control
 from tarrafa.coordinator.node.local_control import (
     ControlAction,
     ControlRequest,
@@ -17,7 +18,8 @@ from tarrafa.coordinator.node.local_control import (
     send_control_request,
 )
 from tarrafa.crawl.supervisor.supervisor import STOPPED_REASON
-from tarrafa.errors import ConfigError, NotFound
+from tarrafa.errors import ConfigError, NotFound, Unreachable
+from tarrafa.frontier import address
 from tarrafa.i18n import PORTUGUESE
 from tests.coordinator.coordinator_harness import CoordinatorHarness, a_collection, is_over, visit
 
@@ -128,3 +130,21 @@ async def test_where_no_node_works_nobody_answers_and_a_stranger_harms_nothing(h
 
 def test_how_a_crawl_was_left_is_said_in_both_languages() -> None:
     assert PORTUGUESE.render(STOPPED_REASON).startswith("parada; ")
+
+
+async def test_a_node_or_a_frontier_that_is_silent_is_named_and_nothing_is_changed(
+    harness: CoordinatorHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, request = harness.ledger.data, ControlRequest("pause", "news", "ana@sea")
+    monkeypatch.setattr(local_control, "PING_S_MAX", 0.5)
+    silent = await asyncio.start_unix_server(lambda reader, writer: None, str(control_socket_path(data)))
+    with pytest.raises(Unreachable, match="the node did not answer within"):
+        await send_control_request(data, request)
+    silent.close()
+    monkeypatch.setattr(local_control, "PING_S_MAX", 60.0)
+    monkeypatch.setattr(address, "ANSWER_TIMEOUT_S", 0.1)
+    async with a_typist(harness) as typist:
+        monkeypatch.setattr(harness.coordinator.frontier(), "time", asyncio.Event().wait)
+        with pytest.raises(Unreachable, match="the frontier did not answer within"):
+            await typist.type("pause")
+        assert typist.lines() == []

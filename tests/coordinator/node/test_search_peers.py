@@ -56,7 +56,7 @@ def an_index(root: Path, *names: str) -> DataDirectory:
 
 
 def as_shard(data: DataDirectory, port: int = 0) -> RunningSite:
-    return RunningSite(data, as_shard=TOKEN, listening=bind("127.0.0.1", port))
+    return RunningSite(data, shard_token=TOKEN, listening=bind("127.0.0.1", port))
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from tarrafa.frontier.messages import UrlWeight
 from tarrafa.frontier.rpc import frontier_server
 from tarrafa.model import Outcome, Status
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import FalseClock, FalseLeaseClock, a_collection, a_sqlite, offer
 from tests.contract.test_revisits import advance, kept, now, opened, visit_all
 

@@ -14,7 +14,11 @@ from tarrafa.archive.deletion_log import ArchiveDeletions
 from tarrafa.archive.warc_writer import WarcWriter, recover_archive
 from tarrafa.cli.collections import delete_collection as command
 from tarrafa.clock import Clock
-from tarrafa.crawl.supervisor.takedown_and_deletion_sync import DeletionSync, delete_collection, run_propagation
+from tarrafa.crawl.supervisor.takedown_and_deletion_sync import (
+    DeletionSync,
+    delete_collection,
+    sync_takedowns_and_deletions,
+)
 from tarrafa.frontier.address import UnixSocket
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.rpc import frontier_server
@@ -141,7 +145,7 @@ async def test_machines_keep_listening(machines, one_log):
         return frontier
 
     await make(frontier)
-    listening = asyncio.create_task(run_propagation(two, CLOCK, current, one_log=one_log))
+    listening = asyncio.create_task(sync_takedowns_and_deletions(two, CLOCK, current, one_log=one_log))
     await delete_collection(frontier, one, "c")
     deletions = ArchiveDeletions(two.archive)
     await wait_until(lambda: "c" in deletions.latest(), "it is heard of")

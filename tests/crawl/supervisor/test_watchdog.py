@@ -22,11 +22,11 @@ from tarrafa.crawl.supervisor.child_processes import HANG_PAUSE_S_MAX, ChildProc
 from tarrafa.crawl.supervisor.followers import FollowerHeartbeat
 from tarrafa.crawl.supervisor.supervisor import Supervisor, submit_collection
 from tarrafa.crawl.supervisor.watchdog import SilenceLimits, Watchdog, silent_processes
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import HeartbeatListener, ProcessHeartbeat, send_from_thread
-from tarrafa.runtime.process import is_waiting_for_disk, start_ticks
+from tarrafa.runtime.process_identity import is_waiting_for_disk, start_ticks
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tests.graph.archived_web import new_data
 from tests.wait import block_until, wait_until
 

@@ -14,9 +14,9 @@ from tarrafa.crawl.worker.collection_state import CollectionInForce
 from tarrafa.crawl.worker.host_resolver import HostResolver
 from tarrafa.crawl.worker.host_session import HostSession
 from tarrafa.crawl.worker.outcome import FinishedVisit
-from tarrafa.crawl.worker.parser import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.resource_limits import OverloadControl
-from tarrafa.crawl.worker.robots_fetch import RobotsCache
+from tarrafa.crawl.worker.robots_fetch import RobotsCache, robots_digest
+from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.stats import WorkerNotices
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, ResponseHead
 from tarrafa.frontier.api import Frontier
@@ -180,7 +180,7 @@ def a_collection(**sections: dict[str, object]) -> Collection:
 def a_session(around: Surroundings, collection: Collection, urls: list[str], **known: float) -> HostSession:
     visits = [Visit(1, host_id(HOST), url_id(url), url, 1, 0, 1) for url in urls]
     facts = {"next_at": 0.0, "ended_at": 0.0, "delay_s": 0.0} | known
-    robots = CachedRobots(200, b"digest", 1e12)
+    robots = CachedRobots(200, robots_digest(around.rules_text), 1e12)
     lease = Lease(host_id(HOST), HOST, 1, 1, facts["next_at"], facts["ended_at"], facts["delay_s"], 0, robots, visits)
     return around.session(lease, collection)
 

@@ -199,6 +199,16 @@ async def test_a_name_that_does_not_exist_is_looked_up_once_more_and_then_given_
     assert session.build_report([], keep=False).failures == after
 
 
+def test_robots_txt_is_fetched_again_when_the_frontier_does_not_have_its_text():
+    """The server that keeps the text is away: an empty text would allow everything."""
+    around = Surroundings(b"User-agent: *\nDisallow: /")
+    session = a_session(around, a_collection(), pages(2))
+    around.rules_text = b""
+    session = around.session(session.lease, a_collection())
+    asyncio.run(session.run())
+    assert [url for url, _, _ in around.asked] == ["http://www.a.br/robots.txt", *pages(2)], "and now it is not there"
+
+
 @pytest.mark.parametrize(("delay", "recorded"), [(0, [0, 0, 1, 2]), (1, [0, 1, 2, 3])])
 async def test_the_next_request_does_not_wait_for_the_parser_unless_there_is_a_delay(delay, recorded):
     around, before = Surroundings(), list[int]()  # how many visits were recorded when each request was made

@@ -16,12 +16,12 @@ from tarrafa.crawl.worker import lease_fence as fence_module
 from tarrafa.crawl.worker.lease_fence import LeaseFence
 from tarrafa.errors import LeaseLost, NameTaken, TarrafaError, Unreachable
 from tarrafa.frontier.address import TcpServer
-from tarrafa.frontier.messages import WorkerRegistration
+from tarrafa.frontier.messages import ClockReading, WorkerRegistration
 from tarrafa.frontier.rpc import frontier_server
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.sqlite_frontier import SqliteFrontier
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import ProcessId, current_process, pid_namespace, start_ticks
+from tarrafa.runtime.process_identity import ProcessId, current_process, pid_namespace, start_ticks
 from tarrafa.runtime.token import Token
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock
 
@@ -189,3 +189,29 @@ async def test_a_name_that_somebody_else_has_is_an_error_at_once(tmp_path, data,
             (data.run / "n-1.worker").write_bytes(record)
         with pytest.raises(NameTaken, match=r"named 'n-1' is at work already \(process 4242\); use another --name"):
             await lease_fence.register(frontier, data, "n-1")
+
+
+class SlowServer:
+    """One of several servers did not answer: less than a whole lease is left."""
+
+    def __init__(self, enough: threading.Event) -> None:
+        self._enough, self._renewals = enough, 0
+
+    def call(self, method: str, *arguments: object) -> object:
+        if method == "renew":
+            self._renewals += 1
+            if self._renewals == 3:
+                self._enough.set()
+            return LEASE_S / 2
+        return ClockReading(true_clock().now(), 1e-9) if method == "time" else []
+
+    def close(self) -> None: ...
+
+
+def test_a_server_that_missed_a_renewal_is_asked_again_soon(monkeypatch):
+    heard, enough = Heard(), threading.Event()
+    monkeypatch.setattr(fence_module, "connect_blocking", lambda address: SlowServer(enough))
+    fence = heard.fence(TcpServer("127.0.0.1", 1, TOKEN), WorkerRegistration(1, LEASE_S), true_clock())
+    assert enough.wait(LEASE_S / fence_module.RENEWALS_PER_LEASE - 1), "within the time of one renewal"
+    fence.close()
+    assert not heard.lost

@@ -16,7 +16,7 @@ from tarrafa.frontier.ordering import FRUITLESS_VISITS_MAX, continues_walk
 from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier
 from tarrafa.model import HostId, Outcome, Visit
 from tarrafa.parse.url import host_name
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import (
     SUFFIXES,
     FalseClock,

@@ -16,14 +16,15 @@ import pytest
 from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError, DataError, FrontierError
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.messages import DiscoveredUrl, UrlWeight
+from tarrafa.frontier.messages import DiscoveredUrl, Lease, NextVisits, UrlWeight
+from tarrafa.frontier.postgres import database_connection
 from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier
 from tarrafa.frontier.postgres.schema import SCHEMA_VERSION
 from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.model import Outcome
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, done, numbers, offer
 from tests.contract.postgres_process import WHY_NOT, Postgres, a_server, programs
 from tests.frontier.store.test_random_operations import broken
@@ -101,29 +102,106 @@ async def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, tmp_
         await frontier.close()
 
 
-async def test_hosts_reported_while_their_server_is_away_are_leased_again_when_it_is_back(dsns, tmp_path, second):
-    """The lease of the worker goes on meanwhile, so nobody else frees them."""
+async def all_leased(frontier: PostgresFrontier) -> tuple[int, list[Lease], list[Lease]]:
+    """A worker with the hosts of the first server, and those of the second."""
+    row = await frontier.open_collection(a_collection())
+    await frontier.discover(row.id, [offer(url + path) for url in HOSTS for path in ("", "x")])
+    worker = (await frontier.join("w", current_process())).worker
+    await frontier.renew(worker, "")
+    leases = await frontier.lease(worker, 100)
+    there = [lease for lease in leases if frontier._home[lease.host] is not frontier._first]
+    assert len(leases) == len(HOSTS) > len(there) > 0
+    return worker, [lease for lease in leases if lease not in there], there
+
+
+async def test_visits_reported_while_their_server_is_away_are_delivered_and_not_made_again(dsns, tmp_path, second):
+    """The lease of the worker goes on meanwhile."""
     async with asyncio.timeout(SCENE_S):
         frontier = opened(dsns, tmp_path)
-        row = await frontier.open_collection(a_collection())
-        await frontier.discover(row.id, [offer(url) for url in HOSTS])
-        worker = (await frontier.join("w", current_process())).worker
-        await frontier.renew(worker, "")
-        leases = await frontier.lease(worker, 100)
-        there = [lease for lease in leases if frontier._home[lease.host] is not frontier._first]
-        assert len(leases) == len(HOSTS) > len(there) > 0
+        worker, _, there = await all_leased(frontier)
+        kept, *left = there
         second.stop()
         try:
-            answers = await frontier.finish(worker, [done(lease, lease.visits) for lease in there])
+            answers = await frontier.finish(worker, [done(one, one.visits, keep=False) for one in left])
             assert not any(answer.held for answer in answers)
+            (answer,) = await frontier.finish(worker, [done(kept, kept.visits[:1])])
+            assert answer == NextVisits(True, []), "it goes on with the visit that it has"
         finally:
             second.start()
         frontier._shards[1]._away_until = 0.0
         await frontier.renew(worker, "")
-        assert await frontier.lease(worker, 100) == [], "their last request may have been sent just now"
-        FalseClock.shift[0] = 10.0
-        again = await frontier.lease(worker, 100)
-        assert {lease.host for lease in again} == {lease.host for lease in there}
+        assert await frontier.lease(worker, 100) == [], "nothing is left of them"
+        assert (await numbers(frontier)).fetched == 2 * len(left)
+        (answer,) = await frontier.finish(worker, [done(kept, kept.visits[1:])])
+        assert not answer.held, "it has none left"
+        status = await numbers(frontier)
+        assert (status.fetched, status.pending) == (2 * len(there), 0)
+        assert status.handed_out == 2 * (len(HOSTS) - len(there))
+        await frontier.close()
+
+
+async def test_while_a_server_hangs_the_others_go_on(dsns, tmp_path, second, monkeypatch):
+    """Its connections stay, and are silent: a stopped process, a machine that hangs."""
+    monkeypatch.setattr(database_connection, "SILENCE_S", 1)
+    async with asyncio.timeout(SCENE_S):
+        frontier = opened(dsns, tmp_path)
+        worker, here, there = await all_leased(frontier)
+        second.hang()
+        try:
+            await frontier.finish(worker, [done(lease, lease.visits, keep=False) for lease in there + here])
+            assert await frontier.renew(worker, "") > 0
+            overview = await frontier.overview()
+            assert not overview.whole
+            assert "no answer" in overview.notes[0]
+            assert overview.collections[0].fetched == 2 * len(here)
+        finally:
+            second.go_on()
+        frontier._shards[1]._away_until = 0.0
+        assert await frontier.lease(worker, 100) == []
+        assert (await numbers(frontier)).fetched == 2 * len(HOSTS)
+        await frontier.close()
+
+
+async def test_a_server_at_work_on_a_long_statement_is_waited_for(dsns, tmp_path, second, monkeypatch):
+    monkeypatch.setattr(database_connection, "SILENCE_S", 0)
+    frontier = opened(dsns, tmp_path)
+    assert await frontier._shards[1].call(lambda server: server.connection.read("SELECT pg_sleep(0.5)")) == [("",)]
+    assert not frontier._shards[1].trouble
+    await frontier.close()
+
+
+async def test_hosts_of_a_server_that_is_away_are_tried_again_later(dsns, tmp_path, second):
+    """Neither the claim of an address nor a loan ends the worker."""
+    async with asyncio.timeout(SCENE_S):
+        frontier = opened(dsns, tmp_path)
+        worker, _, there = await all_leased(frontier)
+        second.stop()
+        try:
+            now = (await frontier.time()).now
+            assert await frontier.claim_address(worker, there[0].host, "192.0.2.1") > now
+            loan = await frontier.borrow_host(worker, there[0].collection, there[0].host, there[0].host_key)
+            assert not loan.granted
+            assert loan.free_at > now
+        finally:
+            second.start()
+        await frontier.close()
+
+
+async def test_a_collections_limit_holds_while_a_server_is_away(dsns, tmp_path, second):
+    async with asyncio.timeout(SCENE_S):
+        frontier = opened(dsns, tmp_path)
+        row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "pages_max": 11}))
+        await frontier.discover(row.id, [offer(url) for url in HOSTS])
+        worker = (await frontier.join("w", current_process())).worker
+        await frontier.renew(worker, "")
+        leases = await frontier.lease(worker, 4)
+        assert len({frontier._home[lease.host] for lease in leases}) == 2
+        await frontier.finish(worker, [done(lease, lease.visits, keep=False) for lease in leases])
+        second.stop()
+        try:
+            assert len(await frontier.lease(worker, 100)) == 7, "the pages of the second server still count"
+        finally:
+            second.start()
         await frontier.close()
 
 

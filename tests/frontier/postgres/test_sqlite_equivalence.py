@@ -20,9 +20,9 @@ from tarrafa.frontier.postgres.database_session import on_store
 from tarrafa.frontier.postgres.operations import (
     collection_calls,
     deletion_calls,
+    export_import_calls,
     lease_calls,
     planner_calls,
-    transfer_calls,
     url_calls,
 )
 from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresServer
@@ -31,7 +31,7 @@ from tests.contract.postgres_process import WHY_NOT, a_server, programs
 from tests.frontier.store.test_random_operations import KINDS, RandomLife
 
 pytestmark = pytest.mark.skipif(programs() is None, reason=WHY_NOT)
-CALLS = (collection_calls, deletion_calls, lease_calls, planner_calls, transfer_calls, url_calls)
+CALLS = (collection_calls, deletion_calls, lease_calls, planner_calls, export_import_calls, url_calls)
 APART = {"counter", "meta", "number"}  # kept in another way
 BLIND = {
     ("url", "sequence"),

@@ -12,7 +12,7 @@ from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.revisits import read_history
 from tarrafa.model import Outcome
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, FalseLeaseClock, a_collection, a_sqlite, done, offer
 from tests.contract.test_revisits import advance, now, opened
 from tests.frontier.store.test_random_operations import KINDS, broken, live, random_life

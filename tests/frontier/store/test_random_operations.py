@@ -27,7 +27,7 @@ from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, RATE_UNIT, read_history
 from tarrafa.frontier.store.runs import has_runs
 from tarrafa.model import Outcome, Status, UrlRole, UrlState, Visit
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import SUFFIXES, FalseClock, a_collection, offer
 from tests.contract.test_revisits import DAY_S, advance, kept, now
 

@@ -18,11 +18,12 @@ from tarrafa.coordinator.audit import (
 from tarrafa.coordinator.store import store_path
 from tarrafa.errors import ConfigError
 from tarrafa.runtime.token import Token
-from tarrafa.server.app import create_app
+from tarrafa.server.app import SiteSettings, create_app
 from tarrafa.server.auth import passwords
-from tarrafa.server.auth.authentication import AccessLevel, Authenticator
+from tarrafa.server.auth.authentication import Authenticator
 from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
-from tarrafa.server.auth.role_and_csrf_guard import GuardedRoute, RouteGuard, check_all_guarded, safe_redirect_path
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import RouteGuard, check_all_guarded, safe_redirect_path
 from tarrafa.server.auth.sessions import IDLE_S
 from tarrafa.server.console.console import Console
 from tests.server.console.example_console import ADMIN, TOKEN, VIEWER, ExampleSite, SteppedClock
@@ -42,7 +43,7 @@ def gates_of(routes: list[BaseRoute], before: str = "") -> list[tuple[str, Route
 
 
 def all_doors(site: ExampleSite) -> list[GuardedRoute]:
-    app = create_app(site._data, console=site.console)
+    app = create_app(site._data, SiteSettings(console=site.console))
     doors = [door for _, gate in gates_of(list(app.routes)) for door in gate.routes.values()]
     assert len(doors) >= 12
     return doors
@@ -65,7 +66,7 @@ def test_a_route_that_does_not_say_whom_it_is_for_cannot_be_mounted(data):
     console = Console(Authenticator(data, SteppedClock()))
     console.add(GuardedRoute("GET", "/console/audit", AccessLevel.ADMIN, answer))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="GET /console/audit: is defined twice"):
-        create_app(data, console=console)
+        create_app(data, SiteSettings(console=console))
 
 
 @pytest.mark.parametrize("who", ["anonymous", "wrong token", "wrong session", "viewer"])

@@ -19,11 +19,12 @@ from tarrafa.crawl.supervisor.frontier_link import LocalFrontierLink
 from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import Token
+from tarrafa.server.app import SiteSettings
 from tarrafa.server.auth.authentication import Authenticator
 from tarrafa.server.console.console import Console
+from tarrafa.server.coordinator_site import add_coordinator_routes
 from tarrafa.server.http_server import serve
 from tarrafa.server.internal.node_endpoint import create_node_app as create_joined_app
-from tarrafa.server.node_server import add_coordinator_routes
 from tests.journey.scripted_web import ScriptedResponse, ScriptedWeb, links, scripted_web
 from tests.server.console.example_console import ADMIN, TOKEN, VIEWER, ConsoleClient
 from tests.wait import block_until
@@ -82,13 +83,15 @@ class CoordinatorSite:
             async with CoordinatorNode(self.data, NODE, 1, self._clock, say, keeper) as home:
                 self.home = home
                 add_coordinator_routes(self.console, home, token)
+                settings = SiteSettings(
+                    status=home.overview,
+                    console=self.console,
+                    address=home.frontier_address,
+                    nodes=create_joined_app(home.coordinator.nodes, token, home.make_join_response, time.time),
+                )
                 serving = asyncio.create_task(
-                    serve(
-                        self.data, port=0, status=home.overview, stop=self._stop, on_ready=self._on_ready,
-                        console=self.console, address=home.frontier_address,
-                        nodes=create_joined_app(home.coordinator.nodes, token, home.make_join_response, time.time),
-                    )
-                )  # fmt: skip
+                    serve(self.data, settings, port=0, stop=self._stop, on_ready=self._on_ready)
+                )
                 working = asyncio.create_task(self._work(home))
                 stopped = asyncio.create_task(self._stop.wait())
                 await asyncio.wait({serving, working, stopped}, return_when=asyncio.FIRST_COMPLETED)

@@ -16,12 +16,13 @@ from tarrafa.errors import ConfigError
 from tarrafa.i18n import message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import Token
-from tarrafa.server.api.problem_details import RequestRefused
-from tarrafa.server.api.route_registry import ApiRoute
-from tarrafa.server.auth.authentication import AccessLevel, Authenticator
+from tarrafa.server.api.api_route import ApiRoute
+from tarrafa.server.auth.authentication import Authenticator
 from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 from tarrafa.server.console.console import Console
+from tarrafa.server.error_status import RequestRefused
 from tarrafa.server.rate_limit import RateLimit
 from tests.server.conftest import RunningSite, a_status
 

@@ -12,9 +12,8 @@ import pytest
 from starlette.routing import BaseRoute, Mount
 
 from tarrafa.runtime.token import Token
-from tarrafa.server.app import create_app
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import GuardedRoute
+from tarrafa.server.app import SiteSettings, create_app
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.console.labels import AUDIT_ACTIONS
 from tarrafa.server.internal.node_endpoint import create_node_app as create_joined_app
 from tests.server.console.coordinator_site import NAME, NODE, CoordinatorSite, a_table, contents
@@ -207,7 +206,8 @@ def everything(furnished: CoordinatorSite) -> set[str]:
     nodes = create_joined_app(
         furnished.home.coordinator.nodes, Token(TOKEN.encode()), furnished.home.make_join_response, time.time
     )
-    app = create_app(furnished.data, furnished.home.overview, console=furnished.console, nodes=nodes)
+    settings = SiteSettings(status=furnished.home.overview, console=furnished.console, nodes=nodes)
+    app = create_app(furnished.data, settings)
     return set(all_paths(app.routes))
 
 

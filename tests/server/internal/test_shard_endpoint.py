@@ -148,7 +148,7 @@ def test_the_page_names_a_shard_that_does_not_answer_and_shows_the_rest(small):
 
 
 def test_the_page_searches_other_machines_without_an_index_of_its_own(small, tmp_path):
-    with RunningSite(small, as_shard=TOKEN) as there:
+    with RunningSite(small, shard_token=TOKEN) as there:
         shard = RemoteShard(there.address, TOKEN, limit_s=30.0)
         data = DataDirectory(tmp_path / "nothing")
         with RunningSite(data, searcher=Searcher.open(data, [shard])) as site:
@@ -171,7 +171,7 @@ def test_with_data_of_its_own_an_index_that_is_not_there_yet_is_named(tmp_path, 
     from tests.graph.archived_web import new_data
 
     own = new_data(tmp_path / "data")
-    with RunningSite(small, as_shard=TOKEN) as there:
+    with RunningSite(small, shard_token=TOKEN) as there:
         shard = RemoteShard(there.address, TOKEN, limit_s=30.0)
         found = Searcher.open(own, [shard]).search(SearchRequest("only31"))
         assert found.total == 1

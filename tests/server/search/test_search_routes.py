@@ -157,7 +157,7 @@ def test_the_interface_speaks_the_readers_language_and_remembers_the_choice(site
 
 def test_what_is_wrong_is_said_in_the_readers_language_and_to_programs_in_english(site):
     assert "Só há o que deixar de fora" in site.get("/?q=-x&hl=pt")[1]
-    assert "Não existe esta página aqui." in site.get("/nada?hl=pt")[1]
+    assert "Não há nada neste endereço." in site.get("/nada?hl=pt")[1]
     response, text = site.get("/search.json?q=-x&hl=pt")
     assert "Only things to leave out" in json.loads(text)["error"]
     response, text = site.get("/search.rss?q=-x")

@@ -14,12 +14,12 @@ import msgspec
 from tarrafa.coordinator.definitions.toml_writer import toml_with_comments
 from tarrafa.crawl.scope.collection_loader import parse_root
 from tarrafa.errors import ConfigError, NotFound
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.i18n import LANGUAGES, translator
 from tarrafa.i18n import message as _
 from tarrafa.model import DATA_SYNTAXES
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, split
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
 COUNTRY = re.compile(r"[a-z]{2,63}|xn--[a-z0-9-]{1,59}")
 DOCUMENTS = (

@@ -1,7 +1,7 @@
 """The dry run of a collection: scope check of URLs and estimate, without any request to a site.
 
-Promises: nothing is changed; the rules of the scope are those of the crawl itself (`crawl/scope/scope_rules.py`); a
-line that is no URL gets its verdict like the others. An estimate reads much, so ESTIMATES_AT_ONCE are made at a time,
+Promises: nothing is changed; the rules of the scope are those of the crawl itself (`crawl/explain/scope_explanation`);
+a line that is no URL gets its verdict like the others. An estimate reads much, so ESTIMATES_AT_ONCE are made at a time,
 outside the event loop; the others wait.
 """
 
@@ -14,8 +14,8 @@ from tarrafa.config import Collection
 from tarrafa.config.sections import ScopeConfig
 from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate, estimate
 from tarrafa.coordinator.dry_run.estimate_inputs import gather_estimate_inputs
+from tarrafa.crawl.explain.scope_explanation import ScopeExplainer
 from tarrafa.crawl.scope.collection_loader import parse_root, url_identity_of
-from tarrafa.crawl.scope.scope_rules import ScopeRules
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.dns import is_refused_by_name
 from tarrafa.frontier.address import Address
@@ -76,7 +76,7 @@ def check_urls(
     is_taken_down: Callable[[str], bool] = lambda url: False,
 ) -> list[ScopeVerdict]:
     """One verdict for each line that is not empty, in their order."""
-    rules, identity = ScopeRules(collection, is_taken_down), url_identity_of(collection)
+    rules, identity = ScopeExplainer(collection, is_taken_down), url_identity_of(collection)
     verdicts: list[ScopeVerdict] = []
     for text in filter(None, map(str.strip, urls)):
         if len(verdicts) == URLS_MAX:

@@ -2,6 +2,7 @@
 
 The checks, notices and audit lines are those of the console. The socket is DATA/run/coordinator.sock, which only this
 user may open (and who may open it can write the data files as well). One request per connection, one frame each way.
+A `ping` before each request shows within seconds that node and frontier answer: an action may take long.
 Without a node, `send_control_request` returns None, and the command line calls the frontier itself.
 """
 
@@ -18,16 +19,18 @@ from tarrafa.coordinator.audit import AuditLog
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.definitions import collection_edits, draft
 from tarrafa.errors import FrontierError, NotFound, TarrafaError, Unreachable
+from tarrafa.frontier.address import ANSWER_TIMEOUT_S, require_answer
 from tarrafa.frontier.rpc import codec
 from tarrafa.frontier.rpc.codec import read_frame
 from tarrafa.runtime.data_dir import DataDirectory
 
 REQUEST_S_MAX = 60.0  # to receive a request
+PING_S_MAX = ANSWER_TIMEOUT_S + 2.0  # the node itself waits for its frontier
 # What `start` means for a collection that ran before.
 START_ACTION_BY_STATE = {"finished": "again", "paused": "resume", "stopped": "resume"}
 log = logging.getLogger(__name__)
 
-ControlAction = Literal["add", "start", "pause", "resume", "stop", "delete"]
+ControlAction = Literal["ping", "add", "start", "pause", "resume", "stop", "delete"]
 
 
 class ControlRequest(msgspec.Struct, frozen=True):
@@ -78,6 +81,8 @@ class ControlServer:
 
     async def _handle(self, request: ControlRequest) -> ControlResponse:
         action = "act on a collection"
+        if request.action == "ping":
+            return await self._answer_ping()
         try:
             if request.action == "add":
                 action, detail = await self._add(request)
@@ -89,6 +94,13 @@ class ControlServer:
         await self._record_audit(request, action, detail)
         status = self._coordinator.overview.status(request.name)
         return ControlResponse() if status is None else ControlResponse(status.state, str(status.reason))
+
+    async def _answer_ping(self) -> ControlResponse:
+        try:
+            await require_answer(self._coordinator.frontier(), self._path.parent.parent)
+        except TarrafaError as error:
+            return ControlResponse(reason=str(error), error=type(error).__name__)
+        return ControlResponse()
 
     async def _act(self, request: ControlRequest) -> str:
         """Carry out the action; its name for the audit."""
@@ -119,7 +131,18 @@ class ControlServer:
 
 
 async def send_control_request(data: DataDirectory, request: ControlRequest) -> ControlResponse | None:
-    """Let the node of this data directory do it; None: no node runs here. A refusal is raised."""
+    """Let the node of this data directory do it; None: no node runs here. A refusal, or a silent node, is raised."""
+    try:
+        async with asyncio.timeout(PING_S_MAX):
+            is_there = await _exchange(data, ControlRequest("ping", "", request.who))
+    except TimeoutError:
+        raise Unreachable(
+            f"{data.root}: the node did not answer within {PING_S_MAX:.0f} s: it hangs; nothing was changed"
+        ) from None
+    return None if is_there is None else await _exchange(data, request)
+
+
+async def _exchange(data: DataDirectory, request: ControlRequest) -> ControlResponse | None:
     try:
         reader, writer = await asyncio.open_unix_connection(str(control_socket_path(data)))
     except OSError:

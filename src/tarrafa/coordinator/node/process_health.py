@@ -22,7 +22,7 @@ from tarrafa.crawl.supervisor.child_processes import ChildProcessState
 from tarrafa.i18n import Message
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import TEXT_CHARS_MAX, ProcessHeartbeat, printable_text
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 
 PROCESS_SILENT_AFTER_S = 5.0  # without a heartbeat, a running process is shown as silent
 SUSPENDED_AFTER_S = 3.0  # between two heartbeats: then this process itself was suspended

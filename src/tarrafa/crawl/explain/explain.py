@@ -18,8 +18,8 @@ from tarrafa.crawl.explain.freshness import ChangeEstimate, estimate_changes, re
 from tarrafa.crawl.explain.frontier_lookup import open_frontier_lookup
 from tarrafa.crawl.explain.graph_lookup import GraphFacts, graph_facts
 from tarrafa.crawl.explain.not_kept import not_kept_reason
+from tarrafa.crawl.explain.scope_explanation import ScopeDecision, ScopeExplainer, ScopeRule
 from tarrafa.crawl.scope.collection_loader import HOST_PATTERN, url_identity_of
-from tarrafa.crawl.scope.scope_rules import ScopeDecision, ScopeRule, ScopeRules
 from tarrafa.crawl.worker.http_exchange import user_agent
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.robots import parse as parse_robots
@@ -175,7 +175,7 @@ def _explain_in_collection(
     now: float,
     _: Translator,
 ) -> UrlExplanation:
-    ruling = ScopeRules(described, CurrentTakedowns(data).covers).decide(url, known.depth if known else None)
+    ruling = ScopeExplainer(described, CurrentTakedowns(data).covers).decide(url, known.depth if known else None)
     inside, rule, taken_down = ruling.inside, _.render(ruling.reason), ruling.rule == ScopeRule.TAKEN_DOWN
     robots = _robots(described, url, host)
     delay = _delay(described, url, robots, _)

@@ -33,9 +33,9 @@ from tarrafa.crawl.worker.collection_state import WorkerCollections
 from tarrafa.crawl.worker.committer import Committer, LinkCache, VisitRecorder
 from tarrafa.crawl.worker.host_resolver import HostResolver
 from tarrafa.crawl.worker.host_session import SessionTable
-from tarrafa.crawl.worker.parser import SandboxedParser
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
+from tarrafa.crawl.worker.sandboxed_parser import SandboxedParser
 from tarrafa.crawl.worker.stats import WorkerNotices, WorkerStats
 from tarrafa.errors import DataError, FrontierError
 from tarrafa.frontier.address import OpenFrontier
@@ -44,7 +44,7 @@ from tarrafa.frontier.clock_sync import ClockAgreement
 from tarrafa.frontier.messages import Lease, UrlLookup
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import ProcessId
+from tarrafa.runtime.process_identity import ProcessId
 
 HOSTS_MAX = 200  # hosts that one crawler visits at once
 READY_WAIT_S = 5.0  # a host whose DNS or robots.txt takes longer is returned by a later call

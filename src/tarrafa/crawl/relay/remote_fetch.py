@@ -22,7 +22,7 @@ from tarrafa.crawl.worker.committer import Committer
 from tarrafa.crawl.worker.host_session import HostSession, SessionTable
 from tarrafa.crawl.worker.lease_fence import LeaseHolder
 from tarrafa.crawl.worker.outcome import FinishedVisit
-from tarrafa.crawl.worker.parser import DecodedBody, ParseJobResult, SandboxedParser
+from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult, SandboxedParser
 from tarrafa.errors import FrontierError, LeaseLost, TarrafaError
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse
 from tarrafa.frontier.messages import DiscoveredUrl, HostReport, Lease

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from tarrafa import config
 from tarrafa.config import COMPLAINTS_MAX, ROOTS_MAX, Collection, Complaint
 from tarrafa.errors import ConfigError
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.i18n import joined, message
 from tarrafa.parse.language import CODES, code_from_name
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.parse.rdf.entity import VOCABULARY_LENGTH_MAX
 from tarrafa.parse.rdf.prefixes import PREFIXES, expand_prefix, vocabulary_of
 from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, split
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
 VOCABULARIES_MAX = 100
 HOST_PATTERN = re.compile(r"(?:[\w-]+(?:\.[\w-]+)+|localhost|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?(?:[/?].*)?")

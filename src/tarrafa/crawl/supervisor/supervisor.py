@@ -24,7 +24,7 @@ from tarrafa.crawl.supervisor.completion import SETTLE_S, CompletionCheck
 from tarrafa.crawl.supervisor.followers import Followers
 from tarrafa.crawl.supervisor.frontier_link import FrontierLink, LocalFrontierLink
 from tarrafa.crawl.supervisor.node_limits import NodeLimits
-from tarrafa.crawl.supervisor.takedown_and_deletion_sync import run_propagation
+from tarrafa.crawl.supervisor.takedown_and_deletion_sync import sync_takedowns_and_deletions
 from tarrafa.crawl.supervisor.watchdog import SilenceLimits, Watchdog
 from tarrafa.crawl.worker.resource_limits import UNLIMITED, ResourceLimits
 from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unreachable
@@ -116,7 +116,7 @@ class Supervisor:
             self._followers.prepare()
             await self.frontier_link.open()
             await self._sync_clock()
-            self._start_propagation()
+            self._start_takedown_and_deletion_sync()
             for child in self._wanted():
                 await self._processes.start(child)
         except BaseException:
@@ -138,11 +138,11 @@ class Supervisor:
     def _is_frontier_local(self) -> bool:
         return isinstance(self.frontier_link, LocalFrontierLink)
 
-    def _start_propagation(self) -> None:
+    def _start_takedown_and_deletion_sync(self) -> None:
         async def current_frontier() -> Frontier:
             return self.frontier
 
-        task = run_propagation(self.data, self._clock, current_frontier, one_log=self._is_frontier_local)
+        task = sync_takedowns_and_deletions(self.data, self._clock, current_frontier, one_log=self._is_frontier_local)
         self._processes.track(asyncio.create_task(task))
 
     def _wanted(self) -> list[ChildProcess]:

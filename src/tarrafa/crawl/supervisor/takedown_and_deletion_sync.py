@@ -112,7 +112,7 @@ class TakedownSync:
         self._known.clear()
 
 
-async def run_propagation(
+async def sync_takedowns_and_deletions(
     data: DataDirectory, clock: Clock, frontier: Callable[[], Awaitable[Frontier]], *, one_log: bool = False
 ) -> None:
     """Propagate for ever. `frontier` returns the connected frontier, or raises `Unreachable`; `one_log`: it is this
@@ -144,14 +144,14 @@ async def sync_takedowns_once(data: DataDirectory, address: Address) -> None:
 
 
 @contextlib.asynccontextmanager
-async def propagation_running(data: DataDirectory, address: Address | None) -> AsyncIterator[None]:
+async def takedown_and_deletion_sync_running(data: DataDirectory, address: Address | None) -> AsyncIterator[None]:
     """Propagate while the context is open. `address` None: the frontier is this directory's own, both share one log,
     and the process that runs the frontier propagates the rest."""
     if address is None:
         yield
         return
     frontier = _ReconnectingFrontier(address)
-    task = asyncio.create_task(run_propagation(data, Clock.from_environment(), frontier.open))
+    task = asyncio.create_task(sync_takedowns_and_deletions(data, Clock.from_environment(), frontier.open))
     try:
         yield
     finally:

@@ -27,7 +27,7 @@ from tarrafa.crawl.supervisor.child_processes import ChildProcess
 from tarrafa.i18n import Message, message
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
 from tarrafa.runtime.heartbeat import HeartbeatListener, HeartbeatSender, ProcessHeartbeat
-from tarrafa.runtime.process import is_waiting_for_disk, start_ticks
+from tarrafa.runtime.process_identity import is_waiting_for_disk, start_ticks
 
 SHOWN_AFTER_S = 5.0  # a process silent for so long is reported to readers
 

@@ -26,10 +26,10 @@ from tarrafa.crawl.worker.collection_state import CollectionInForce, WorkerColle
 from tarrafa.crawl.worker.host_resolver import HostResolver
 from tarrafa.crawl.worker.http_exchange import build_request, decode_response
 from tarrafa.crawl.worker.outcome import FinishedVisit, conclude, refuse_visit
-from tarrafa.crawl.worker.parser import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.politeness import HostPacing, PoliteFetcher, RequestFetcher
 from tarrafa.crawl.worker.resource_limits import OverloadControl
 from tarrafa.crawl.worker.robots_fetch import RobotsCache, RobotsFetch
+from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJobResult
 from tarrafa.crawl.worker.visit_refusal import refusal_status, takedown_or_dismissal_status
 from tarrafa.fetch.http_message import FetchRequest, FetchResponse, retry_after_s
 from tarrafa.fetch.robots import RobotsTxt

@@ -8,7 +8,7 @@ from tarrafa import __version__
 from tarrafa.archive.warc_writer import WarcExchange
 from tarrafa.config import Collection
 from tarrafa.crawl.scope.admission import Admission
-from tarrafa.crawl.worker.parser import DecodedBody, ParseJob
+from tarrafa.crawl.worker.sandboxed_parser import DecodedBody, ParseJob
 from tarrafa.fetch.content_encoding import DecodedBodyTooLarge, UndecodableBody
 from tarrafa.fetch.http_message import (
     ACCEPT_ENCODING,

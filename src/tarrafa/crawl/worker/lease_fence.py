@@ -24,7 +24,7 @@ from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import CLOCK_SKEW_S_MAX, clock_skew_s
 from tarrafa.frontier.messages import REQUEST_MARGIN, FrontierCollectionState, WorkerRegistration
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
-from tarrafa.runtime.process import ProcessId, current_process, is_dead
+from tarrafa.runtime.process_identity import ProcessId, current_process, is_dead
 
 RENEWALS_PER_LEASE = 6
 COLLECTION_STATES_EVERY_S = 0.5
@@ -130,8 +130,9 @@ class LeaseFence:
             while not self._stop.wait(pause_s):
                 pause_s, asked_at = min(COLLECTION_STATES_EVERY_S, every_s), boottime()
                 if asked_at >= due_at:
-                    due_at = asked_at + every_s
-                    self._renew_once(client)
+                    left_s = self._renew_once(client)
+                    is_late = left_s < self._lease_s - every_s  # one of several servers did not answer: ask again soon
+                    due_at = asked_at + (pause_s if is_late else every_s)
                 now = self._clock.now()
                 self._on_states(client.call("collection_states"), now)
             client.close()
@@ -140,10 +141,13 @@ class LeaseFence:
                 self._deadline = 0.0
                 self._on_lost(error)
 
-    def _renew_once(self, client: BlockingClient) -> None:
+    def _renew_once(self, client: BlockingClient) -> float:
+        """Renew; returns how long the lease lasts."""
         asked_at = boottime()
-        self._deadline = asked_at + float(client.call("renew", self.worker, self._note()))
+        left_s = float(client.call("renew", self.worker, self._note()))
+        self._deadline = asked_at + left_s
         asked_at = boottime()
         ahead_s = clock_skew_s(self._clock, client.call("time"), asked_at, boottime())
         if abs(ahead_s) > CLOCK_SKEW_S_MAX:
             self._on_drift(ahead_s)
+        return left_s

@@ -42,17 +42,22 @@ class RobotsCache:
         self._frontier, self._lease = frontier, lease
         self._parsed: dict[bytes, RobotsTxt] = {}
 
-    async def rules(self, copy: CachedRobots) -> RobotsTxt:
+    async def rules(self, copy: CachedRobots) -> RobotsTxt | None:
+        """The rules of a file; None if the frontier does not have its text now."""
         rules = self._parsed.get(copy.digest)
         if rules is None:
             text = copy.text or await self.text(copy.digest)
+            if text is None:
+                return None
             if len(self._parsed) >= ROBOTS_CACHED_MAX:
                 self._parsed.clear()
             rules = self._parsed[copy.digest] = parse_robots(text)
         return rules
 
-    async def text(self, digest: bytes) -> bytes:
-        return await self._frontier.robots_text(digest)
+    async def text(self, digest: bytes) -> bytes | None:
+        """The text with that digest; None if the frontier does not have it now: one of its servers may be away."""
+        text = await self._frontier.robots_text(digest)
+        return text if robots_digest(text) == digest else None
 
     async def borrow_host(self, collection: int, host: HostId, key: str) -> HostLoan:
         return await self._frontier.borrow_host(self._lease.worker, collection, host, key)
@@ -94,11 +99,10 @@ class RobotsFetch:
     async def load(self) -> RobotsTxt | None:
         """Load the rules; None: not now, and the pacing has the time of the next attempt."""
         copy = self._lease.robots
-        if copy is None or copy.expires <= self._requests.clock.now():
-            copy = await self._fetch()
-            if copy is None:
-                return None
-        self.rules = await self._cache.rules(copy)
+        if copy is not None and copy.expires > self._requests.clock.now():
+            self.rules = await self._cache.rules(copy)
+        if self.rules is None and (copy := await self._fetch()) is not None:
+            self.rules = await self._cache.rules(copy)
         return self.rules
 
     async def _fetch(self) -> CachedRobots | None:
@@ -154,7 +158,8 @@ class RobotsFetch:
         try:
             if known is not None and known.expires > clock.now() and request.url == canonical(f"{key}/robots.txt"):
                 text = await self._cache.text(known.digest)
-                return CachedRobots(known.status, known.digest, known.expires, text)
+                if text is not None:
+                    return CachedRobots(known.status, known.digest, known.expires, text)
             if loan.granted:
                 answer = await self._fetch_from_borrowed_host(request, loan)
         finally:

@@ -22,9 +22,9 @@ from tarrafa.crawl.worker.fetcher import Fetcher, RequestCredentials
 from tarrafa.crawl.worker.host_resolver import HostResolver
 from tarrafa.crawl.worker.host_session import HostSession, SessionTable
 from tarrafa.crawl.worker.lease_fence import LeaseFence, register, unregister
-from tarrafa.crawl.worker.parser import SandboxedParser
 from tarrafa.crawl.worker.resource_limits import OFFLINE_PAUSE_S, OverloadControl, ResourceShare
 from tarrafa.crawl.worker.robots_fetch import RobotsCache
+from tarrafa.crawl.worker.sandboxed_parser import SandboxedParser
 from tarrafa.crawl.worker.stats import WorkerHeartbeat, WorkerNotices, WorkerStats
 from tarrafa.errors import FrontierError, TarrafaError
 from tarrafa.fetch.http_client import HttpClient
@@ -36,7 +36,7 @@ from tarrafa.frontier.messages import REQUEST_MARGIN, WorkerRegistration
 from tarrafa.runtime.child_process import on_sigterm, run_child
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import ProcessHeartbeat, send_heartbeats
-from tarrafa.runtime.process import raise_file_limit
+from tarrafa.runtime.process_identity import raise_file_limit
 
 LEASE_EVERY_S, LIMITS_EVERY_S = 0.2, 1.0
 FIRST_HOSTS = 10  # until the collection's number is known

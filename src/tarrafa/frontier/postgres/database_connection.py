@@ -1,7 +1,8 @@
 """Database connection: one connection to PostgreSQL, opened when it is needed, with retry and reconnect.
 
 Promises: a call that conflicts with another call's change is tried again; an unreachable database is waited for, and
-the call is repeated then, which is harmless because committed changes are not lost. No message shows a password.
+the call is repeated then, which is harmless because committed changes are not lost. A silent server, whose machine or
+processes hang while its network still acknowledges, is noticed within seconds. No message shows a password.
 """
 
 import contextlib
@@ -12,6 +13,7 @@ from typing import TypeVar
 
 import psycopg
 from psycopg import errors as pg
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
 
 from tarrafa.clock import boottime
@@ -22,13 +24,14 @@ from tarrafa.frontier.postgres.row_cache import Row, StaleRow
 ATTEMPTS_MAX = 20  # of a call that conflicts with others
 PATIENCE_S = LEASE_S  # a database unreachable for longer than a lease has cost us our hosts anyway
 RECONNECT_EVERY_S = 0.5
+SILENCE_S = 3  # without an answer: then another connection shows whether the server answers at all
 SETTINGS = {
     "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "jit": "off",
     "idle_in_transaction_session_timeout": "5s", "statement_timeout": "10min", "lock_timeout": "60s",
     "tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3",
 }  # fmt: skip
 CONNECTION = {
-    "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
+    "connect_timeout": SILENCE_S, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
     "tcp_user_timeout": 10_000, "application_name": "tarrafa",
 }  # fmt: skip
 PERMANENT_ERRORS = (
@@ -36,6 +39,38 @@ PERMANENT_ERRORS = (
     "Servname not supported", "invalid port",
 )  # fmt: skip
 T = TypeVar("T")
+
+
+class WatchedConnection(psycopg.Connection[Row]):
+    """Closes itself when the server is silent. A server at work on a long statement, or waiting for a lock, still
+    accepts another connection; a stopped one does not."""
+
+    dsn = ""
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        return super().wait(self._watch(gen), interval, timeout)
+
+    def _watch(self, steps: PQGen[T]) -> PQGen[T]:
+        check_at = boottime() + SILENCE_S
+        try:
+            wanted = next(steps)
+            while True:
+                ready = yield wanted
+                if not ready and boottime() > check_at:
+                    self._check_server()
+                    check_at = boottime() + SILENCE_S
+                wanted = steps.send(ready)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    def _check_server(self) -> None:
+        try:
+            psycopg.connect(self.dsn, connect_timeout=SILENCE_S).close()
+        except pg.ConnectionTimeout:
+            self.close()
+            raise psycopg.OperationalError(f"no answer for {2 * SILENCE_S} s") from None
+        except psycopg.OperationalError:  # it answers, and has no connection left for us
+            return
 
 
 class DatabaseConnection:
@@ -54,7 +89,8 @@ class DatabaseConnection:
                 return self._connection
             self._drop()
         with translate_errors(self.where):
-            connection = psycopg.connect(self._dsn, autocommit=True, **CONNECTION)  # type: ignore[arg-type]
+            connection = WatchedConnection.connect(self._dsn, autocommit=True, **CONNECTION)  # type: ignore[arg-type]
+            connection.dsn = self._dsn
             connection.execute("SELECT " + ", ".join(f"set_config('{k}', '{v}', false)" for k, v in SETTINGS.items()))
         self._connection = connection
         return connection

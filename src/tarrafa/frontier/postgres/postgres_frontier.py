@@ -25,7 +25,12 @@ from msgspec.structs import replace
 from tarrafa import config as configuration
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import LeaseLost
-from tarrafa.fetch.suffix_list import bundled_suffix_list
+from tarrafa.frontier.export_import.export_records import (
+    CollectionExport,
+    ExportBatch,
+    FrontierCursor,
+    HostExport,
+)
 from tarrafa.frontier.messages import (
     CollectionRow,
     DiscoveredUrl,
@@ -44,15 +49,16 @@ from tarrafa.frontier.postgres.database_session import DatabaseLeaseClock, on_st
 from tarrafa.frontier.postgres.operations import (
     collection_calls,
     deletion_calls,
+    export_import_calls,
     lease_calls,
     planner_calls,
-    transfer_calls,
     url_calls,
 )
-from tarrafa.frontier.postgres.operations.transfer_calls import LAST_URL
+from tarrafa.frontier.postgres.operations.export_import_calls import LAST_URL
 from tarrafa.frontier.postgres.sharding import shard_totals
 from tarrafa.frontier.postgres.sharding.global_limits import GlobalLimits
 from tarrafa.frontier.postgres.sharding.postgres_shard import (
+    RETRY_AFTER_S,
     PostgresServer,
     PostgresShard,
     ServerSettings,
@@ -61,15 +67,10 @@ from tarrafa.frontier.postgres.sharding.postgres_shard import (
 from tarrafa.frontier.postgres.sharding.shard_map import ShardMap
 from tarrafa.frontier.postgres.sharding.shard_router import ShardRouter
 from tarrafa.frontier.store.leases import LeaseClock
-from tarrafa.frontier.transfer.host_export import (
-    CollectionExport,
-    ExportBatch,
-    FrontierCursor,
-    HostExport,
-)
 from tarrafa.i18n import Message
 from tarrafa.model import HostId, UrlId
-from tarrafa.runtime.process import ProcessId
+from tarrafa.runtime.process_identity import ProcessId
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 
 MAINTAIN_EVERY_S = 2.0
 P = ParamSpec("P")
@@ -294,6 +295,7 @@ class PostgresFrontier:
         for shard in self._shards:
             if (worker, shard) in self._joined:
                 with contextlib.suppress(ShardUnreachable):
+                    await shard.deliver_late_reports(worker)
                     await shard.call(_leave, worker)
                 self._joined.discard((worker, shard))
         self._workers.pop(worker, None)
@@ -319,6 +321,7 @@ class PostgresFrontier:
     async def _lease_from(self, shard: PostgresShard, worker: int, hosts: int) -> list[Lease]:
         if hosts < 1 or (worker, shard) not in self._joined:
             return []
+        await shard.deliver_late_reports(worker)
         if not await shard.call(lambda server: server.leases.is_confirmed(worker)):
             return []
         async with self._limits.within(shard, await self._cached_collections()):
@@ -355,12 +358,20 @@ class PostgresFrontier:
 
     async def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
         shard = await self._router.shard_of(host_key)
-        if len(self._shards) > 1 and ((worker, shard) not in self._joined or shard.is_away):
-            raise ShardUnreachable(f"{shard.where}: is away")
-        loan = await shard.call(lambda server: server.leases.borrow_host(worker, collection, host, host_key))
+        try:
+            if len(self._shards) > 1 and (worker, shard) not in self._joined:
+                raise ShardUnreachable(f"{shard.where}: the worker has not joined here yet")
+            loan = await shard.call(lambda server: server.leases.borrow_host(worker, collection, host, host_key))
+        except ShardUnreachable:
+            return HostLoan(granted=False, free_at=await self._retry_at())
         if loan.granted:
             self._home[host] = shard
         return loan
+
+    async def _retry_at(self) -> float:
+        """When an unreachable server may answer, by the clock of the frontier."""
+        reading = await self.time()
+        return reading.now + RETRY_AFTER_S * reading.scale
 
     async def claim_address(self, worker: int, host: HostId, address: str) -> float:
         """A single server keeps its own addresses; of several, the first keeps all."""
@@ -369,7 +380,10 @@ class PostgresFrontier:
         shard = self._home.get(host)
         if shard is None:
             raise LeaseLost(f"worker {worker} does not hold the host that it claims {address} for")
-        delay_s = await shard.call(lease_calls.held_delay, worker, host)
+        try:
+            delay_s = await shard.call(lease_calls.held_delay, worker, host)
+        except ShardUnreachable:
+            return await self._retry_at()
         return await self._first.call(lease_calls.claim_address_elsewhere, worker, host, delay_s, address)
 
     async def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
@@ -383,11 +397,9 @@ class PostgresFrontier:
             reports = [batch[place] for place in some]
             found = [NextVisits(False, [])] * len(some)
             if shard is not None:
-                try:
-                    async with self._limits.within(shard, await self._cached_collections()):
-                        found = await shard.call(_finish, worker, reports)
-                except ShardUnreachable:  # its hosts are leased again when it is back
-                    shard.forget_hosts(worker, [report.host for report in reports])
+                async with self._limits.within(shard, await self._cached_collections()):
+                    is_first = shard is self._first
+                    found = await (shard.call(_finish, worker, reports) if is_first else shard.finish(worker, reports))
             answers.update(zip(some, found, strict=True))
         lost = [report.host for place, report in enumerate(batch) if not answers[place].held]
         for host in lost:
@@ -424,7 +436,7 @@ class PostgresFrontier:
 
     async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
         """In the order of hosts over all servers: as far as all of them were read, and no more than `limit`."""
-        albums = await self._router.on_every(transfer_calls.export_hosts, after, limit)
+        albums = await self._router.on_every(export_import_calls.export_hosts, after, limit)
         end = min((album.end for album in albums if album.end is not None), key=lambda one: one.host, default=None)
         found = (one for album in albums for one in album.images if end is None or one.id <= end.host)
         images, urls = sorted(found, key=lambda one: one.id), 0
@@ -436,14 +448,14 @@ class PostgresFrontier:
 
     async def import_collection(self, image: CollectionExport) -> CollectionRow:
         await self._map.load_suffixes(list(configuration.decode_collection(image.config).network.suffixes))
-        row = await self._first.call(transfer_calls.import_collection, image)
+        row = await self._first.call(export_import_calls.import_collection, image)
         for shard in self._shards[1:]:
-            await shard.call(transfer_calls.import_collection, replace(image, counters={}), row.id)
+            await shard.call(export_import_calls.import_collection, replace(image, counters={}), row.id)
         return row
 
     async def import_hosts(self, images: list[HostExport]) -> None:
         for shard, part in (await self._router.by_shard(images, key=lambda image: image.key)).items():
-            await shard.call(transfer_calls.import_hosts, part)
+            await shard.call(export_import_calls.import_hosts, part)
 
     # -- calls that need no more than one server, or all of them ------------------------------------------------
 
@@ -467,8 +479,8 @@ class PostgresFrontier:
     record_takedowns = _on_all(deletion_calls.record_takedowns, _nothing)
     sweep = _on_every(collection_calls.sweep, any)
     retry_by_status = _on_every(url_calls.retry_by_status, shard_totals.merge_retries)
-    export_catalogue = _on_every(transfer_calls.export_catalogue, shard_totals.merge_catalogues)
-    forget_host = _on_every(transfer_calls.forget_host, _nothing)
+    export_catalogue = _on_every(export_import_calls.export_catalogue, shard_totals.merge_catalogues)
+    forget_host = _on_every(export_import_calls.forget_host, _nothing)
 
 
 def _leave(server: PostgresServer, worker: int) -> None:

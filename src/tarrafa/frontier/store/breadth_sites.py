@@ -1,4 +1,4 @@
-"""Sites of the `breadth` order: keeps the table of sites by mentions, chooses sites, and walks through them.
+"""Sites of the `breadth` order: table of sites by mentions, choice of sites, and one page of a site after the other.
 
 The rows for `ordering.py`: each site's own row in `site`, and the gates of its hosts in `work`. New URLs
 of a host with a closed gate are not handed out. A site with a running site session has one gate that is not closed:

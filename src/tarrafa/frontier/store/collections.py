@@ -19,6 +19,7 @@ import msgspec
 from tarrafa import config
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, FrontierError
+from tarrafa.frontier.export_import.export_records import CollectionExport
 from tarrafa.frontier.messages import (
     ENTRIES_PER_RESPONSE,
     CollectionRow,
@@ -30,7 +31,6 @@ from tarrafa.frontier.ordering import QueueOrder, order_of
 from tarrafa.frontier.store.counters import EVENT_KINDS, EVENTS, Bucket, Counters
 from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
-from tarrafa.frontier.transfer.host_export import CollectionExport
 from tarrafa.i18n import Message, message
 from tarrafa.model import HostId, UrlId, UrlState
 

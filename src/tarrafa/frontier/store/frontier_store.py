@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
+from tarrafa.frontier.export_import.host_export_import import HostTransfer
 from tarrafa.frontier.messages import (
     ClockReading,
     CollectionRow,
@@ -35,9 +36,8 @@ from tarrafa.frontier.store.retries import Retries
 from tarrafa.frontier.store.revisits import RevisitPlans
 from tarrafa.frontier.store.runs import Runs, check_can_begin_run, has_runs, roots_of
 from tarrafa.frontier.store.urls import FrontierUrls
-from tarrafa.frontier.transfer.host_transfer import HostTransfer
 from tarrafa.i18n import Message
-from tarrafa.runtime.process import ProcessId
+from tarrafa.runtime.process_identity import ProcessId
 
 CLOCK_RECORDED_EVERY_S = 2.0  # how exactly the file knows when it was last open
 

@@ -7,7 +7,7 @@ visits are pending again. A worker's number is never given twice, so it is also 
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from math import ceil
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ from tarrafa.frontier.store.dispatch import VisitDispatcher
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.model import HostId, Visit
 from tarrafa.parse.url import name_and_port
-from tarrafa.runtime.process import ProcessId, is_dead
+from tarrafa.runtime.process_identity import ProcessId, is_dead
 
 LEASE_VARIABLE = "TARRAFA_LEASE_S"
 NOTE_MAX = 300
@@ -190,14 +190,12 @@ class HostLeases:
             self._db.run("UPDATE host SET ended_at = max(ended_at, ?) WHERE id = ?", (ended_at, host))
         self._db.run("DELETE FROM worker WHERE id = ?", (worker,))
 
-    def release_hosts(self, worker: int, hosts: list[HostId], visited: Set[HostId]) -> None:
-        """Take back hosts that their holder does not know it holds. Those that it has `visited` rest for their delay:
-        its last request may have been sent just now."""
+    def release_hosts(self, worker: int, hosts: list[HostId]) -> None:
+        """Take back hosts that their holder does not know it holds."""
         for host in hosts:
-            row = self._db.row("SELECT next_at, delay_s FROM host WHERE id = ? AND worker = ?", (host, worker))
-            if row is not None:
-                next_at, delay_s = row
-                self._release_host(host, max(next_at, self._clock.now() + delay_s) if host in visited else next_at)
+            next_at = self._db.value("SELECT next_at FROM host WHERE id = ? AND worker = ?", (host, worker))
+            if next_at is not None:
+                self._release_host(host, next_at)
 
     def _check(self, worker: int) -> None:
         deadline = self._db.value("SELECT deadline FROM worker WHERE id = ?", (worker,))

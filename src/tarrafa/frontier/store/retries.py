@@ -2,18 +2,18 @@
 
 A host or the URLs of one status are retried on request; a changed scope, a greater depth, a lifted takedown or a new
 start of a collection makes the URLs pending that it concerns.
-Promises: a call on request changes at most as many rows as its limit, and its hosts become ready when their delay has
-passed since their last response.
+Promises: a call on request changes at most as many rows as its limit; hosts become ready when their delay has passed
+since their last response.
 """
 
 from collections.abc import Callable, Iterable
 
+from tarrafa.frontier.export_import.export_records import FrontierCursor
 from tarrafa.frontier.messages import RetryBatch
 from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
 from tarrafa.frontier.store.database import ALL_ROWS, UrlKey
 from tarrafa.frontier.store.lookup import StoreLookup
 from tarrafa.frontier.store.urls import FrontierUrls, Queued
-from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import HostId, Status, UrlState, can_be_retried
 
 HOSTS_PER_SCAN = 200  # in one call, however few URLs they have
@@ -46,10 +46,11 @@ class Retries:
             )
             self._requeue(known, rows, UrlState.FAILED)
 
-    def _reset_backoff(self, host: HostId, changes: str = "next_at = min(next_at, max(?, ended_at + delay_s))") -> None:
+    def _reset_backoff(self, host: HostId) -> None:
         with self._ready.suspended(host):
             self._db.run(
-                f"UPDATE host SET failures = 0, trouble = '', {changes} WHERE id = ?",  # noqa: S608 (names of our own)
+                "UPDATE host SET failures = 0, trouble = '', next_at = min(next_at, max(?, ended_at + delay_s))"
+                " WHERE id = ?",
                 (self._clock.now(), host),
             )
         self._lookup.forget_host_counts()
@@ -144,7 +145,8 @@ class Retries:
             (known.row.id, int(UrlState.FAILED), known.run),
         )
         for host in dict.fromkeys(host for host, _, _ in rows):
-            self._reset_backoff(host, "memory = NULL, next_at = min(next_at, ?)")
+            self._reset_backoff(host)
+            self._db.run("UPDATE host SET memory = NULL WHERE id = ?", (host,))
         self._requeue(known, rows, UrlState.FAILED)
 
     def requeue_lifted_takedowns(self, known: LoadedCollection, is_taken_down: Callable[[str], bool]) -> None:

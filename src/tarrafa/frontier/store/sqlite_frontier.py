@@ -22,6 +22,11 @@ import apsw
 
 from tarrafa.clock import Clock
 from tarrafa.errors import DataError, DiskFull, Locked, TarrafaError
+from tarrafa.frontier.export_import.export_records import (
+    ExportBatch,
+    ExportCatalogue,
+    FrontierCursor,
+)
 from tarrafa.frontier.messages import (
     ENTRIES_PER_RESPONSE,
     FIRST_HOST,
@@ -37,11 +42,6 @@ from tarrafa.frontier.store.database import FrontierDatabase, check_schema, open
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
 from tarrafa.frontier.store.lookup import status_facts
-from tarrafa.frontier.transfer.host_export import (
-    ExportBatch,
-    ExportCatalogue,
-    FrontierCursor,
-)
 from tarrafa.model import HostId, UrlId
 from tarrafa.runtime.data_dir import DataDirectory, try_lock
 from tarrafa.runtime.sqlite import open_sqlite_readonly

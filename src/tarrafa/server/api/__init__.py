@@ -1,1 +1,1 @@
-"""REST API for programs, its registry and its OpenAPI document."""
+"""REST API for programs, its routes and its OpenAPI document."""

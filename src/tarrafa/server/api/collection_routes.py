@@ -24,8 +24,8 @@ from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot
 from tarrafa.coordinator.schedule.run_scheduler import UPCOMING_MAX, deadline_of
 from tarrafa.coordinator.store import CollectionRun, CollectionSample
 from tarrafa.errors import ConfigError
-from tarrafa.server.api.route_registry import ApiRoute
-from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.api.api_route import ApiRoute
+from tarrafa.server.auth.required_role import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 
 DEFINITION_BYTES_MAX = 64 << 20  # a million roots

@@ -15,9 +15,9 @@ from tarrafa.coordinator.definitions.presets import PresetRequest
 from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate
 from tarrafa.coordinator.dry_run.dry_run import URLS_MAX, DryRun, ScopeCheckResponse
 from tarrafa.parse.url import INPUT_LENGTH_MAX
+from tarrafa.server.api.api_route import ApiRoute
 from tarrafa.server.api.collection_routes import COLLECTION_PATH, DEFINITION_BYTES_MAX, DefinitionRequest
-from tarrafa.server.api.route_registry import ApiRoute
-from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.required_role import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 
 URLS_BYTES_MAX = 16 << 20

@@ -18,8 +18,8 @@ from tarrafa.coordinator.node.messages import ROLES, WORKERS_MAX, NodeOrders
 from tarrafa.coordinator.node.orders import BANDWIDTH_MAX, BANDWIDTH_MIN, CPU_MIN, HOSTS_MAX
 from tarrafa.crawl.explain.explain import Explanation, explain
 from tarrafa.parse.url import host_key
-from tarrafa.server.api.route_registry import PARAM_CHARS_MAX, ApiRoute
-from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.api.api_route import PARAM_CHARS_MAX, ApiRoute
+from tarrafa.server.auth.required_role import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 
 NODE_PATH = "/nodes/{node}"

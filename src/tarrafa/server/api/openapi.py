@@ -1,6 +1,6 @@
 """Generates the OpenAPI 3.1 document from the registered routes.
 
-Each description is written once, in the registry (`route_registry`). msgspec's schemas are JSON Schema 2020-12, as
+Each description is written once, at its route (`api_route`). msgspec's schemas are JSON Schema 2020-12, as
 OpenAPI 3.1 requires. The page at /api (templates/console/api.html) shows this document.
 """
 
@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from tarrafa import __version__
+from tarrafa.server.api.api_route import API_BASE, PARAM_CHARS_MAX, ApiRegistry, ApiRoute, DocumentedRoute
 from tarrafa.server.api.problem_details import MEDIA_TYPE, Problem
-from tarrafa.server.api.route_registry import API_BASE, PARAM_CHARS_MAX, ApiRegistry, ApiRoute, DocumentedRoute
-from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.auth.required_role import AccessLevel
 from tarrafa.server.auth.role_and_csrf_guard import CSRF_HEADER
 
 OPENAPI_VERSION = "3.1.0"

@@ -13,8 +13,8 @@ from tarrafa.crawl.explain.page_and_site import PageDetails, SiteDetails
 from tarrafa.frontier.messages import FrontierOverview
 from tarrafa.model import SearchResult
 from tarrafa.search.request import HITS_MAX, RESULT_DEPTH_MAX
-from tarrafa.server.api.route_registry import DocumentedRoute
-from tarrafa.server.auth.authentication import AccessLevel
+from tarrafa.server.api.api_route import DocumentedRoute
+from tarrafa.server.auth.required_role import AccessLevel
 from tarrafa.server.entities.routes import EntityResponse, EntitySearchResponse, FacetListResponse
 from tarrafa.server.page_site_routes import LIST_ITEMS_MAX
 from tarrafa.server.search.feeds import SUGGESTIONS_TYPE

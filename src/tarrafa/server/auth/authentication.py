@@ -17,7 +17,6 @@ import hmac
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 from starlette.requests import HTTPConnection
@@ -31,19 +30,12 @@ from tarrafa.server.auth.accounts import Accounts
 from tarrafa.server.auth.login_throttle import LoginThrottle
 from tarrafa.server.auth.passwords import PasswordVerifier
 from tarrafa.server.auth.request_origin import NO_PROXIES, TrustedProxies, client_address, is_local_request
+from tarrafa.server.auth.required_role import AccessLevel
 from tarrafa.server.auth.sessions import LoginSession, LoginSessions, csrf_token
 
 COOKIE = "tarrafa"
 BEARER = "bearer "
 HEADER_CHARS_MAX = TOKEN_CHARACTERS_MAX + 100
-
-
-class AccessLevel(IntEnum):
-    """Who may use a route. Each level includes those before it."""
-
-    OPEN = 0
-    VIEWER = 1
-    ADMIN = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,14 @@
 """Checks role, origin, CSRF token and body size before a route's handler runs, and writes the audit log.
 
-A `GuardedRoute` is one method of one path with its access level. A `RouteGuard` serves all methods of a path: before
-the handler it checks the principal's role (401 and 403), the origin and CSRF token (403), and the size of the body
-(413); at the end it writes the audit log. Promises: an unsafe method is for admins, unless the route gives a sentence
-why it is harmless; other routes cannot be constructed. Knows nothing of the handlers.
+A `RouteGuard` serves all methods of a path: before the handler it checks the principal's role (401 and 403), the origin
+and CSRF token (403), and the size of the body (413); at the end it writes the audit log. Which role a route requires is
+declared in `required_role`. Knows nothing of the handlers.
 """
 
 import asyncio
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -22,61 +21,23 @@ from starlette.types import Receive, Scope, Send
 from tarrafa.coordinator.definitions.draft import InvalidDraft
 from tarrafa.errors import TarrafaError
 from tarrafa.i18n import ENGLISH, Translator, message
-from tarrafa.server.api.problem_details import API_PATH, RequestRefused, problem_response, status_and_message
-from tarrafa.server.auth.authentication import ANONYMOUS, AccessLevel, Authenticator, Principal
+from tarrafa.server.api.problem_details import problem_response
+from tarrafa.server.auth.authentication import ANONYMOUS, Authenticator, Principal
 from tarrafa.server.auth.bearer_token import read_body
 from tarrafa.server.auth.request_origin import is_cross_site
+from tarrafa.server.auth.required_role import FORM_BYTES_MAX, AccessLevel, GuardedRoute
 from tarrafa.server.console import labels
+from tarrafa.server.error_status import API_PATH, RequestRefused, status_and_message
 from tarrafa.server.page_responses import PageResponses, json_response
 
 CONSOLE_PATH, LOGIN_PATH = "/console", "/console/login"
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 FORM_TYPE = "application/x-www-form-urlencoded"
 JSON_TYPE = "application/json"
 CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
-FORM_BYTES_MAX = 1 << 20
 FIELDS_MAX = 2_000
 BODY_S_MAX = 30.0  # time limit for receiving a body
 NEXT_CHARS_MAX = 2_000
-PROGRAM_SUFFIXES = (".json", "/metrics")  # errors of these paths are sent as to a program
 log = logging.getLogger(__name__)
-
-Handler = Callable[["ConsoleRequest"], Awaitable[Response]]
-
-
-@dataclass(frozen=True, slots=True)
-class GuardedRoute:
-    """One method of one path. `action` is its name in the audit log; `harmless` says why others than admins may use an
-    unsafe method; `audited` is off only for messages that programs send every second. `here`: local requests may read
-    without signing in (for a program that collects metrics).
-    """
-
-    method: str
-    path: str
-    need: AccessLevel
-    handler: Handler
-    action: str = ""
-    harmless: str = ""
-    audited: bool = True
-    body_bytes_max: int = FORM_BYTES_MAX
-    here: bool = False
-
-    def __post_init__(self) -> None:
-        where = f"{self.method} {self.path}"
-        if not isinstance(self.need, AccessLevel):
-            raise TypeError(f"{where}: needs an access level")
-        if self.is_unsafe and self.need is not AccessLevel.ADMIN and not self.harmless:
-            raise TypeError(f"{where}: an unsafe method for others than admins needs a reason (harmless)")
-        if self.here and (self.is_unsafe or self.need is AccessLevel.ADMIN):
-            raise TypeError(f"{where}: only a safe method for viewers can be open to local requests (here)")
-
-    @property
-    def is_unsafe(self) -> bool:
-        return self.method not in SAFE_METHODS
-
-    @property
-    def is_for_programs(self) -> bool:
-        return self.path.startswith(f"{API_PATH}/") or self.path.endswith(PROGRAM_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)

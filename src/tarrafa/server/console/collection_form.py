@@ -31,8 +31,8 @@ from tarrafa.coordinator.dry_run.crawl_estimate import CrawlEstimate
 from tarrafa.coordinator.dry_run.dry_run import URLS_MAX, DryRun, ScopeCheckResponse
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import Translator
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 
 FORM_BYTES_MAX = 64 << 20  # a million roots
 PRESET_PARAMS = ("root", "country", "contact")

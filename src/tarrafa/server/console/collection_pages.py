@@ -13,8 +13,8 @@ from starlette.responses import Response
 from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.coordinator.monitoring.snapshot import CollectionSnapshot, SystemSnapshot
 from tarrafa.coordinator.states import ACTIONS
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 from tarrafa.server.console.live_updates import LiveUpdates
 
 CHART_SPANS_S = {"15m": 900.0, "3h": 10_800.0, "1d": 86_400.0, "30d": 2_592_000.0, "all": 1e12}

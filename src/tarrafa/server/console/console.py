@@ -26,20 +26,21 @@ from starlette.routing import BaseRoute, Mount
 from tarrafa.coordinator.audit import LINES_PER_PAGE, LINES_PER_PAGE_MAX, AuditPage
 from tarrafa.errors import Busy
 from tarrafa.i18n import ENGLISH
+from tarrafa.server.api.api_route import ApiRegistry, ApiRoute
 from tarrafa.server.api.openapi import openapi_document, schema_summary
-from tarrafa.server.api.problem_details import API_PATH, problem_response, status_and_message
+from tarrafa.server.api.problem_details import problem_response
 from tarrafa.server.api.public_routes import documented_routes
-from tarrafa.server.api.route_registry import ApiRegistry, ApiRoute
-from tarrafa.server.auth.authentication import AccessLevel, Authenticator, LoginDelayed, Principal
+from tarrafa.server.auth.authentication import Authenticator, LoginDelayed, Principal
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
 from tarrafa.server.auth.role_and_csrf_guard import (
     CONSOLE_PATH,
     LOGIN_PATH,
     ConsoleRequest,
-    GuardedRoute,
     guard_routes,
     safe_redirect_path,
 )
 from tarrafa.server.auth.sessions import ABSOLUTE_S
+from tarrafa.server.error_status import API_PATH, status_and_message
 from tarrafa.server.page_responses import PageResponses, json_response
 from tarrafa.server.search.params import integer_param
 

@@ -17,10 +17,10 @@ from tarrafa.coordinator.coordinator import Coordinator
 from tarrafa.credentials import Credential, CredentialKind, RedactedCredential
 from tarrafa.errors import ConfigError, NotFound
 from tarrafa.i18n import message
+from tarrafa.server.api.api_route import ApiRoute
 from tarrafa.server.api.collection_routes import COLLECTION_PATH
-from tarrafa.server.api.route_registry import ApiRoute
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 from tarrafa.server.page_responses import json_response
 
 KINDS: tuple[CredentialKind, ...] = get_args(CredentialKind)

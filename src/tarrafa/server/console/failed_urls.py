@@ -12,9 +12,9 @@ from starlette.responses import Response
 from tarrafa.coordinator.failures import FailureDetail, Failures, RetryResponse
 from tarrafa.i18n import Message, message
 from tarrafa.model import Status
-from tarrafa.server.api.route_registry import ApiRoute
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.api.api_route import ApiRoute
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 from tarrafa.server.search.params import address
 
 PAGE_PATH, API_ROUTE = "/console/c/{name}/status/{status}", "/collections/{name}/statuses/{status}"

@@ -15,8 +15,8 @@ from tarrafa.coordinator.node import orders as ordering
 from tarrafa.coordinator.node.messages import ROLES
 from tarrafa.coordinator.node.orders import NodeOrdersForm
 from tarrafa.errors import ConfigError
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 from tarrafa.server.console.live_updates import LiveUpdates
 
 

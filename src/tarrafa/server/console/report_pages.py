@@ -21,10 +21,10 @@ from tarrafa.report.distributed.part_requests import RemoteNodes, ReportNode, fi
 from tarrafa.report.report_store import ReportStore
 from tarrafa.report.schema import CollectionReport
 from tarrafa.runtime.token import Token
+from tarrafa.server.api.api_route import ApiRoute
 from tarrafa.server.api.collection_routes import COLLECTION_PATH
-from tarrafa.server.api.route_registry import ApiRoute
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 from tarrafa.server.console.live_updates import LiveUpdates
 from tarrafa.server.page_responses import json_response
 

@@ -22,9 +22,9 @@ from tarrafa.coordinator.definitions.draft import InvalidDraft
 from tarrafa.coordinator.suggestions import LISTED_MAX, WAITING_MAX, Suggestions, SuggestionsResponse
 from tarrafa.errors import Busy, ConfigError
 from tarrafa.parse.url import URL_LENGTH_MAX
-from tarrafa.server.api.route_registry import ApiRoute
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.api.api_route import ApiRoute
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 from tarrafa.server.page_responses import json_response
 from tarrafa.server.rate_limit import TokenBuckets
 from tarrafa.server.search.params import integer_param

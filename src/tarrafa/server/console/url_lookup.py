@@ -17,8 +17,8 @@ from tarrafa.crawl.explain.explain import Explanation, explain
 from tarrafa.errors import ConfigError
 from tarrafa.i18n import ENGLISH, Translator
 from tarrafa.parse.url import host_key
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 from tarrafa.server.search.params import address
 
 LOOKUP_PATH = "/console/look"

@@ -33,6 +33,7 @@ from tarrafa.server.crawler_api.messages import (
     CrawlerWorkRequest,
     MalformedCall,
 )
+from tarrafa.server.page_responses import json_response
 
 BODY_BYTES_MAX = 16 << 20
 RETRY_AFTER_S = 5
@@ -64,7 +65,7 @@ def _post_handler(kind: type[T], respond: CallHandler) -> Callable[[Request], Aw
             call = decoder.decode(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise MalformedCall(f"the body cannot be understood: {error}") from None
-        return _json_response(await respond(call))
+        return json_response(await respond(call))
 
     return handle
 
@@ -80,7 +81,7 @@ def _changes_handler(service: CrawlerService) -> Callable[[Request], Awaitable[R
             call = msgspec.convert(dict(request.query_params), CrawlerChangesRequest, strict=False)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise MalformedCall(f"the request cannot be understood: {error}") from None
-        return _json_response(await service.changes(call))
+        return json_response(await service.changes(call))
 
     return handle
 
@@ -100,11 +101,7 @@ def _describe(error: Exception) -> tuple[int, str] | None:
 
 
 def _error_json(code: int, sentence: str) -> Response:
-    response = _json_response({"error": sentence}, code)
+    response = json_response({"error": sentence}, code)
     if code == 503:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return response
-
-
-def _json_response(value: object, code: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), code, media_type="application/json")

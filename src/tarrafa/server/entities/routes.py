@@ -24,8 +24,9 @@ from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.entities import facets
 from tarrafa.server.entities.facets import FACET_KINDS, FACET_TITLES, FACET_VALUES_PER_PAGE
 from tarrafa.server.entities.params import EntityParams, quoted
+from tarrafa.server.error_status import UnknownResource
 from tarrafa.server.jinja_environment import PER_PAGE, Pager
-from tarrafa.server.page_responses import PageResponses, UnknownResource, json_response
+from tarrafa.server.page_responses import PageResponses, json_response
 from tarrafa.server.search.params import integer_param, page_number_param
 from tarrafa.triples.entity_query import EntityQuery
 from tarrafa.triples.entity_reader import OFFSET_MAX, EntityReader, EntityValue, FoundEntity, TermCount

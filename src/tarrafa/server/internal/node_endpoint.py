@@ -33,6 +33,7 @@ from tarrafa.errors import NameTaken, TarrafaError
 from tarrafa.runtime.heartbeat import printable_text
 from tarrafa.runtime.token import Token
 from tarrafa.server.auth.bearer_token import create_token_app, require_body
+from tarrafa.server.page_responses import json_response
 
 MESSAGE_CHARS_MAX = 300
 log = logging.getLogger(__name__)
@@ -55,13 +56,13 @@ def create_node_app(
 
     async def join(request: Request) -> Response:
         joining = await _read_message(request, JoinRequest)
-        return _json_response(await invite(replace(nodes.join(joining, now()), secrets=secrets_version())))
+        return json_response(await invite(replace(nodes.join(joining, now()), secrets=secrets_version())))
 
     async def beat(request: Request) -> Response:
         heartbeat = await _read_message(request, NodeHeartbeat)
         if heartbeat.node != request.path_params["name"]:
             raise HTTPException(400, f"this is the beat of {heartbeat.node}")
-        return _json_response(replace(nodes.receive_heartbeat(heartbeat, now()), secrets=secrets_version()))
+        return json_response(replace(nodes.receive_heartbeat(heartbeat, now()), secrets=secrets_version()))
 
     routes = [Route("/join", join, methods=["POST"]), Route("/{name}/beat", beat, methods=["POST"])]
     return create_token_app(routes, token.secret, _error_json, _describe)
@@ -85,8 +86,4 @@ def _describe(error: Exception) -> tuple[int, str] | None:
 
 
 def _error_json(code: int, sentence: str) -> Response:
-    return _json_response({"error": printable_text(sentence, MESSAGE_CHARS_MAX)}, code)
-
-
-def _json_response(value: object, code: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), code, media_type="application/json")
+    return json_response({"error": printable_text(sentence, MESSAGE_CHARS_MAX)}, code)

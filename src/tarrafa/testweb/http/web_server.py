@@ -29,7 +29,7 @@ import uvloop
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ListenError, TarrafaError
-from tarrafa.runtime.process import raise_file_limit
+from tarrafa.runtime.process_identity import raise_file_limit
 from tarrafa.testweb import oracle
 from tarrafa.testweb.hostile import HOSTILE_HOSTS, HostileHost, hostile_host_of
 from tarrafa.testweb.hostile.hostile_host import IPV6_SUFFIX, TLS_SUFFIX

@@ -13,9 +13,8 @@ from tarrafa.clock import boottime
 from tarrafa.frontier.messages import FrontierOverview, HostLoan, HostReport, Lease, NextVisits, WorkerRegistration
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction, on_store
 from tarrafa.frontier.postgres.row_cache import StaleRow
-from tarrafa.frontier.store.collections import LimitUsage
 from tarrafa.model import HostId
-from tarrafa.runtime.process import ProcessId
+from tarrafa.runtime.process_identity import ProcessId
 
 EXPIRE_EVERY_S = 1.0
 LIMIT_LOCK = 0x7A66_0003  # held while the last visits of a collection with a limit are handed out
@@ -35,7 +34,6 @@ class LeaseCalls:
         self._session = session
         self._expired_at = 0.0
         self._held: defaultdict[int, set[HostId]] = defaultdict(set)  # by our workers, as far as they know
-        self._given_up: defaultdict[int, set[HostId]] = defaultdict(set)  # while this server was away
         self._unconfirmed: dict[int, float] = {}
         self._losses, self._has_lost_leases = session.connection.losses, False  # see `_release_unacknowledged`
 
@@ -96,7 +94,7 @@ class LeaseCalls:
         work.db.prefetch("url", handed)
         work.db.prefetch("page", handed)
         if kept:
-            work.store.hosts.release_hosts(worker, hosts, self._given_up[worker])
+            work.store.hosts.release_hosts(worker, hosts)
             return
         rest_s = 0.0
         if silent:
@@ -152,19 +150,12 @@ class LeaseCalls:
                 leases += hosts.lease_collection(worker, known, wanted - len(leases))
         return leases, []
 
-    def forget_hosts(self, worker: int, hosts: Iterable[HostId]) -> None:
-        """The worker has given up these hosts while this server was away: the next lease takes them back. Needs no
-        connection."""
-        self._held[worker].difference_update(hosts)
-        self._given_up[worker].update(hosts)
-
     def _release_unacknowledged(self, worker: int) -> None:
-        """Return leases whose answer was lost, since their worker does not know them, and hosts that it gave up."""
+        """Return leases whose answer was lost, since their worker does not know them."""
         losses = self._session.connection.losses
-        if self._has_lost_leases or losses != self._losses or self._given_up[worker]:
+        if self._has_lost_leases or losses != self._losses:
             self._has_lost_leases, self._losses = False, losses
             self._session.transact(lambda work: self._release_worker(work, worker, keep=self._held[worker] | {-1}))
-            self._given_up[worker].clear()
 
     def held_leases(self, worker: int) -> list[Lease]:
         def change(work: PostgresTransaction) -> list[Lease]:
@@ -236,10 +227,6 @@ limit_usage = on_store(lambda store: store.collections.limit_usage)
 @in_transaction
 def worker_count(work: PostgresTransaction) -> int:
     return len(work.db.rows("SELECT id FROM worker"))
-
-
-def count_elsewhere(session: DatabaseSession, usage: dict[int, LimitUsage]) -> None:
-    session.collections.count_elsewhere(usage)
 
 
 def lock_limits(session: DatabaseSession) -> None:

@@ -7,12 +7,12 @@ change nothing need no lock: known URLs and weights are filtered out before anyt
 from collections.abc import Sequence
 from operator import attrgetter
 
+from tarrafa.frontier.export_import.export_records import FrontierCursor
 from tarrafa.frontier.messages import RANK_STEP, DiscoveredUrl, HostCounts, RetryBatch, UrlStatusFacts, UrlWeight
 from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
 from tarrafa.frontier.store.database import ALL_ROWS, SWEPT
 from tarrafa.frontier.store.lookup import status_facts
 from tarrafa.frontier.store.retries import HOSTS_PER_SCAN, OF_STATUS, next_cursor
-from tarrafa.frontier.transfer.host_export import FrontierCursor
 from tarrafa.model import HostId, Status, UrlState, can_be_retried
 
 URLS_PER_TRANSACTION = 4_000  # PostgreSQL ends a transaction that is idle for too long

@@ -24,6 +24,7 @@ class GlobalLimits:
     def __init__(self, router: ShardRouter) -> None:
         self._router, self._limiting = router, asyncio.Lock()
         self._scopes: dict[int, tuple[int, ScopeConfig]] = {}  # as of a revision
+        self._usages: dict[PostgresShard, dict[int, LimitUsage]] = {}
 
     @asynccontextmanager
     async def within(self, shard: PostgresShard, rows: list[CollectionRow]) -> AsyncIterator[None]:
@@ -34,7 +35,7 @@ class GlobalLimits:
             yield
             return
         async with self._limiting:
-            usages = await self._router.on_all(lease_calls.limit_usage)
+            usages = await self._usage_of_all()
             near = NEAR_LIMIT * await self._router.first.call(lease_calls.worker_count)
             total = {number: sum((one.get(number, NO_USAGE) for one in usages.values()), NO_USAGE) for number in limits}
             if not any(_remaining(limits[number], total[number]) < near for number in limits):
@@ -42,8 +43,13 @@ class GlobalLimits:
                 yield
                 return
             async with self._exclusive():
-                await self._share(shard, await self._router.on_all(lease_calls.limit_usage))
+                await self._share(shard, await self._usage_of_all())
                 yield
+
+    async def _usage_of_all(self) -> dict[PostgresShard, dict[int, LimitUsage]]:
+        """The usage on each server; of an unreachable one, as it was last known."""
+        self._usages |= await self._router.on_all(lease_calls.limit_usage)
+        return self._usages
 
     def _scope_of(self, row: CollectionRow) -> ScopeConfig:
         """Decoded once for each configuration: every lease asks."""
@@ -60,7 +66,7 @@ class GlobalLimits:
             if other is not shard:
                 for number, one in usage.items():
                     elsewhere[number] += one
-        await shard.call(lease_calls.count_elsewhere, dict(elsewhere))
+        await shard.count_elsewhere(dict(elsewhere))
 
     @asynccontextmanager
     async def _exclusive(self) -> AsyncIterator[None]:

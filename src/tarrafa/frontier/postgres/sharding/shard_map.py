@@ -18,6 +18,7 @@ from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresShard, Ser
 from tarrafa.parse.public_suffix import PublicSuffixes
 
 SLOTS = 4096  # of sites, in ranges of equal length: the first range is the first server's, and so on
+PATIENCE_OF_OTHERS_S = 0.5  # than the first server: its calls wait for them meanwhile
 TO_OTHERS = (
     "; to go on with other servers, stop the crawl, `tarrafa export frontier` from these, and `tarrafa import frontier`"
     " into empty databases on those (docs/cluster.md)"
@@ -29,8 +30,9 @@ class ShardMap:
 
     def __init__(self, dsns: Sequence[str], settings: ServerSettings) -> None:
         """Blocks. At the creation of the frontier all servers must answer."""
-        self.shards = [PostgresShard(dsn, settings) for dsn in dsns]
-        self.first, *others = self.shards
+        self.first = PostgresShard(dsns[0], settings)  # nothing goes on without it: its calls wait for it
+        others = [PostgresShard(dsn, settings._replace(patience_s=PATIENCE_OF_OTHERS_S)) for dsn in dsns[1:]]
+        self.shards = [self.first, *others]
         first = self.first.connect()
         self._suffix_list = first.meta["suffix_list"]
         for shard in others:

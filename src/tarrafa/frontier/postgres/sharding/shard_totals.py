@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tarrafa.frontier.export_import.export_records import ExportCatalogue
 from tarrafa.frontier.messages import (
     CollectionStatus,
     FrontierOverview,
@@ -16,7 +17,6 @@ from tarrafa.frontier.messages import (
 )
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.lookup import HOSTS_SHOWN, SAMPLES_SHOWN
-from tarrafa.frontier.transfer.host_export import ExportCatalogue
 from tarrafa.model import HostId
 
 SUMMED_FIELDS = (

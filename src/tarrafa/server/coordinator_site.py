@@ -1,4 +1,4 @@
-"""Serves search page, console and node endpoint of the coordinating node; adds its pages and REST routes."""
+"""The site of the coordinator node: search page, console with all its pages and REST routes, and node endpoint."""
 
 import asyncio
 import contextlib
@@ -15,13 +15,14 @@ from tarrafa.coordinator.node.coordinator_node import CoordinatorNode
 from tarrafa.coordinator.node.search_peers import NodeShards
 from tarrafa.coordinator.suggestions import Suggestions
 from tarrafa.report.report_store import ReportStore
-from tarrafa.runtime.token import Token
+from tarrafa.runtime.token import NO_TOKEN, Token
 from tarrafa.search.searcher import Searcher
 from tarrafa.server.api.collection_routes import CollectionRoutes
 from tarrafa.server.api.dry_run_routes import DryRunRoutes
 from tarrafa.server.api.node_host_routes import NodeHostRoutes
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.app import SiteSettings
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
 from tarrafa.server.console.collection_form import CollectionFormPages
 from tarrafa.server.console.collection_pages import CollectionPages
 from tarrafa.server.console.console import Console
@@ -33,7 +34,7 @@ from tarrafa.server.console.prometheus_metrics import CONTENT_TYPE, prometheus_t
 from tarrafa.server.console.report_pages import ReportPages
 from tarrafa.server.console.suggestion_pages import SuggestionPages
 from tarrafa.server.console.url_lookup import UrlLookupPages
-from tarrafa.server.http_server import HOST, NO_TOKEN, serve
+from tarrafa.server.http_server import HOST, serve
 from tarrafa.server.internal.node_endpoint import create_node_app
 from tarrafa.server.rate_limit import RateLimit
 
@@ -58,10 +59,11 @@ async def serve_node_pages(
             node_app = create_node_app(known, token, node.make_join_response, time.time, node.credentials_mark)
             shards = await stack.enter_async_context(NodeShards(known, token))
             searcher = Searcher.over_changing_shards(node.data, shards)
-        serving = serve(
-            node.data, host, status=node.overview, stop=stop, on_ready=ready.set_result, listening=listening,
-            public=public, searcher=searcher, console=console, nodes=node_app, rate=rate, address=node.remote_frontier,
+        settings = SiteSettings(
+            status=node.overview, searcher=searcher, public=public, address=node.remote_frontier, console=console,
+            rate=rate, nodes=node_app,
         )  # fmt: skip
+        serving = serve(node.data, settings, host, stop=stop, on_ready=ready.set_result, listening=listening)
         server = asyncio.create_task(serving)
         await asyncio.wait({server, ready}, return_when=asyncio.FIRST_COMPLETED)
         if server.done():
@@ -73,7 +75,7 @@ async def serve_node_pages(
             await asyncio.gather(server, return_exceptions=True)
 
 
-def add_coordinator_routes(console: Console, node: CoordinatorNode, token: Token | None = None) -> None:
+def add_coordinator_routes(console: Console, node: CoordinatorNode, token: Token = NO_TOKEN) -> None:
     """Add everything that a coordinating node shows. `token`: for requests to other nodes."""
     coordinator, data = node.coordinator, node.data
 
@@ -82,7 +84,7 @@ def add_coordinator_routes(console: Console, node: CoordinatorNode, token: Token
 
     live, dry_run = LiveUpdates(coordinator.monitor.snapshot), DryRun(data, node.remote_frontier)
     suggestions = Suggestions(data)
-    reports = ReportPages(coordinator, live, ReportStore(data, node.remote_frontier), token or Token())
+    reports = ReportPages(coordinator, live, ReportStore(data, node.remote_frontier), token)
     failures = FailedUrlPages(Failures(coordinator))
     both = (failures, reports, CredentialPages(coordinator), SuggestionPages(coordinator, suggestions))
     for pages in (

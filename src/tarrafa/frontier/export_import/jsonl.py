@@ -1,7 +1,7 @@
 """JSON Lines export of the frontier: one object per URL and line, for other tools.
 
 Names and dates need no explanation: dates are ISO 8601 in UTC, null is unknown. The format is for reading only: Tarrafa
-imports the other one (`frontier/transfer/checkpoint_file.py`).
+imports the other one (`frontier/export_import/checkpoint_file.py`).
 """
 
 from collections.abc import AsyncIterator
@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tarrafa.frontier.transfer.checkpoint_file import ExportSource, iterate_hosts
-from tarrafa.frontier.transfer.host_export import HostCollectionExport, HostExport, UrlExport, VisitExport
+from tarrafa.frontier.export_import.checkpoint_file import ExportSource, iterate_hosts
+from tarrafa.frontier.export_import.export_records import HostCollectionExport, HostExport, UrlExport, VisitExport
 from tarrafa.model import STATUS_MEANING, UrlRole, UrlState
 from tarrafa.revisit.change_rate import DAY_S
 

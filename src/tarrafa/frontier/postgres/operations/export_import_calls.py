@@ -1,20 +1,20 @@
 """Export and import of hosts on one PostgreSQL server.
 
-The store does the work (`transfer/host_transfer.py`); each call here names the rows that it needs.
+The store does the work (`export_import/host_export_import.py`); each call here names the rows that it needs.
 """
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.messages import CollectionRow
-from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
-from tarrafa.frontier.store.database import ALL_ROWS
-from tarrafa.frontier.transfer.host_export import (
+from tarrafa.frontier.export_import.export_records import (
     CollectionExport,
     ExportBatch,
     ExportCatalogue,
     FrontierCursor,
     HostExport,
 )
+from tarrafa.frontier.messages import CollectionRow
+from tarrafa.frontier.postgres.database_session import DatabaseSession, PostgresTransaction, in_transaction
+from tarrafa.frontier.store.database import ALL_ROWS
 from tarrafa.model import HostId
 
 HOSTS_PER_ALBUM = 50

@@ -14,12 +14,7 @@ from typing import Any
 import msgspec
 
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
-from tarrafa.frontier.store.counters import Bucket
-from tarrafa.frontier.store.database import UrlKey
-from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, read_history
-from tarrafa.frontier.store.urls import FrontierUrls, Queued
-from tarrafa.frontier.transfer.host_export import (
+from tarrafa.frontier.export_import.export_records import (
     BYTES_MAX,
     URLS_MAX,
     ExportBatch,
@@ -35,6 +30,11 @@ from tarrafa.frontier.transfer.host_export import (
     check_host_export,
     estimate_bytes,
 )
+from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
+from tarrafa.frontier.store.counters import Bucket
+from tarrafa.frontier.store.database import UrlKey
+from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, read_history
+from tarrafa.frontier.store.urls import FrontierUrls, Queued
 from tarrafa.model import HostId, UrlId, UrlRole, UrlState
 
 AFTER_PAGE = 3  # fields of `UrlExport` after `page`

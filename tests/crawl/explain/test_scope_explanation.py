@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarrafa.config import Collection
+from tarrafa.crawl.explain.scope_explanation import ScopeExplainer, ScopeRule
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.scope.collection_loader import complete_collection
-from tarrafa.crawl.scope.scope_rules import ScopeRule, ScopeRules
 from tarrafa.i18n import PORTUGUESE
 
 SCOPE = {
@@ -47,13 +47,13 @@ def a_collection(**scope: object) -> Collection:
     ],
 )
 def test_each_rule_is_named_where_it_decides(url, depth, inside, rule, told):
-    found = ScopeRules(a_collection(depth_max=3), lambda one: one.endswith("/gone")).decide(url, depth)
+    found = ScopeExplainer(a_collection(depth_max=3), lambda one: one.endswith("/gone")).decide(url, depth)
     assert (found.inside, found.rule) == (inside, rule)
     assert told in str(found.reason)
 
 
 def test_beyond_the_hosts_a_language_speaks_for_a_page_unless_a_pattern_leaves_it_out():
-    rulebook = ScopeRules(a_collection(languages=["pt"]))
+    rulebook = ScopeExplainer(a_collection(languages=["pt"]))
     assert rulebook.decide("http://far.org/news/1").rule == ScopeRule.BEYOND
     assert rulebook.decide("http://far.org/news/1", 2).rule == ScopeRule.LED_BEYOND
     assert rulebook.decide("http://far.org/other", 2).rule == ScopeRule.INCLUDE
@@ -70,21 +70,21 @@ def test_beyond_the_hosts_a_language_speaks_for_a_page_unless_a_pattern_leaves_i
     ],
 )  # fmt: skip
 def test_a_reason_is_rendered_in_the_language_of_its_reader(url, depth, told):
-    found = ScopeRules(a_collection(depth_max=3, languages=["pt"])).decide(url, depth)
+    found = ScopeExplainer(a_collection(depth_max=3, languages=["pt"])).decide(url, depth)
     assert PORTUGUESE.render(found.reason) == told
 
 
 def test_a_pattern_is_no_part_of_a_sentence():
     evil = "http://{pattern.__class__}/{0}*"
-    found = ScopeRules(a_collection(exclude=[evil])).decide("http://www.a.br/news/1")
+    found = ScopeExplainer(a_collection(exclude=[evil])).decide("http://www.a.br/news/1")
     assert found.inside
-    found = ScopeRules(a_collection(include=[evil])).decide("http://www.a.br/news/1")
+    found = ScopeExplainer(a_collection(include=[evil])).decide("http://www.a.br/news/1")
     assert evil in str(found.reason)
     assert evil in PORTUGUESE.render(found.reason)
 
 
 def test_of_many_patterns_the_first_are_named():
-    found = ScopeRules(a_collection(include=[f"*/{n}/*" for n in range(5)])).decide("http://www.a.br/x")
+    found = ScopeExplainer(a_collection(include=[f"*/{n}/*" for n in range(5)])).decide("http://www.a.br/x")
     assert str(found.reason) == "no pattern of [scope] include matches it (*/0/*, */1/*, */2/*, …)"
 
 
@@ -102,7 +102,7 @@ HOSTS = st.sampled_from(["www.a.br", "a.br", "x.b.br", "b.br", "c.br:8080", "c.b
 def test_the_ruling_is_what_the_crawl_itself_would_do(scheme, host, path, include, beyond):
     collection = a_collection(include=include, languages=["pt"] if beyond else [])
     url, admission = f"{scheme}://{host}/{path}", Admission(collection)
-    ruling = ScopeRules(collection).decide(url, 1)
+    ruling = ScopeExplainer(collection).decide(url, 1)
     if ruling.rule == ScopeRule.ROOT:
         assert url in collection.roots
         return

@@ -1,7 +1,7 @@
-"""Names the scope rule that puts a URL in or out of a collection.
+"""Explains the scope of a collection: names the rule that puts a URL in or out.
 
-`ScopeRules` applies the same rules as `Admission`, one by one, so that the deciding rule can be named: for `explain`,
-and for a dry run before the crawl. tests/crawl/scope/test_scope_rules.py keeps the two equal.
+`ScopeExplainer` applies the same rules as `Admission`, one by one, so that the deciding rule can be named: for
+`explain`, and for a dry run before the crawl. tests/crawl/explain/test_scope_explanation.py keeps the two equal.
 Promises: pure; the cost of a URL is a few patterns; a reason is a message, which the reader's translator renders.
 Knows nothing of robots.txt, which belongs to the host.
 """
@@ -46,7 +46,7 @@ class ScopeDecision(msgspec.Struct, frozen=True):
     reason: Message
 
 
-class ScopeRules:
+class ScopeExplainer:
     def __init__(self, collection: Collection, is_taken_down: Callable[[str], bool] = lambda url: False) -> None:
         self._collection, self._is_taken_down = collection, is_taken_down
         self._admission = Admission(collection)

@@ -144,7 +144,7 @@ class SandboxedParser:
     def __init__(self) -> None:
         self._turns, self._heavy_slots = ParseTurns(), asyncio.Semaphore(HEAVY_AT_ONCE)
         self._child_lock = asyncio.Lock()
-        self._process = SandboxProcess("tarrafa.crawl.worker.parser", REPLY_BYTES_MAX)
+        self._process = SandboxProcess("tarrafa.crawl.worker.sandboxed_parser", REPLY_BYTES_MAX)
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(ParseJobResult)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tarrafa.revisit import policy
-from tarrafa.simulate import index_queues as compiled
+from tarrafa.simulate import index_policy_queues as compiled
 from tarrafa.simulate.workload import Floats
 
 HOUR_S = 3600.0

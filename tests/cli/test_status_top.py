@@ -23,7 +23,7 @@ from rich.console import Group
 
 from tarrafa.cli.crawl import fetch_overview
 from tarrafa.cli.output import CleanConsole
-from tarrafa.cli.top import (
+from tarrafa.cli.status_top import (
     BARS,
     PLAIN_BARS,
     FollowerStates,

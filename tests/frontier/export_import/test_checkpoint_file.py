@@ -10,14 +10,11 @@ import msgspec
 import pytest
 import zstandard
 
-from tarrafa.cli.maintenance import export_frontier, import_frontier
+from tarrafa.cli.rebuild_export_import import export_frontier, import_frontier
 from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError, DataError, TarrafaError
-from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
-from tarrafa.frontier.rpc.frontier_server import serve_unix
-from tarrafa.frontier.store.sqlite_frontier import FrontierSnapshot, SqliteFrontier
-from tarrafa.frontier.transfer import checkpoint_file
-from tarrafa.frontier.transfer.checkpoint_file import (
+from tarrafa.frontier.export_import import checkpoint_file
+from tarrafa.frontier.export_import.checkpoint_file import (
     END,
     FORMAT,
     MAGIC,
@@ -25,10 +22,13 @@ from tarrafa.frontier.transfer.checkpoint_file import (
     load_checkpoint,
     verify_checkpoint,
 )
-from tarrafa.frontier.transfer.host_export import HostExport
+from tarrafa.frontier.export_import.export_records import HostExport
+from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
+from tarrafa.frontier.rpc.frontier_server import serve_unix
+from tarrafa.frontier.store.sqlite_frontier import FrontierSnapshot, SqliteFrontier
 from tarrafa.model import Outcome
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.runtime.process import current_process
+from tarrafa.runtime.process_identity import current_process
 from tests.contract.frontier_bodies import SUFFIXES, a_collection, done, offer
 
 HOSTS, PAGES = 5, 30

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.crawl.worker.parser import (
+from tarrafa.crawl.worker.sandboxed_parser import (
     DecodedBody,
     ParseJob,
     ParseJobResult,
@@ -38,7 +38,7 @@ async def parser() -> AsyncIterator[SandboxedParser]:
 
 def children() -> list[int]:
     """Our processes that read. There may be others: multiprocessing keeps one of its own once it has spawned any."""
-    return pids_of(os.getpid(), "tarrafa.crawl.worker.parser")
+    return pids_of(os.getpid(), "tarrafa.crawl.worker.sandboxed_parser")
 
 
 def large(body: bytes) -> bytes:

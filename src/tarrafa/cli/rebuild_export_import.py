@@ -20,12 +20,9 @@ from tarrafa.clock import Clock
 from tarrafa.crawl.rebuild_frontier import rebuild as rebuild_from_archive
 from tarrafa.crawl.scope.collection_loader import load_collection
 from tarrafa.errors import ConfigError, DataError, FrontierError
-from tarrafa.fetch.suffix_list import bundled_suffix_list
 from tarrafa.frontier.address import Address, from_command_line
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
-from tarrafa.frontier.store.sqlite_frontier import FrontierSnapshot, SqliteFrontier
-from tarrafa.frontier.transfer.checkpoint_file import (
+from tarrafa.frontier.export_import.checkpoint_file import (
     CheckpointContents,
     CheckpointSummary,
     ExportSource,
@@ -34,12 +31,15 @@ from tarrafa.frontier.transfer.checkpoint_file import (
     verify_checkpoint,
     write_checkpoint,
 )
-from tarrafa.frontier.transfer.jsonl import url_lines
+from tarrafa.frontier.export_import.jsonl import url_lines
+from tarrafa.frontier.rpc.frontier_client import RemoteFrontier
+from tarrafa.frontier.store.sqlite_frontier import FrontierSnapshot, SqliteFrontier
 from tarrafa.graph import follower as graph
 from tarrafa.graph.store import graph_exists
 from tarrafa.index import shards
 from tarrafa.index.parallel_rebuild import rebuild_in_parallel
 from tarrafa.runtime.data_dir import DataDirectory, replace_atomically
+from tarrafa.runtime.public_suffix_list import bundled_suffix_list
 from tarrafa.runtime.terminal import print_line, print_note
 from tarrafa.takedown import TakedownEntry, read_entries
 from tarrafa.triples import follower as triples
@@ -291,7 +291,7 @@ def rebuild_frontier(data: DataDirectory, files: list[Path], base: Path | None, 
     made = rebuild_from_archive(data, [load_collection(file) for file in files], base, ProgressBar, force=force)
     lines = [
         f"frontier: rebuilt from {counted(made.visits, 'visit')}: {counted(made.urls, 'URL')},"
-        f" {counted(made.pages, 'page')}, {made.waiting:,} waiting"
+        f" {counted(made.pages, 'page')}, {made.waiting:,} in the queue"
     ]
     if made.aside is not None:
         lines.append(f"the old frontier is kept as {made.aside}")

@@ -1,10 +1,10 @@
-"""Registry of the REST API routes below /api/v1, with typed query, body and response.
+"""Routes of the REST API below /api/v1: each with typed query, body and response.
 
-An `ApiRoute` names its method, path, summary, access level and handler. The types are those of the handler's
-annotations: `query` and `body` are msgspec types, the return type is the response. The route itself, the OpenAPI
-document and the page at /api are made from that. Promises: a handler is called only with decoded values; other requests
-are 400 with a sentence that names the field; a body is read no further than its maximum; every error is a `Problem`.
-Published names are kept within a version.
+An `ApiRoute` names its method, path, summary, access level (`auth/required_role`) and handler. The types are those of
+the handler's annotations: `query` and `body` are msgspec types, the return type is the response. The route itself, the
+OpenAPI document and the page at /api are made from that. Promises: a handler is called only with decoded values; other
+requests are 400 with a sentence that names the field; a body is read no further than its maximum; every error is a
+`Problem`. Published names are kept within a version.
 """
 
 import re
@@ -20,9 +20,9 @@ from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
 from tarrafa.i18n import ENGLISH, message
-from tarrafa.server.api.problem_details import API_PATH, RequestRefused
-from tarrafa.server.auth.authentication import AccessLevel
-from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest, GuardedRoute
+from tarrafa.server.auth.required_role import AccessLevel, GuardedRoute
+from tarrafa.server.auth.role_and_csrf_guard import ConsoleRequest
+from tarrafa.server.error_status import API_PATH, RequestRefused
 
 API_VERSION = "v1"
 API_BASE = f"{API_PATH}/{API_VERSION}"

@@ -5,7 +5,7 @@
     tarrafa-end                 12 bytes, and the SHA-256 of everything before: a truncated file has none
 
 The first record is the `CheckpointHeader` with the collections, then come the host exports
-(`frontier/transfer/host_export.py`), the last is a `CheckpointSummary` with their number.
+(`frontier/export_import/export_records.py`), the last is a `CheckpointSummary` with their number.
 Promises: written and read at constant memory; a file is verified to its last byte before anything is imported; an
 import that was interrupted is repeated without harm.
 """
@@ -24,8 +24,7 @@ from tarrafa import __version__, config
 from tarrafa.config.formats import COLLECTION_NAME
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
-from tarrafa.frontier.transfer.host_export import (
+from tarrafa.frontier.export_import.export_records import (
     URLS_MAX,
     ExportBatch,
     ExportCatalogue,
@@ -34,6 +33,7 @@ from tarrafa.frontier.transfer.host_export import (
     check_host_export,
     estimate_bytes,
 )
+from tarrafa.frontier.messages import ENTRIES_PER_RESPONSE
 from tarrafa.takedown import TakedownEntry
 
 FORMAT = 1
