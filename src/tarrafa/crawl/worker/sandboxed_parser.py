@@ -157,8 +157,8 @@ class SandboxedParser:
         self, decode: Callable[[], DecodedBody], *, heavy: bool
     ) -> tuple[DecodedBody, ParseJobResult | None]:
         """Decode a body and parse it; a heavy one waits for its turn before it is decoded."""
+        await self._turns.wait()
         async with self._heavy_slots if heavy else contextlib.nullcontext():
-            await self._turns.wait()
             body = decode()
             return body, await self.parse(body.job) if body.job is not None else None
 
