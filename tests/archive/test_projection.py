@@ -50,7 +50,7 @@ class NotingTarget:
             excluded = own.takedowns.covers(record.url) or own.deletions.covers(record)
             if not excluded and record.visit > own.visits.newest(record.collection, key):
                 own.state.begin()
-                own.visits.record(entry, key, (0.0, None))
+                own.visits.record(entry, key, (0.0, None), is_there=True)
                 self.calls.append((record.url, record.visit))
             yield entry
 

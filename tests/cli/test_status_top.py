@@ -63,7 +63,9 @@ def a_sight(collections: int = 1, workers: int = 2, notes: int = 0) -> TopSnapsh
         WorkerLeaseStatus(f"w{number}", 4_000 + number, 150, 25.0, "all is well " * 20) for number in range(workers)
     ]
     overview = FrontierOverview(found, nodes, [f"note {number}" for number in range(notes)])
-    followers = FollowerStates(IndexStatus("1", 226, 840_767, False), TriplesStatus(159, 1_129, 0, 329, 0), 0, 10**9)
+    followers = FollowerStates(
+        IndexStatus("1", 200, 226, 840_767, False, []), TriplesStatus(159, 1_129, 0, 329, 0), 0, 10**9
+    )
     return TopSnapshot(1_795_176_000.0, overview, followers, 1_250_000)
 
 
@@ -101,7 +103,7 @@ def test_a_frame_fits_whatever_there_is_to_show(collections, workers, notes, wid
 def test_a_frame_tells_collections_workers_and_how_far_the_followers_are(width, height):
     text = "\n".join(shown(a_sight(2), width, height, where="tarrafa-data"))
     for told in ("2 collections, 2 running", "814 pages", "62.2/s", "collection-1", "9,490", "200: 407", "w1", "4001",
-                 "226 documents", "841 kB behind", "1,129 statements", "up to date", "1 GB", "▁▃█",
+                 "200 pages in 226 documents", "841 kB behind", "1,129 statements", "up to date", "1 GB", "▁▃█",
                  " left"):  # fmt: skip
         assert told in text
     assert ("too deep" in text) == (width == 200)

@@ -158,4 +158,14 @@ def done(lease: Lease | Visit, visits: list[Visit], outcome: Outcome | None = No
 
 async def numbers(frontier: Frontier, name: str = "c") -> CollectionStatus:
     overview = await frontier.overview()
-    return next(one for one in overview.collections if one.name == name)
+    found = next(one for one in overview.collections if one.name == name)
+    check_sums(found)
+    return found
+
+
+def check_sums(one: CollectionStatus) -> None:
+    """Every known URL is in one place, and every visit has one status."""
+    waiting = one.pending + one.handed_out + one.passed_over + one.aside
+    settled = one.fetched + one.dropped + one.failed + one.excluded + one.too_deep
+    assert one.known == waiting + settled - one.again, one
+    assert one.visits == sum(one.statuses.values()) - sum(one.refused.values()), one

@@ -29,7 +29,7 @@ from tarrafa.graph.rank_file import RankFile
 from tarrafa.graph.ranking_process import compute_rankings
 from tarrafa.graph.ranking_schedule import RankingScheduler
 from tarrafa.graph.reader import GraphReader
-from tarrafa.graph.sites import SiteLinkSummary, SitePaging, SiteReader
+from tarrafa.graph.sites import SiteCounts, SiteLinkSummary, SitePaging, SiteReader
 from tarrafa.graph.sites import path_of as path_of_sites
 from tarrafa.graph.store import open_writer
 from tarrafa.model import CollectionNote, Link, RobotsMeta, VisitRecord
@@ -268,7 +268,8 @@ def test_a_site_that_several_collections_know_is_told_by_the_one_that_knows_most
     reader = SiteReader(data)
     found = reader.site("s.test")
     assert found is not None
-    assert (found.collection, found.collections, found.known) == ("outra", ["outra", COLLECTION], 5)
+    counts = [SiteCounts("outra", 5, 5, 5), SiteCounts(COLLECTION, 1, 1, 1)]
+    assert (found.collection, found.collections, found.known) == ("outra", counts, 5)
     assert reader.site("s.test", COLLECTION).known == 1  # type: ignore[union-attr]
     assert reader.site("s.test", "nobody") is None
 
@@ -378,6 +379,22 @@ def test_a_follower_that_ends_leaves_a_small_graph_surveyed_and_a_large_one_for_
         monkeypatch.undo()
         mine.close(follower.turned)
         assert mine.covered == follower.turned
+
+
+def test_a_visit_that_changes_a_status_and_no_link_makes_the_sums_of_its_site_outdated(data):
+    surveyed(data, a_record(A, links=[B]))
+    assert SiteReader(data).site("b.test").visited == 0  # type: ignore[union-attr]
+    write(data, [a_record(B, status=404)], "w2")
+    with GraphFollower(data, lambda collection, weights: None) as follower:
+        follower.read()
+        mine = RankingScheduler(data, follower.incarnation)
+        assert follower.turned > mine.covered
+        mine.close(follower.turned)
+    assert SiteReader(data).site("b.test").visited == 1  # type: ignore[union-attr]
+    write(data, [a_record(B, 2, status=404)], "w3")
+    with GraphFollower(data, lambda collection, weights: None) as follower:
+        follower.read()
+        assert follower.turned == RankingScheduler(data, follower.incarnation).covered, "the sums are the same"
 
 
 # -- killed at any moment ---------------------------------------------------------------------------------------------

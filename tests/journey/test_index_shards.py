@@ -45,10 +45,10 @@ def test_every_part_is_followed_and_any_follower_may_be_killed(tmp_path):
     found = contents(data)
     assert {shown.url for shown in found} == wanted
     assert len([part for part in shards.parts(data) if (part.index / "text").is_dir()]) == 3
-    assert Searcher.open(data).documents == len(wanted)
+    assert Searcher.open(data).count_urls() == len(wanted)
     told = json.loads(tarrafa("status", "--data", data.root, "--json").stdout)
     assert told["index"] == {"shards": "3", "documents": len(wanted), "behind_bytes": 0, "settled": True}
-    assert "documents in shards (3)" in tarrafa("status", "--data", data.root).stdout
+    assert "pages in shards (3)" in tarrafa("status", "--data", data.root).stdout
 
     refused = tarrafa("crawl", journey.folder / "journey.toml", "--data", data.root, "--index-shards", "2")
     assert refused.returncode == 2

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from tarrafa.coordinator.node.search_peers import read_recorded_nodes
+from tarrafa.index.follower import index_status
 from tarrafa.parse.url import host_key, split
-from tarrafa.report import local_measurements
 from tarrafa.report.schema import CollectionReport
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.testweb.oracle import ExpectedRequests, TruthPage, expected_requests, reachable
@@ -68,9 +68,8 @@ class Two(Cluster):
         return msgspec.json.decode(made.stdout, type=CollectionReport)
 
     def indexed(self) -> int:
-        return sum(
-            local_measurements.count_indexed(DataDirectory(self.folder / name), NAME) or 0 for name in (HOME, GUEST)
-        )
+        found = [index_status(DataDirectory(self.folder / name)) for name in (HOME, GUEST)]
+        return sum(one.of(NAME).indexed for one in found if one is not None)
 
 
 @pytest.fixture
@@ -151,7 +150,7 @@ def test_the_report_of_two_nodes_agrees_with_the_truth_and_with_status_and_names
     assert 0 < alone.work.visits < whole.work.visits
     assert alone.work.visits + alone.visits_elsewhere == whole.work.visits
     assert alone.notes[:2] == ["without", "elsewhere"]
-    assert not alone.unvisited, "nobody can tell"
+    assert alone.unvisited == whole.unvisited, "the frontier knows"
 
     guest.kill()
     lacking = two.made_by_the_console(home)

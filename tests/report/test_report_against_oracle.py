@@ -107,6 +107,8 @@ def test_statuses_are_those_of_the_truth_and_of_the_status_command(report, crawl
     assert (report.links.pending, report.links.failed) == (status["pending"], status["failed"])
     assert (report.links.excluded, report.state) == (status["excluded"], status["state"])
     assert report.work.requests == status["requests"]
+    assert (report.work.visits, report.work.bytes) == (status["visits"], status["bytes"])
+    assert {str(one.status): one.count for one in report.unvisited} == status["refused"]
     assert report.servers.visited == status["hosts"]
 
 
@@ -205,6 +207,8 @@ def test_storage_is_that_of_the_files_and_hard_links_count_once(report, crawled)
 def test_what_can_be_found_is_timed_the_first_time_and_again(made, pages):
     report, took_s = made
     assert report.links.indexed == sum(not page.noindex for page in pages.values())
+    assert report.links.noindex == sum(page.noindex for page in pages.values())
+    assert (report.links.taken_down, report.links.waiting, report.links.unkept) == (0, 0, 0)
     assert {one.kind for one in report.search} == {"word", "pair", "phrase"}
     assert all(0 < one.first_s_median <= one.first_s_most < took_s for one in report.search)
     assert report.statements

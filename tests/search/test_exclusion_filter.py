@@ -74,10 +74,10 @@ def test_it_is_gone_from_the_next_question_on_out_of_the_index_later_and_back_wh
     assert found(searcher) == ALL
     take_down(data, what)
     assert found(searcher) == ALL - gone, "before the index heard of it"
-    assert searcher.searcher.documents == 4
+    assert searcher.searcher.count_urls() == 4
     assert index.apply_takedowns(data)
     assert found(searcher) == ALL - gone
-    assert searcher.searcher.documents == 4 - len(gone)
+    assert searcher.searcher.count_urls() == 4 - len(gone)
     lift(data, what)
     assert found(searcher) == ALL - gone, "what the index does not hold cannot be shown"
     assert index.apply_takedowns(data)
@@ -92,7 +92,7 @@ def test_what_is_archived_while_it_is_taken_down_is_found_when_it_is_lifted_and_
     fill(data, a_record(B, 2, text="rede nova"), a_record("http://x.b.test/", text="rede"), worker="w2")
     fill(data, a_record(WWW, 2, status=404), a_record(B, 3, status=Status.TAKEN_DOWN), worker="w3")
     assert found(searcher) == {A, C}
-    assert searcher.searcher.documents == 2
+    assert searcher.searcher.count_urls() == 2
     assert index.rebuild(data) == 8
     assert found(searcher) == {A, C}
     lift(data, "site:b.test")

@@ -135,8 +135,10 @@ def test_who_was_asked_is_told_where_it_was_more_than_one(searchers):
     assert asked[1].name.startswith("http://127.0.0.1:")
 
 
-def test_all_documents_are_counted(searchers):
-    assert {searcher.documents for searcher in searchers.values()} == {155}
+def test_all_documents_are_counted_and_a_url_in_two_collections_is_one_url(searchers):
+    shards = [searcher.present_shards for searcher in searchers.values()]
+    assert {sum(shard.documents() for shard in some) for some in shards} == {155}
+    assert {searcher.count_urls() for searcher in searchers.values()} == {154}
 
 
 def test_copies_are_found_in_whatever_part_they_are(tmp_path):
@@ -303,7 +305,7 @@ def test_there_are_threads_enough_for_all_shards_and_those_of_a_smaller_pool_end
             return super().__getattr__(method)
 
     present[:] = [Meeting(halves[0], "never") for _ in range(20)]
-    assert searcher.documents == 20 * halves[0].documents()
+    assert searcher.count_urls() == 20 * halves[0].count_urls()
     for one in few:
         one.join(30)
         assert not one.is_alive()

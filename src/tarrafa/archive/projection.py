@@ -51,7 +51,7 @@ CREATE TABLE visits (           -- the newest visit of each URL in each collecti
     visit      INTEGER NOT NULL,
     file       INTEGER,         -- where its record is; NULL: the page is not there any more
     start      INTEGER,
-    {columns},                  -- two of the projection's own
+    {columns},                  -- the projection's own
     PRIMARY KEY (id, collection)
 ) WITHOUT ROWID;
 """
@@ -125,17 +125,18 @@ class NewestVisits:
         self,
         entry: ArchiveEntry,
         key: UrlId,
-        values: tuple[float | None, float | None] | None,
+        values: Sequence[float | None],
+        *,
+        is_there: bool,
     ) -> None:
-        """Record the newest visit. `values`: the projection's own two; None: the page does not exist."""
+        """Record the newest visit. `values`: of the projection's own columns; `is_there`: the projection has the page.
+        (Not by REPLACE: it would not fire a trigger for the row that it deletes.)
+        """
         record = entry.record
-        place: tuple[float | None, ...] = (None, None, None, None)
-        if values is not None:
-            place = (self._state.file_number(entry.file), entry.start, *values)
-        self._run(
-            "INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (key, record.collection, record.visit, *place),
-        )
+        place = (self._state.file_number(entry.file), entry.start) if is_there else (None, None)
+        row = (key, record.collection, record.visit, *place, *values)
+        self._run("DELETE FROM visits WHERE id = ? AND collection = ?", row[:2])
+        self._run(f"INSERT INTO visits VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 (marks only)
 
     def drop_some(self, collection: str, after: UrlId, limit: int) -> list[UrlId]:
         """Forget some visits of a collection, in the order of their URL ids after a given id; the forgotten ids."""

@@ -76,6 +76,7 @@ from tarrafa.runtime.token import load_token
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 WATCH_EVERY_S = 0.5
 FINISH_EVERY_S = 2.0  # how often workers look whether a collection on PostgreSQL is finished
+SECOND_INTERRUPT_S = 0.2  # after the first
 RATE_SAMPLE_S = 1.0  # pages per second are measured between two looks at a frontier that no process keeps open
 START_TIMEOUT_S = 10.0  # the process that owns the directory may still be starting
 UNFINISHED_STATES = ("running", "paused")  # a paused collection may be resumed
@@ -212,19 +213,19 @@ def worker(
 
 
 def time_left_text(status: CollectionStatus) -> str:
-    left = expected_pages(status) - (status.fetched - status.earlier)
+    left = expected_pages(status) - status.kept_by_run
     if not status.pages_per_s:
-        return "waiting for hosts to answer" if status.pending + status.handed_out else "nearly done"
+        return "waiting for hosts to answer" if status.queue else "nearly done"
     return f"about {ENGLISH.span(left / status.pages_per_s)} left" if left > 0 else "nearly done"
 
 
 def progress_line(status: CollectionStatus) -> str:
-    """`407 pages, 31/s, 300 hosts, 6,913 in the queue, 3 errors, about 3 min 00 s left`."""
+    """`407 pages, 31/s, 300 hosts, 6,913 in the queue, 3 failed, about 3 min 00 s left`."""
     if status.state == "paused":
-        return f"{counted(status.fetched, 'page')}, {status.pending:,} in the queue, paused {status.reason}"
+        return f"{counted(status.fetched, 'page')}, {status.queue:,} in the queue, paused {status.reason}"
     return (
         f"{counted(status.fetched, 'page')}, {status.pages_per_s:,.0f}/s, {counted(status.hosts, 'host')}, "
-        f"{status.pending + status.handed_out:,} in the queue, {counted(status.failed, 'error')}, "
+        f"{status.queue:,} in the queue, {status.failed:,} failed, "
         f"{revisits_text(status) if status.keeps_fresh else time_left_text(status)}"
     )
 
@@ -264,7 +265,9 @@ class CrawlProgress:
     def _drawn(self, status: CollectionStatus) -> Group:
         bar = Table.grid(padding=(0, 1))
         total = max(1, expected_pages(status))
-        bar.add_row(Text(self._name, style="bold cyan"), ProgressBar(total=total, completed=status.fetched, width=40))
+        bar.add_row(
+            Text(self._name, style="bold cyan"), ProgressBar(total=total, completed=status.kept_by_run, width=40)
+        )
         return Group(bar, Text(progress_line(status)))
 
 
@@ -330,13 +333,17 @@ async def frontier_time(address: Address | None) -> float:
 
 def run_until_interrupted(main: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
     """Run; the exit status. Ctrl-C and SIGTERM cancel the task, so that all leases are returned before the process
-    ends."""
+    ends; a second one cancels that, too."""
 
     async def whole() -> int:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
+
+        def interrupt() -> None:  # a second cancellation before the task has seen the first would be lost
+            loop.call_later(SECOND_INTERRUPT_S if task.cancelling() else 0.0, task.cancel)
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, task.cancel)
+            loop.add_signal_handler(number, interrupt)
         try:
             return await main() or 0
         except asyncio.CancelledError:
@@ -424,9 +431,14 @@ async def _watch_other_process(
 
 
 def format_statuses(status: CollectionStatus) -> str:
-    """`200: 1,950 · 404: 12 · robots: 40`, the most frequent first."""
-    ordered = sorted(status.statuses.items(), key=lambda item: -item[1])
-    return " · ".join(f"{STATUS_MEANING.get(int(code), code)}: {count:,}" for code, count in ordered)
+    """`200: 1,950 · 404: 12; without a visit: type not wanted: 40`, the most frequent first."""
+
+    def listed(counts: dict[str, int]) -> str:
+        ordered = sorted(counts.items(), key=lambda item: -item[1])
+        return " · ".join(f"{STATUS_MEANING.get(int(code), code)}: {count:,}" for code, count in ordered if count)
+
+    visits = listed({code: count - status.refused.get(code, 0) for code, count in status.statuses.items()})
+    return visits + (f"; without a visit: {listed(status.refused)}" if status.refused else "")
 
 
 def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
@@ -434,7 +446,7 @@ def print_summary(status: CollectionStatus, elapsed_s: float) -> None:
     lines = (
         f"{status.name}: {shown_state(status)} ({status.reason}) in {ENGLISH.span(elapsed_s)}\n"
         f"  {counted(status.fetched, 'page')}; {counted(status.hosts, 'host')} and "
-        f"{counted(status.known, 'URL')} known, {status.pending:,} waiting, "
+        f"{counted(status.known, 'URL')} known, {status.queue:,} in the queue, "
         f"{status.excluded:,} excluded by robots.txt, {status.too_deep:,} too deep, {status.failed:,} failed\n"
         + (
             f"  {counted(status.sites_chosen, 'site')} walked, {counted(status.passed_over, 'URL')} passed over\n"

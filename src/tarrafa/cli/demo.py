@@ -214,7 +214,7 @@ def _print_examples(data: DataDirectory, address: str) -> bool:
     print_line(f"Entities in the pages: {address}data, and by SPARQL: {address}sparql")
     print_line(f"The collection file is {data.root / 'demo.toml'}.")
     print_line("(Hosts that end in .test exist only for the crawler; open the Relations of a result instead.)")
-    return searcher.documents > 0
+    return searcher.count_urls() > 0
 
 
 def _print_hostile_results(data: DataDirectory) -> bool:

@@ -87,8 +87,8 @@ def site(
     """Show a site or host: pages, errors, robots.txt, linked sites."""
     address, directory = from_command_line(where, token_file), existing_data(data)
     paging = SitePaging(limit, offset, offset, offset)
-    found = asyncio.run(describe_site(directory, name, collection, paging, address))
-    found = replace(found, indexed=Searcher.open(directory).count_indexed(found.kind, found.name, collection))
+    count_indexed = Searcher.open(directory).count_indexed
+    found = asyncio.run(describe_site(directory, name, collection, paging, address, count_indexed))
     print_result(found, as_json, print_site)
 
 
@@ -169,15 +169,15 @@ def _head(title: str, shown: int, total: int) -> None:
 
 def print_site(found: SiteDetails) -> None:
     console.print(f"[bold]{escape(found.name)}[/]  ({found.kind}, as of {format_time(found.as_of)})")
-    others = [name for name in found.collections if name != found.collection]
-    print_field("collection", found.collection + (f" (also in {', '.join(others)})" if others else ""))
-    print_field(
-        "pages",
-        f"{found.known:,} known, {found.visited:,} visited, {found.fetched:,} fetched, "
-        f"{counted(found.errors, 'error')}",
-    )
-    if found.indexed is not None:
-        print_field("", f"{found.indexed:,} indexed")
+    print_field("collection", found.collection)
+    for counts in sorted(found.by_collection, key=lambda one: one.collection != found.collection):
+        searchable = f", {counts.indexed:,} searchable" if counts.indexed is not None else ""
+        is_own = counts.collection == found.collection
+        errors = f", {counted(found.errors, 'error')}" if is_own else ""
+        print_field(
+            "URLs" if is_own else f"in {counts.collection}",
+            f"{counts.known:,} known, {counts.visited:,} visited, {counts.fetched:,} answered 200{searchable}{errors}",
+        )
     print_field("rank", f"{found.rank:,.3g} in all, {found.rank / max(1, found.known):.3g} times the mean")
     for one in found.statuses:
         print_field("", f"{one.urls:>9,}  {one.status} {one.meaning}".rstrip())

@@ -35,7 +35,7 @@ from tarrafa.frontier.messages import CollectionStatus, FrontierOverview, Worker
 from tarrafa.graph.follower import behind as graph_behind
 from tarrafa.i18n import ENGLISH
 from tarrafa.index.follower import IndexStatus, index_status
-from tarrafa.parse.rdf.nquads import STATEMENTS_MAX
+from tarrafa.index.kept_pages import KeptPages, count_kept_pages
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.triples.status import TriplesStatus, triples_status
 
@@ -66,21 +66,28 @@ def status(
     directory = DataDirectory(data)
     found = asyncio.run(fetch_overview(directory, from_command_line(where, token_file)))
     index, triples = index_status(directory), triples_status(directory)
+    pages = _kept_pages(found, index)
     if as_json:
-        print_json(msgspec.to_builtins(ENGLISH.render_all(found)) | {"index": index, "triples": triples})
+        fields = {"pages": pages, "index": index, "triples": triples}
+        print_json(msgspec.to_builtins(ENGLISH.render_all(found)) | fields)
     else:
-        _print_overview(found)
+        _print_overview(found, pages)
         _print_index_state(index)
         _print_triples_state(triples)
 
 
-def _print_overview(shown: FrontierOverview) -> None:
-    headings = ("collection", "state", "pages", "pages/s", "known", "pending", "failed", "hosts")
+def _kept_pages(overview: FrontierOverview, index: IndexStatus | None) -> list[KeptPages]:
+    return [count_kept_pages(one.name, one.fetched, index) for one in overview.collections]
+
+
+def _print_overview(shown: FrontierOverview, pages: list[KeptPages]) -> None:
+    headings = ("collection", "state", "pages", "pages/s", "known", "queue", "failed", "hosts")
     table = new_table(*headings, left=("collection", "state"))
     for one in shown.collections:
-        figures = [f"{one.fetched:,}", f"{one.pages_per_s:,.1f}", f"{one.known:,}", f"{one.pending:,}"]
+        figures = [f"{one.fetched:,}", f"{one.pages_per_s:,.1f}", f"{one.known:,}", f"{one.queue:,}"]
         table.add_row(one.name, shown_state(one), *figures, f"{one.failed:,}", f"{one.hosts:,}")
     print_table(table)
+    _print_kept_pages(pages)
     for one in shown.collections:
         if one.sites_chosen or one.table:
             sites = f"{counted(one.sites_chosen, 'site')} chosen, {one.table:,} in the table"
@@ -103,13 +110,28 @@ def _print_overview(shown: FrontierOverview) -> None:
                 console.print(f"{node.name}: {escape(node.note)}")
 
 
+def _print_kept_pages(pages: list[KeptPages]) -> None:
+    for one in pages:
+        if reasons := one.why_not_searchable():
+            searchable = f"{one.searchable:,} of {counted(one.kept, 'page')} can be searched"
+            console.print(f"{one.collection}: {searchable}; {reasons}")
+        if notice := one.cut_notice():
+            console.print(f"{one.collection}: {notice}")
+
+
 def _print_index_state(shown: IndexStatus | None) -> None:
     if shown is None:
         return
     parts = "" if shown.shards == "1" else f" in shards ({shown.shards})"
     behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
     anew = "" if shown.settled else "; some in-link counts are still to be updated"
-    console.print(f"index: {counted(shown.documents, 'document')}{parts}{behind}{anew}")
+    console.print(f"index: {_index_size(shown)}{parts}{behind}{anew}")
+
+
+def _index_size(shown: IndexStatus) -> str:
+    """A URL in two collections is one page that can be searched, and two documents."""
+    several = "" if shown.documents == shown.urls else f" in {counted(shown.documents, 'document')}"
+    return counted(shown.urls, "page") + several
 
 
 def _print_triples_state(shown: TriplesStatus | None) -> None:
@@ -119,9 +141,7 @@ def _print_triples_state(shown: TriplesStatus | None) -> None:
     behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
     where = f"{counted(shown.pages, 'page')}, of {counted(shown.things, 'entity', 'entities')}"
     what = f"{counted(shown.statements, 'statement')}{inferred} on {where}"
-    has = "1 page has" if shown.full == 1 else f"{shown.full:,} pages have"
-    full = f"; {has} {STATEMENTS_MAX:,}, the rest is left out" if shown.full else ""
-    console.print(f"triple store: {what}{behind}{full}")
+    console.print(f"triple store: {what}{behind}")
     if shown.outdated:
         console.print(
             f"the ontology has changed: {shown.outdated:,} of {shown.pages:,} pages are still to be processed again"
@@ -153,6 +173,7 @@ class FollowerStates(msgspec.Struct, frozen=True):
     triples: TriplesStatus | None = None
     graph_behind_bytes: int = 0
     archive_bytes: int = 0
+    pages: list[KeptPages] = []
 
 
 class TopSnapshot(msgspec.Struct, frozen=True):
@@ -186,7 +207,7 @@ class TopReader:
         trouble = ""
         if boottime() - self._looked >= FOLLOWERS_EVERY_S:
             try:
-                self._followers = await asyncio.to_thread(_followers_of, self._data)
+                self._followers = await asyncio.to_thread(_followers_of, self._data, overview)
             except DataError as error:
                 trouble = str(error)
             self._looked = boottime()
@@ -201,10 +222,12 @@ class TopReader:
         return round(max(0, size - before) / (last - first)) if last > first else None
 
 
-def _followers_of(data: DataDirectory) -> FollowerStates:
+def _followers_of(data: DataDirectory, overview: FrontierOverview) -> FollowerStates:
     if not data.version.exists():
         return FollowerStates()
-    return FollowerStates(index_status(data), triples_status(data), graph_behind(data), _archive_bytes(data))
+    index, archive_bytes = index_status(data), _archive_bytes(data)
+    pages = _kept_pages(overview, index)
+    return FollowerStates(index, triples_status(data), graph_behind(data), archive_bytes, pages)
 
 
 def _archive_bytes(data: DataDirectory) -> int:
@@ -283,7 +306,7 @@ def _columns(status: CollectionStatus, width: int) -> dict[str, str]:
     shown = {
         "pages": f"{status.fetched:,}",
         "pages/s": f"{status.pages_per_s:,.1f}",
-        "queue": f"{status.pending + status.handed_out:,}",
+        "queue": f"{status.queue:,}",
         "known": f"{status.known:,}",
         "failed": f"{status.failed:,}",
         "hosts": f"{status.hosts:,}",
@@ -369,7 +392,7 @@ def _workers(workers: Sequence[WorkerLeaseStatus], room: int) -> Lines:
 def _following(snapshot: TopSnapshot) -> Lines:
     shown, lines = snapshot.followers, [Text()]
     if shown.index is not None:
-        lines.append(_follower("index", counted(shown.index.documents, "document"), shown.index.behind_bytes))
+        lines.append(_follower("index", _index_size(shown.index), shown.index.behind_bytes))
     lines.append(_follower("graph", "links", shown.graph_behind_bytes))
     if shown.triples is not None:
         lines.append(_follower("triples", counted(shown.triples.statements, "statement"), shown.triples.behind_bytes))
@@ -379,13 +402,13 @@ def _following(snapshot: TopSnapshot) -> Lines:
 
 def _follower(name: str, what: str, behind_bytes: int) -> Text:
     lag = f"{ENGLISH.size(behind_bytes)} behind the archive" if behind_bytes else "up to date"
-    return Text.assemble((f"{name:<9}", "cyan"), f"{what:<26}", (lag, "yellow" if behind_bytes else "dim"))
+    return Text.assemble((f"{name:<9}", "cyan"), f"{what:<32}", (lag, "yellow" if behind_bytes else "dim"))
 
 
 def _following_briefly(shown: FollowerStates) -> Text:
     parts = []
     if shown.index is not None:
-        parts.append(f"index {shown.index.documents:,}{_lag(shown.index.behind_bytes)}")
+        parts.append(f"index {shown.index.urls:,}{_lag(shown.index.behind_bytes)}")
     parts.append(f"graph{_lag(shown.graph_behind_bytes) or ' up to date'}")
     if shown.triples is not None:
         parts.append(f"triples {shown.triples.statements:,}{_lag(shown.triples.behind_bytes)}")

@@ -194,6 +194,6 @@ class CollectionRuns:
 def _with_counts(run: CollectionRun, status: CollectionStatus) -> CollectionRun:
     """The run with the frontier's numbers since its start."""
     return replace(
-        run, pages=status.fetched - status.earlier, known=status.known, failed=status.failed,
+        run, pages=status.kept_by_run, known=status.known, failed=status.failed,
         visits=status.visits - status.visits_before, requests=status.requests - status.requests_before,
     )  # fmt: skip

@@ -63,4 +63,5 @@ class Coordinator:
             return
         self._ticked_at = now
         self.nodes.record_held_hosts(time.time(), overview.nodes)
+        await self.monitor.searchable_pages.refresh(overview)
         await self.schedule.tick(overview, now)

@@ -164,7 +164,9 @@ class FrontierCollectionState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CollectionStatus(msgspec.Struct, frozen=True):
-    """Counts of a collection, none of them made by scanning."""
+    """Counts of a collection, none of them made by scanning. Every known URL is in one place: known = fetched + pending
+    + handed_out + dropped + failed + excluded + too_deep + passed_over + aside - again.
+    """
 
     name: str
     state: str
@@ -184,7 +186,8 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     bytes: int = 0  # of documents received
     pages_max: int | None = None
     requests_max: int | None = None
-    statuses: dict[str, int] = {}  # of visits, and of URLs refused without one: their sum is at least `visits`
+    statuses: dict[str, int] = {}  # of visits, and of URLs refused without one
+    refused: dict[str, int] = {}  # of `statuses`: without a visit. The sum of the others is `visits`
     types: dict[str, int] = {}
     keeps_fresh: bool = False
     revisits: int = 0  # visits to pages that were kept before
@@ -201,8 +204,19 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     visits_before: int = 0  # made by earlier runs
     ended: float = 0.0  # when it last stopped running; 0: unknown
     aside: int = 0  # known, not pending: they were pending when an earlier run ended; this one has not found them
+    again: int = 0  # in the queue, to be visited again, and meanwhile still kept: counted there and in `fetched`
     to_sweep: bool = False  # before it finishes, pages that it has not found are to be removed
     sweeping: bool = False  # they are being removed
+
+    @property
+    def kept_by_run(self) -> int:
+        """Pages that this run has kept."""
+        return self.fetched - self.earlier
+
+    @property
+    def queue(self) -> int:
+        """URLs that wait for their visit, or are being visited."""
+        return self.pending + self.handed_out
 
 
 class WorkerLeaseStatus(msgspec.Struct, frozen=True):

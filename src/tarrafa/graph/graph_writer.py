@@ -82,6 +82,7 @@ class _NodeState:
     visit: int = -1
     owner: int | None = None
     stamp: int | None = None
+    status: int | None = None  # None: never visited
 
 
 class _SuffixNetwork(msgspec.Struct):
@@ -202,6 +203,8 @@ class GraphWriter:
         node.visit = record.visit
         self._set_owner(node, record.worker)
         outcome, page = record.outcome, record.page
+        self.turned += node.status != outcome.status
+        node.status = outcome.status
         title = page.title[:TITLE_CHARS_MAX] if page is not None else None
         tells = page is not None and (page.text or outcome.status == Status.NOT_STRUCTURED)  # its data explain it
         where = (self.state.file_number(entry.file), entry.start) if tells else (None, None)
@@ -326,7 +329,9 @@ class GraphWriter:
         node = self._by_id.get(key)
         if node is not None:
             return node
-        sql = "SELECT node, depth, told, in_links, visit, owner, stamp FROM nodes WHERE id = ? AND collection = ?"
+        sql = (
+            "SELECT node, depth, told, in_links, visit, owner, stamp, status FROM nodes WHERE id = ? AND collection = ?"
+        )
         found = self._rows(sql, (key[1], collection))
         if not found:
             node = _NodeState(self._next_node)
@@ -341,7 +346,7 @@ class GraphWriter:
     def _numbered(self, number: int) -> _NodeState:
         node = self._by_number.get(number)
         if node is None:
-            sql = "SELECT node, depth, told, in_links, visit, owner, stamp FROM nodes WHERE node = ?"
+            sql = "SELECT node, depth, told, in_links, visit, owner, stamp, status FROM nodes WHERE node = ?"
             node = self._by_number[number] = _NodeState(*self._rows(sql, (number,))[0])
         return node
 

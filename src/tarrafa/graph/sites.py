@@ -3,8 +3,8 @@
 `sites.sqlite` holds the sums of the last ranking, so that no request scans the graph: a row for each host and each site
 of each collection, with the lists of linking and linked hosts or sites. Promises: a new file replaces the old one when
 it is complete; an answer comes from one ranking, costs a few look-ups whatever the size of the graph, and gives the
-time of the ranking. Several collections may know a site: unless one is named, the one with the most URLs of it is used.
-Knows nothing of how the sums are computed.
+time of the ranking. Several collections may know a site: unless one is named, the one with the most URLs of it is used,
+and the numbers of the others stand beside its own. Knows nothing of how the sums are computed.
 """
 
 import threading
@@ -85,6 +85,15 @@ class HostVisitSummary(msgspec.Struct, frozen=True):
     statuses: dict[str, int]  # of the newest visits
 
 
+class SiteCounts(msgspec.Struct, frozen=True):
+    """A site or host in one collection: URLs known, visited, and answered with 200 at their newest visit."""
+
+    collection: str
+    known: int
+    visited: int
+    fetched: int
+
+
 class SiteLinkSummary(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
     """A site among sites, or a host among hosts (`kind`), as one collection knew it at the last ranking."""
 
@@ -92,7 +101,7 @@ class SiteLinkSummary(msgspec.Struct, frozen=True, rename={"incoming": "in", "ou
     kind: str
     site: str
     collection: str
-    collections: list[str]  # all collections that know it
+    collections: list[SiteCounts]  # all collections that know it
     as_of: float
     known: int
     visited: int
@@ -192,16 +201,17 @@ class SiteReader:
     ) -> SiteLinkSummary | None:
         with self._reading():
             candidates = self._rows(
-                f"SELECT number, collection FROM {kind}s WHERE {column} = ? ORDER BY known DESC, number",  # noqa: S608
+                f"SELECT number, collection, known, visited, fetched FROM {kind}s WHERE {column} = ?"  # noqa: S608
+                " ORDER BY known DESC, number",
                 (name,),
             )
-            chosen = next((number for number, held in candidates if collection in (None, held)), None)
+            chosen = next((number for number, held, *_ in candidates if collection in (None, held)), None)
             if chosen is None:
                 return None
-            named = list(dict.fromkeys(held for _, held in candidates))
-            return self._summary(kind, chosen, named, paging)
+            first = {held: SiteCounts(held, *counts) for _, held, *counts in reversed(candidates)}
+            return self._summary(kind, chosen, list(reversed(first.values())), paging)
 
-    def _summary(self, kind: str, number: int, collections: list[str], paging: SitePaging) -> SiteLinkSummary:
+    def _summary(self, kind: str, number: int, collections: list[SiteCounts], paging: SitePaging) -> SiteLinkSummary:
         limit = max(0, min(paging.limit, LISTED_MAX))
         own = ("name", "number") if kind == "site" else ("key", "site")
         name, site, collection, known, visited, fetched, rank, statuses = self._rows(

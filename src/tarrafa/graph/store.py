@@ -5,8 +5,8 @@ collection is a *node* with a small number, counted upwards and never reused: ed
 space of edges of 128-bit ids, and are ready for arrays. A node whose newest visit was made by an external crawler is
 owned by that crawler, and gets the next stamp whenever its in-links change: a client that has read up to a stamp finds
 all later changes by it. Stamps of another `incarnation` (the graph was rebuilt) are invalid. `turned` counts the links
-that came or went and the nodes that came: results computed from the graph are current while it is unchanged. Knows
-nothing of records or frontiers.
+that came or went, the nodes that came, and their changes of status: results computed from the graph are current while
+it is unchanged. Knows nothing of records or frontiers.
 """
 
 from pathlib import Path

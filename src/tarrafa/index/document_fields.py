@@ -20,6 +20,7 @@ import tantivy
 from xxhash import xxh3_64_intdigest
 
 from tarrafa.index import schema
+from tarrafa.index.index_state import PageFate
 from tarrafa.index.text_analysis import (
     analyze,
     compose,
@@ -56,12 +57,19 @@ class IndexAction(Enum):
 
 
 def index_action(record: VisitRecord) -> IndexAction:
-    outcome, page = record.outcome, record.page
+    outcome = record.outcome
     if is_inconclusive(outcome.status) or outcome.grace or outcome.status == Status.TAKEN_DOWN:  # see `takedowns`
         return IndexAction.NOTHING
-    if outcome.kept and page is not None and not page.robots.noindex:
-        return IndexAction.WRITE
-    return IndexAction.DELETE
+    return IndexAction.WRITE if page_fate(record, is_taken_down=False) is PageFate.INDEXED else IndexAction.DELETE
+
+
+def page_fate(record: VisitRecord, *, is_taken_down: bool) -> PageFate:
+    """What becomes of the page of a conclusive visit."""
+    if not record.outcome.kept or record.page is None:
+        return PageFate.NOT_KEPT
+    if record.page.robots.noindex:
+        return PageFate.NOINDEX
+    return PageFate.TAKEN_DOWN if is_taken_down else PageFate.INDEXED
 
 
 def document_key(collection: str, key: UrlId) -> str:

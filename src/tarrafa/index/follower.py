@@ -11,7 +11,8 @@ nothing of queries.
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import groupby
 from operator import attrgetter
@@ -20,6 +21,7 @@ from types import TracebackType
 from typing import IO
 
 import msgspec
+import tantivy
 
 from tarrafa.archive.projection import (
     COMMIT_IDLE_S,
@@ -43,13 +45,25 @@ from tarrafa.index.document_fields import (
     document_key,
     index_action,
     link_factor,
+    page_fate,
     split_url_id,
 )
-from tarrafa.index.index_state import FIRST, IndexedPage, IndexedStanding, IndexedVisits, PageKey, read_links_version
+from tarrafa.index.index_state import (
+    FIRST,
+    IndexedPage,
+    IndexedStanding,
+    IndexedVisits,
+    PageFate,
+    PageKey,
+    PagesByFate,
+    pages_by_fate,
+    read_links_version,
+)
 from tarrafa.index.reader import IndexReader
-from tarrafa.model import VisitRecord
+from tarrafa.model import Status, UrlId, VisitRecord
 from tarrafa.parse.url import url_id
 from tarrafa.runtime.data_dir import DataDirectory
+from tarrafa.takedown import TakedownSet
 
 log = logging.getLogger(__name__)
 POLL_S = 0.2
@@ -154,6 +168,9 @@ class IndexFollower:
     def take_out(self) -> None:
         index_state.clear_applied(self._data)
         added, delete = self.projection.takedowns.added(), self._writer.delete_documents_by_term
+        self.commit()  # so that a reader sees every page that is to be deleted
+        for key in self._indexed_urls(added):
+            self._visits.change_fate(key, PageFate.INDEXED, PageFate.TAKEN_DOWN)
         with schema.tantivy_errors(self._path):
             for site in added.sites:
                 delete(schema.SITE, site)
@@ -163,6 +180,18 @@ class IndexFollower:
             for url in added.urls:
                 delete(schema.ID_HIGH, split_url_id(url)[0])
         self._has_changes = True
+
+    def _indexed_urls(self, added: TakedownSet) -> set[UrlId]:
+        """The URLs in the committed index that were taken down."""
+        halves = [split_url_id(url)[0] for url in added.urls]
+        hosts = [name for host in added.hosts for name in (host, f"{host}.")]
+        terms = ((schema.SITE, list(added.sites)), (schema.HOST, hosts), (schema.ID_HIGH, halves))
+        snapshot, found = IndexReader(self._data).snapshot(), set[UrlId]()
+        for field, values in terms:
+            query = tantivy.Query.term_set_query(schema.SCHEMA, field, values)
+            if values and (total := snapshot.top_matches(query, 1).total):
+                found.update(snapshot.top_matches(query, total).ids())
+        return found
 
     def takedowns_applied(self) -> None:
         index_state.mark_applied(self._data, self.projection.takedowns.orders)
@@ -189,7 +218,7 @@ class IndexFollower:
         record = entry.record
         if self._is_excluded(record) or index_action(record) is not IndexAction.WRITE:
             return
-        self._write(entry, self._builder.build(record))
+        self._write(entry, PageFate.INDEXED, self._builder.build(record))
         self.projection.pace.touch(now)
 
     def _is_excluded(self, record: VisitRecord) -> bool:
@@ -201,16 +230,22 @@ class IndexFollower:
             self._writer.wait_merging_threads()
 
     def _apply(self, entry: ArchiveEntry, prepare: PrepareDocument) -> None:
-        record, meaning = entry.record, index_action(entry.record)
+        record, meaning, identity = entry.record, index_action(entry.record), url_id(entry.record.url)
         # A visit without effect is not recorded either: files are not read in the order of their visits.
-        if meaning is IndexAction.NOTHING or self._is_excluded(record):
+        if self.projection.deletions.covers(record):
             return
-        if record.visit > self._visits.newest(record.collection, url_id(record.url)):
-            self._write(entry, prepare() if meaning is IndexAction.WRITE else None)
+        if record.outcome.status == Status.TAKEN_DOWN:  # from now on its collection does not keep it
+            self._visits.change_fate(identity, PageFate.TAKEN_DOWN, PageFate.NOT_KEPT, record.collection)
+        if meaning is IndexAction.NOTHING or record.visit <= self._visits.newest(record.collection, identity):
+            return
+        fate = page_fate(record, is_taken_down=self.projection.takedowns.covers(record.url))
+        self._write(entry, fate, prepare() if fate is PageFate.INDEXED else None)
 
-    def _write(self, entry: ArchiveEntry, prepared: PreparedDocument | None) -> None:
+    def _write(self, entry: ArchiveEntry, fate: PageFate, prepared: PreparedDocument | None) -> None:
         """Replace the document of a page, or delete it."""
         record, identity = entry.record, url_id(entry.record.url)
+        is_cut = prepared is not None and record.page is not None and record.page.cut_statements
+        standing = (None, None) if prepared is None else prepared.standing
         self._has_changes = True
         with schema.tantivy_errors(self._path):
             self._writer.delete_documents_by_term(schema.KEY, document_key(record.collection, identity))
@@ -218,7 +253,8 @@ class IndexFollower:
                 self._writer.add_document(prepared.document)
         with self._visits.errors:
             self.projection.state.begin()
-            self.projection.visits.record(entry, identity, None if prepared is None else prepared.standing)
+            values = (*standing, int(fate), int(is_cut))
+            self.projection.visits.record(entry, identity, values, is_there=prepared is not None)
 
 
 def _lock(data: DataDirectory, *, wait: bool = False) -> IO[bytes]:
@@ -433,18 +469,40 @@ def is_settled(data: DataDirectory) -> bool:
 
 
 class IndexStatus(msgspec.Struct, frozen=True):
-    """`shards` as `rebuild index --shards` takes it; `settled`: every page was written with the present links."""
+    """`shards` as `rebuild index --shards` takes it; `settled`: every page was written with the present links. `urls`:
+    each counts once; a URL in two collections is two `documents`.
+    """
 
     shards: str
+    urls: int
     documents: int
     behind_bytes: int
     settled: bool
+    collections: list[PagesByFate]
+
+    def of(self, collection: str) -> PagesByFate:
+        return next((one for one in self.collections if one.collection == collection), PagesByFate(collection))
 
 
 def index_status(data: DataDirectory) -> IndexStatus | None:
-    """For `tarrafa status`; None without an index. Opens nothing for writing."""
+    """None without an index. Opens nothing for writing."""
     there = [part for part in shards.parts(data) if schema.exists(part)]
     if not there:
         return None
-    documents = sum(IndexReader(part).snapshot().documents for part in there)
-    return IndexStatus(str(shards.read_layout(data)), documents, behind(data), is_settled(data))
+    found, urls = count_pages(there)
+    documents = sum(one.indexed for one in found)
+    return IndexStatus(str(shards.read_layout(data)), urls, documents, behind(data), is_settled(data), found)
+
+
+def count_pages(parts: Sequence[DataDirectory]) -> tuple[list[PagesByFate], int]:
+    """The pages of each collection by fate, in these parts; and the number of indexed URLs, each counted once: the
+    pages of a host are all in one part.
+    """
+    sums, urls = dict[str, Counter[str]](), 0
+    for part in parts:
+        found, indexed = pages_by_fate(part)
+        urls += indexed
+        for one in found:
+            counts = msgspec.structs.asdict(one)
+            sums.setdefault(counts.pop("collection"), Counter()).update(counts)
+    return [PagesByFate(name, **sums[name]) for name in sorted(sums)], urls

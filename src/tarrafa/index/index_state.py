@@ -1,34 +1,78 @@
-"""State of one part of the index: the visits that it holds (SQLite), and the takedowns that it complies with.
+"""State of one part of the index: the visits that it holds (SQLite), its totals, and the takedowns it complies with.
 
 Promises: cursor, visits and standings are saved together, and only after tantivy has committed the documents. A crash
 in between replays records over existing documents, and replaying is harmless: each begins by deleting its own key. An
 indexed page keeps the position of its archive record, and its in-links and rank at indexing time (`IndexedStanding`),
 so that it can be written again when they have changed (`follower.AnchorRefresher`). Search need not filter pages that
 the index has deleted, as reported by `is_applied`: the takedown marker is written after the commit, and removed before
-the next change. Knows nothing of documents.
+the next change. Every page that its collection keeps has a fate (`PageFate`), and the totals by fate, which triggers
+keep, change with it in one transaction. Knows nothing of documents.
 """
 
 from contextlib import suppress
+from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from tarrafa.archive.projection import STATE_SCHEMA, TAKEDOWN_SCHEMA, VISITS_SCHEMA, NewestVisits, ProjectionState
 from tarrafa.errors import data_error_from_os
 from tarrafa.model import UrlId
 from tarrafa.runtime.data_dir import DataDirectory, write_atomically
+from tarrafa.runtime.heartbeat import Count
 from tarrafa.runtime.sqlite import SqliteFile, rows
 from tarrafa.takedown import TakedownSet
 
-FORMAT = 3
+FORMAT = 4
 CACHE_KIB = 16 << 10
 DROPPED_AT_ONCE = 10_000  # visits of a deleted collection
 
-SCHEMA = (
-    f"{STATE_SCHEMA}{TAKEDOWN_SCHEMA}{VISITS_SCHEMA.format(columns='in_links INTEGER, rank REAL')}"
-    + """
+OWN_COLUMNS = "in_links INTEGER, rank REAL, fate INTEGER NOT NULL, cut INTEGER NOT NULL"
+TOTALS_SCHEMA = """
 CREATE TABLE settled (links TEXT NOT NULL); -- that every page was looked at with: see `AnchorRefresher`
+CREATE TABLE totals (                       -- pages of each collection by fate; `cut`: of those indexed
+    collection TEXT PRIMARY KEY, indexed INTEGER NOT NULL, noindex INTEGER NOT NULL, taken_down INTEGER NOT NULL,
+    cut INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE urls (indexed INTEGER NOT NULL); -- a URL counts once, in however many collections it is
+INSERT INTO urls VALUES (0);
+CREATE TRIGGER page_added AFTER INSERT ON visits WHEN NEW.fate > 0 BEGIN
+    INSERT INTO totals VALUES (NEW.collection, 0, 0, 0, 0) ON CONFLICT DO NOTHING;
+    UPDATE totals SET indexed = indexed + (NEW.fate = 1), noindex = noindex + (NEW.fate = 2),
+        taken_down = taken_down + (NEW.fate = 3), cut = cut + NEW.cut WHERE collection = NEW.collection;
+    UPDATE urls SET indexed = indexed + 1 WHERE NEW.fate = 1
+        AND NOT EXISTS (SELECT 1 FROM visits WHERE id = NEW.id AND collection <> NEW.collection AND fate = 1);
+END;
+CREATE TRIGGER page_removed AFTER DELETE ON visits WHEN OLD.fate > 0 BEGIN
+    UPDATE totals SET indexed = indexed - (OLD.fate = 1), noindex = noindex - (OLD.fate = 2),
+        taken_down = taken_down - (OLD.fate = 3), cut = cut - OLD.cut WHERE collection = OLD.collection;
+    UPDATE urls SET indexed = indexed - 1 WHERE OLD.fate = 1
+        AND NOT EXISTS (SELECT 1 FROM visits WHERE id = OLD.id AND fate = 1);
+END;
 """
-)
+SCHEMA = f"{STATE_SCHEMA}{TAKEDOWN_SCHEMA}{VISITS_SCHEMA.format(columns=OWN_COLUMNS)}{TOTALS_SCHEMA}"
+
+
+class PageFate(IntEnum):
+    """What became of a page in the index, by the newest visit that was applied; the triggers know these numbers."""
+
+    NOT_KEPT = 0  # gone, moved, refused…
+    INDEXED = 1
+    NOINDEX = 2  # kept, and not indexed: the page says noindex
+    TAKEN_DOWN = 3  # kept, and not indexed: it was taken down since
+
+
+class PagesByFate(msgspec.Struct, frozen=True):
+    """How many pages that a collection keeps are in the index, and how many are not, and why. `cut`: indexed pages with
+    more structured data than is kept of one page.
+    """
+
+    collection: str
+    indexed: Count = 0
+    noindex: Count = 0
+    taken_down: Count = 0
+    cut: Count = 0
 
 
 class IndexedStanding(NamedTuple):
@@ -81,7 +125,10 @@ class IndexedVisits:
         """Indexed pages in the order of their keys, after a given key; and the key to continue after, None at the
         end.
         """
-        sql = "SELECT * FROM visits WHERE (id, collection) > (?, ?) ORDER BY id, collection LIMIT ?"
+        sql = (
+            "SELECT id, collection, visit, file, start, in_links, rank FROM visits WHERE (id, collection) > (?, ?)"
+            " ORDER BY id, collection LIMIT ?"
+        )
         with self.errors:
             found = rows(self.state.connection, sql, (*after, limit))
         pages = [
@@ -90,6 +137,21 @@ class IndexedVisits:
             if file is not None
         ]
         return pages, (found[-1][0], found[-1][1]) if len(found) == limit else None
+
+    def change_fate(self, key: UrlId, before: PageFate, after: PageFate, collection: str | None = None) -> None:
+        """Change the fate of a page that is not in the index any more; in one collection, or in all."""
+        with self.errors:
+            self.state.begin()
+            found = rows(
+                self.state.connection,
+                "DELETE FROM visits WHERE id = ?1 AND fate = ?2 AND (?3 IS NULL OR collection = ?3)"
+                " RETURNING id, collection, visit",
+                (key, int(before), collection),
+            )
+            self.state.connection.executemany(
+                "INSERT INTO visits VALUES (?, ?, ?, NULL, NULL, NULL, NULL, ?, 0)",
+                [(*row, int(after)) for row in found],
+            )
 
     def note_links_version(self, links: str) -> None:
         """Store the version of the links that the last sweep has checked all pages with."""
@@ -108,6 +170,13 @@ def read_links_version(data: DataDirectory) -> str:
         return ""
     with file.reading() as connection:
         return "".join(links for (links,) in rows(connection, "SELECT links FROM settled"))
+
+
+def pages_by_fate(part: DataDirectory) -> tuple[list[PagesByFate], int]:
+    """The pages of each collection in a part, by fate; and the number of indexed URLs, each counted once."""
+    with database_file(part).reading() as connection:
+        found = rows(connection, "SELECT * FROM totals WHERE indexed + noindex + taken_down > 0")
+        return [PagesByFate(*row) for row in found], rows(connection, "SELECT indexed FROM urls")[0][0]
 
 
 def is_other_version(data: DataDirectory) -> bool:

@@ -241,11 +241,18 @@ def _links(report: CollectionReport, _: Translator) -> ReportSection:
         (_("URLs accessed (requested at least once)"), links.accessed),
         (_("Pages kept"), links.kept),
         (_("Pages indexed"), links.indexed),
-        (_("URLs that still wait"), links.pending),
+        (_("Pages not indexed: they say noindex"), links.noindex or None),
+        (_("Pages not indexed: taken down"), links.taken_down or None),
+        (_("Pages not indexed yet"), links.waiting or None),
+        (_("Pages in the index that are no longer kept"), links.unkept or None),
+        (_("Pages with more structured data than is kept of one page"), links.cut or None),
+        (_("URLs answered or refused, and not kept"), links.dropped),
+        (_("URLs in the queue"), links.pending),
         (_("URLs given up after failures"), links.failed),
         (_("URLs excluded by robots.txt"), links.excluded),
         (_("URLs beyond the depth limit"), links.too_deep),
         (_("URLs passed over by the order of discovery"), links.passed_over or None),
+        (_("URLs that an earlier run left in the queue"), links.aside or None),
     )
     rows = [(name, _.number(value)) for name, value in figures if value is not None]
     if report.statements is not None:
@@ -269,7 +276,7 @@ def _responses(report: CollectionReport, _: Translator) -> ReportSection:
         more = [(str(one.status), _.render(status_name(one.status)), _.number(one.count)) for one in report.unvisited]
         tables.append(
             ReportTable(
-                _("Refused by the form of the URL, without a visit"),
+                _("Refused without a visit"),
                 (_("Status code"), _("Meaning"), _("URLs")),
                 more,
                 text_columns=(0, 1),

@@ -21,7 +21,6 @@ from tarrafa.index import schema, shards
 from tarrafa.index.reader import IndexReader
 from tarrafa.report.schema import SearchTime, StoragePart
 from tarrafa.runtime.data_dir import DataDirectory
-from tarrafa.search.query_builder import filter_query
 from tarrafa.search.request import SearchRequest
 from tarrafa.search.searcher import Searcher
 
@@ -79,15 +78,6 @@ def _purpose(data: DataDirectory, path: Path) -> str:
         return "frontier" if path.name.startswith(data.frontier.name) else "other"
     folder = path.relative_to(data.root).parts[0]
     return folder if folder in PROJECTIONS else "other"
-
-
-def count_indexed(data: DataDirectory, collection: str) -> int | None:
-    """The number of indexed documents of a collection; None without an index."""
-    there = [part for part in shards.parts(data) if schema.exists(part)]
-    if not there:
-        return None
-    wanted = filter_query(schema.COLLECTION, collection)
-    return sum(IndexReader(part).snapshot().top_matches(wanted, 1).total for part in there)
 
 
 def search_times(data: DataDirectory, collection: str) -> list[SearchTime]:

@@ -22,6 +22,7 @@ from tarrafa.crawl.worker.http_exchange import user_agent
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import Address
 from tarrafa.graph.link_statistics import GraphStatistics
+from tarrafa.index.index_state import PagesByFate
 from tarrafa.parse.public_suffix import PublicSuffixes
 from tarrafa.report import local_measurements
 from tarrafa.report.comparison import compare_reports
@@ -89,7 +90,7 @@ def build_report(
         since=since,
         until=until,
         machines=list(machines) if machines is not None else [MachineUsage("", local_measurements.this_machine(data))],
-        search=local_measurements.search_times(data, name) if search and own.indexed else [],
+        search=local_measurements.search_times(data, name) if search and own.index else [],
         storage_by_machine=[MachineStorage(node, one.storage) for node, one in parts.items()] if remote.parts else [],
         missing=remote.missing,
     )
@@ -111,8 +112,8 @@ def _count(request: PartRequest, facts: ReportFrontierFacts, parts: dict[str, Re
     return CollectionReport(
         REPORT_FORMAT, name, facts.now, __version__, run=request.run, state=status.state if status is not None else "",
         reason=str(status.reason) if status is not None else "", order=settings.strategy.order, work=tables.work(),
-        links=_links(facts, tables, None if several_graphs else graph, whole.indexed), responses=responses,
-        unvisited=[] if request.is_limited or visits_elsewhere else _unvisited(facts, responses), types=types,
+        links=_links(facts, tables, None if several_graphs else graph, whole.index, request), responses=responses,
+        unvisited=[] if request.is_limited else _unvisited(facts), types=types,
         types_distinct=types_distinct, servers=tables.servers(), sizes=tables.sizes(), depths=tables.depths(),
         languages=tables.languages(), domains=tables.domains(settings), charsets=tables.charsets(),
         software=tables.software(), robots=tables.robots(), dead=_dead(graph),
@@ -172,17 +173,26 @@ def _archived_config(content: bytes) -> Collection | None:
 
 
 def _links(
-    facts: ReportFrontierFacts, tables: ReportTables, graph: GraphStatistics | None, indexed: int | None
+    facts: ReportFrontierFacts,
+    tables: ReportTables,
+    graph: GraphStatistics | None,
+    index: PagesByFate | None,
+    request: PartRequest,
 ) -> UrlCounts:
-    found = UrlCounts(
-        graph.urls if graph is not None else None, None, tables.accessed(), len(tables.documents), indexed
-    )
-    status = facts.status
+    kept, status = len(tables.documents), facts.status
+    found = UrlCounts(graph.urls if graph is not None else None, None, tables.accessed(), kept, cut=tables.cut())
+    if index is not None:
+        found = replace(found, indexed=index.indexed)
+    if index is not None and not request.is_limited:  # else the index has more than this report is about
+        missing = kept - index.indexed - index.noindex - index.taken_down
+        found = replace(
+            found, noindex=index.noindex, taken_down=index.taken_down, waiting=max(0, missing), unkept=max(0, -missing)
+        )
     if status is None:
         return found
     return replace(
-        found, discovered=status.known, pending=status.pending + status.handed_out, failed=status.failed,
-        excluded=status.excluded, too_deep=status.too_deep, passed_over=status.passed_over,
+        found, discovered=status.known, pending=status.queue, failed=status.failed, dropped=status.dropped,
+        excluded=status.excluded, too_deep=status.too_deep, passed_over=status.passed_over, aside=status.aside,
     )  # fmt: skip
 
 
@@ -196,15 +206,11 @@ def _visits_elsewhere(facts: ReportFrontierFacts, visits: VisitRows, request: Pa
     return max(0, facts.status.visits - read)
 
 
-def _unvisited(facts: ReportFrontierFacts, responses: list[ResponseStatusCount]) -> list[ResponseStatusCount]:
-    """URLs that the frontier has settled without a record in the archive. The frontier is asked first, so a visit made
-    meanwhile does not count here.
-    """
-    statuses = {int(code): count for code, count in (facts.status.statuses if facts.status is not None else {}).items()}
-    visited = {one.status: one.count for one in responses}
-    more = {code: count - visited.get(code, 0) for code, count in statuses.items()}
-    total = sum(count for count in more.values() if count > 0) or 1
-    return [ResponseStatusCount(code, count, count / total) for code, count in sorted(more.items()) if count > 0]
+def _unvisited(facts: ReportFrontierFacts) -> list[ResponseStatusCount]:
+    """URLs that the frontier has refused without a visit."""
+    refused = facts.status.refused if facts.status is not None else {}
+    counts, total = sorted((int(code), count) for code, count in refused.items()), sum(refused.values())
+    return [ResponseStatusCount(code, count, count / total) for code, count in counts]
 
 
 def _dead(graph: GraphStatistics | None) -> DeadLinks | None:

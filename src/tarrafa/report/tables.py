@@ -36,7 +36,7 @@ from tarrafa.report.schema import (
     SoftwareUse,
     Timeline,
 )
-from tarrafa.report.visit_rows import GRACE, KEPT, REQUESTED, LatestRedirect, Rows, VisitRows, count_names
+from tarrafa.report.visit_rows import CUT, GRACE, KEPT, REQUESTED, LatestRedirect, Rows, VisitRows, count_names
 
 PAUSE_S = 600.0  # a longer silence is a pause of the crawl
 PAUSES_LISTED = 10
@@ -97,6 +97,10 @@ class ReportTables:
         return np.array(
             [numbers.setdefault(self.site_of(host), len(numbers)) for host in self.visits.hosts], dtype=np.int64
         )
+
+    def cut(self) -> int:
+        """The documents with more structured data than is kept of one page."""
+        return int(((self.documents["flags"] & CUT) > 0).sum())
 
     def accessed(self) -> int:
         return len(np.unique(self.rows["url"][self.requested]))

@@ -38,7 +38,8 @@ NAME_CHARS_MAX = 100
 SMALL_MAX = (1 << 16) - 1
 RECORD_TYPES = WarcRecordType.metadata | WarcRecordType.resource
 
-KEPT, REQUESTED, GRACE, READ = 1, 2, 4, 8  # flags of a row; READ: the links of the page were counted
+# Flags of a row. READ: the links of the page were counted; CUT: not all of its structured data are kept.
+KEPT, REQUESTED, GRACE, READ, CUT = 1, 2, 4, 8, 16
 ROW = np.dtype([
     ("url", "u8"), ("at", "f8"), ("visit", "u4"), ("elapsed_s", "f4"), ("bytes", "u4"), ("host", "u4"),
     ("external", "u4"), ("status", "i2"), ("depth", "u2"), ("type", "u2"), ("language", "u2"), ("charset", "u2"),
@@ -107,6 +108,7 @@ class _Page(msgspec.Struct):
     language: str = ""
     charset: str = ""
     links: tuple[_Link, ...] = ()
+    cut_statements: bool = False
 
 
 class _VisitMetadata(msgspec.Struct):
@@ -260,7 +262,9 @@ class VisitReader:
             urls.discard(url)
             links, internal = len(urls), sum(one.startswith(origin) for one in urls)
         number = self._number
-        flags = KEPT * outcome.kept | REQUESTED * outcome.requested | GRACE * outcome.grace | READ * (page is not None)
+        flags = KEPT * outcome.kept | REQUESTED * outcome.requested | GRACE * outcome.grace
+        if page is not None:
+            flags |= READ | CUT * page.cut_statements
         return (
             key, outcome.at, seen.visit, outcome.elapsed_s, min(outcome.length, 0xFFFFFFFF), host,
             min(outcome.external, 0xFFFFFFFF), outcome.status, min(seen.depth, SMALL_MAX),

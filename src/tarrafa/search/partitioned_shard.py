@@ -80,6 +80,10 @@ class PartitionedShard:
         return sum(part.documents() for part in self._parts())
 
     @_retry_when_redivided
+    def count_urls(self) -> int:
+        return sum(part.count_urls() for part in self._parts())
+
+    @_retry_when_redivided
     def statistics(self, request: SearchRequest) -> ShardStatistics:
         return sum_statistics(part.statistics(request) for part in self._parts())
 

@@ -156,6 +156,9 @@ class RemoteShard:
     def documents(self) -> int:
         return self._ask(Shard.documents)
 
+    def count_urls(self) -> int:
+        return self._ask(Shard.count_urls)
+
     def statistics(self, request: SearchRequest) -> ShardStatistics:
         return self._ask(Shard.statistics, request)
 
@@ -284,7 +287,7 @@ class UnavailableShard:
     def _raise(self, *_: object, **__: object) -> NoReturn:
         raise ShardUnavailable(self._why)
 
-    documents = statistics = top_matches = show = find_urls = explain_score = complete = similar_words = (
+    documents = count_urls = statistics = top_matches = show = find_urls = explain_score = complete = similar_words = (
         expansion_terms
     ) = _raise
 

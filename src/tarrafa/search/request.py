@@ -187,7 +187,10 @@ class Shard(Protocol):
     def name(self) -> str: ...
 
     def documents(self) -> Count:
-        """The number of documents that can be found now."""
+        """The number of documents that can be found now: one for each URL in each collection."""
+
+    def count_urls(self) -> Count:
+        """The number of URLs that can be found now: each counts once, in however many collections it is."""
 
     def statistics(self, request: SearchRequest) -> ShardStatistics:
         """The statistics that must be summed over all shards so that they score as one index."""

@@ -104,15 +104,14 @@ class PageSiteRoutes:
             raise UnknownResource(message("Which site? The address needs ?name= with a domain or a host."))
         await self._open_graph()
         try:
-            found = await describe_site(self._data, name, collection, paging, self._address, sites=self._sites)
+            count_indexed = self._searcher.count_indexed
+            found = await describe_site(self._data, name, collection, paging, self._address, count_indexed, self._sites)
         except ConfigError:
             raise UnknownResource(
                 message(
                     "No URL of this site or host is known; the numbers of sites come with the next survey of the links."
                 )
             ) from None
-        indexed = await asyncio.to_thread(self._searcher.count_indexed, found.kind, found.name, collection)
-        found = replace(found, indexed=indexed)
         if is_local_request(request):
             return found
         states = [replace(state, worker="") for state in found.states]

@@ -116,7 +116,9 @@ class TriplesFollower:
             if record.visit <= visits.newest(name, key):
                 return
             outcome = record.outcome
-            visits.record(entry, key, (outcome.at, changed_at(outcome)) if meaning is IndexAction.WRITE else None)
+            is_there = meaning is IndexAction.WRITE
+            times = (outcome.at, changed_at(outcome)) if is_there else (None, None)
+            visits.record(entry, key, times, is_there=is_there)
         text = record.page.statements if record.page is not None else ""
         self._changed[key] = record.url
         self._texts[key, name] = text

@@ -102,9 +102,7 @@ def published_commit(data: DataDirectory) -> int:
 
 
 class TriplesStatus(msgspec.Struct, frozen=True):
-    """`pages`: those with statements; `full`: those with as many as are kept of one page, so that others may be left
-    out. `things`: entities; one on pages in several parts is counted in each.
-    """
+    """`pages`: those with statements. `things`: entities; one on pages in several parts is counted in each."""
 
     pages: int
     statements: int
@@ -112,7 +110,6 @@ class TriplesStatus(msgspec.Struct, frozen=True):
     things: int
     behind_bytes: int
     outdated: int = 0  # pages that have to be written again under a changed ontology
-    full: int = 0
 
 
 def triples_status(data: DataDirectory) -> TriplesStatus | None:
@@ -120,11 +117,12 @@ def triples_status(data: DataDirectory) -> TriplesStatus | None:
     there = [part for part in shards.parts(data) if storage.exists(part)]
     if not there:
         return None
-    sums = {"pages": 0, "statements": 0, "inferred": 0, "things": 0, "full": 0}
+    sums = {"pages": 0, "statements": 0, "inferred": 0, "things": 0}
     for part in there:
         with storage.database_file(part).reading() as connection:
             for name, value in rows(connection, "SELECT name, value FROM totals"):
-                sums[name] += value
+                if name in sums:  # an older store has one more
+                    sums[name] += value
     outdated = [part_progress(part).outdated for part in there]
     behind_bytes = max(0, behind(data) - sum(count > 0 for count in outdated))
     return TriplesStatus(**sums, behind_bytes=behind_bytes, outdated=sum(outdated))

@@ -78,7 +78,7 @@ CREATE TABLE together (                -- a property of things of a class
     class INTEGER, property INTEGER, pages INTEGER NOT NULL, uses INTEGER NOT NULL, PRIMARY KEY (class, property)
 ) WITHOUT ROWID;
 CREATE TABLE totals (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-INSERT INTO totals VALUES ('pages', 0), ('statements', 0), ('inferred', 0), ('things', 0), ('full', 0);
+INSERT INTO totals VALUES ('pages', 0), ('statements', 0), ('inferred', 0), ('things', 0);
 """
 )
 

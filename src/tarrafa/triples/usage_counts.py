@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import apsw
 import msgspec
 
-from tarrafa.parse.rdf.nquads import STATEMENTS_MAX
 from tarrafa.parse.rdf.prefixes import vocabulary_of
 from tarrafa.runtime.sqlite import rows
 
@@ -94,8 +93,7 @@ def apply_usage(connection: apsw.Connection, share: PageUsage, sign: int, alone:
     if sign < 0:
         connection.executemany("DELETE FROM counts WHERE kind = ? AND name = ? AND pages = 0", named)
         connection.executemany("DELETE FROM together WHERE class = ? AND property = ? AND pages = 0", together)
-    full = share.statements >= STATEMENTS_MAX
-    sums = {"pages": 1, "statements": share.statements, "inferred": share.inferred, "things": len(alone), "full": full}
+    sums = {"pages": 1, "statements": share.statements, "inferred": share.inferred, "things": len(alone)}
     connection.executemany(
         "INSERT INTO totals VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
         [(name, sign * number) for name, number in sums.items()],

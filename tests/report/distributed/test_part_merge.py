@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tarrafa.archive.warc_writer import WarcWriter
 from tarrafa.graph.link_statistics import GraphStatistics, LinkedUrl
 from tarrafa.i18n import translator
+from tarrafa.index.index_state import PagesByFate
 from tarrafa.model import CollectionNote, DeletedNote, HostNote, VisitRecord
 from tarrafa.report import visit_rows
 from tarrafa.report.distributed import part_wire
@@ -177,13 +178,15 @@ def test_storage_documents_and_statements_are_sums_and_so_is_of_the_graphs_what_
         return GraphStatistics(10, 20, 8, [(0, 3), (2, 1)], 1, wanted, *listed)
 
     storage = [StoragePart("archive", "data", 5), StoragePart("index", "index", 7)]
-    one = a_portion(tmp_path / "1", a_visit(f"{HOSTS[0]}/1"), storage=storage, indexed=3, statements=4)
+    one = a_portion(
+        tmp_path / "1", a_visit(f"{HOSTS[0]}/1"), storage=storage, index=PagesByFate(NAME, 3, 2, 1), statements=4
+    )
     one.graph = graph(2, 5)
-    two = a_portion(tmp_path / "2", a_visit(f"{HOSTS[2]}/1"), storage=storage, indexed=None, statements=6)
-    three = a_portion(tmp_path / "3", storage=[], indexed=1, graph=graph(3, 4))
+    two = a_portion(tmp_path / "2", a_visit(f"{HOSTS[2]}/1"), storage=storage, index=None, statements=6)
+    three = a_portion(tmp_path / "3", storage=[], index=PagesByFate(NAME, 1, cut=1), graph=graph(3, 4))
     found = merge_parts([carried(part) for part in (one, two, three)])
     assert found.storage == [StoragePart("archive", "data", 10), StoragePart("index", "index", 14)]
-    assert (found.indexed, found.statements) == (4, 10)
+    assert (found.index, found.statements) == (PagesByFate(NAME, 4, 2, 1, 1), 10)
     assert found.graph is not None
     assert (found.graph.dead_urls, found.graph.dead_links, found.graph.links_followed) == (2, 5, 16)
     assert found.graph.in_links == [(0, 6), (2, 2)]

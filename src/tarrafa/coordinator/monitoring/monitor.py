@@ -4,6 +4,7 @@ Reads only; nothing here changes a collection.
 """
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -33,10 +34,13 @@ from tarrafa.coordinator.schedule.schedule_executor import ScheduleExecutor
 from tarrafa.coordinator.states import ScheduleStatus
 from tarrafa.coordinator.store import CollectionRun, CollectionSample, CoordinatorStore
 from tarrafa.crawl.supervisor.completion import expected_pages, has_failed, time_left_s
-from tarrafa.errors import Unreachable
+from tarrafa.errors import DataError, Unreachable
 from tarrafa.frontier.messages import CollectionStatus, FrontierOverview
 from tarrafa.i18n import Message
+from tarrafa.index.follower import IndexStatus, index_status
+from tarrafa.index.kept_pages import KeptPages, count_kept_pages
 from tarrafa.parse.url import host_name
+from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.heartbeat import VisitSample
 
 VERSIONS_MAX = 200
@@ -119,6 +123,28 @@ def _put(kept: deque[VisitSample], seen: VisitSample) -> None:
     kept.append(seen)
 
 
+class SearchablePages:
+    """Which pages of each collection this machine's index has, as of the last refresh."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data = data
+        self._index: IndexStatus | None = None
+        self._elsewhere: dict[str, int] = {}  # pages in archives of other machines, when this index last had read all
+
+    async def refresh(self, overview: FrontierOverview) -> None:
+        """Read the index; the overview is older, so that all its pages are archived by now."""
+        with contextlib.suppress(DataError):  # it is being rebuilt, or of another version
+            self._index = await asyncio.to_thread(index_status, self._data)
+        if self._index is not None and not self._index.behind_bytes:
+            found = [count_kept_pages(one.name, one.fetched, self._index) for one in overview.collections]
+            self._elsewhere = {one.collection: one.elsewhere for one in found}
+
+    def of(self, name: str, kept: int) -> KeptPages | None:
+        if self._index is None:
+            return None
+        return count_kept_pages(name, kept, self._index, self._elsewhere.get(name, 0))
+
+
 class CollectionDetail(msgspec.Struct, frozen=True):
     """A collection with what its workers see: the newest pages, failures with samples, slow hosts."""
 
@@ -155,6 +181,7 @@ class Monitor:
     ) -> None:
         self.overview, self.timeseries = overview, timeseries
         self.recent_visits, self.utilization = RecentVisits(), UtilizationLog(store)
+        self.searchable_pages = SearchablePages(store.data)
         self._clock, self._definitions, self._nodes = clock, definitions, nodes
         self._store, self._runs, self._schedule, self._problems = store, runs, schedule, problems
 
@@ -191,9 +218,10 @@ class Monitor:
             schedule, next_run = ScheduleStatus.HELD, None
         return CollectionSnapshot(
             status.name, status.state, status.reason, states.allowed_actions(status.state, schedule), status, sample,
-            count_statuses(status.statuses), expected_pages(status), time_left_s(status, sample.pages_per_s),
-            self._runs.last(status.name), next_run, self._problems.of(status.name),
-            standstill if status.state == "running" else None, has_failed(status),
+            count_statuses(status.statuses, status.refused), expected_pages(status),
+            time_left_s(status, sample.pages_per_s), self._runs.last(status.name), next_run,
+            self._problems.of(status.name), standstill if status.state == "running" else None, has_failed(status),
+            self.searchable_pages.of(status.name, status.fetched),
         )  # fmt: skip
 
     def detail(self, one: CollectionSnapshot) -> CollectionDetail:

@@ -12,6 +12,7 @@ from tarrafa.coordinator.store import CollectionRun, CollectionSample
 from tarrafa.errors import NotFound
 from tarrafa.frontier.messages import CollectionStatus, WorkerLeaseStatus
 from tarrafa.i18n import Message, joined, message
+from tarrafa.index.kept_pages import KeptPages
 
 ALERT_FOR_S = 15.0  # the death of a process is shown in red, also after its restart
 DEATH_SHOWN_FOR_S = 60.0  # the cause of the death is shown
@@ -19,9 +20,12 @@ FOLLOWERS = frozenset({"graph", "index", "triples"})
 
 
 class VisitStatusCount(msgspec.Struct, frozen=True):
+    """Visits that ended with a status, and their share of all visits; and URLs that got it without a visit."""
+
     status: int
     count: int
     share: float
+    refused: int = 0
 
 
 class CollectionSnapshot(msgspec.Struct, frozen=True):
@@ -39,6 +43,7 @@ class CollectionSnapshot(msgspec.Struct, frozen=True):
     notes: list[str] = []  # problems, such as notices that cannot be delivered
     standstill: Message | None = None  # why no worker works for it, though it runs
     has_failed: bool = False  # its last run is over, and got no page
+    pages: KeptPages | None = None  # which of them can be searched here; None: there is no index
 
 
 class ProcessTotals(msgspec.Struct, frozen=True):
@@ -105,11 +110,14 @@ class SystemSnapshot(msgspec.Struct, frozen=True):
         raise NotFound(message("{name}: there is no node of that name", name=name[:80]))
 
 
-def count_statuses(statuses: dict[str, int]) -> list[VisitStatusCount]:
+def count_statuses(statuses: dict[str, int], refused: dict[str, int]) -> list[VisitStatusCount]:
     """The most frequent first."""
-    whole = sum(statuses.values()) or 1
-    rows = [VisitStatusCount(int(status), count, count / whole) for status, count in statuses.items()]
-    return sorted(rows, key=lambda row: (-row.count, row.status))
+    visits = {status: count - refused.get(status, 0) for status, count in statuses.items()}
+    whole = sum(visits.values()) or 1
+    rows = [
+        VisitStatusCount(int(status), count, count / whole, refused.get(status, 0)) for status, count in visits.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.count, -row.refused, row.status))
 
 
 def node_snapshot(node: NodeState, now: float) -> NodeSnapshot:

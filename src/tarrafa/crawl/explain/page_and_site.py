@@ -11,6 +11,7 @@ import asyncio
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
@@ -38,6 +39,9 @@ ROBOTS_CHARS_SHOWN = 20_000
 URL_CHARS_MAX = 200  # of a URL quoted in a message
 TEXT_CHARS_MAX = 1_000_000  # of a text whose words are counted
 WORD_CHARS_MAX = 64
+COLLECTIONS_COUNTED = 20  # of those that know a site
+
+CountIndexed = Callable[[str, str, str], int | None]  # "site" or "host", its name, and a collection
 
 _words = re.compile(r"[^\W_]+").findall
 
@@ -115,9 +119,20 @@ class UrlStatusCount(msgspec.Struct, frozen=True):
     urls: int
 
 
+class SiteCollectionCounts(msgspec.Struct, frozen=True):
+    """A site or host in one collection."""
+
+    collection: str
+    known: int
+    visited: int
+    fetched: int  # answered with 200 (or 304) at their newest visit: pages, sitemaps and feeds
+    indexed: int | None  # pages that can be searched; of a host: on all its ports. None: unknown
+
+
 class SiteDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
-    """A site or a host (`kind`), as the collection that knows most about it does. `as_of` is the time of its
-    numbers."""
+    """A site or a host (`kind`). All numbers are those of one collection, the one that knows most about it, unless
+    another is named; `by_collection` has those of the others, too. `as_of` is the time of the numbers, except
+    `indexed`, which is of now."""
 
     name: str
     kind: str
@@ -140,6 +155,7 @@ class SiteDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoi
     outgoing: list[LinkedSite]
     out_total: int
     frontier: str
+    by_collection: list[SiteCollectionCounts] = []  # those that know most about it first
 
 
 class _UrlInFrontier(msgspec.Struct, frozen=True):
@@ -279,10 +295,10 @@ async def describe_site(
     collection: str | None = None,
     paging: SitePaging | None = None,
     address: Address | None = None,
-    indexed: int | None = None,
+    count_indexed: CountIndexed = lambda kind, name, collection: None,
     sites: SiteReader | None = None,
 ) -> SiteDetails:
-    """Everything about a site (`usp.br`) or a host (`www.usp.br`, `https://www.usp.br`); `indexed` is passed on."""
+    """Everything about a site (`usp.br`) or a host (`www.usp.br`, `https://www.usp.br`)."""
     paging = paging or SitePaging()
     found = await asyncio.to_thread(_surroundings, data, sites or SiteReader(data), name, collection, paging)
     if found is None:
@@ -293,14 +309,30 @@ async def describe_site(
     statuses = [
         UrlStatusCount(int(status), status_meaning(int(status)), urls) for status, urls in found.statuses.items()
     ]
+    counts = await asyncio.to_thread(_count_by_collection, found, count_indexed)
+    indexed = next((one.indexed for one in counts if one.collection == found.collection), None)
+    names = [one.collection for one in found.collections]
     return SiteDetails(
-        found.name, found.kind, found.site, found.collection, found.collections, found.as_of, found.known,
+        found.name, found.kind, found.site, found.collection, names, found.as_of, found.known,
         found.visited, found.fetched, indexed, found.rank,
         sorted(statuses, key=lambda one: (-one.urls, one.status)),
         found.visited - found.fetched - sum(one.urls for one in statuses if one.status in REDIRECTS),
         found.hosts, found.hosts_total, states,
-        found.incoming, found.in_total, found.outgoing, found.out_total, frontier_error,
+        found.incoming, found.in_total, found.outgoing, found.out_total, frontier_error, counts,
     )  # fmt: skip
+
+
+def _count_by_collection(found: SiteLinkSummary, count_indexed: CountIndexed) -> list[SiteCollectionCounts]:
+    """The collections that know most of the site, and always the one that the other numbers are of."""
+    shown = found.collections[:COLLECTIONS_COUNTED]
+    shown += [one for one in found.collections[COLLECTIONS_COUNTED:] if one.collection == found.collection]
+    name = _host_name(found.name)
+    return [
+        SiteCollectionCounts(
+            one.collection, one.known, one.visited, one.fetched, count_indexed(found.kind, name, one.collection)
+        )
+        for one in shown
+    ]
 
 
 def _surroundings(

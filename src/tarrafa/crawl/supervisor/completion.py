@@ -97,7 +97,7 @@ def is_exhausted(status: CollectionStatus) -> bool:
 
 def _is_page_limit_reached(status: CollectionStatus) -> bool:
     """Whether this run has fetched its maximum of pages; pages of earlier runs do not count."""
-    return status.pages_max is not None and status.fetched - status.earlier >= status.pages_max
+    return status.pages_max is not None and status.kept_by_run >= status.pages_max
 
 
 def _is_request_limit_reached(status: CollectionStatus) -> bool:
@@ -143,8 +143,8 @@ def finish_reason(status: CollectionStatus) -> Message:
 
 def expected_pages(status: CollectionStatus) -> int:
     """Number of pages that this run will have kept if nothing more is discovered."""
-    visited, kept = max(1, status.visits), status.fetched - status.earlier
-    total = kept + round((status.pending + status.handed_out) * status.fetched / visited)
+    visited, kept = max(1, status.visits), status.kept_by_run
+    total = kept + round(status.queue * status.fetched / visited)
     return min(total, status.pages_max) if status.pages_max is not None else total
 
 
@@ -152,7 +152,7 @@ def time_left_s(status: CollectionStatus, pages_per_s: float) -> float | None:
     """Seconds until the end at that speed, 0 when the end is near; None: the end is unknown, or there is none."""
     if status.keeps_fresh:
         return None
-    left = expected_pages(status) - (status.fetched - status.earlier)
+    left = expected_pages(status) - status.kept_by_run
     if left <= 0 and not (status.pending or status.handed_out):
         return 0.0
     return max(0, left) / pages_per_s if pages_per_s > 0 else None

@@ -131,7 +131,7 @@ class Retries:
                 continue
             self._db.update_url((host, number, url), "state = 0")
             if not visited or (known.run > 1 and visited < known.run_progress.started):
-                self._counters.add(number, f"status:{status}", -1)
+                self._counters.add_refused(number, status, -1)
             keys.append((host, number, url))
         self._requeue(known, keys, UrlState.DROPPED)
 

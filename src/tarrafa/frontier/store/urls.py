@@ -152,7 +152,7 @@ class FrontierUrls:
             return UrlState.TOO_DEEP, 0
         if not status:
             return UrlState.PENDING, 0
-        self._counters.add(known.row.id, f"status:{status}")
+        self._counters.add_refused(known.row.id, status)
         return UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED, status
 
     def _cached_closed_status(self, known: LoadedCollection, host: HostId, batch: _Discovery) -> int:

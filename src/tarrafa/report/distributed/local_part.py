@@ -17,6 +17,8 @@ from msgspec import Meta
 from tarrafa.archive.warc_reader import durable_lengths
 from tarrafa.errors import DataError
 from tarrafa.graph.link_statistics import GraphStatistics, graph_statistics
+from tarrafa.index.follower import index_status
+from tarrafa.index.index_state import PagesByFate
 from tarrafa.report import local_measurements
 from tarrafa.report.schema import MissingNode, StoragePart
 from tarrafa.report.visit_rows import VisitReader, VisitRows
@@ -43,11 +45,13 @@ class PartRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(slots=True)
 class ReportPart:
-    """The counts of one machine. `storage`, `statements`: of all collections together."""
+    """The counts of one machine. `index`: the pages of the collection in its index, and those it leaves out; None:
+    there is no index. `storage`, `statements`: of all collections together.
+    """
 
     visits: VisitRows
     storage: list[StoragePart] = field(default_factory=list)
-    indexed: int | None = None
+    index: PagesByFate | None = None
     statements: int | None = None
     graph: GraphStatistics | None = None
 
@@ -89,7 +93,8 @@ def gather_local_part(
     visits, triples = reader.read(data.archive, add_progress), triples_status(data)
     part = ReportPart(visits, statements=triples.statements if triples is not None else None)
     with contextlib.suppress(DataError):
-        part.indexed = local_measurements.count_indexed(data, request.name)
+        index = index_status(data)
+        part.index = index.of(request.name) if index is not None else None
     with contextlib.suppress(DataError):
         part.graph = graph_statistics(data, request.name)
     part.storage = local_measurements.storage_sizes(data)  # at last: reading a store may add files beside it

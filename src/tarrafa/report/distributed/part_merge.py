@@ -14,9 +14,11 @@ from itertools import chain
 from operator import add
 
 import numpy as np
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from tarrafa.graph.link_statistics import GraphStatistics, LinkedUrl
+from tarrafa.index.index_state import PagesByFate
 from tarrafa.report.distributed.local_part import ReportPart
 from tarrafa.report.schema import StoragePart
 from tarrafa.report.visit_rows import NAME_TABLES, Rows, RowStore, VisitRows, keep_latest, keep_newest
@@ -31,7 +33,7 @@ def merge_parts(parts: Sequence[ReportPart]) -> ReportPart:
     return ReportPart(
         _merge_visits([part.visits for part in parts]),
         _merge_storage([part.storage for part in parts]),
-        _sum(part.indexed for part in parts),
+        _merge_indexes([part.index for part in parts if part.index is not None]),
         _sum(part.statements for part in parts),
         _merge_graphs([part.graph for part in parts if part.graph is not None]),
     )
@@ -40,6 +42,13 @@ def merge_parts(parts: Sequence[ReportPart]) -> ReportPart:
 def _sum(counts: Iterable[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
+
+
+def _merge_indexes(parts: Sequence[PagesByFate]) -> PagesByFate | None:
+    if not parts:
+        return None
+    counts = zip(*(astuple(part)[1:] for part in parts), strict=True)
+    return PagesByFate(parts[0].collection, *map(sum, counts))
 
 
 def _merge_visits(parts: Sequence[VisitRows]) -> VisitRows:

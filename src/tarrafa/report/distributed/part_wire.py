@@ -23,6 +23,7 @@ from msgspec import Meta
 
 from tarrafa.fetch.node_client import wire_version
 from tarrafa.graph.link_statistics import GraphStatistics
+from tarrafa.index.index_state import PagesByFate
 from tarrafa.report.distributed.local_part import PartRequest, ReportPart
 from tarrafa.report.schema import StoragePart
 from tarrafa.report.visit_rows import (
@@ -53,7 +54,7 @@ PARTS_AT_ONCE = 8  # parts of several machines are held at once
 MOMENT_MAX, ELAPSED_MAX = 1e11, 1e7  # seconds: the year 5138; four months
 LEVEL = 1  # of zstandard: 3 saves 3 % of the bytes, and takes half as long again
 HOST_KEY = r"^[a-z]+://[^\s/]+:\d+$"
-FLAGS = 16
+FLAGS = 32
 
 HostKey = Annotated[str, Meta(pattern=HOST_KEY, max_length=TEXT_CHARS_MAX)]
 Short = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
@@ -135,7 +136,7 @@ class PartEnd(PartMessage, frozen=True):
     deletions: CollectionTimes
     moved_whole: bool
     storage: Annotated[list[tuple[PartName, Kind, Count]], Meta(max_length=20)]
-    indexed: Count | None
+    index: PagesByFate | None
     statements: Count | None
     graph: GraphStatistics | None
 
@@ -204,7 +205,7 @@ def _part_end(part: ReportPart) -> PartEnd:
         config if len(config) <= CONFIG_BYTES_MAX else b"", _newest(visits.names),
         sorted(visits.runs.items())[-RUNS_MAX:], _newest(visits.deletions), visits.moved_whole,
         [(one.name, one.kind, one.bytes) for one in part.storage],  # type: ignore[misc]
-        part.indexed, part.statements, part.graph,
+        part.index, part.statements, part.graph,
     )  # fmt: skip
 
 
@@ -342,7 +343,7 @@ class PartReader:
         visits.config, visits.deleted = (rest.revision, rest.config), -inf if rest.deleted is None else rest.deleted
         visits.names, visits.runs, visits.deletions = dict(rest.names), dict(rest.runs), dict(rest.deletions)
         storage = [StoragePart(*part) for part in rest.storage]
-        self.part = ReportPart(visits, storage, rest.indexed, rest.statements, rest.graph)
+        self.part = ReportPart(visits, storage, rest.index, rest.statements, rest.graph)
 
 
 def _require(fits: bool, what: str) -> None:

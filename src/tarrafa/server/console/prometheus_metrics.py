@@ -51,12 +51,18 @@ def _collections(collections: list[CollectionSnapshot]) -> Iterator[Metric]:
         yield family
     by_status = CounterMetricFamily("tarrafa_responses", "Visits by status; negative ones are ours.",
                                     labels=["collection", "status"])  # fmt: skip
-    urls = GaugeMetricFamily("tarrafa_urls", "Known URLs by what became of them.", labels=["collection", "state"])
+    refused = GaugeMetricFamily("tarrafa_refused_urls", "URLs refused without a visit, by status.",
+                                labels=["collection", "status"])  # fmt: skip
+    urls = GaugeMetricFamily("tarrafa_urls", "Known URLs by what became of them; one that is to be visited again is "
+                             "pending.", labels=["collection", "state"])  # fmt: skip
     hosts = GaugeMetricFamily("tarrafa_hosts", "Hosts with work, by what they do.", labels=["collection", "state"])
     state = GaugeMetricFamily(
         "tarrafa_collection_state", "1 for the state that it is in.", labels=["collection", "state"]
     )
     pages = GaugeMetricFamily("tarrafa_pages", "Pages kept.", labels=COLLECTION)
+    searchable = GaugeMetricFamily("tarrafa_searchable_pages", "Pages in the index of this machine.", labels=COLLECTION)
+    unsearchable = GaugeMetricFamily("tarrafa_unsearchable_pages", "Pages kept and not in the index here, by reason.",
+                                     labels=["collection", "reason"])  # fmt: skip
     fresh = GaugeMetricFamily("tarrafa_fresh_ratio", "Estimated share of pages that are as we have them.",
                               labels=COLLECTION)  # fmt: skip
     for one in collections:
@@ -66,16 +72,21 @@ def _collections(collections: list[CollectionSnapshot]) -> Iterator[Metric]:
             fresh.add_metric([one.name], sample.fresh)
         for counted in one.statuses:
             by_status.add_metric([one.name, str(counted.status)], counted.count)
-        known = {"fetched": status.fetched, "pending": status.pending, "handed_out": status.handed_out,
+            refused.add_metric([one.name, str(counted.status)], counted.refused)
+        if one.pages is not None:
+            searchable.add_metric([one.name], one.pages.searchable)
+            for reason in ("noindex", "taken_down", "waiting", "elsewhere"):
+                unsearchable.add_metric([one.name, reason], getattr(one.pages, reason))
+        known = {"fetched": status.fetched - status.again, "pending": status.pending, "handed_out": status.handed_out,
                  "failed": status.failed, "dropped": status.dropped, "excluded": status.excluded,
-                 "too_deep": status.too_deep, "passed_over": status.passed_over}  # fmt: skip
+                 "too_deep": status.too_deep, "passed_over": status.passed_over, "aside": status.aside}  # fmt: skip
         for name, count in known.items():
             urls.add_metric([one.name, name], count)
         for name, count in (("active", sample.active), ("waiting", sample.waiting), ("backed_off", sample.backed_off)):
             hosts.add_metric([one.name, name], count)
         for name in COLLECTION_STATES:
             state.add_metric([one.name, name], float(one.state == name))
-    yield from (by_status, urls, hosts, state, pages, fresh)
+    yield from (by_status, refused, urls, hosts, state, pages, searchable, unsearchable, fresh)
 
 
 def _nodes(nodes: list[NodeSnapshot]) -> Iterator[Metric]:

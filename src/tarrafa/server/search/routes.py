@@ -73,7 +73,7 @@ class SearchRoutes:
     def search(self, request: Request) -> Response:
         params, page = SearchParams.from_query(request.query_params), page_number_param(request.query_params, "page")
         if params.is_empty:
-            return self._responses.html(request, "home.html", documents=self._documents())
+            return self._responses.html(request, "home.html", urls=self._count_urls())
         offset = (page - 1) * PER_PAGE
         result = self._search(params, PER_PAGE, offset, people=request.method == "GET")
         _ = self._responses.translator(request)
@@ -155,9 +155,9 @@ class SearchRoutes:
     def _today(self) -> date:
         return datetime.fromtimestamp(self._now(), UTC).date()
 
-    def _documents(self) -> int:
+    def _count_urls(self) -> int:
         try:
-            return self._searcher.documents
+            return self._searcher.count_urls()
         except (DataError, ShardUnavailable):
             return 0
 

@@ -22,7 +22,7 @@ from tarrafa.model import HostId
 SUMMED_FIELDS = (
     "known", "fetched", "pending", "failed", "hosts", "pages_per_s", "handed_out", "dropped", "excluded", "too_deep",
     "visits", "requests", "bytes", "revisits", "changes", "passed_over", "table", "sites_chosen",
-    "earlier", "requests_before", "visits_before", "aside",
+    "earlier", "requests_before", "visits_before", "aside", "again",
 )  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def _sum_statuses(one: CollectionStatus, other: CollectionStatus) -> CollectionS
     for name in ("to_sweep", "sweeping"):
         numbers[name] = getattr(one, name) or getattr(other, name)
     numbers["ended"] = max(one.ended, other.ended)
-    for name in ("statuses", "types"):
+    for name in ("statuses", "refused", "types"):
         both = defaultdict(int, getattr(one, name))
         for key, value in getattr(other, name).items():
             both[key] += value
