@@ -166,6 +166,20 @@ async def test_a_client_that_sends_all_before_it_reads_gets_its_refusal(server):
         writer.close()
 
 
+@pytest.mark.parametrize("length", [b"Content-Length: 33554432", b"Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("connection", [b"close", b"keep-alive"])
+async def test_a_refused_upload_is_taken_to_its_end_and_not_reset(server, length, connection):
+    reader, writer = await server.connect()
+    head = [b"POST /healthz HTTP/1.1", b"Host: a", b"Connection: " + connection, length, b"", b""]
+    body = b"10000\r\n" + b"x" * (64 << 10) + b"\r\n" if b"chunked" in length else b"x" * (64 << 10)
+    writer.write(b"\r\n".join(head))
+    for _ in range(512):
+        writer.write(body)
+        await writer.drain()  # raises if the server has reset the connection
+    assert (await reader.read()).startswith(b"HTTP/1.1 405 ")
+    writer.close()
+
+
 async def test_a_client_that_sends_without_end_after_its_refusal_is_cut_off(server, monkeypatch):
     monkeypatch.setattr(connection_limits, "DISCARD_S_MAX", 0.2)
     reader, writer = await server.connect()

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.errors import ConfigError
-from tarrafa.frontier.store import revisits
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.policy import (
     EXPLORE_EVERY,
@@ -20,13 +19,14 @@ from tarrafa.revisit.policy import (
     UniformPolicy,
     shelf_of,
 )
-from tarrafa.simulate import plan_execution, policy_controllers, web_model
+from tarrafa.simulate import plan_execution, web_model
 from tarrafa.simulate.change_process import ChangeProcess, ChangeTimes, Floats
 from tarrafa.simulate.engine import LearnedKnowledge, SimulationResult, TrueKnowledge, run
 from tarrafa.simulate.freshness_metrics import VisitLog, count_violations, freshness_bounds
 from tarrafa.simulate.policy_controllers import POLICY_NAMES, PolicyTurn, SimulationSettings, make_controller
-from tarrafa.simulate.scheduler import BUCKET_MIN, BUCKET_S, BudgetBucket, CachedPolicy
+from tarrafa.simulate.scheduler import CachedPolicy, SleepingServers
 from tarrafa.simulate.web_model import SimulatedCrawler, SimulatedDocument, SimulatedServer
+from tarrafa.simulate.workload import uniform_rates
 
 FIXED = [name for name in POLICY_NAMES if name not in ("psp", "mp2", "m-wolf")]
 MIXED = [0.02, 0.1, 0.5, 2.0, 8.0, 40.0]  # changes a day
@@ -62,13 +62,12 @@ def documents(count: int, servers: int) -> list[SimulatedDocument]:
 class Given:
     """A plan that stands, until T."""
 
-    explores = False
-    is_metered = False
+    explores = is_metered = visits_ahead = False
 
     def __init__(self, plan: list[tuple[float, int]], end_s: float) -> None:
         self.turn = PolicyTurn(PlannedPolicy(1, end_s), plan, end_s)
 
-    def renew(self, now_s, pages, revisits):
+    def renew(self, now_s, pages):
         return self.turn if now_s == 0 else replace(self.turn, policy=PlannedPolicy(2, 2 * self.turn.again_s), plan=[])
 
 
@@ -108,7 +107,7 @@ def test_a_plan_is_walked_through_as_the_classic_queue_does(policy):
     servers, download_s = [SimulatedServer(90.0, 1e5, "start")] * 7, 0.1
     web = web_model.make_web_model([SimulatedCrawler()] * 2, servers, pages, DAY_S, seed=1)
     how = SimulationSettings(policy, budget=5000, learn=False, start="fresh")
-    turn = make_controller(web, how).renew(0.0, run_knowledge(web), 0)
+    turn = make_controller(web, how).renew(0.0, run_knowledge(web))
     assert turn.plan is not None
     plan = sorted(turn.plan, key=lambda visit: (pages[visit[1]].server, visit[0]))
     offsets = np.searchsorted([pages[document].server for _, document in plan], np.arange(8))
@@ -206,11 +205,16 @@ def test_the_check_of_politeness_is_not_blind():
 @pytest.mark.parametrize("start", ["sweep", "fresh"])
 def test_what_happened_agrees_with_what_was_expected(policy, start):
     how = SimulationSettings(policy, budget=1200, start=start, statistic_s=DAY_S)
-    done = predict_crawl(documents(120, 5), 5, 60.0, 10, how, dated=range(3), seed=5).summary
-    assert done.freshness == pytest.approx(done.expected_freshness, abs=0.015)
-    assert done.age_s == pytest.approx(done.expected_age_s, rel=0.1)
-    for interval in done.intervals:
-        assert interval.freshness == pytest.approx(interval.expected_freshness, abs=0.07)
+    ages = []  # of one run the age varies by a tenth: it is that of a few pages that are hardly ever visited
+    for seed in range(8):
+        done = predict_crawl(documents(120, 5), 5, 60.0, 10, how, dated=range(3), seed=seed).summary
+        assert done.freshness == pytest.approx(done.expected_freshness, abs=0.015)
+        for interval in done.intervals:
+            assert interval.freshness == pytest.approx(interval.expected_freshness, abs=0.07)
+        assert done.expected_age_s is not None
+        ages.append((done.age_s, done.expected_age_s))
+    found, expected = np.mean(ages, axis=0)
+    assert found == pytest.approx(expected, rel=0.08)
 
 
 def test_expected_freshness_and_age_are_the_textbook_ones():
@@ -340,6 +344,27 @@ def test_index_comes_close_to_what_no_policy_can_beat():
     assert 0.999 < (1 - found) / least.wp < 1.02
 
 
+@pytest.mark.parametrize("pages", [50, 105, 200, 500])
+@pytest.mark.parametrize("visits_per_page", [0.5, 1.0])
+def test_index_spends_all_of_a_small_budget_and_comes_as_close_to_the_bound(pages, visits_per_page):
+    """All pages begin together, so that those of one class are due together."""
+    servers, budget, days = pages // 50, visits_per_page * pages, 40
+    rates = [float(rate) / 24 for rate in uniform_rates(pages)]  # 0.01 to 1 change a day
+    web = web_model.make_web_model(
+        [SimulatedCrawler()] * servers,
+        [SimulatedServer(5.0)] * servers,
+        [SimulatedDocument(number % servers, rate) for number, rate in enumerate(rates)],
+        days * DAY_S,
+        seed=4,
+    )
+    done = run(web, SimulationSettings("index", budget, learn=False, start="fresh", from_s=days / 2 * DAY_S))
+    bound, fresh = freshness_bounds(web, budget).wp, done.summary.expected_freshness
+    assert bound is not None
+    assert fresh is not None
+    assert len(done.log.documents) == pytest.approx(budget * days, rel=0.005, abs=3)
+    assert 0.999 < (1 - fresh) / bound < 1.003
+
+
 def test_the_means_of_a_run_leave_its_beginning_out():
     web = web_model.make_web_model(
         [SimulatedCrawler()], [SimulatedServer(100.0)], [SimulatedDocument(0, 0.0)] * 3, 400.0, seed=1
@@ -412,22 +437,18 @@ def test_due_moments_move_with_the_key_alone(policy):
             assert quick.due(shelf, key) == policy.due(shelf, key)
 
 
-def test_tokens_drop_in_evenly_and_few_are_kept():
-    bucket = BudgetBucket(1 / 60)
-    assert bucket.next_s(0.0) == pytest.approx(60.0)
-    assert bucket.next_s(60.0) == 60.0
-    bucket.take()
-    assert bucket.next_s(90.0) == pytest.approx(120.0)
-    for _ in range(round(BUCKET_S / 60)):
-        assert bucket.next_s(1e9) == 1e9
-        bucket.take()
-    assert bucket.next_s(1e9) == pytest.approx(1e9 + 60.0)
-
-
-def test_budget_and_price_are_steered_by_the_live_frontiers_numbers():
-    assert (BUCKET_S, BUCKET_MIN) == (revisits.BURST_S, 2.0)
-    for name in ("EXPERIENCE_MIN", "SPENT_GOAL", "FACTOR_STEP", "FACTOR_MIN", "FACTOR_MAX"):
-        assert getattr(policy_controllers, name) == getattr(revisits, name)
+def test_the_server_that_has_a_due_document_first_is_visited_ahead_if_it_may():
+    sleeping = SleepingServers(3)
+    for server, wake_s in ((0, 30.0), (1, 10.0), (2, math.inf)):
+        sleeping.put(server, wake_s)
+    assert sleeping.first(lambda server: True) == 1
+    assert sleeping.first(lambda server: server != 1) == 0
+    for wake_s in range(50):
+        sleeping.put(1, 100.0 + wake_s)
+    assert sleeping.first(lambda server: True) == 0
+    sleeping.put(0, math.inf)
+    assert sleeping.first(lambda server: True) == 1
+    assert sleeping.first(lambda server: server == 2) is None
 
 
 @pytest.mark.parametrize(

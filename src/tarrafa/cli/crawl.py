@@ -76,6 +76,7 @@ from tarrafa.runtime.token import load_token
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 WATCH_EVERY_S = 0.5
 FINISH_EVERY_S = 2.0  # how often workers look whether a collection on PostgreSQL is finished
+SECOND_INTERRUPT_S = 0.2  # after the first
 RATE_SAMPLE_S = 1.0  # pages per second are measured between two looks at a frontier that no process keeps open
 START_TIMEOUT_S = 10.0  # the process that owns the directory may still be starting
 UNFINISHED_STATES = ("running", "paused")  # a paused collection may be resumed
@@ -332,13 +333,17 @@ async def frontier_time(address: Address | None) -> float:
 
 def run_until_interrupted(main: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
     """Run; the exit status. Ctrl-C and SIGTERM cancel the task, so that all leases are returned before the process
-    ends."""
+    ends; a second one cancels that, too."""
 
     async def whole() -> int:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
+
+        def interrupt() -> None:  # a second cancellation before the task has seen the first would be lost
+            loop.call_later(SECOND_INTERRUPT_S if task.cancelling() else 0.0, task.cancel)
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, task.cancel)
+            loop.add_signal_handler(number, interrupt)
         try:
             return await main() or 0
         except asyncio.CancelledError:

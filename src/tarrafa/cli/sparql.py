@@ -14,6 +14,7 @@ from tarrafa.errors import ConfigError, QueryError
 from tarrafa.index.shards import parts
 from tarrafa.parse.rdf.prefixes import shorten_iri
 from tarrafa.runtime.terminal import print_line, print_note
+from tarrafa.search.searcher import Searcher
 from tarrafa.triples.snapshots import newest_number
 from tarrafa.triples.sparql_pool import RESULTS_MAX, TIME_MAX_S, SparqlLimits, ask_sparql
 from tarrafa.triples.sparql_process import SparqlRequest
@@ -57,13 +58,16 @@ def sparql(
     wanted = "json" if as_json else form
     solutions_as, graph_as = ("json", "ttl") if wanted == "table" else formats_for(wanted)
     request = SparqlRequest(text, solutions_as, graph_as, limit, part=part)
-    answer = ask_sparql(directory, request, SparqlLimits(time_s=time_limit, results=limit))
+    limits = SparqlLimits(time_s=time_limit, results=limit)
+    answer = ask_sparql(directory, request, limits, lambda text: Searcher.open(directory).matching_pages(text))
     if wanted == "table" and answer.form == "json":
         _print_table(json.loads(answer.body))
     else:
         print_document(answer.body, can_escape=answer.form in ESCAPABLE)
     if not any(map(newest_number, parts(directory))):
         print_note("no page with structured data has been crawled yet")
+    if answer.matches_max:
+        print_note(f"only the first {answer.matches_max:,} pages of tarrafa:matches; more pages match")
     if answer.is_cut:
         print_note(f"only the first {answer.count:,} results; there are more (--limit)")
 

@@ -239,13 +239,20 @@ def class_of(shelf: int) -> tuple[float, float]:
 
 
 def choose_shelf(
-    policy: RevisitPolicy, heads: Iterable[tuple[int, float]], now: float, explore: bool = False
+    policy: RevisitPolicy, heads: Iterable[tuple[int, float]], now: float, explore: bool = False, ahead: bool = False
 ) -> int | None:
-    """The shelf whose head is visited now, if any is due; an exploring visit goes to the one left alone longest."""
+    """The shelf whose head is visited now, if any is due; an exploring visit goes to the one left alone longest. A
+    visit `ahead` of its time goes to the one that is due next."""
     heads = list(heads)
     due = [head for head in heads if policy.due(*head) <= now]
     if not due:
-        return None
+        return _next_shelf(policy, heads, now) if ahead else None
     if explore:
         return min([head for head in heads if policy.explore_from(*head) <= now] or due, key=lambda head: head[1])[0]
     return max(due, key=lambda head: policy.urgency(head[0], head[1], now))[0]
+
+
+def _next_shelf(policy: RevisitPolicy, heads: list[tuple[int, float]], now: float) -> int | None:
+    coming = [(policy.due(*head), head[0]) for head in heads if policy.explore_from(*head) <= now]
+    moment, shelf = min(coming, default=(math.inf, 0))
+    return shelf if moment < math.inf else None

@@ -49,6 +49,7 @@ from tarrafa.search.request import (
 from tarrafa.search.scatter_gather import ScatterGather, ShardThreads
 from tarrafa.search.snippet import MarkedPieces, mark_terms
 from tarrafa.search.spelling import Correction, SimilarWord, SpellingCorrector
+from tarrafa.triples.sparql_matches import MatchingPages
 
 EMPTY_REQUEST = SearchRequest("")
 SIMILAR_WORDS_MAX = 8  # words of similar spelling
@@ -129,6 +130,17 @@ class Searcher:
             answer.expanded,
             answer.instead,
         )
+
+    def matching_pages(self, text: str) -> MatchingPages:
+        """The pages that match a text, copies too, the best first, for SPARQL. Nothing else is shown instead."""
+        last = SearchRequest(text, HITS_MAX, RESULT_DEPTH_MAX - HITS_MAX, copies=True, crowded=True)
+        gathered = self._find(last)
+        urls: dict[str, None] = {}
+        for start in range(0, min(len(gathered.found), RESULT_DEPTH_MAX), HITS_MAX):
+            some = gathered.found[start : min(start + HITS_MAX, RESULT_DEPTH_MAX)]
+            urls.update(dict.fromkeys(hit.url for hit in gathered.fetch_hits(some)))
+        missing = tuple(report.name for report in gathered.shard_reports() if report.trouble)
+        return MatchingPages(list(urls), gathered.total > RESULT_DEPTH_MAX, missing)
 
     def suggest(self, text: str, limit: int = 8) -> list[str]:
         """Completions of a text that is still being typed, the most frequent first. Errors give an empty list."""

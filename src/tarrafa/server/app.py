@@ -159,7 +159,9 @@ def create_app(
         *search.routes(),
         *EntityRoutes(data, pages).routes(),
         *PageSiteRoutes(data, pages, searcher, settings.address).routes(),
-        *SparqlEndpoint(data, pages, sparql or SparqlPool(data), authenticator.client_address_of).routes(),
+        *SparqlEndpoint(
+            data, pages, sparql or SparqlPool(data), authenticator.client_address_of, searcher.matching_pages
+        ).routes(),
         *StatusRoutes(data, pages, status, authenticator).routes(),
         *site.routes(pages, status is not None, bare=console is None),
         Mount("/static", StaticAssets()),

@@ -79,6 +79,22 @@ def _close_idle(connections: "dict[LimitedHttpProtocol, None]") -> bool:
     return idle is not None
 
 
+class ResponseTransport:
+    """The transport as uvicorn's response sees it, which closes it: not before the client has the response."""
+
+    def __init__(self, connection: "LimitedHttpProtocol") -> None:
+        self._connection = connection
+
+    def write(self, data: bytes) -> None:
+        self._connection.transport.write(data)
+
+    def is_closing(self) -> bool:
+        return self._connection.transport.is_closing()
+
+    def close(self) -> None:
+        self._connection.close_after_response()
+
+
 class LimitedHttpProtocol(HttpToolsProtocol):
     """One connection. Bytes wait in `_unread` until the parser may have them: a whole head, then its body."""
 
@@ -201,6 +217,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if self._in_body:
             self._end_after(BODY_S_MAX + (self._body_left or 0) / BODY_BYTES_PER_S_MIN)
         super().on_headers_complete()
+        self.cycle.transport = ResponseTransport(self)  # type: ignore[assignment]
         if chunked:  # the bytes after its end are in the parser already: the connection ends with the response
             self.cycle.keep_alive = False
 
@@ -213,9 +230,15 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._stop_timer()
         super().on_message_complete()
 
-    def on_response_complete(self) -> None:
+    def close_after_response(self) -> None:
         if self._in_body:  # the rest of the body is of no interest
             self._close_when_read()
+        else:
+            self.transport.close()
+
+    def on_response_complete(self) -> None:
+        if self._in_body:
+            self.close_after_response()
         super().on_response_complete()
         self._parse()
 

@@ -13,7 +13,7 @@ status; the work for a client that disconnects is stopped; an address has its sh
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from pyoxigraph import RdfFormat, parse, serialize
 from starlette.datastructures import QueryParams
@@ -22,15 +22,17 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from tarrafa.errors import Busy, DataError, QueryError, QueryLimitExceeded, TarrafaError
+from tarrafa.errors import Busy, DataError, QueryError, QueryLimitExceeded, ShardUnavailable, TarrafaError
 from tarrafa.i18n import message
 from tarrafa.index.shards import parts
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.server.auth.bearer_token import read_body
 from tarrafa.server.page_responses import PageResponses
+from tarrafa.server.search.params import COLLECTION_CHARS_MAX
 from tarrafa.server.security_headers import CSP_HEADER, EDITOR_CSP
 from tarrafa.triples.snapshots import newest_number
 from tarrafa.triples.sparql_check import QUERY_CHARS_MAX
+from tarrafa.triples.sparql_matches import PREDICATE, FindPages, matches_query
 from tarrafa.triples.sparql_pool import NoAcceptableFormat, SparqlPool
 from tarrafa.triples.sparql_process import SparqlRequest, SparqlResponse
 from tarrafa.triples.sparql_results import GRAPH_FORMATS, SOLUTION_FORMATS, formats_for
@@ -41,6 +43,7 @@ RETRY_AFTER_S = 5
 METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 FORM, QUERY, UPDATE = "application/x-www-form-urlencoded", "application/sparql-query", "application/sparql-update"
 HEADER_CHARS_MAX = 2_000
+SEARCH_CHARS_MAX = 4_000
 NO_UPDATE = "this endpoint only answers queries: updates are refused"
 SOLUTIONS = {  # media type -> form
     "application/sparql-results+json": "json",
@@ -72,6 +75,7 @@ ERROR_STATUSES: dict[type[TarrafaError], int] = {
     QueryLimitExceeded: 503,
     Busy: 503,
     DataError: 503,
+    ShardUnavailable: 503,
 }
 UTF8_MEDIA_TYPES = ("text/csv", "text/tab-separated-values", "text/turtle")
 
@@ -80,9 +84,15 @@ class SparqlEndpoint:
     """The endpoint and its editor."""
 
     def __init__(
-        self, data: DataDirectory, responses: PageResponses, pool: SparqlPool, client_of: Callable[[Request], str]
+        self,
+        data: DataDirectory,
+        responses: PageResponses,
+        pool: SparqlPool,
+        client_of: Callable[[Request], str],
+        find_pages: FindPages,
     ) -> None:
         self._data, self._responses, self._pool, self._client_of = data, responses, pool, client_of
+        self._find_pages = find_pages
 
     def routes(self) -> list[Route]:
         return [Route("/sparql", self.sparql, methods=list(METHODS))]
@@ -112,28 +122,32 @@ class SparqlEndpoint:
             return await self._editor_or_description(request, given)
         accept = request.headers.get("accept", "")
         question, media_types = _sparql_request(text, accept, given, self._pool.limits.results)
-        return _response(
-            await _until_disconnected(request, self._pool.ask(question, self._client_of(request))), media_types
-        )
+        asked = self._pool.ask(question, self._client_of(request), self._find_pages)
+        return _response(await _until_disconnected(request, asked), media_types)
 
     async def _editor_or_description(self, request: Request, given: QueryParams) -> Response:
         accept, form = request.headers.get("accept", ""), _format_name(given)
         media_type = _media_type_of(form, GRAPHS) if form else negotiate(accept, (*GRAPHS, HTML))
         if media_type == HTML:
-            return await asyncio.to_thread(self._editor, request)
+            return await asyncio.to_thread(self._editor, request, given)
         if media_type is None:
             raise HTTPException(406, f"the service description is available in {', '.join(GRAPHS)}")
         body = _service_description(self._responses.site_url(request), GRAPHS[media_type])
         return Response(body, media_type=_with_charset(media_type), headers={"Vary": "Accept"})
 
-    def _editor(self, request: Request) -> Response:
+    def _editor(self, request: Request, given: QueryParams) -> Response:
+        """The editor, with the query for a search if its text is given."""
         _ = self._responses.translator(request)
+        searched = " ".join((given.get("matches") or "")[:SEARCH_CHARS_MAX].split())
         response = self._responses.html(
             request,
             "sparql.html",
             examples=[
                 {"title": _.render(EXAMPLE_TITLES[name]), "query": text} for name, text in EXAMPLE_QUERIES.items()
             ],
+            first=matches_query(searched, (given.get("collection") or "")[:COLLECTION_CHARS_MAX])
+            if searched
+            else next(iter(EXAMPLE_QUERIES.values())),
             has_triples=any(map(newest_number, parts(self._data))),
             several=[one.part for one in parts(self._data) if one.part],
             limits=self._pool.limits,
@@ -235,6 +249,10 @@ def _response(answer: SparqlResponse, media_types: dict[str, str]) -> Response:
     headers = {"Vary": "Accept"}
     if answer.is_cut:
         headers["X-Tarrafa-Limit"] = str(answer.count)
+    if answer.matches_max:
+        headers["X-Tarrafa-Matches-Limit"] = str(answer.matches_max)
+    if answer.missing:
+        headers["X-Tarrafa-Without"] = ", ".join(quote(name, safe=":/[]") for name in answer.missing)
     return Response(answer.body, media_type=_with_charset(media_types[answer.form]), headers=headers)
 
 
@@ -259,7 +277,7 @@ def _service_description(base: str, form: str) -> bytes:
     text = f"""
         @prefix sd: <http://www.w3.org/ns/sparql-service-description#> .
         <{base}/sparql> a sd:Service ; sd:endpoint <{base}/sparql> ; sd:supportedLanguage sd:SPARQL11Query ;
-            sd:feature sd:UnionDefaultGraph ; sd:resultFormat {formats} ;
+            sd:feature sd:UnionDefaultGraph ; sd:propertyFeature <{PREDICATE}> ; sd:resultFormat {formats} ;
             sd:defaultDataset [ a sd:Dataset ; sd:defaultGraph [ a sd:Graph ] ] ."""
     triples = [quad.triple for quad in parse(text, RdfFormat.TURTLE)]
     prefixes = {"sd": "http://www.w3.org/ns/sparql-service-description#"}
@@ -376,6 +394,7 @@ SELECT ?collection ?page ?fetched WHERE {{
 }}
 ORDER BY ?collection DESC(?fetched)
 LIMIT 100""",
+    "matches": matches_query("pescador rede"),
     "graph": f"""{SCHEMA}
 CONSTRUCT {{ ?person schema:name ?name ; schema:worksFor ?employer }} WHERE {{
   ?person a schema:Person ; schema:name ?name ; schema:worksFor/schema:name ?employer .
@@ -390,5 +409,6 @@ EXAMPLE_TITLES = {
     "page": message("All statements of the newest page"),
     "classes": message("Kinds of things, and how many"),
     "collection": message("Pages of each collection"),
+    "matches": message("Things on the pages that a search finds"),
     "graph": message("Who works where, as a graph"),
 }

@@ -11,7 +11,8 @@ One heap holds the coming events, of five kinds:
     end         the simulation ends
     free        a crawler has finished a download
     ready       the scheduler may act: a server's pause is over and a document there is due (its number), there is
-                a token of the budget again (TOKEN), or the policy is renewed (RENEW)
+                a token of the budget again (TOKEN), enough is saved for a visit ahead of its time (AHEAD), or the
+                policy is renewed (RENEW)
 
 Events at the same time happen in this order: a change at the start of a download is still seen, and a visit that would
 start when a plan ends is not made. A visit sees the document at the *start* of the download, and that copy counts from
@@ -39,16 +40,17 @@ import numpy as np
 
 from tarrafa.errors import ConfigError
 from tarrafa.revisit import change_rate, date_trust, policy
+from tarrafa.revisit.budget import BudgetLimit, TokenBucket
 from tarrafa.revisit.change_rate import AGE_MAX_S, ALPHA_MAX, DAY_S
 from tarrafa.revisit.policy import EXPLORE_EVERY, PageHistory, choose_shelf
 from tarrafa.simulate import freshness_metrics
 from tarrafa.simulate.change_process import Floats
 from tarrafa.simulate.freshness_metrics import FreshnessGauge, IntervalMeans, SimulationSummary, VisitLog
 from tarrafa.simulate.policy_controllers import PolicyController, SimulationSettings, interval_stretch, make_controller
-from tarrafa.simulate.scheduler import BudgetBucket, CachedPolicy, ServerShelves, WaitingServers
+from tarrafa.simulate.scheduler import CachedPolicy, ServerShelves, SleepingServers, WaitingServers
 from tarrafa.simulate.web_model import WebModel
 
-RENEW, TOKEN = -2, -1  # in place of a server's number
+AHEAD, RENEW, TOKEN = -3, -2, -1  # in place of a server's number
 ONCE = 1  # a statistic that is not repeated
 RATE_LEAST = policy.RATE_CHANGES_MIN / policy.RATE_DAYS_MAX  # rateupdate keeps its rates between these, per day
 RATE_MOST = policy.RATE_CHANGES_MAX / policy.RATE_DAYS_MIN
@@ -189,8 +191,11 @@ class _Simulation:
         self._revisits = 0
         self._policy: CachedPolicy  # made by the first renewal
         self._idle = [(-crawler.speed, number) for number, crawler in enumerate(web.crawlers)]
-        self._bucket = BudgetBucket(settings.budget_per_s if by.is_metered else math.inf)
-        self._token_s = math.nan
+        is_metered = settings.budget is not None and by.is_metered
+        self._limit = BudgetLimit.from_rate(settings.budget_per_s) if is_metered else None
+        self._tokens = TokenBucket()
+        self._token_s = self._ahead_s = math.nan
+        self._sleeping = SleepingServers(servers)
         self._starts, self._ends, self._whom, self._changed = array("d"), array("d"), array("q"), array("b")
         self._counted = 0
 
@@ -221,8 +226,11 @@ class _Simulation:
             else:
                 self._measure(now_s)
                 return
-            if self._idle and (self._ready or self._pool) and events[0][0] > now_s:
-                self._dispatch(now_s)  # once all events of this time have happened
+            if events[0][0] > now_s:  # once all events of this time have happened
+                if self._idle and (self._ready or self._pool):
+                    self._dispatch(now_s)
+                if not self._pool:
+                    self._await_ahead(now_s)
 
     def _begin(self) -> None:
         heapq.heapify(self._idle)
@@ -239,6 +247,7 @@ class _Simulation:
         self._push(self._settings.statistic_s, EventKind.STATISTIC)
         self._push(self._settings.from_s, EventKind.STATISTIC, ONCE)
         self._push(self._web.until_s, EventKind.END)
+        self._await_ahead(0.0)
 
     def _push(self, at_s: float, kind: EventKind, number: int = 0) -> None:
         heapq.heappush(self._events, (at_s, kind, number))
@@ -248,13 +257,16 @@ class _Simulation:
             self._renew(now_s)
         elif number == TOKEN:
             self._token_s = math.nan
+        elif number == AHEAD:
+            self._ahead_s = math.nan
+            self._visit_ahead(now_s)
         elif self._wake_s[number] == now_s:  # otherwise a later event replaced this one
             self._wake_s[number] = math.nan
             self._enter(number, now_s)
 
     def _renew(self, now_s: float, place_all: bool = False) -> None:
         """Renew the policy: all due times may change."""
-        turn = self._scheme.renew(now_s, self._knowledge.pages, self._revisits)
+        turn = self._scheme.renew(now_s, self._knowledge.pages)
         if turn.again_s < math.inf:
             self._push(turn.again_s, EventKind.READY, RENEW)
         if now_s > 0.0 and turn.plan is None and turn.policy == self._policy.behind:
@@ -276,9 +288,11 @@ class _Simulation:
     def _sleep(self, server: int, now_s: float) -> None:
         """Schedule the server's next ready event."""
         due_s = 0.0 if self._new[server] else self._shelves[server].due(self._policy)
-        self._wake_s[server] = max(self._may_s[server], due_s, now_s)
-        if self._wake_s[server] < math.inf:
-            self._push(self._wake_s[server], EventKind.READY, server)
+        self._wake_s[server] = wake_s = max(self._may_s[server], due_s, now_s)
+        if wake_s < math.inf:
+            self._push(wake_s, EventKind.READY, server)
+        if self._scheme.visits_ahead:
+            self._sleeping.put(server, wake_s)
 
     def _enter(self, server: int, now_s: float) -> None:
         """A server is ready: decide between a new document and a revisit."""
@@ -307,12 +321,12 @@ class _Simulation:
                 continue
             if not self._pool:
                 return
-            token_s = self._bucket.next_s(now_s)
+            token_s = now_s if self._limit is None else self._tokens.next_at(self._limit, now_s)
             if token_s <= now_s:
                 server = self._pool.best(self._policy, now_s)
                 if server is None:
                     return
-                self._bucket.take()
+                self._spend(now_s)
                 self._visit(server, now_s, is_new=False)
             elif self._spare:
                 self._visit(next(iter(self._spare)), now_s, is_new=True)
@@ -321,6 +335,32 @@ class _Simulation:
                     self._token_s = token_s
                     self._push(token_s, EventKind.READY, TOKEN)
                 return
+
+    def _spend(self, now_s: float) -> None:
+        if self._limit is not None:
+            self._tokens.spend(self._limit, now_s)
+
+    def _await_ahead(self, now_s: float) -> None:
+        """Nothing is due. Schedule the time from which a visit may be made ahead of its time."""
+        if self._limit is not None and self._scheme.visits_ahead and not self._ahead_s > now_s:
+            soonest_s = now_s + 1.0 / self._limit.peak_per_s  # if no server may be visited yet
+            self._ahead_s = max(self._tokens.next_ahead_at(self._limit, now_s), soonest_s)
+            self._push(self._ahead_s, EventKind.READY, AHEAD)
+
+    def _visit_ahead(self, now_s: float) -> None:
+        """Visit the document that is due next, if none is due, the budget has enough saved, and a crawler is free."""
+        assert self._limit is not None
+        if self._pool or not self._idle or not self._tokens.available_ahead(self._limit, now_s):
+            return
+        server = self._sleeping.first(lambda one: self._may_visit_ahead(one, now_s))
+        if server is not None:
+            self._spend(now_s)
+            self._visit(server, now_s, is_new=False)
+
+    def _may_visit_ahead(self, server: int, now_s: float) -> bool:
+        if self._new[server] or self._may_s[server] > now_s:
+            return False
+        return choose_shelf(self._policy, self._shelves[server].heads(), now_s, ahead=True) is not None
 
     def _visit(self, server: int, now_s: float, is_new: bool) -> None:
         """Start one download."""
@@ -332,7 +372,7 @@ class _Simulation:
                 self._credit[server] -= 1.0
             self._revisits += 1
             explore = self._scheme.explores and self._revisits % EXPLORE_EVERY == 0
-            shelf = choose_shelf(self._policy, self._shelves[server].heads(), now_s, explore)
+            shelf = choose_shelf(self._policy, self._shelves[server].heads(), now_s, explore, ahead=True)
             assert shelf is not None, "a server was sent for whose documents are not due"
             document = self._shelves[server].take(shelf)
         crawler = heapq.heappop(self._idle)[1]

@@ -4,8 +4,8 @@ Promises: the policies are those of `tarrafa.revisit`; nothing here decides abou
 (an interval, a scale, a price, a plan) are computed from what the crawler knows of the documents at that time.
 Knows nothing of events.
 
-    index         the price that spends the budget in the long run, corrected every hour by the actual spending;
-                  no budget: no price, every slot that politeness gives is used
+    index         the price that spends the budget in the long run; no budget: no price, every slot that
+                  politeness gives is used
     psp           allocation with caps, MERGE; a new plan every horizon
     mp2           allocation with caps, each document at its own ideal times
     m-wolf        allocation without caps, each document at its own ideal times
@@ -41,9 +41,6 @@ from tarrafa.revisit.policy import (
 from tarrafa.simulate.web_model import WebModel, server_intervals_s
 
 RENEW_EVERY_S = 3600.0  # prices and scales; the live frontier renews six times as often, which costs more than it shows
-EXPERIENCE_MIN = 10.0  # expected revisits before the actual spending is meaningful
-SPENT_GOAL = 0.97  # of the budget
-FACTOR_STEP, FACTOR_MIN, FACTOR_MAX = 1.25, 0.01, 10.0
 
 PolicyName = Literal["index", "psp", "mp2", "m-wolf", "uniform", "proportional", "rateupdate"]
 POLICY_NAMES: tuple[PolicyName, ...] = get_args(PolicyName)
@@ -96,9 +93,10 @@ class PolicyController(Protocol):
 
     explores: bool  # whether one visit in EXPLORE_EVERY explores
     is_metered: bool  # False: the plan keeps to the budget by itself
+    visits_ahead: bool  # whether budget that is left over is spent on the documents that are due next
 
-    def renew(self, now_s: float, pages: Pages, revisits: int) -> PolicyTurn:
-        """The policy from now on; `revisits` is how many were made so far."""
+    def renew(self, now_s: float, pages: Pages) -> PolicyTurn:
+        """The policy from now on."""
 
 
 def make_controller(web: WebModel, settings: SimulationSettings) -> PolicyController:
@@ -118,13 +116,13 @@ def interval_stretch(web: WebModel, settings: SimulationSettings) -> float:
 class IntervalController:
     """The controller of uniform, proportional and rateupdate."""
 
-    explores = False
+    explores = visits_ahead = False
     is_metered = True
 
     def __init__(self, settings: SimulationSettings) -> None:
         self._settings = settings
 
-    def renew(self, now_s: float, pages: Pages, revisits: int) -> PolicyTurn:
+    def renew(self, now_s: float, pages: Pages) -> PolicyTurn:
         settings, least_s = self._settings, self._settings.interval_min_s
         learning_s = now_s + RENEW_EVERY_S if settings.learn or settings.start == "sweep" else math.inf
         if settings.policy == "uniform":
@@ -144,7 +142,7 @@ class PlanController:
     the cost of planning.
     """
 
-    explores = False
+    explores = visits_ahead = False
     is_metered = False
 
     def __init__(self, web: WebModel, settings: SimulationSettings) -> None:
@@ -156,7 +154,7 @@ class PlanController:
         caps = np.minimum(settings.horizon_s / np.maximum(server_intervals_s(web), 1e-3), often * documents)
         self._caps = np.floor(caps).astype(np.int64)
 
-    def renew(self, now_s: float, pages: Pages, revisits: int) -> PolicyTurn:
+    def renew(self, now_s: float, pages: Pages) -> PolicyTurn:
         from tarrafa.revisit.allocation import allocate
         from tarrafa.revisit.visit_times import merge, own_times
 
@@ -189,39 +187,22 @@ class PriceController:
     milliseconds.
 
     The long-run optimum knows neither of exploring, which is added, nor that a due document waits for its server's next
-    slot and is visited a little less often. So the price is multiplied by a factor that grows and shrinks with the
-    actual spending, as in the live frontier (frontier/store/revisits.py; a test compares the numbers).
+    slot and is visited a little less often. What is left of the budget is spent by visits ahead of their time.
     """
 
-    explores = True
-    is_metered = True
+    explores = is_metered = visits_ahead = True
 
     def __init__(self, web: WebModel, settings: SimulationSettings) -> None:
         self._servers = [document.server for document in web.documents]
         self._caps = 1.0 / np.array(server_intervals_s(web))
         self._settings = settings
-        self._solved: float | None = None
-        self._factor = 1.0
-        self._at_s, self._revisits = 0.0, 0
 
-    def renew(self, now_s: float, pages: Pages, revisits: int) -> PolicyTurn:
+    def renew(self, now_s: float, pages: Pages) -> PolicyTurn:
         settings = self._settings
         if not settings.budget:
             return PolicyTurn(IndexPolicy(0.0, settings.interval_min_s))
-        self._adjust_factor(now_s, revisits)
-        if self._solved is None or settings.learn or settings.start == "sweep":
-            self._solved = self._price(pages)
-        return PolicyTurn(
-            IndexPolicy(self._solved * self._factor, settings.interval_min_s), again_s=now_s + RENEW_EVERY_S
-        )
-
-    def _adjust_factor(self, now_s: float, revisits: int) -> None:
-        expected = self._settings.budget_per_s * (now_s - self._at_s)
-        if expected >= EXPERIENCE_MIN:
-            spent = (revisits - self._revisits) / (SPENT_GOAL * expected)
-            factor = self._factor * min(max(spent, 1.0 / FACTOR_STEP), FACTOR_STEP)
-            self._factor = min(max(factor, FACTOR_MIN), FACTOR_MAX)
-            self._at_s, self._revisits = now_s, revisits
+        again_s = now_s + RENEW_EVERY_S if settings.learn or settings.start == "sweep" else math.inf
+        return PolicyTurn(IndexPolicy(self._price(pages), settings.interval_min_s), again_s=again_s)
 
     def _price(self, pages: Pages) -> float:
         """The price at which the visits worth it add up to the budget, in the long run."""

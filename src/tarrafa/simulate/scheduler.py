@@ -1,7 +1,7 @@
-"""Scheduler of the event-driven simulator: chooses the next server and document within the visit budget.
+"""Scheduler of the event-driven simulator: chooses the next server and document.
 
 Promises: the choice that `policy.choose_shelf` would make from all documents of all servers that may be visited, found
-by looking only at the heads of shelves; never more revisits than the budget.
+by looking only at the heads of shelves.
 Knows nothing of events, nor of what a visit finds.
 
 On one shelf the smallest key is the best at any time. So each server keeps its documents in a heap per shelf. While
@@ -13,12 +13,11 @@ Known weakness: an exploring visit explores the server that the others' urgencie
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tarrafa.revisit.policy import PageHistory, RevisitPolicy, choose_shelf
 
-BUCKET_S, BUCKET_MIN = 3600.0, 2.0  # this much of the budget may be saved for later, as in the live frontier
-WHOLE_TOKEN = 1.0 - 1e-9  # a token, up to rounding
+AHEAD_SERVERS = 20  # as many are tried for a visit ahead of its time, as in the live frontier
 
 
 class CachedPolicy:
@@ -125,22 +124,30 @@ class WaitingServers:
                 del self._common[shelf]
 
 
-class BudgetBucket:
-    """The budget as a token bucket: tokens arrive evenly, a visit takes one, few are kept."""
+class SleepingServers:
+    """Servers without a due document, by the time when they have one."""
 
-    def __init__(self, per_s: float) -> None:
-        self._per_s = per_s
-        self._most = max(BUCKET_MIN, per_s * BUCKET_S)
-        self._tokens = 0.0
-        self._at_s = 0.0
+    def __init__(self, servers: int) -> None:
+        self._wake_s = [math.nan] * servers  # as of the newest entry
+        self._heap: list[tuple[float, int]] = []
 
-    def next_s(self, now_s: float) -> float:
-        """The time of the next token: now, if there is one."""
-        if self._per_s == math.inf:
-            return now_s
-        self._tokens = min(self._most, self._tokens + (now_s - self._at_s) * self._per_s)
-        self._at_s = now_s
-        return now_s if self._tokens >= WHOLE_TOKEN else now_s + (1.0 - self._tokens) / self._per_s
+    def put(self, server: int, wake_s: float) -> None:
+        self._wake_s[server] = wake_s
+        if wake_s < math.inf:
+            heapq.heappush(self._heap, (wake_s, server))
+        if len(self._heap) > 4 * len(self._wake_s) + AHEAD_SERVERS:
+            self._heap = [(at_s, one) for one, at_s in enumerate(self._wake_s) if at_s < math.inf]
+            heapq.heapify(self._heap)
 
-    def take(self) -> None:
-        self._tokens -= 1.0
+    def first(self, may_visit: Callable[[int], bool]) -> int | None:
+        """The first of the next few servers that may be visited already."""
+        seen: list[tuple[float, int]] = []
+        found: int | None = None
+        while self._heap and found is None and len(seen) < AHEAD_SERVERS:
+            entry = heapq.heappop(self._heap)
+            if self._wake_s[entry[1]] == entry[0]:  # otherwise a later entry replaced this one
+                seen.append(entry)
+                found = entry[1] if may_visit(entry[1]) else None
+        for entry in seen:
+            heapq.heappush(self._heap, entry)
+        return found

@@ -103,12 +103,17 @@ def check_query(query: str) -> QuerySkeleton:
         raise QueryError("the query is empty: write one, as in SELECT * { ?s ?p ?o } LIMIT 10")
     if len(query) > QUERY_CHARS_MAX:
         raise QueryError(f"the query is too long: {len(query):,} characters, at most {QUERY_CHARS_MAX:,} are read")
-    decoded = _codepoint.sub(_character, query)
-    if mentions_service(query) or (decoded != query and mentions_service(decoded)):
-        raise QueryError(NO_SERVICE)
+    refuse_service(query)
     skeleton = _skeleton(query)
     _check_nesting(skeleton)
     return QuerySkeleton(skeleton)
+
+
+def refuse_service(query: str) -> None:
+    """Raise QueryError if SERVICE may occur in the text; also for texts that are made of a checked one."""
+    decoded = _codepoint.sub(_character, query)
+    if mentions_service(query) or (decoded != query and mentions_service(decoded)):
+        raise QueryError(NO_SERVICE)
 
 
 def wrong_kind(query: str) -> str:

@@ -17,12 +17,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from pyoxigraph import BlankNode, Literal, NamedNode, Quad, QuerySolutions, Store
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, QueryBoolean, QuerySolutions, QueryTriples, Store
 
 from tarrafa.errors import QueryError, QueryLimitExceeded
 from tarrafa.parse.rdf.nquads import XSD
 from tarrafa.parse.rdf.prefixes import PREFIXES
-from tarrafa.triples.sparql_check import QuerySkeleton, tokens
+from tarrafa.triples.sparql_check import QuerySkeleton, refuse_service, tokens
 
 SOLUTIONS_MAX = 200_000
 _ROW = "urn:tarrafa:row:"
@@ -38,7 +38,8 @@ _counted_variable = re.compile(r"COUNT\s*\(\s*[?$]([^\s(){}]+)\s*\)", re.IGNOREC
 _apart = re.compile(r"MINUS|EXISTS")
 _other_kinds = re.compile("CONSTRUCT|DESCRIBE|ASK")
 
-AskPart = Callable[[Store, str], QuerySolutions]  # asks one part, with the dataset of the request
+QueryResults = QuerySolutions | QueryBoolean | QueryTriples
+AskPart = Callable[[str], QueryResults]  # asks one part, with the dataset of the request
 
 
 class _Clauses(NamedTuple):
@@ -92,20 +93,24 @@ def _refusal(name: str, count: int) -> QueryError:
     )
 
 
-def query_together(text: str, stores: Sequence[Store], ask: AskPart) -> QuerySolutions:
+def query_together(text: str, parts: Sequence[AskPart]) -> QuerySolutions:
     """The solutions of a query that `needs_all_parts`."""
     Store().query(text, prefixes=PREFIXES)  # its errors have their places in this text
-    clauses = _split(text, len(stores))
-    outer = _OuterQuery(clauses)
+    outer = _OuterQuery(_split(text, len(parts)))
     rows = Store()
-    rows.bulk_extend(outer.statements(_solutions(stores, outer.inner_text(), ask), len(stores)))
-    found = rows.query(outer.text(), prefixes=PREFIXES)
+    rows.bulk_extend(outer.statements(_solutions(outer.inner_text(), parts), len(parts)))
+    rest = outer.text()
+    refuse_service(rest)
+    found = rows.query(rest, prefixes=PREFIXES)
     assert isinstance(found, QuerySolutions)
     return found
 
 
-def _solutions(stores: Iterable[Store], text: str, ask: AskPart) -> Iterator[QuerySolutions]:
-    return (ask(store, text) for store in stores)
+def _solutions(text: str, parts: Iterable[AskPart]) -> Iterator[QuerySolutions]:
+    for ask in parts:
+        found = ask(text)
+        assert isinstance(found, QuerySolutions)
+        yield found
 
 
 class _OuterQuery:

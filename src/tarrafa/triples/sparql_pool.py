@@ -15,6 +15,7 @@ import msgspec
 from tarrafa.errors import Busy, DataError, QueryError, QueryLimitExceeded, TarrafaError
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sandbox import SandboxProcess
+from tarrafa.triples.sparql_matches import FindPages, MatchingPages, match_patterns
 from tarrafa.triples.sparql_process import MEMORY_BYTES, SparqlFailure, SparqlRequest, SparqlResponse
 from tarrafa.triples.sparql_results import RESULT_BYTES_MAX
 
@@ -113,25 +114,46 @@ class SparqlPool:
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(SparqlResponse)
 
-    async def ask(self, request: SparqlRequest, client: str = "") -> SparqlResponse:
+    async def ask(
+        self, request: SparqlRequest, client: str = "", find_pages: FindPages | None = None
+    ) -> SparqlResponse:
         """The response; its errors are raised. `results_max` of the request can only lower the limit; `client` is the
-        address that the query counts for.
+        address that the query counts for. `find_pages` searches the texts of tarrafa:matches, in a thread.
         """
         most = max(0, min(request.results_max, self.limits.results))
-        try:
-            content = self._encode(msgspec.structs.replace(request, results_max=most))
-        except UnicodeEncodeError:
-            raise QueryError("the query is not valid UTF-8") from None
+        texts = {one.text for one in match_patterns(request.text)} if find_pages is not None else set[str]()
+        self._encoded(request)
         await self._queue.acquire(client, self.limits.wait_s)
         try:
             self._check_open()
+            found = await self._find_pages(texts, find_pages) if find_pages is not None else {}
+            matches = {text: list(pages.urls) for text, pages in found.items()}
+            content = self._encoded(msgspec.structs.replace(request, results_max=most, matches=matches))
             process = self._idle.pop() if self._idle else self._another()
             try:
-                return _raise_failure(await self._answered(process, content))
+                return _with_limits(_raise_failure(await self._answered(process, content)), found)
             finally:
                 self._idle.append(process)
         finally:
             self._queue.release(client)
+
+    def _encoded(self, request: SparqlRequest) -> bytes:
+        try:
+            return self._encode(request)
+        except UnicodeEncodeError:
+            raise QueryError("the query is not valid UTF-8") from None
+
+    async def _find_pages(self, texts: set[str], find_pages: FindPages) -> dict[str, MatchingPages]:
+        found = {}
+        try:
+            async with asyncio.timeout(self.limits.time_s):
+                for text in texts:
+                    found[text] = await asyncio.to_thread(find_pages, text)
+        except TimeoutError:
+            raise QueryLimitExceeded(
+                f"the search for tarrafa:matches took more than {self.limits.time_s:g} s; search for less"
+            ) from None
+        return found
 
     async def _answered(self, process: SandboxProcess, content: bytes) -> SparqlResponse:
         try:
@@ -193,11 +215,22 @@ def _raise_failure(response: SparqlResponse) -> SparqlResponse:
     raise _ERRORS[response.trouble](response.sentence)
 
 
-def ask_sparql(data: DataDirectory, request: SparqlRequest, limits: SparqlLimits | None = None) -> SparqlResponse:
+def _with_limits(response: SparqlResponse, found: dict[str, MatchingPages]) -> SparqlResponse:
+    cut = [len(pages.urls) for pages in found.values() if pages.is_cut]
+    missing = dict.fromkeys(name for pages in found.values() for name in pages.missing)
+    return msgspec.structs.replace(response, matches_max=max(cut, default=0), missing=tuple(missing))
+
+
+def ask_sparql(
+    data: DataDirectory,
+    request: SparqlRequest,
+    limits: SparqlLimits | None = None,
+    find_pages: FindPages | None = None,
+) -> SparqlResponse:
     """One query, for callers without an event loop."""
 
     async def once() -> SparqlResponse:
         with SparqlPool(data, limits) as pool:
-            return await pool.ask(request)
+            return await pool.ask(request, find_pages=find_pages)
 
     return asyncio.run(once())

@@ -19,17 +19,18 @@ from functools import partial
 from typing import NamedTuple
 
 import msgspec
-from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, QueryTriples, Store
+from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, Store
 
 from tarrafa.errors import ConfigError, DataError, QueryError, QueryLimitExceeded, TarrafaError
-from tarrafa.index.shards import parts
+from tarrafa.index.shards import parts, shard_number
 from tarrafa.parse.rdf.prefixes import PREFIXES
 from tarrafa.runtime.child_process import run_child
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.sandbox import SandboxSocket, limit_memory, resident_bytes
 from tarrafa.triples.snapshots import TripleSnapshot, folder, newest_number
-from tarrafa.triples.sparql_check import QuerySkeleton, check_query, wrong_kind
-from tarrafa.triples.sparql_parts import needs_all_parts, query_together
+from tarrafa.triples.sparql_check import QuerySkeleton, check_query, refuse_service, wrong_kind
+from tarrafa.triples.sparql_matches import with_pages
+from tarrafa.triples.sparql_parts import QueryResults, needs_all_parts, query_together
 from tarrafa.triples.sparql_results import GRAPH_FORMATS, SOLUTION_FORMATS, BooleanResult, GraphResults, SolutionResults
 
 GROWN_BYTES = 512 << 20  # a process that is this large after a query is replaced
@@ -38,8 +39,6 @@ MESSAGE_CHARS_MAX = 1_000
 MEMORY_BYTES = 1 << 30  # for one query, beyond the memory of the idle process
 
 _letters = re.compile(r",?\s*\[(?:_|'(?:\\u\{[0-9A-F]+\}|\\.|.)'[^\]]*)\]").sub
-
-QueryResults = QuerySolutions | QueryBoolean | QueryTriples
 
 
 class SparqlFailure(StrEnum):
@@ -63,11 +62,12 @@ class SparqlRequest(msgspec.Struct, frozen=True, array_like=True):
     default_graphs: list[str] | None = None
     named_graphs: list[str] | None = None
     part: str = ""
+    matches: dict[str, list[str]] = {}  # the pages of each text of tarrafa:matches
 
 
 class SparqlResponse(msgspec.Struct, frozen=True, array_like=True):
     """The result in the format `form`; `is_cut`: it has more than the limit. Or the failure. `is_spent`: the process
-    has grown too large for another query.
+    has grown too large for another query. The last two are filled in by the pool.
     """
 
     body: bytes = b""
@@ -77,6 +77,8 @@ class SparqlResponse(msgspec.Struct, frozen=True, array_like=True):
     trouble: SparqlFailure | None = None
     sentence: str = ""
     is_spent: bool = False
+    matches_max: int = 0  # a text of tarrafa:matches has more pages than these
+    missing: tuple[str, ...] = ()  # shards whose pages are missing there
 
 
 class _HeldSnapshot(NamedTuple):
@@ -91,14 +93,14 @@ class SnapshotCache:
         self._data = data
         self._held: dict[str, _HeldSnapshot] = {}
 
-    def stores(self, part: str = "") -> list[Store]:
+    def stores(self, part: str = "") -> dict[str, Store]:
         """One store for each part, or for the named one; empty ones where nothing is published."""
         there = parts(self._data)
         chosen = [one for one in there if not part or one.part == part]
         if not chosen:
             names = ", ".join(one.part for one in there) if there[0].part else "there is only one, without a name"
             raise ConfigError(f"part {part[:40]!r} is not kept here; the parts are: {names}")
-        return [self._newest(one) for one in chosen]
+        return {one.part: self._newest(one) for one in chosen}
 
     def prepare(self, part: str) -> None:
         """Open the stores of the next query; errors are reported by that query."""
@@ -178,13 +180,17 @@ def _syntax_message(error: str, query: str) -> str:
 def _run_query(request: SparqlRequest, skeleton: QuerySkeleton, snapshots: SnapshotCache) -> SparqlResponse:
     stores = snapshots.stores(request.part)
     several = len(stores) > 1
+    asked = [
+        partial(_query, store, request, skeleton, pages)
+        for store, pages in zip(stores.values(), _divide_pages(request.matches, list(stores)), strict=True)
+    ]
     taken: SolutionResults | GraphResults | BooleanResult | None = None
     if several and needs_all_parts(skeleton, len(stores)):
         taken = SolutionResults(request.results_max, None, distinct=False)
-        taken.take(query_together(request.text, stores, partial(_solutions, request, skeleton)))
+        taken.take(query_together(request.text, asked))
     else:
-        for store in stores:
-            found = _query(store, request, request.text, skeleton)
+        for ask in asked:
+            found = ask(request.text)
             if taken is None:
                 taken = _collector(found, request.results_max, skeleton, several)
             if not taken.take(found):
@@ -212,14 +218,30 @@ def _collector(
     return GraphResults(most)
 
 
-def _solutions(request: SparqlRequest, skeleton: QuerySkeleton, store: Store, text: str) -> QuerySolutions:
-    found = _query(store, request, text, skeleton)
-    assert isinstance(found, QuerySolutions)
+def _divide_pages(matches: dict[str, list[str]], parts: list[str]) -> list[dict[str, list[str]]]:
+    """The matching pages for each part: a page is found in one of them. Pages of parts that are elsewhere are with the
+    first one, unless a part was chosen."""
+    if not matches or parts == [""]:
+        return [matches] * len(parts)
+    numbers, of = zip(*(map(int, part.split("-of-")) for part in parts), strict=True)
+    found: list[dict[str, list[str]]] = [{text: [] for text in matches} for _ in parts]
+    for text, urls in matches.items():
+        for url in urls:
+            number = shard_number(url, of[0])
+            if number in numbers or len(parts) > 1:
+                found[numbers.index(number) if number in numbers else 0][text].append(url)
     return found
 
 
-def _query(store: Store, request: SparqlRequest, text: str, skeleton: QuerySkeleton) -> QueryResults:
+def _query(
+    store: Store, request: SparqlRequest, skeleton: QuerySkeleton, pages: dict[str, list[str]], text: str
+) -> QueryResults:
     default, named = request.default_graphs, request.named_graphs
+    if pages:
+        store.query(text, prefixes=PREFIXES, default_graph=[], named_graphs=[])  # its errors have their places here
+        text = with_pages(text, pages)
+    if text is not request.text:
+        refuse_service(text)
     if default is None and named is None:  # FROM would be ignored beside the union
         return store.query(text, prefixes=PREFIXES, use_default_graph_as_union=not skeleton.has("FROM"))
     return store.query(

@@ -26,8 +26,8 @@ TRAVELS = {
     "work": {"host", "collection", "visited", "refused", "run"},
     "site": {"collection", "name", "hosts"},
     "collection": {
-        "name", "state", "reason", "config", "revision", "created", "sequence", "price", "plan", "plan_end", "factor",
-        "priced_at", "priced_revisits", "run", "started",
+        "name", "state", "reason", "config", "revision", "created", "sequence", "price", "plan", "plan_end", "run",
+        "started",
     },
     "counter": {"collection", "bucket", "value"},
     "meta": {"key", "value"},

@@ -18,8 +18,10 @@ from tarrafa.errors import ConfigError, DataError, FrontierError
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.messages import DiscoveredUrl, Lease, NextVisits, UrlWeight
 from tarrafa.frontier.postgres import database_connection
-from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier
+from tarrafa.frontier.postgres.database_session import PostgresTransaction, on_store
+from tarrafa.frontier.postgres.postgres_frontier import PostgresFrontier, open_postgres_frontier
 from tarrafa.frontier.postgres.schema import SCHEMA_VERSION
+from tarrafa.frontier.postgres.sharding.postgres_shard import PostgresServer
 from tarrafa.frontier.store.database import open_database
 from tarrafa.frontier.store.frontier_store import FrontierStore
 from tarrafa.frontier.store.leases import LeaseClock
@@ -203,6 +205,24 @@ async def test_a_collections_limit_holds_while_a_server_is_away(dsns, tmp_path, 
         finally:
             second.start()
         await frontier.close()
+
+
+async def test_a_transaction_keeps_its_time_of_leases_while_one_of_another_server_runs(dsns):
+    """Their clocks may differ by more than a lease."""
+    frontier = await open_postgres_frontier(dsns, suffixes=SUFFIXES)
+    one, other = frontier._shards
+
+    def before_and_after(server: PostgresServer) -> tuple[float, float]:
+        def change(work: PostgresTransaction) -> tuple[float, float]:
+            before = server.lease_clock.now()
+            other.call_blocking(on_store(lambda store: store.time))
+            return before, server.lease_clock.now()
+
+        return server.transact(change)
+
+    before, after = await one.call(before_and_after)
+    assert before == after > 0.0
+    await frontier.close()
 
 
 async def test_a_worker_that_a_server_forgot_before_its_first_renewal_joins_it_again(dsns, tmp_path):

@@ -18,7 +18,7 @@ from tests.contract.test_revisits import advance, now, opened
 from tests.frontier.store.test_random_operations import KINDS, broken, live, random_life
 
 HOUR_S = 3_600.0
-PAST = ("url.discovered", "url.fetched", "visit.at", "collection.created", "collection.started", "collection.priced_at")
+PAST = ("url.discovered", "url.fetched", "visit.at", "collection.created", "collection.started")
 
 
 @pytest.fixture(autouse=True)

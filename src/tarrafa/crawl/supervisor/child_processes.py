@@ -107,6 +107,11 @@ class ChildProcess:
         """Whether it was killed for its silence, and has not been started since."""
         return bool(self.hung_cause)
 
+    def kill(self) -> None:
+        if self.process is not None and self.is_running:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+
     def kill_hung(self, silent_s: float) -> None:
         """Kill a process that has hung for so long. It may take a while until the process is gone."""
         assert self.process is not None

@@ -151,28 +151,40 @@ class Supervisor:
         return [*(self._followers.children if follows else ()), *self._workers]
 
     async def _shut_down(self) -> None:
-        """Stop workers, which return their hosts, and followers when they have caught up; the frontier server last."""
+        """Stop all children, the frontier server last. When cancelled (a second Ctrl-C), kill them: each can be killed
+        at any moment."""
         self._processes.stop_restarts()
         self._closing.close()
+        try:
+            await self._stop_in_order()
+        except asyncio.CancelledError:
+            for child in self._all_children():
+                child.kill()
+            raise
+        finally:
+            await self._processes.terminate()
+            await self.frontier_link.close()
+            await self._processes.close()
+            if self._lock is not None:
+                self._lock.close()
+
+    async def _stop_in_order(self) -> None:
+        """Stop workers, which return their hosts, and followers when they have caught up."""
         if not self._lasting:
             with contextlib.suppress(FrontierError, TimeoutError):
                 await asyncio.wait_for(self._pause_running_collections(), PAUSE_TIMEOUT_S)
         await self.stop_children(self._workers)
         await self._wait_for_followers()
         await self._processes.terminate()
-        await self.frontier_link.close()
-        await self._processes.close()
-        if self._lock is not None:
-            self._lock.close()
 
     async def _wait_for_followers(self) -> None:
-        """Let the last records reach index, graph and triple store, for some seconds. A second Ctrl-C ends it."""
+        """Let the last records reach index, graph and triple store, for some seconds."""
         is_possible = self._failure is None and all(child.is_running for child in self._followers.children)
         if not is_possible or self._followers.are_caught_up():
             return
         self._print_line(f"the last pages become searchable, in {CATCH_UP_S_MAX:g} s at most (Ctrl-C ends at once)")
         until = boottime() + CATCH_UP_S_MAX
-        with contextlib.suppress(asyncio.CancelledError, TarrafaError):
+        with contextlib.suppress(TarrafaError):
             while boottime() < until:
                 await asyncio.sleep(TICK_S)
                 if self._followers.are_caught_up():

@@ -39,7 +39,8 @@ class DatabaseClock(Clock):
 
 
 class DatabaseLeaseClock(LeaseClock):
-    """The same clock, for lease deadlines. It may be set, but it never begins anew."""
+    """The same clock, for lease deadlines. It may be set, but it never begins anew. Each session has its own: servers
+    have different clocks, and their transactions overlap."""
 
     era = ""
     moment = 0.0
@@ -184,7 +185,10 @@ class DatabaseSession:
         servers: int = 1,
     ) -> None:
         self.connection = connection
-        self._clock, self.lease_clock = clock or DatabaseClock(0.0, 0.0), lease_clock or DatabaseLeaseClock()
+        self._clock, self.lease_clock = (
+            clock or DatabaseClock(0.0, 0.0),
+            lease_clock or DatabaseLeaseClock.from_environment(),
+        )
         with translate_errors(connection.where):
             self.meta = open_schema(connection.connect(), suffix_list, connection.where)
         self.db = LockedDatabase(self.meta["suffix_list"])

@@ -45,7 +45,7 @@ from tarrafa.frontier.messages import (
     UrlWeight,
     WorkerRegistration,
 )
-from tarrafa.frontier.postgres.database_session import DatabaseLeaseClock, on_store
+from tarrafa.frontier.postgres.database_session import on_store
 from tarrafa.frontier.postgres.operations import (
     collection_calls,
     deletion_calls,
@@ -84,8 +84,7 @@ async def open_postgres_frontier(
     """Open the frontier on these databases; missing tables are created, with this public suffix list. A clock that runs
     faster is used, for tests; otherwise the database's own."""
     faster = clock if clock is not None and clock.scale != 1.0 else None
-    leases = DatabaseLeaseClock.from_environment()
-    return await asyncio.to_thread(PostgresFrontier, dsns, suffixes or bundled_suffix_list(), faster, leases, outbox)
+    return await asyncio.to_thread(PostgresFrontier, dsns, suffixes or bundled_suffix_list(), faster, None, outbox)
 
 
 def _on_first(

@@ -13,7 +13,7 @@ import psycopg
 from tarrafa.errors import DataError
 from tarrafa.frontier.store.database import TABLES
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 SCHEMA_LOCK = 0x7A66_0001  # advisory lock for creating or changing tables
 COUNTER = re.compile(r"CREATE TABLE counter \(.*?\n\) WITHOUT ROWID;\n", re.DOTALL)
 POSTGRES_TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
@@ -27,7 +27,9 @@ CREATE TABLE counter (
     collection BIGINT NOT NULL, bucket TEXT NOT NULL, part BIGINT NOT NULL, value BIGINT NOT NULL,
     PRIMARY KEY (collection, bucket, part)
 );
-CREATE TABLE token (collection BIGINT PRIMARY KEY, at DOUBLE PRECISION NOT NULL, count DOUBLE PRECISION NOT NULL);
+CREATE TABLE token (
+    collection BIGINT PRIMARY KEY, saved_from DOUBLE PRECISION NOT NULL, peak_from DOUBLE PRECISION NOT NULL
+);
 CREATE TABLE claim (
     address TEXT PRIMARY KEY, host BIGINT, worker BIGINT, delay_s DOUBLE PRECISION NOT NULL,
     next_at DOUBLE PRECISION NOT NULL

@@ -4,6 +4,7 @@ All processes count at once, so each process adds to its own part, and the sum i
 of the order of discovery, and the tokens that pay for revisits, are rows that are changed by differences.
 """
 
+from dataclasses import astuple
 from functools import partial
 
 from msgspec.structs import replace
@@ -11,9 +12,10 @@ from msgspec.structs import replace
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.frontier.postgres.row_cache import Cursor
-from tarrafa.frontier.store.collections import Collections, LimitUsage, LoadedCollection, TokenBucket
+from tarrafa.frontier.store.collections import Collections, LimitUsage, LoadedCollection
 from tarrafa.frontier.store.counters import HOT_COUNTERS, CounterKey, Counters, CounterTable
 from tarrafa.frontier.store.database import FrontierDatabase
+from tarrafa.revisit.budget import TokenBucket
 
 PARTS = 32
 
@@ -96,10 +98,10 @@ class SharedCollections(Collections):
         self.reload()
         tokens: dict[int, TokenBucket] = {}
         if any(known.config.revisit.rate is not None for known in self.all()):
-            rows = cursor.execute("SELECT collection, at, count FROM token").fetchall()
-            tokens = {number: TokenBucket(at, count) for number, at, count in rows}
+            rows = cursor.execute("SELECT collection, saved_from, peak_from FROM token").fetchall()
+            tokens = {number: TokenBucket(saved_from, peak_from) for number, saved_from, peak_from in rows}
         for known in self.all():
-            known.tokens = tokens.get(known.row.id) or TokenBucket(0.0)  # none was spent yet
+            known.tokens = tokens.get(known.row.id) or TokenBucket(known.created, known.created)  # none was spent
 
     def reserve_sequence(self, known: LoadedCollection, count: int) -> int:
         self._next_in_sequence += count
@@ -114,15 +116,16 @@ class SharedCollections(Collections):
         self.elsewhere = usage
 
     def flush(self) -> None:
-        """Subtract the tokens spent, in parallel with other processes, from the present number."""
+        """Charge for the tokens spent: each moves the times when the buckets were empty, as `TokenBucket.spend` does,
+        but from where other processes have moved them to."""
         for known in self.all():
             tokens = known.tokens
-            if tokens.spent and tokens.at is not None:
+            if tokens.charge is not None:
                 self._pg.execute(
                     "INSERT INTO token VALUES (%b::bigint, %b::float8, %b::float8) ON CONFLICT (collection) DO UPDATE"
-                    " SET at = greatest(token.at, excluded.at), count = least(%b::float8, token.count"
-                    " + greatest(0, excluded.at - token.at) * %b::float8) - %b::bigint",
-                    [known.row.id, tokens.at, tokens.count, tokens.most, tokens.per_s, tokens.spent],
+                    " SET saved_from = greatest(token.saved_from, %b::float8) + %b::float8,"
+                    " peak_from = greatest(token.peak_from, %b::float8) + %b::float8",
+                    [known.row.id, tokens.saved_from, tokens.peak_from, *astuple(tokens.charge)],
                 )
 
 

@@ -36,7 +36,7 @@ from tarrafa.runtime.data_dir import try_lock
 PAST_COLUMNS = {
     "url": ("discovered", "fetched"),
     "visit": ("at",),
-    "collection": ("created", "started", "priced_at"),
+    "collection": ("created", "started"),
 }
 NEXT_COLUMNS = {
     "host": ("ended_at", "robots_expires"),

@@ -33,6 +33,7 @@ from tarrafa.frontier.store.database import FrontierDatabase
 from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.i18n import Message, message
 from tarrafa.model import HostId, UrlId, UrlState
+from tarrafa.revisit.budget import TokenBucket
 
 STATES = ("ready", "waiting", "running", "paused", "stopped", "finished")
 SEQUENCE = "sequence of "  # with the number of a collection: its discovered URLs, in the table `number`
@@ -70,9 +71,6 @@ class RevisitTuning:
     price: float = 0.0  # see revisit/policy.py
     plan: int = 0  # the shelf of its newest plan
     plan_end: float = 0.0  # when a new price or plan is needed
-    factor: float = 1.0  # by which the price is multiplied, so that the budget is spent
-    priced_at: float = 0.0  # when the price was set
-    priced_revisits: int = 0  # revisits made until then
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,31 +81,6 @@ class RunProgress:
     phase: int = 0  # VISITING, SWEEPING or SWEPT_OUT
     host: HostId | None = None  # how far the sweep is
     url: UrlId | None = None
-
-
-@dataclass(slots=True)
-class TokenBucket:
-    """Revisits that a collection may make: tokens come at its `rate`, and a few can be saved up."""
-
-    at: float | None = None  # of the last token spent, or of the first question; None: there was none yet
-    count: float = 2.0
-    spent: int = 0  # since the bucket was read from the database
-    per_s: float = 0.0
-    most: float = 0.0
-
-    def available(self, per_s: float, most: float, now: float) -> int:
-        """Spends nothing. Tokens that were not spent count at the present rate, even if they came at another one."""
-        self.per_s, self.most = per_s, most
-        self.at = now if self.at is None else self.at
-        return int(self._count_at(now))
-
-    def spend(self, per_s: float, most: float, now: float) -> None:
-        self.per_s, self.most = per_s, most
-        self.at, self.count = now, self._count_at(now) - 1.0
-        self.spent += 1
-
-    def _count_at(self, now: float) -> float:
-        return min(self.most, self.count + (now - (now if self.at is None else self.at)) * self.per_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,30 +157,28 @@ class Collections:
         before, self._by_id = self._by_id, {}
         rows = self._db.rows(
             "SELECT id, collection.name, state, reason, config, revision, max(sequence, coalesce(number.value, 0)),"
-            " price, plan, plan_end, factor, priced_at, priced_revisits, run, started, phase, swept_host, swept_url,"
-            " created FROM collection LEFT JOIN number ON number.name = ? || id ORDER BY id",
+            " price, plan, plan_end, run, started, phase, swept_host, swept_url, created"
+            " FROM collection LEFT JOIN number ON number.name = ? || id ORDER BY id",
             (SEQUENCE,),
         )
         for fields in rows:
             number, name, state, reason, content, revision = fields[:6]
-            row = CollectionRow(number, name, state, reason_from_text(reason), content, revision, fields[13])
+            row = CollectionRow(number, name, state, reason_from_text(reason), content, revision, fields[10])
             old = before.get(number)
             same = old is not None and old.row.config == row.config
             self._by_id[row.id] = LoadedCollection(
                 row,
                 old.config if old is not None and same else self._decode(row.config),
                 fields[6],
-                RevisitTuning(*fields[7:13]),
+                RevisitTuning(*fields[7:10]),
                 old.tokens if old is not None else TokenBucket(),
-                RunProgress(*fields[14:18]),
-                fields[18],
+                RunProgress(*fields[11:15]),
+                fields[15],
             )
 
     def set_tuning(self, known: LoadedCollection, tuning: RevisitTuning) -> None:
         self._db.run(
-            "UPDATE collection SET price = ?, plan = ?, plan_end = ?, factor = ?, priced_at = ?, priced_revisits = ?"
-            " WHERE id = ?",
-            (*astuple(tuning), known.row.id),
+            "UPDATE collection SET price = ?, plan = ?, plan_end = ? WHERE id = ?", (*astuple(tuning), known.row.id)
         )
         known.tuning = tuning
 
@@ -364,11 +335,9 @@ class Collections:
             number = max(self._next_number(), image.number)
         self._db.run(
             "INSERT INTO collection (id, name, state, reason, config, revision, created, price, plan,"
-            " plan_end, factor, priced_at, priced_revisits, run, started)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " plan_end, run, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (number, image.name, IMPORTING, reason_to_text(image.reason), image.config, image.revision, image.created,
-             image.price, image.plan, image.plan_end, image.factor, image.priced_at, image.priced_revisits, image.run,
-             image.started or image.created),
+             image.price, image.plan, image.plan_end, image.run, image.started or image.created),
         )  # fmt: skip
         for bucket, count in image.counters.items():
             if bucket in EVENTS or bucket.startswith(EVENT_KINDS):

@@ -18,9 +18,8 @@ class Bucket:
     REQUESTS_BEFORE = "requests before"  # this run began
     VISITS_BEFORE = "visits before"
     ENDED = "ended"  # when the collection last stopped running, in seconds
-    # Pages that are kept fresh: visits to them, changes found, their change rates, visits handed out now, and revisits
-    # that the budget was charged for.
-    REVISITS, CHANGES, RATES, REVISITS_OUT, REVISITS_PAID = "revisits", "changes", "rates", "again", "paid"
+    # Pages that are kept fresh: visits to them, changes found, their change rates, visits handed out now.
+    REVISITS, CHANGES, RATES, REVISITS_OUT = "revisits", "changes", "rates", "again"
     CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL = "chosen", "dismissed", "full"  # see page_replacement.py
     # What an earlier run left (runs.py): kept pages that this run has not found, pending URLs whose page is still
     # shown, and URLs that were pending when it ended.
@@ -35,13 +34,13 @@ class Bucket:
 # Buckets that count events, and beginnings of their names; the other buckets count what is there now.
 EVENTS = (
     Bucket.VISITS, Bucket.REQUESTS, Bucket.BYTES, Bucket.REQUESTS_BEFORE, Bucket.VISITS_BEFORE, Bucket.REVISITS,
-    Bucket.CHANGES, Bucket.REVISITS_PAID, Bucket.WAS_FULL, Bucket.ENDED,
+    Bucket.CHANGES, Bucket.WAS_FULL, Bucket.ENDED,
 )  # fmt: skip
 STATUS, REFUSED, TYPE = EVENT_KINDS = ("status:", "refused:", "type:")  # REFUSED: of STATUS, those without a visit
 # Counters that decisions depend on.
 HOT_COUNTERS = (
     *map(Bucket.state, UrlState), Bucket.REQUESTS, Bucket.REQUESTS_BEFORE, Bucket.REVISITS, Bucket.RATES,
-    Bucket.REVISITS_PAID, Bucket.REVISITS_OUT, Bucket.CHOSEN_WAITING, Bucket.DISMISSED_WAITING, Bucket.WAS_FULL,
+    Bucket.REVISITS_OUT, Bucket.CHOSEN_WAITING, Bucket.DISMISSED_WAITING, Bucket.WAS_FULL,
     Bucket.TABLE_SITES, Bucket.OLD_PAGES, Bucket.SHOWN_PAGES, Bucket.LEFT_OVER,
 )  # fmt: skip
 CounterKey = tuple[int, str]  # collection and bucket

@@ -59,18 +59,20 @@ class VisitDispatcher:
 
     # -- handing out ------------------------------------------------------------------------------------------
 
-    def hand_out(self, known: LoadedCollection, host: HostId, count: int, held: int = 0) -> list[Visit]:
+    def hand_out(
+        self, known: LoadedCollection, host: HostId, count: int, held: int = 0, ahead: bool = False
+    ) -> list[Visit]:
         """The next visits of a host: revisits up to their share, then new URLs; each kind may use what the other
-        leaves."""
+        leaves. If there are none, `ahead` takes the page that is due next."""
         if not known.config.keeps_fresh or count < 1:
             return self._hand_out_new(known, host, count)
         delay_s = self._db.value("SELECT delay_s FROM host WHERE id = ?", (host,))  # as of its lease, if not later
-        ahead = max(1, int(AHEAD_S / max(delay_s, 0.001))) - held  # later other pages may be more urgent
-        most = min(count, VISITS_PER_LEASE, ahead, self._collections.requests_left(known))
+        soon = max(1, int(AHEAD_S / max(delay_s, 0.001))) - held  # later other pages may be more urgent
+        most = min(count, VISITS_PER_LEASE, soon, self._collections.requests_left(known))
         share = int(most * known.config.revisit.share + self._random.random())  # turns would fall into step with hosts
         visits = self._hand_out_revisits(known, host, share)
-        visits += self._hand_out_new(known, host, min(count, ahead) - len(visits))
-        return visits + self._hand_out_revisits(known, host, most - len(visits))
+        visits += self._hand_out_new(known, host, min(count, soon) - len(visits))
+        return visits + self._hand_out_revisits(known, host, most - len(visits), ahead and not visits)
 
     def prefetch_visits(self, known: LoadedCollection, hosts: Sequence[HostId]) -> Sequence[HostId]:
         """Fetch the rows that the next visits of these hosts need, for all of them together."""
@@ -84,10 +86,10 @@ class VisitDispatcher:
             self._revisits.prefetch_shelves(known, hosts)
         return hosts
 
-    def _hand_out_revisits(self, known: LoadedCollection, host: HostId, count: int) -> list[Visit]:
+    def _hand_out_revisits(self, known: LoadedCollection, host: HostId, count: int, ahead: bool = False) -> list[Visit]:
         """Kept pages that are worth another visit, and the pages that a full collection replaces."""
         number, visits = known.row.id, list[Visit]()
-        taken = self._revisits.pop_due(known, host, count)
+        taken = self._revisits.pop_due(known, host, count, ahead)
         self._db.prefetch("url", [(host, number, url) for url, _ in taken])
         self._db.prefetch("page", [(host, number, url) for url, _ in taken])
         for url, shelf in taken:

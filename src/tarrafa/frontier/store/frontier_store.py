@@ -33,7 +33,7 @@ from tarrafa.frontier.store.leases import HostLeases, LeaseClock
 from tarrafa.frontier.store.lookup import StoreLookup
 from tarrafa.frontier.store.ready_queue import ReadyQueue
 from tarrafa.frontier.store.retries import Retries
-from tarrafa.frontier.store.revisits import RevisitPlans
+from tarrafa.frontier.store.revisit_plans import RevisitPlans
 from tarrafa.frontier.store.runs import Runs, check_can_begin_run, has_runs, roots_of
 from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.i18n import Message

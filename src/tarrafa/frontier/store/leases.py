@@ -8,7 +8,7 @@ visits are pending again. A worker's number is never given twice, so it is also 
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
-from math import ceil
+from math import ceil, inf
 from typing import NamedTuple
 
 from tarrafa.clock import boot_id, boottime
@@ -36,6 +36,7 @@ LEASE_VARIABLE = "TARRAFA_LEASE_S"
 NOTE_MAX = 300
 LOAN_WAIT_S = 2.0  # after so long a caller may ask again for a host that a worker holds
 MEMORY_BYTES_MAX = 64 << 10
+AHEAD_HOSTS = 20  # as many are tried for revisits ahead of their time
 CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a host whose address is refused comes back no sooner
 
 
@@ -237,9 +238,11 @@ class HostLeases:
         new = self._ready.first(known.row.id, NEW, now, min(wanted * workers, slots))
         old: list[HostId] = []
         if known.config.keeps_fresh and self._collections.requests_left(known):
-            old = self._ready.first(
-                known.row.id, OLD, now, min(wanted * workers, self._revisits.revisits_allowed(known))
-            )
+            most = min(wanted * workers, self._revisits.revisits_allowed(known))
+            old = self._ready.first(known.row.id, OLD, now, most)
+            if not old:  # some may have to wait for their delay
+                most = min(wanted * workers, AHEAD_HOSTS, self._revisits.revisits_ahead(known))
+                old = self._ready.first(known.row.id, OLD, inf, most)
         ready = list(dict.fromkeys(_interleave(new, old, known.config.revisit.share)))
         mine = int(self._db.value("SELECT hosts FROM worker WHERE id = ?", (worker,)))
         share = max(0, min(wanted, ceil((len(ready) + held) / max(1, workers)) - mine))
@@ -255,7 +258,7 @@ class HostLeases:
         delay_s = max(row.delay_s, known.config.delay_for(*name_and_port(f"{row.key}/")))
         self._assign(worker, host)
         self._db.run("UPDATE host SET delay_s = ? WHERE id = ?", (delay_s, host))
-        visits = self._visits.hand_out(known, host, count)
+        visits = self._visits.hand_out(known, host, count, ahead=True)
         if not visits:
             self._release_host(host, row.next_at)
         return self._describe(known, host, row._replace(delay_s=float(delay_s)), visits)

@@ -1,4 +1,4 @@
-"""Revisits: keeps the pages of a fresh collection on shelves by policy, takes the due ones, and stores plans and price.
+"""Revisits: keeps the pages of a fresh collection on shelves by policy, and takes the due ones.
 
 The policy of `revisit/policy.py` decides on which shelf a page stands after a visit; here the shelves are rows. A
 decision compares the heads of one host's shelves, found by one query. Beside the policy's shelves there are shelves of
@@ -6,24 +6,25 @@ our own, with negative numbers, whose pages are due at their key: pages to be tr
 that a full collection has chosen to take in, and pages that it gives up for them.
 
 Promises: whatever happens to a visit, a kept page is on a shelf or handed out; it leaves only when the Web says twice
-that it is gone, when it is no longer wanted, or when its place is needed. A plan holds when it is complete, not before;
-until then the old one does.
+that it is gone, when it is no longer wanted, or when its place is needed. No more revisits are made than the
+collection's `rate` allows (`revisit/budget.py`).
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
 
-from tarrafa.frontier.messages import PageFreshness, PlannedVisit, RevisitPage, RevisitShelf
+from tarrafa.frontier.messages import PageFreshness
 from tarrafa.frontier.store.collections import LoadedCollection, StoreContext
 from tarrafa.frontier.store.counters import Bucket
 from tarrafa.frontier.store.database import ALL_ROWS, OLD, UrlKey
 from tarrafa.model import GONE, HostId, Outcome, UrlId, UrlRole, UrlState, is_inconclusive
 from tarrafa.parse.dates import parse_date
 from tarrafa.revisit import change_rate, date_trust
+from tarrafa.revisit.budget import BudgetLimit
 from tarrafa.revisit.change_rate import DAY_S
 from tarrafa.revisit.policy import (
     EXPLORE_EVERY,
@@ -43,13 +44,8 @@ PLANNED = frozenset({"psp", "mp2", "m-wolf"})
 DISMISSED_SHELF, CHOSEN_SHELF, RETRY_SHELF, LISTING_SHELF = -4, -3, -2, -1  # shelves of our own
 RETRY_S, RETRY_MAX_S = 3600.0, 7 * DAY_S  # a failing page is tried again after so long, twice as long each time
 LISTING_WEIGHT = 16.0  # of a sitemap or feed: it tells about many pages at once
-BURST_S = 3600.0  # revisits that were not made may be made up for, but no more than this much of them
 RATE_UNIT = 1000  # rates are counted in thousandths
 HEADS_AT_HAND = 3  # pages per shelf that are fetched ahead
-PRICE_EVERY_S = 600.0  # of the clock
-EXPERIENCE_MIN = 10.0  # revisits to be expected before their actual number says anything
-SPENT_GOAL = 0.97  # of the budget: if all of it is spent, the price may be too low, and nothing would show it
-FACTOR_STEP, FACTOR_MIN, FACTOR_MAX = 1.25, 0.01, 10.0
 
 _encode = msgspec.msgpack.Encoder().encode
 read_history = msgspec.msgpack.Decoder(PageHistory).decode
@@ -96,14 +92,6 @@ def has_changed(outcome: Outcome, before: UrlBeforeVisit) -> bool | None:
     return outcome.content_id != before.content_id if outcome.kept and before.content_id else None
 
 
-def _limit(known: LoadedCollection) -> tuple[float, float] | None:
-    """How many revisits a second, and how many at once after a pause. A plan keeps to the rate by itself."""
-    rate = known.config.revisit.rate
-    if rate is None or known.config.revisit.policy in PLANNED:
-        return None
-    return rate / DAY_S, max(2.0, rate * BURST_S / DAY_S)
-
-
 class RevisitQueue:
     """The `page`, `due` and `shelf` rows of one frontier."""
 
@@ -134,14 +122,25 @@ class RevisitQueue:
         """How many revisits the collection's `rate` allows now."""
         if not known.config.keeps_fresh:
             return 0
-        limit = _limit(known)
-        return 1 << 30 if limit is None else known.tokens.available(*limit, self._clock.now())
+        limit = self._limit(known)
+        return 1 << 30 if limit is None else known.tokens.available(limit, self._clock.now())
+
+    def revisits_ahead(self, known: LoadedCollection) -> int:
+        """How many revisits may be made ahead of their time, while none is due: the index policy spends its budget."""
+        limit = self._limit(known) if known.config.revisit.policy == "index" else None
+        return 0 if limit is None else known.tokens.available_ahead(limit, self._clock.now())
+
+    def _limit(self, known: LoadedCollection) -> BudgetLimit | None:
+        """A plan keeps to the rate by itself."""
+        rate = known.config.revisit.rate
+        if rate is None or known.config.revisit.policy in PLANNED:
+            return None
+        return BudgetLimit.from_rate(rate / DAY_S, self._clock.scale)
 
     def _spend(self, known: LoadedCollection) -> None:
-        self._counters.add(known.row.id, Bucket.REVISITS_PAID)
-        limit = _limit(known)
+        limit = self._limit(known)
         if limit is not None:  # otherwise a limit that is set later would begin with a debt
-            known.tokens.spend(*limit, self._clock.now())
+            known.tokens.spend(limit, self._clock.now())
 
     # -- shelves ----------------------------------------------------------------------------------------------
 
@@ -196,13 +195,15 @@ class RevisitQueue:
         )
         return {shelf: key for shelf, key in rows if key is not None}
 
-    def pop_due(self, known: LoadedCollection, host: HostId, count: int) -> list[tuple[UrlId, int]]:
+    def pop_due(
+        self, known: LoadedCollection, host: HostId, count: int, ahead: bool = False
+    ) -> list[tuple[UrlId, int]]:
         """Take the next pages of a host to revisit from their shelves, most urgent first; returns them with their
-        shelves."""
+        shelves. If none is due, `ahead` takes the one that is due next."""
         number, now, policy = known.row.id, self._clock.now(), self.policy(known)
         heads, taken = self._heads(known, host), list[tuple[UrlId, int]]()
         while len(taken) < count and heads:
-            shelf = self._choose(known, policy, heads, now)
+            shelf = self._choose(known, policy, heads, now, ahead and not taken)
             if shelf is None:
                 break
             url = self._db.value(
@@ -223,7 +224,7 @@ class RevisitQueue:
         return taken
 
     def _choose(
-        self, known: LoadedCollection, policy: RevisitPolicy, heads: dict[int, float], now: float
+        self, known: LoadedCollection, policy: RevisitPolicy, heads: dict[int, float], now: float, ahead: bool
     ) -> int | None:
         own = min((shelf for shelf, key in heads.items() if shelf < 0 and key <= now), default=0)
         if own in (DISMISSED_SHELF, CHOSEN_SHELF):  # no revisits
@@ -238,6 +239,7 @@ class RevisitQueue:
             ((shelf, key) for shelf, key in heads.items() if shelf >= 0),
             now,
             self._decisions % EXPLORE_EVERY == EXPLORE_EVERY - 1,
+            ahead and self.revisits_ahead(known) > 0,
         )
         if shelf is not None:
             self._decisions += 1
@@ -567,122 +569,3 @@ class RevisitQueue:
             else:
                 history = record_visit(history, at, bool(changed))
         return history
-
-
-class RevisitPlans:
-    """The calls of the planner (`frontier/revisit_planner.py`), each of them small: the crawl continues in between.
-
-    Some policies look at a whole collection: the index policy when a budget sets its price, and those that plan a day
-    at once.
-    """
-
-    def __init__(self, context: StoreContext, revisits: RevisitQueue) -> None:
-        self._db, self._counters, self._collections = context.db, context.counters, context.collections
-        self._clock, self._revisits = context.clock, revisits
-
-    def collections_to_plan(self) -> list[int]:
-        now = self._clock.now()
-        return [
-            known.row.id for known in self._collections.running() if _needs_plan(known) and known.tuning.plan_end <= now
-        ]
-
-    def revisit_pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
-        known = self._collections.by_id(collection)
-        columns = (
-            "SELECT page.host, page.id, delay_s, modified_right, modified_wrong, history FROM page"
-            " CROSS JOIN host ON host.id = page.host CROSS JOIN url USING (host, collection, id)"
-        )
-        number, rest = known.row.id, -1 if limit < 0 else limit
-        rows = self._db.rows(
-            f"{columns} WHERE page.host = ? AND page.collection = ? AND page.id > ? AND url.role = 0"
-            " ORDER BY page.id LIMIT ?",
-            (host, number, url, rest),
-        )
-        if limit < 0 or len(rows) < limit:
-            rows += self._db.rows(
-                f"{columns} WHERE page.host > ? AND page.collection = ? AND url.role = 0"
-                " ORDER BY page.host, page.id LIMIT ?",
-                (host, number, rest if limit < 0 else limit - len(rows)),
-            )
-        least = float(known.config.politeness.delay)
-        return [
-            RevisitPage(
-                at, page, max(delay, least), date_trust.DateTrust(right, wrong).is_trusted, read_history(content)
-            )
-            for at, page, delay, right, wrong, content in rows
-        ]
-
-    def revisit_shelves(self, collection: int, host: HostId, limit: int) -> list[RevisitShelf]:
-        known = self._collections.by_id(collection)
-        last = self._db.value(
-            "SELECT max(host) FROM (SELECT DISTINCT host FROM shelf WHERE collection = ? AND host > ?"
-            " ORDER BY host LIMIT ?)",
-            (known.row.id, host, limit),
-        )
-        rows = self._db.rows(
-            "SELECT shelf.host, delay_s, shelf, pages FROM shelf JOIN host ON host.id = shelf.host"
-            " WHERE collection = ? AND shelf.host > ? AND shelf.host <= ? AND shelf >= 0 AND pages > 0",
-            (known.row.id, host, last),
-        )
-        least = float(known.config.politeness.delay)
-        return [RevisitShelf(at, max(delay, least), shelf, pages) for at, delay, shelf, pages in rows]
-
-    def set_price(self, collection: int, price: float) -> None:
-        """Set the price that follows from the classes of pages, times a factor learned from the revisits made: while
-        change rates are still being learned, fewer visits are worth the price than later, and the budget would not be
-        spent."""
-        known = self._collections.by_id(collection)
-        if known.config.revisit.policy != "index":
-            return  # the policy has changed meanwhile
-        tuning, now = known.tuning, self._clock.now()
-        revisits, factor = self._counters.value(known.row.id, Bucket.REVISITS_PAID), tuning.factor
-        expected = (known.config.revisit.rate or 0.0) * (now - tuning.priced_at) / DAY_S
-        if tuning.priced_at and expected >= EXPERIENCE_MIN:
-            spent = (revisits - tuning.priced_revisits) / (SPENT_GOAL * expected)
-            factor *= min(max(spent, 1 / FACTOR_STEP), FACTOR_STEP)
-            factor = min(max(factor, FACTOR_MIN), FACTOR_MAX)
-        elif tuning.priced_at:  # too few revisits were to be expected: wait
-            now, revisits = tuning.priced_at, tuning.priced_revisits
-        end = self._clock.now() + PRICE_EVERY_S
-        self._collections.set_tuning(
-            known,
-            replace(tuning, price=price * factor, plan_end=end, factor=factor, priced_at=now, priced_revisits=revisits),
-        )
-
-    def recompute_due(self, collection: int, host: HostId, limit: int) -> HostId | None:
-        known = self._collections.by_id(collection)
-        rows = self._db.rows(
-            "SELECT DISTINCT host FROM shelf WHERE collection = ? AND host > ? ORDER BY host LIMIT ?",
-            (known.row.id, host, limit),
-        )
-        for (one,) in rows:
-            self._revisits.update_due(known, one)
-        return rows[-1][0] if rows else None
-
-    def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
-        known = self._collections.by_id(collection)
-        for visit in visits if known.config.revisit.policy in PLANNED else ():
-            self._revisits.add((visit.host, known.row.id, visit.id), number, visit.at)
-
-    def activate_plan(self, collection: int, number: int, end: float) -> None:
-        known = self._collections.by_id(collection)
-        if known.config.revisit.policy in PLANNED:
-            self._collections.set_tuning(known, replace(known.tuning, plan=number, plan_end=end))
-
-    def drop_old_plans(self, collection: int, limit: int) -> int:
-        """Plans have rising numbers; our own shelves have negative ones."""
-        known = self._collections.by_id(collection)
-        rows = self._db.rows(
-            "SELECT host, shelf FROM shelf WHERE collection = ? AND shelf >= 0 AND shelf < ? LIMIT ?",
-            (known.row.id, known.tuning.plan, limit),
-        )
-        for host, shelf in rows:
-            key = (known.row.id, host, shelf)
-            self._db.run("DELETE FROM due WHERE collection = ? AND host = ? AND shelf = ?", key)
-            self._db.run("DELETE FROM shelf WHERE collection = ? AND host = ? AND shelf = ?", key)
-        return len(rows)
-
-
-def _needs_plan(known: LoadedCollection) -> bool:
-    revisit = known.config.revisit
-    return revisit.policy in PLANNED or (revisit.policy == "index" and revisit.rate is not None)

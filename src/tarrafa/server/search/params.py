@@ -99,6 +99,13 @@ class SearchParams(msgspec.Struct, frozen=True):
         """Whether a filter leaves pages out."""
         return any(getattr(self, name) for name in FILTER_PARAMS)
 
+    @property
+    def filtered_text(self) -> str:
+        """The text with the filters of the form in it, as far as the query language has them."""
+        filters = {"lang": self.lang, "after": self.after, "before": self.before}
+        chosen = " ".join(f"{name}:{value}" for name, value in filters.items() if value)
+        return f"({self.q}) {chosen}" if chosen else self.q
+
     def search_request(self, n: int, offset: int, today: date) -> SearchRequest:
         """The request to the searcher. `time` counts back from `today`."""
         if self.sort not in ("", *Sort):

@@ -45,8 +45,12 @@
   editor.on("query", () => { said.textContent = form.dataset.running; });
   editor.on("queryResponse", (_, response, duration) => {
     results.setResponse(response, duration);
-    const most = response.headers && response.headers.get("X-Tarrafa-Limit");
-    said.textContent = most ? form.dataset.cut.replace("{count}", most) : "";
+    const limits = { "X-Tarrafa-Limit": form.dataset.cut, "X-Tarrafa-Matches-Limit": form.dataset.matches };
+    const cut = Object.entries(limits).map(([name, text]) => {
+      const most = response.headers && response.headers.get(name);
+      return most ? text.replace("{count}", most) : "";
+    });
+    said.textContent = cut.filter(Boolean).join(" ");
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();

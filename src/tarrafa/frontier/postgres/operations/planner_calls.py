@@ -1,6 +1,6 @@
 """Calls of the revisit planner on one PostgreSQL server.
 
-The store does the work (`store/revisits.py`); each call here names the rows that it needs.
+The store does the work (`store/revisit_plans.py`); each call here names the rows that it needs.
 """
 
 from tarrafa.frontier.messages import PlannedVisit, RevisitPage, RevisitShelf

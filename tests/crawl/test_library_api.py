@@ -1,0 +1,59 @@
+"""`pages()` left by its caller: while it waits for a page, and beside a crawl of another process."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tarrafa.crawl import pages
+from tarrafa.crawl.supervisor.supervisor import Supervisor
+from tarrafa.testweb.world.world import World
+from tests.journey.crawl_journey import Journey, a_journey, pids_of
+from tests.wait import wait_until
+
+
+@pytest.fixture
+def journey(tmp_path: Path) -> Iterator[Journey]:
+    made = a_journey(tmp_path, World(seed=4, hosts=3, pages=300))
+    made.delay_s = 0.5
+    with made.web:
+        yield made
+
+
+def children(journey: Journey) -> list[int]:
+    return pids_of(os.getpid(), str(journey.data.root))
+
+
+async def test_a_caller_that_is_cancelled_while_it_waits_stops_the_crawl_cleanly(journey):
+    """Cancelled, as by a time-out: the crawl is told by an event, and returns its hosts."""
+
+    async def read() -> None:
+        async for _ in pages(journey.write_collection(), journey.data.root):
+            await asyncio.Event().wait()
+
+    reading = asyncio.create_task(read())
+    await wait_until(lambda: journey.kept().total() > 0, "the first page")
+    assert children(journey)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    await wait_until(lambda: not children(journey), "no process is left")
+    overview = await journey.overview()
+    assert [(one.state, one.handed_out) for one in overview.collections] == [("paused", 0)]
+    lock = journey.data.try_lock()
+    assert lock is not None
+    lock.close()
+
+
+async def test_a_caller_that_leaves_a_crawl_of_another_process_does_not_stop_it(journey):
+    async with Supervisor(journey.data, 1) as supervisor:
+        async with contextlib.aclosing(pages(journey.write_collection(), journey.data.root)) as stream:
+            first = await anext(stream)
+        assert first.url in journey.kept()
+        overview = await supervisor.frontier.overview()
+        assert [one.state for one in overview.collections] == ["running"]
+        before = journey.kept().total()
+        await wait_until(lambda: journey.kept().total() > before, "it goes on")
