@@ -65,19 +65,23 @@ def status(
     """
     directory = DataDirectory(data)
     found = asyncio.run(fetch_overview(directory, from_command_line(where, token_file)))
-    index, triples = index_status(directory), triples_status(directory)
-    pages = _kept_pages(found, index)
+    try:
+        index, trouble = index_status(directory), ""
+    except DataError as error:  # of another version, or damaged: the rest is shown
+        index, trouble = None, str(error)
+    triples, pages = triples_status(directory), _kept_pages(found, index)
     if as_json:
         fields = {"pages": pages, "index": index, "triples": triples}
         print_json(msgspec.to_builtins(ENGLISH.render_all(found)) | fields)
     else:
         _print_overview(found, pages)
-        _print_index_state(index)
+        _print_index_state(index, trouble)
         _print_triples_state(triples)
 
 
 def _kept_pages(overview: FrontierOverview, index: IndexStatus | None) -> list[KeptPages]:
-    return [count_kept_pages(one.name, one.fetched, index) for one in overview.collections]
+    """Empty without an index here."""
+    return [] if index is None else [count_kept_pages(one.name, one.fetched, index) for one in overview.collections]
 
 
 def _print_overview(shown: FrontierOverview, pages: list[KeptPages]) -> None:
@@ -119,7 +123,9 @@ def _print_kept_pages(pages: list[KeptPages]) -> None:
             console.print(f"{one.collection}: {notice}")
 
 
-def _print_index_state(shown: IndexStatus | None) -> None:
+def _print_index_state(shown: IndexStatus | None, trouble: str) -> None:
+    if trouble:
+        console.print(escape(trouble))
     if shown is None:
         return
     parts = "" if shown.shards == "1" else f" in shards ({shown.shards})"

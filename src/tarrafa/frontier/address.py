@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl, urlsplit
 from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.errors import ConfigError, FrontierError, Unreachable
 from tarrafa.frontier.api import Frontier
-from tarrafa.frontier.rpc.frontier_client import CALL_TIMEOUT_S, RemoteFrontier, SocketClient
+from tarrafa.frontier.rpc.frontier_client import CALL_TIMEOUT_S, OnLost, RemoteFrontier, SocketClient
 from tarrafa.runtime.data_dir import DataDirectory
 from tarrafa.runtime.token import TOKEN_ON_COMMAND_LINE, TOKEN_VARIABLE, Token, load_token
 
@@ -233,14 +233,15 @@ async def connect(
     outbox: Path | None = None,
     suffixes: str | None = None,
     timeout_s: float = CALL_TIMEOUT_S,
+    on_lost: OnLost = lambda error: None,
 ) -> OpenFrontier:
     """Open the frontier. `outbox` is where links wait for an unreachable PostgreSQL server; `suffixes` is the public
     suffix list that empty databases are created with, if it is not the usual one; `timeout_s` limits each call to a
-    frontier server."""
+    frontier server; `on_lost` is called when the connection to a frontier server ends, also between two calls."""
     if isinstance(address, UnixSocket):
-        return await RemoteFrontier.connect(address.path, timeout_s)
+        return await RemoteFrontier.connect(address.path, timeout_s, on_lost)
     if isinstance(address, TcpServer):
-        return await RemoteFrontier.connect_tcp(address.host, address.port, address.token, timeout_s)
+        return await RemoteFrontier.connect_tcp(address.host, address.port, address.token, timeout_s, on_lost)
     cluster = import_postgres_module("postgres_frontier")
     own = clock or Clock.from_environment()
     body: OpenFrontier = await cluster.open_postgres_frontier(list(address.dsns), own, outbox, suffixes)

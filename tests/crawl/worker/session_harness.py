@@ -97,7 +97,8 @@ class FakeCommitter:
 
 
 class NoParser:
-    parses_later = True
+    def __init__(self, *, parses_later: bool) -> None:
+        self.parses_later = parses_later
 
     async def decode_and_parse(
         self, decode: Callable[[], DecodedBody], *, heavy: bool
@@ -131,7 +132,7 @@ class Surroundings:
         self.clock = clock or FalseClock()
         self.fetcher, self.committer = FakeFetcher(self.clock, took_s), FakeCommitter()
         self.current = current
-        self.rules_text = rules_text
+        self.rules_text, self.parses_later = rules_text, True
 
     @property
     def asked(self) -> list[tuple[str, float, str]]:
@@ -149,7 +150,7 @@ class Surroundings:
             in_force(collection),
             clock=self.clock,
             fetcher=self.fetcher,
-            parser=NoParser(),
+            parser=NoParser(parses_later=self.parses_later),
             committer=self.committer,
             resolver=HostResolver(no_claim),
             robots=RobotsCache(frontier, FakeLease()),

@@ -222,9 +222,8 @@ async def test_the_next_request_does_not_wait_for_the_parser_unless_there_is_a_d
 async def test_an_external_crawler_gets_no_request_before_its_last_result_was_taken():
     around, before = Surroundings(), list[int]()
     around.fetcher.on_request.append(lambda request: before.append(len(around.committer.done)))
-    session = a_session(around, a_collection(politeness={"delay": 0}), pages(3))
-    session._parser.parses_later = RemoteParser.parses_later
-    await session.run()
+    around.parses_later = RemoteParser.parses_later
+    await a_session(around, a_collection(politeness={"delay": 0}), pages(3)).run()
     assert before == [0, 1, 2]
 
 

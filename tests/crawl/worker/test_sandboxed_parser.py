@@ -5,11 +5,19 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tarrafa.crawl.worker.sandboxed_parser import ParseJob, ParseJobResult, SandboxedParser, is_harmless, run_parse_job
+from tarrafa.crawl.worker.sandboxed_parser import (
+    DecodedBody,
+    ParseJob,
+    ParseJobResult,
+    SandboxedParser,
+    is_harmless,
+    run_parse_job,
+)
 from tests.journey.crawl_journey import pids_of
 from tests.wait import WAIT_MAX_S
 
@@ -162,3 +170,31 @@ async def test_a_caller_that_goes_away_confuses_nobody(
     other = large(b"<title>Outra</title>")
     answer = await parser.parse(job(other))
     assert answer == ParseJobResult(page=run_parse_job(job(other)).page)
+
+
+async def test_a_commit_does_not_wait_until_the_pages_of_all_hosts_are_parsed(parser: SandboxedParser) -> None:
+    decoded, at_commit = list[int](), list[int]()
+
+    def decode(number: int) -> DecodedBody:
+        decoded.append(number)
+        return DecodedBody(status=404)
+
+    async def commit() -> None:
+        for _ in range(5):  # disk and frontier: it goes on in another round of the event loop each time
+            await asyncio.sleep(0)
+        at_commit.append(len(decoded))
+
+    pages = [parser.decode_and_parse(partial(decode, number), heavy=number < 20) for number in range(100)]
+    await asyncio.gather(*pages, commit())
+    assert at_commit[0] < 10
+    assert decoded == list(range(100)), "in the order of their answers, sitemaps too"
+
+
+async def test_a_session_that_is_cancelled_leaves_its_turn_to_the_next(parser: SandboxedParser) -> None:
+    first = asyncio.create_task(parser.decode_and_parse(DecodedBody, heavy=False))
+    cancelled, last = [asyncio.create_task(parser.decode_and_parse(DecodedBody, heavy=False)) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert not parser.parses_later, "two wait"
+    cancelled.cancel()
+    assert await first == await last == (DecodedBody(), None)
+    assert parser.parses_later

@@ -9,7 +9,7 @@ from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.crawl.scope.admission import Admission
 from tarrafa.crawl.worker.lease_fence import register
-from tarrafa.crawl.worker.worker import Worker
+from tarrafa.crawl.worker.worker import StopSignal, Worker
 from tarrafa.frontier.address import UnixSocket
 from tarrafa.frontier.api import Frontier
 from tarrafa.frontier.clock_sync import sync_clock
@@ -32,7 +32,7 @@ async def running_worker(folder: Path) -> AsyncIterator[tuple[SqliteFrontier, Da
     line = await frontier_client.RemoteFrontier.connect(data.socket)
     agreed = await sync_clock(line, clock)
     registered = await register(line, data, "w1")
-    worker = Worker(data, "w1", UnixSocket(data.socket), line, agreed, registered, CONNECTIONS_MAX)
+    worker = Worker(data, "w1", UnixSocket(data.socket), line, agreed, registered, CONNECTIONS_MAX, 1, StopSignal())
     work = asyncio.create_task(worker.run())
     try:
         yield frontier, data

@@ -10,13 +10,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tarrafa.errors import AccessRefused, FrontierError, ListenError, Unreachable
+from tarrafa.errors import AccessRefused, FrontierError, ListenError, TarrafaError, Unreachable
 from tarrafa.frontier.rpc import codec, frontier_client, frontier_server, handshake
 from tarrafa.frontier.rpc.codec import KEEPALIVE_IDLE_S, read_frame
 from tarrafa.frontier.rpc.frontier_client import RemoteFrontier, SocketClient
 from tarrafa.frontier.rpc.handshake import HandshakeHello, HandshakeProof, client_handshake
 from tarrafa.runtime.token import Token
 from tests.contract.frontier_bodies import a_collection, a_sqlite
+from tests.wait import wait_until
 
 TOKEN = Token(b"known to both ends only")
 WAIT_S = 60.0
@@ -278,3 +279,18 @@ async def test_a_port_that_is_taken_is_said(tmp_path):
     async with listening_server(tmp_path) as url_server:
         with pytest.raises(ListenError, match=rf"127\.0\.0\.1:{url_server.port}: cannot listen here"):
             await frontier_server.serve_tcp(url_server.frontier, "127.0.0.1", url_server.port, TOKEN)  # type: ignore[arg-type]
+
+
+async def test_a_client_that_waits_for_nothing_hears_at_once_that_the_server_is_gone(tmp_path):
+    heard: asyncio.Queue[TarrafaError] = asyncio.Queue()
+    sessions = list[asyncio.StreamWriter]()
+    server = await asyncio.start_unix_server(lambda reader, writer: sessions.append(writer), tmp_path / "s")
+    client = await RemoteFrontier.connect(str(tmp_path / "s"), on_lost=heard.put_nowait)
+    leaving = await RemoteFrontier.connect(str(tmp_path / "s"), on_lost=heard.put_nowait)
+    await leaving.close()
+    await wait_until(lambda: len(sessions) == 2)
+    sessions[0].transport.abort()
+    assert isinstance(await asyncio.wait_for(heard.get(), WAIT_S), Unreachable)
+    assert heard.empty(), "who closes a connection has not lost it"
+    await client.close()
+    server.close()

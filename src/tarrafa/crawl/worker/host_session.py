@@ -50,7 +50,9 @@ TURN_S = 300.0  # then robots.txt is read again
 class DocumentParser(Protocol):
     """Parses what was fetched, or gives what an external crawler has parsed."""
 
-    parses_later: bool  # a document may be parsed while the next one is fetched
+    @property
+    def parses_later(self) -> bool:
+        """Whether a document may be parsed while the next one is fetched."""
 
     async def decode_and_parse(
         self, decode: Callable[[], DecodedBody], *, heavy: bool
@@ -348,7 +350,7 @@ class HostSession:
             self.visits.give_back()
             return False
         self._answered = AnsweredVisit(visit, request, response, self.pacing.ended_at)
-        if not self._may_parse_later(response):
+        if not self._may_parse_later(visit, response):
             await self._conclude_answered()
         if response.status == Status.STARVED:
             self._overload.note_overload()
@@ -360,9 +362,9 @@ class HostSession:
         self.pacing.note_success()
         return True
 
-    def _may_parse_later(self, response: FetchResponse) -> bool:
+    def _may_parse_later(self, visit: Visit, response: FetchResponse) -> bool:
         """Whether the next request may be sent before this response is parsed."""
-        is_small = len(response.raw_body) <= PARSED_LATER_BYTES_MAX
+        is_small = visit.role == UrlRole.PAGE and len(response.raw_body) <= PARSED_LATER_BYTES_MAX
         return is_small and self._parser.parses_later and self.requests.is_due
 
     async def _send(self, request: FetchRequest, visit: Visit) -> FetchResponse | None:

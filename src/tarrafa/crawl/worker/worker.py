@@ -73,11 +73,12 @@ class Worker:
         agreed: ClockAgreement,
         registered: tuple[WorkerRegistration, float],
         connections_max: int,
-        workers: int = 1,
+        workers: int,
+        stop: StopSignal,
     ) -> None:
         clock, stats, link_cache, lag = agreed.clock, WorkerStats(), LinkCache(), LoopLag()
         terms, asked_at = registered
-        self._data, self._frontier, self._stop = data, frontier, StopSignal()
+        self._data, self._frontier, self._stop = data, frontier, stop
         self._limits = ResourceShare(data, workers, connections_max)
         notices = WorkerNotices(agreed.notice(), link_cache.hit_rate_text, lambda: self._limits.current.why)
         self._heartbeat = WorkerHeartbeat(name, stats, notices, lag)
@@ -132,12 +133,14 @@ class Worker:
         watching = asyncio.create_task(self._watch_collection_states())
         stopping = asyncio.create_task(self._stop.wait())
         done, _ = await asyncio.wait({leasing, committing, watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (leasing, committing, watching):
-            if task in done:
-                task.result()  # raises what went wrong
+        errors = [error for task in (leasing, committing, watching) if task in done and (error := task.exception())]
+        if errors:  # an unreachable frontier ends several tasks: the first error says enough
+            raise errors[0]
         leasing.cancel()
         watching.cancel()
-        if not self._stop.is_lease_lost:
+        if self._stop.is_lease_lost:
+            await self._sessions.abandon()
+        else:
             await self._shut_down(committing)
         for task in (measuring, heartbeats, limiting):
             task.cancel()
@@ -202,11 +205,12 @@ class Worker:
 
 
 async def _work(data: DataDirectory, name: str, connections_max: int, workers: int) -> None:
-    address, own = address_from_supervisor(), Clock.from_environment()
-    frontier = await connect(address, own, data.outbox / name)
+    address, own, stop = address_from_supervisor(), Clock.from_environment(), StopSignal()
+    on_lost = partial(stop.give, is_lease_lost=True)  # at once: what is fetched from now on could not be reported
+    frontier = await connect(address, own, data.outbox / name, on_lost=on_lost)
     agreed = await sync_clock(frontier, own)
     registered = await register(frontier, data, name)
-    await Worker(data, name, address, frontier, agreed, registered, connections_max, workers).run()
+    await Worker(data, name, address, frontier, agreed, registered, connections_max, workers, stop).run()
 
 
 def main(data: DataDirectory, name: str, workers: int = 1) -> None:

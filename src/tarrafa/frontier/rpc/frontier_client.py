@@ -2,8 +2,8 @@
 
 `RemoteFrontier` is the `Frontier` API at the other end of `frontier_server.py`; `SocketClient` calls by name and
 blocks.
-Promises: a lost connection fails every running call at once; no call is silently repeated; an unreachable server is
-noticed.
+Promises: a lost connection fails every running call at once, and `on_lost` is called; no call is silently repeated; an
+unreachable server is noticed.
 """
 
 import asyncio
@@ -26,30 +26,42 @@ from tarrafa.runtime.token import Token
 CALL_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10.0  # handshake included
 SERVER_GONE = message("the frontier server went away")
+OnLost = Callable[[TarrafaError], None]
 
 
 class RemoteFrontier(Frontier):
     """The Protocol over a socket. Its calls are derived from the Protocol, below."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, timeout_s: float = CALL_TIMEOUT_S
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        timeout_s: float = CALL_TIMEOUT_S,
+        on_lost: OnLost = lambda error: None,
     ) -> None:
-        self._writer, self._timeout_s = writer, timeout_s
+        self._writer, self._timeout_s, self._on_lost = writer, timeout_s, on_lost
         self._numbers = itertools.count()
         self._waiting: dict[int, tuple[str, asyncio.Future[Any]]] = {}  # method and result, by number of the call
         self._gone = False
         self._listener = asyncio.create_task(self._listen(reader))
 
     @classmethod
-    async def connect(cls, path: str, timeout_s: float = CALL_TIMEOUT_S) -> "RemoteFrontier":
+    async def connect(
+        cls, path: str, timeout_s: float = CALL_TIMEOUT_S, on_lost: OnLost = lambda error: None
+    ) -> "RemoteFrontier":
         try:
-            return cls(*await asyncio.open_unix_connection(path), timeout_s)
+            return cls(*await asyncio.open_unix_connection(path), timeout_s, on_lost)
         except OSError as error:
             raise Unreachable(_no_answer(str(path), error.strerror or str(error))) from None
 
     @classmethod
     async def connect_tcp(
-        cls, host: str, port: int, token: Token, timeout_s: float = CALL_TIMEOUT_S
+        cls,
+        host: str,
+        port: int,
+        token: Token,
+        timeout_s: float = CALL_TIMEOUT_S,
+        on_lost: OnLost = lambda error: None,
     ) -> "RemoteFrontier":
         where, writer = _where(host, port), None
         try:
@@ -57,7 +69,7 @@ class RemoteFrontier(Frontier):
                 reader, writer = await asyncio.open_connection(host, port)
                 keep_alive(writer.get_extra_info("socket"))
                 await _run_handshake(reader, writer, token, where)
-                return cls(reader, writer, timeout_s)
+                return cls(reader, writer, timeout_s, on_lost)
         except BaseException as error:
             if writer is not None:
                 writer.close()
@@ -83,7 +95,7 @@ class RemoteFrontier(Frontier):
                 except codec.DECODE_ERRORS:
                     future.set_exception(FrontierError(f"the frontier server's answer to {method} is invalid"))
         except (asyncio.IncompleteReadError, OSError, *codec.DECODE_ERRORS):
-            pass
+            self._on_lost(Unreachable(SERVER_GONE))
         finally:
             self._gone = True
             for _, future in self._waiting.values():
