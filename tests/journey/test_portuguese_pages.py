@@ -65,9 +65,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, Journ
         file = journey.write_collection(scope='hosts = ["*.test"]\ndepth_max = 1\npages_max = 300')
         running = Node(journey.data.root)
         try:
-            for command in (("add", file), ("start", "journey")):
+            for command, code in ((("add", file), 0), (("resume", "journey"), 2), (("start", "journey"), 0)):
                 done = tarrafa(*command, "--data", journey.data.root)
-                assert done.returncode == 0, done.stderr
+                assert done.returncode == code, done.stderr
             _wait_for_failures(running)
             _kill_a_worker(running)
             yield running, journey
@@ -183,8 +183,8 @@ def test_every_stored_reason_is_an_entry_of_the_catalogue(node):
     troubles = {text: from_text(text) for (text,) in database.execute("SELECT trouble FROM host WHERE trouble != ''")}
     notes = {text: from_text(text) for (text,) in database.execute("SELECT note FROM worker WHERE note != ''")}
     database.close()
-    assert len(reasons) > 15
-    assert len(troubles) > 3
+    assert len(reasons) >= 10
+    assert troubles
     unknown = [text for text, reason in (reasons | troubles | notes).items() if not is_known(reason)]
     assert unknown == []
 

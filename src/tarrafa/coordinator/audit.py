@@ -16,6 +16,7 @@ from typing import cast
 import msgspec
 
 from tarrafa.coordinator.store import store_file, store_path, store_transaction
+from tarrafa.i18n import Message, from_text, joined, message, to_text
 from tarrafa.runtime.data_dir import DataDirectory
 
 DONE_KEPT_MAX = 1_000_000
@@ -35,7 +36,7 @@ INSERT = "INSERT INTO audit (at, who, action, subject, detail, refused) VALUES (
 FORGET = """DELETE FROM audit WHERE refused = ?1 AND number <= (
     SELECT number FROM audit WHERE refused = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)"""
 
-_Row = tuple[int, float, str, str, str, str]
+_Row = tuple[int, float, str, str, str]
 
 
 class AuditLine(msgspec.Struct, frozen=True):
@@ -46,7 +47,7 @@ class AuditLine(msgspec.Struct, frozen=True):
     who: str
     action: str
     subject: str
-    detail: str
+    detail: Message | str
     refused: bool
 
 
@@ -71,7 +72,7 @@ def as_json(line: AuditLine) -> str:
 
 def as_text(line: AuditLine) -> str:
     at = time.strftime("%H:%M:%S", time.localtime(line.at))
-    return f"{at} {line.who}: {', '.join(filter(None, (line.action, line.subject, line.detail)))}" + (
+    return f"{at} {line.who}: {', '.join(filter(None, (line.action, line.subject, str(line.detail))))}" + (
         " (refused)" if line.refused else ""
     )
 
@@ -84,7 +85,9 @@ class AuditLog:
         self._lock = threading.Lock()
         self._minute, self._refused, self._unwritten = 0, 0, 0
 
-    def record(self, who: str, action: str, subject: str = "", detail: str = "", *, refused: bool = False) -> None:
+    def record(
+        self, who: str, action: str, subject: str = "", detail: Message | str = "", *, refused: bool = False
+    ) -> None:
         """Add a line, unless too many actions were refused this minute."""
         at = self._now()
         with self._lock:
@@ -92,21 +95,22 @@ class AuditLog:
                 if not self._may_record_refusal(at):
                     return
                 if self._unwritten:
-                    detail = f"{detail} (and {self._unwritten:,} more were refused, without a line)".strip()
+                    more = message("{count} more were refused, without a line", count=self._unwritten)
+                    detail = joined([one for one in (detail, more) if one])
                     self._unwritten = 0
             values = (
                 at,
                 _one_line(who, WHO_CHARS_MAX),
                 _one_line(action, ACTION_CHARS_MAX),
                 _one_line(subject, SUBJECT_CHARS_MAX),
-                _one_line(detail, DETAIL_CHARS_MAX),
+                _one_line_reason(detail),
                 int(refused),
             )
             with store_transaction(self._path, SCHEMA) as connection:
                 number = cast(int, connection.execute(INSERT, values).get)
                 if number % 100 == 0 or refused:
                     connection.execute(FORGET, (int(refused), REFUSED_KEPT_MAX if refused else DONE_KEPT_MAX))
-        self._write_line(AuditLine(number, *values[:-1], refused=refused))
+        self._write_line(AuditLine(number, *values[:-2], detail=str(detail), refused=refused))
 
     def read(self, before: int = 0, n: int = LINES_PER_PAGE, who: str = "", subject: str = "") -> AuditPage:
         """The lines before that number; 0: the latest. `who` and `subject` are filters."""
@@ -121,7 +125,7 @@ class AuditLog:
                 "AND (? = '' OR who = ?) AND (? = '' OR subject = ?) ORDER BY number DESC LIMIT ?",
                 (before, before, who, who, subject, subject, n + 1),
             ).fetchall()
-        lines = [AuditLine(*cast(_Row, row[:-1]), refused=bool(row[-1])) for row in rows]
+        lines = [AuditLine(*cast(_Row, row[:-2]), from_text(str(row[-2])), refused=bool(row[-1])) for row in rows]
         return AuditPage(lines[:n], lines[n - 1].number if len(lines) > n else 0)
 
     def _may_record_refusal(self, at: float) -> bool:
@@ -133,6 +137,13 @@ class AuditLog:
             return True
         self._unwritten += 1
         return False
+
+
+def _one_line_reason(detail: Message | str) -> str:
+    """A detail as it is stored. A message that is too long is cut, in English."""
+    text = to_text(detail)
+    is_whole = isinstance(detail, Message) and text.isprintable() and len(text) <= 2 * DETAIL_CHARS_MAX
+    return text if is_whole else _one_line(str(detail), DETAIL_CHARS_MAX)
 
 
 def _one_line(text: str, chars_max: int) -> str:

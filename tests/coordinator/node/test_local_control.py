@@ -41,7 +41,7 @@ class Typist:
 
     def lines(self) -> list[tuple[str, str, str, str, bool]]:
         found = reversed(self.audit.read().lines)
-        return [(line.who, line.action, line.subject, line.detail, line.refused) for line in found]
+        return [(line.who, line.action, line.subject, str(line.detail), line.refused) for line in found]
 
 
 @asynccontextmanager

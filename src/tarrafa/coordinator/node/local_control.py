@@ -22,6 +22,7 @@ from tarrafa.errors import FrontierError, NotFound, TarrafaError, Unreachable
 from tarrafa.frontier.address import ANSWER_TIMEOUT_S, require_answer
 from tarrafa.frontier.rpc import codec
 from tarrafa.frontier.rpc.codec import read_frame
+from tarrafa.i18n import Message, joined
 from tarrafa.runtime.data_dir import DataDirectory
 
 REQUEST_S_MAX = 60.0  # to receive a request
@@ -89,7 +90,7 @@ class ControlServer:
             else:
                 detail = await self._act(request)
         except TarrafaError as error:
-            await self._record_audit(request, action, f"{request.action}: {error}", refused=True)
+            await self._record_audit(request, action, joined([request.action, error.message], ": "), refused=True)
             return ControlResponse(reason=str(error), error=type(error).__name__)
         await self._record_audit(request, action, detail)
         status = self._coordinator.overview.status(request.name)
@@ -123,7 +124,9 @@ class ControlServer:
         changes = await asyncio.to_thread(draft.changed_fields, before, collection)
         return "edit a collection", collection_edits.keys_for_audit(changes)
 
-    async def _record_audit(self, request: ControlRequest, action: str, detail: str, *, refused: bool = False) -> None:
+    async def _record_audit(
+        self, request: ControlRequest, action: str, detail: Message | str, *, refused: bool = False
+    ) -> None:
         try:
             await asyncio.to_thread(self._audit.record, request.who, action, request.name, detail, refused=refused)
         except TarrafaError as error:

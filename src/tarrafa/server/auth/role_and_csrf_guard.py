@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from tarrafa.coordinator.definitions.draft import InvalidDraft
 from tarrafa.errors import TarrafaError
-from tarrafa.i18n import ENGLISH, Translator, message
+from tarrafa.i18n import ENGLISH, Message, Translator, joined, message
 from tarrafa.server.api.problem_details import problem_response
 from tarrafa.server.auth.authentication import ANONYMOUS, Authenticator, Principal
 from tarrafa.server.auth.bearer_token import read_body
@@ -114,14 +114,15 @@ class RouteGuard:
         http = Request(scope, receive)
         route = self.routes["GET" if http.method == "HEAD" else http.method]
         request = ConsoleRequest(http, route, self._authenticator, self._pages)
-        sentence = ""
+        reason: Message | str = ""
         try:
             await self._authorize(request)
             response = await route.handler(request)
         except Exception as error:
             response, sentence = self._error_response(request, error)
+            reason = (error.message if isinstance(error, TarrafaError) else "") or sentence
         if route.is_unsafe and route.audited:
-            await self._write_audit(request, response.status_code, sentence)
+            await self._write_audit(request, response.status_code, reason)
         if not response.headers.get("cache-control"):
             response.headers["Cache-Control"] = "no-store"
         # With `no-referrer` a browser sends forms with `Origin: null`, which does not identify the sender.
@@ -191,12 +192,12 @@ class RouteGuard:
         response.headers.update(headers)
         return response, sentence
 
-    async def _write_audit(self, request: ConsoleRequest, code: int, sentence: str) -> None:
+    async def _write_audit(self, request: ConsoleRequest, code: int, reason: Message | str) -> None:
         route, http, refused = request.route, request.http, code >= 400
         name = request.principal.name
         who = name if not request.principal.is_anonymous else f"{name} ({self._authenticator.client_address_of(http)})"
         subject = request.subject or " ".join(map(str, http.path_params.values()))
-        detail = request.detail or (f"{code}: {sentence}" if refused else "")
+        detail = request.detail or (joined([str(code), reason], ": ") if refused else "")
         action = route.action or f"{route.method} {route.path}"
         try:
             await asyncio.to_thread(self._authenticator.audit.record, who, action, subject, detail, refused=refused)
