@@ -105,13 +105,13 @@ def _print_overview(shown: FrontierOverview, pages: list[KeptPages]) -> None:
             state = "has failed" if has_failed(one) else f"is {one.state}"
             console.print(f"{one.name} {state}: {escape(str(one.reason))}")
     for note in shown.notes:
-        console.print(escape(note))
+        console.print(escape(str(note)))
     if shown.nodes:
         workers = ", ".join(f"{node.name} (pid {node.pid}, {counted(node.hosts, 'host')})" for node in shown.nodes)
         console.print(f"workers: {workers}")
         for node in shown.nodes:
             if node.note:
-                console.print(f"{node.name}: {escape(node.note)}")
+                console.print(f"{node.name}: {escape(str(node.note))}")
 
 
 def _print_kept_pages(pages: list[KeptPages]) -> None:
@@ -268,7 +268,7 @@ def draw_frame(
     lines += _rows(collections, trends, width, max(1, room - following - for_workers), each, bars)
     lines += [Text(), *_workers(workers, for_workers)]
     lines += _following(snapshot) if following > 1 else [_following_briefly(snapshot.followers)]
-    lines += [Text(line, "yellow") for line in remarks]
+    lines += [Text(str(line), "yellow") for line in remarks]
     return [_fitted(line, width) for line in lines]
 
 
@@ -388,7 +388,7 @@ def _workers(workers: Sequence[WorkerLeaseStatus], room: int) -> Lines:
     for one in workers[:fitting]:
         name = one.name[:name_width]
         lines.append(Text.assemble((f"{name:<{name_width}}", "bold"), f"{one.hosts:>7,}{one.pid:>9}  ",
-                                   (one.note, "dim")))  # fmt: skip
+                                   (str(one.note), "dim")))  # fmt: skip
     if fitting < len(workers):
         hosts = sum(one.hosts for one in workers[fitting:])
         lines.append(Text(f"… and {len(workers) - fitting:,} more workers with {counted(hosts, 'host')}", "dim"))

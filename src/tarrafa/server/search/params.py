@@ -87,7 +87,7 @@ class SearchParams(msgspec.Struct, frozen=True):
     def from_query(cls, given: QueryParams) -> "SearchParams":
         values: dict[str, Any] = {name: _line(given.get(name, "")) for name in TEXT_PARAMS}
         values |= {name: given.get(name) == "1" for name in SWITCH_PARAMS}
-        return cls(**values)
+        return cls(**values | {"q": given.get("q", "").strip()})
 
     @property
     def is_empty(self) -> bool:
